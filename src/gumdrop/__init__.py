@@ -1,0 +1,40 @@
+"""Dropout whose rates are learned by gradient descent, and the calibrated uncertainty that comes with it.
+
+Convert a model with `learn_dropout`, train it on `negative_elbo`, and predict with `predict_regression` or
+`predict_classification`. The names below need torch and numpy alone; `gumdrop.training`, `gumdrop.estimators`
+and the other rooms are imported by their names and bring an extra each.
+"""
+
+from gumdrop.conversion import dropout_rates, fix_dropout, learn_dropout, parameter_groups
+from gumdrop.layers import HomoscedasticNoise
+from gumdrop.objective import (
+    bernoulli_nll,
+    categorical_nll,
+    gaussian_nll,
+    kl_divergence,
+    negative_elbo,
+    poisson_nll,
+)
+from gumdrop.prediction import draw, predict_classification, predict_regression, sample, sampling
+from gumdrop.version import VERSION
+
+__version__ = VERSION
+
+__all__ = [
+    "HomoscedasticNoise",
+    "bernoulli_nll",
+    "categorical_nll",
+    "draw",
+    "dropout_rates",
+    "fix_dropout",
+    "gaussian_nll",
+    "kl_divergence",
+    "learn_dropout",
+    "negative_elbo",
+    "parameter_groups",
+    "poisson_nll",
+    "predict_classification",
+    "predict_regression",
+    "sample",
+    "sampling",
+]

@@ -1,0 +1,396 @@
+"""Give an existing model learned dropout rates, read them, and freeze them again."""
+
+import fnmatch
+import functools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.parameter import UninitializedParameter
+
+from gumdrop.layers import (
+    SITE,
+    ConcreteDropout,
+    HomoscedasticNoise,
+    WeightMatrix,
+    attach,
+    dropout_blocks,
+    ordinary_rnn_or_attention,
+)
+
+__all__ = ["ConversionReport", "dropout_rates", "fix_dropout", "learn_dropout", "parameter_groups"]
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class ConversionReport:
+    """What `learn_dropout` did; `str` gives it as a table."""
+
+    converted: Mapping[str, str]
+    """Name of each layer that has learned dropout in front of it now, and its class."""
+    replaced: Mapping[str, str]
+    """Name of each ``nn.Dropout*`` that became learned, and the layer that took it over."""
+    left: Mapping[str, str]
+    """Name of each module with weights, or with dropout, that was left alone, and why."""
+
+    def __str__(self) -> str:
+        """Lay the report out as lines of text."""
+        titles = {"learned": self.converted, "replaced": self.replaced, "left alone": self.left}
+        rows = [(title, name or "(the model)", what) for title, part in titles.items() for name, what in part.items()]
+        width = max((len(name) for _, name, _ in rows), default=0)
+        return "\n".join(f"{title:<10}  {name:<{width}}  {what}" for title, name, what in rows)
+
+
+def learn_dropout(
+    model: Model,
+    *,
+    p: float = 0.1,
+    temperature: float = 0.1,
+    per_unit: bool = False,
+    recurrent: bool = False,
+    include: Sequence[str] = ("*",),
+    exclude: Sequence[str] = (),
+    types: type[nn.Module] | tuple[type[nn.Module], ...] | None = None,
+    predicate: Callable[[str, nn.Module], bool] | None = None,
+    custom: Mapping[type[nn.Module], WeightMatrix] | None = None,
+    report: Callable[[ConversionReport], object] | None = None,
+) -> Model:
+    """Put dropout with a learned rate in front of the layers of a model, in place.
+
+    Known layers are Linear, Conv1d/2d/3d and their transposes (whole channels are dropped), LSTM, GRU and RNN
+    (one mask per sequence, a rate for each layer and direction) and MultiheadAttention, wherever they stand, so
+    also in TransformerEncoderLayer and TransformerDecoderLayer. The model keeps its classes, attributes, weights
+    and state-dict keys; the learned logits are new keys, ``<layer>.concrete_dropout...p_logit``.
+
+    An ``nn.Dropout*`` whose output goes into converted layers only is replaced: it becomes ``nn.Identity``, and
+    the layers start from its rate. This is found by tracing the model, or those parts of it that can be traced.
+    All other dropout stays and acts as before.
+
+    Args:
+        model: Any model. Layers that have learned dropout already are left as they are.
+        p: Initial drop probability of every site that replaces no ``nn.Dropout``, in (0, 1).
+        temperature: Temperature of the relaxed masks, positive.
+        per_unit: Learn a rate for each input unit (channel) instead of one for each site.
+        recurrent: Also drop the hidden state of recurrent modules on its way to the next step, with a rate of
+            its own. Such modules run step by step, which is slower.
+        include: Names of the layers to convert, as shell patterns (``"encoder.*"``).
+        exclude: Names of the layers to leave, as shell patterns.
+        types: Convert layers of these types only.
+        predicate: Convert layers for which ``predicate(name, layer)`` holds only.
+        custom: Further layer types that take one tensor with the units in its last dimension. Each comes with a
+            function that gives a layer's weight as a matrix (rows, K), whose column k dropping unit k zeroes.
+        report: Called with the `ConversionReport`; ``report=print`` shows it.
+
+    Returns:
+        The same model.
+
+    Raises:
+        ValueError: If nothing can be converted, or ``p`` or ``temperature`` is outside its range.
+        TypeError: If ``model`` is no module.
+
+    References:
+        Gal, Hron & Kendall 2017, "Concrete Dropout" (arXiv:1705.07832).
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 2))
+        >>> model = learn_dropout(model, report=print)
+        learned     0  Linear
+        learned     3  Linear
+        replaced    2  3 starts from p = 0.5
+        >>> {name: round(p, 3) for name, p in dropout_rates(model).items()}
+        {'0': 0.1, '3': 0.5}
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"`model` must be a torch.nn.Module, got {type(model).__name__}")
+    custom = dict(custom or {})
+    wanted = functools.partial(
+        _is_wanted, include=tuple(include), exclude=tuple(exclude), types=types, predicate=predicate
+    )
+    layers, left = _choose(model, wanted, tuple(custom))
+    if not layers:
+        reasons = "; ".join(f"{name or 'the model'}: {why}" for name, why in left.items()) or "it has no layers"
+        raise ValueError(f"`model` has nothing to convert ({reasons}); see `include`, `types` and `custom`")
+
+    start, dropped = _take_over_dropout(model, layers, tuple(custom))
+    replaced = dict(dropped)
+    time_first = _time_first_layers(model)
+    sites_by_weight: dict[int, nn.Module] = {}
+    for name, layer in layers.items():
+        weight = next(layer.parameters(recurse=False), None)
+        tied = None if weight is None else sites_by_weight.get(id(weight))
+        make_site = functools.partial(
+            ConcreteDropout,
+            p=start.get(name, p),
+            per_unit=per_unit,
+            temperature=temperature,
+            batch_dim=1 if id(layer) in time_first else 0,
+            device=None if weight is None else weight.device,
+            dtype=torch.float64 if weight is not None and weight.dtype == torch.float64 else torch.float32,
+        )
+        matrix = next((function for cls, function in custom.items() if isinstance(layer, cls)), None)
+        attach(layer, make_site, recurrent=recurrent, weight_matrix=matrix)
+        if isinstance(layer, nn.RNNBase) and 0 < layer.dropout < 1:
+            _start_between_layers(layer, layer.dropout)
+            replaced[f"{name}.dropout"] = f"{name} starts from p = {layer.dropout:g} between its layers"
+        if isinstance(layer, nn.MultiheadAttention) and layer.dropout > 0:
+            left[f"{name}.dropout"] = f"dropout of attention weights, p = {layer.dropout:g}; it acts as before"
+        if tied is not None:  # two layers with one weight have one posterior, so one rate
+            layer._modules[SITE] = tied
+        elif weight is not None:
+            sites_by_weight[id(weight)] = layer.get_submodule(SITE)
+    for name, module in model.named_modules():
+        if isinstance(module, nn.TransformerEncoder):
+            # Its nested tensors serve only the fused path of its layers, which their sites rule out.
+            module.use_nested_tensor = False
+        if isinstance(module, _DropoutNd) and name not in dropped:
+            left[name] = (
+                f"{type(module).__name__}(p={module.p:g}) does not feed converted layers only; it acts as before"
+            )
+    for name in dropped:
+        model.set_submodule(name, nn.Identity())
+    unknown = [name for name, why in left.items() if "not a known layer type" in why]
+    if report is None and unknown:
+        warnings.warn(
+            f"learn_dropout left {len(unknown)} modules with weights alone because it does not know their type: "
+            f"{', '.join(unknown[:5])}; see `custom` and `report`",
+            stacklevel=2,
+        )
+    if report is not None:
+        report(ConversionReport({name: type(layer).__name__ for name, layer in layers.items()}, replaced, left))
+    return model
+
+
+def _start_between_layers(layer: nn.RNNBase, p: float) -> None:
+    """Start the input sites of all layers but the first from the dropout that PyTorch has between layers."""
+    for name, site in layer.get_submodule(SITE).named_children():
+        if name.startswith("ih_") and not name.startswith("ih_l0"):
+            nn.init.constant_(cast(ConcreteDropout, site).p_logit, math.log(p) - math.log1p(-p))
+
+
+def _is_wanted(
+    name: str,
+    layer: nn.Module,
+    *,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    types: Any,
+    predicate: Callable[[str, nn.Module], bool] | None,
+) -> bool:
+    return (
+        any(fnmatch.fnmatchcase(name, pattern) for pattern in include)
+        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in exclude)
+        and (types is None or isinstance(layer, types))
+        and (predicate is None or predicate(name, layer))
+    )
+
+
+def _choose(
+    model: nn.Module, wanted: Callable[[str, nn.Module], bool], custom: tuple[type[nn.Module], ...]
+) -> tuple[dict[str, nn.Module], dict[str, str]]:
+    """Split the modules that own weights into those to convert and those to leave, with the reason."""
+    layers: dict[str, nn.Module] = {}
+    left: dict[str, str] = {}
+    inside_attention: set[int] = set()
+    for name, module in model.named_modules():
+        if isinstance(module, nn.MultiheadAttention):
+            inside_attention.update(id(child) for child in module.modules() if child is not module)
+        if id(module) in inside_attention or isinstance(module, ConcreteDropout):
+            continue
+        reason = _reason_to_leave(module, custom)
+        if reason is None and not wanted(name, module):
+            reason = "excluded by `include`, `exclude`, `types` or `predicate`"
+        if reason is None:
+            layers[name] = module
+        elif next(module.parameters(recurse=False), None) is not None:
+            left[name] = reason
+    return layers, left
+
+
+def _reason_to_leave(module: nn.Module, custom: tuple[type[nn.Module], ...]) -> str | None:
+    if SITE in module._modules:
+        return "has learned dropout already"
+    if any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters(recurse=False)):
+        return f"{type(module).__name__} is not initialised yet; run the model once first"
+    if custom and isinstance(module, custom):
+        return None
+    if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
+        return None if ordinary_rnn_or_attention(module) else f"{type(module).__name__} overrides forward"
+    if isinstance(module, (nn.Linear, _ConvNd)):
+        return None
+    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+        return f"{type(module).__name__} takes indices, which cannot be dropped"
+    if "Norm" in type(module).__name__:
+        return f"{type(module).__name__} is a normalisation"
+    return f"{type(module).__name__} is not a known layer type; name it in `custom` if it takes one tensor"
+
+
+def _time_first_layers(model: nn.Module) -> set[int]:
+    """Find the layers whose inputs have the batch in dimension 1: those inside time-first transformer layers."""
+    found: set[int] = set()
+    for module in model.modules():
+        if isinstance(module, nn.MultiheadAttention) and not module.batch_first:
+            found.add(id(module))
+        if isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
+            if not module.self_attn.batch_first:
+                found.update((id(module.linear1), id(module.linear2)))
+    return found
+
+
+def _take_over_dropout(
+    model: nn.Module, layers: Mapping[str, nn.Module], leaves: tuple[type[nn.Module], ...]
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Find the dropout that feeds converted layers only: where these start from, and what is replaced by what."""
+    start: dict[str, float] = {}
+    replaced: dict[str, str] = {}
+    for name, consumers in _dropout_consumers(model, leaves).items():
+        p = cast(_DropoutNd, model.get_submodule(name)).p
+        if consumers and all(consumer in layers for consumer in consumers) and p < 1:
+            if p > 0:
+                start.update(dict.fromkeys(consumers, p))
+            replaced[name] = f"{', '.join(consumers)} " + (f"starts from p = {p:g}" if p > 0 else "(its p was 0)")
+    return start, replaced
+
+
+def _dropout_consumers(model: nn.Module, leaves: tuple[type[nn.Module], ...]) -> dict[str, list[str]]:
+    """Map each ``nn.Dropout*`` to the modules that take its output; other uses count as the name ''."""
+    consumers: dict[str, list[str]] = {}
+    for prefix, graph in _traceable_graphs(model, "", leaves):
+        for node in graph.nodes:
+            if node.op == "call_module" and isinstance(_called(graph, node), _DropoutNd):
+                name = prefix + str(node.target)
+                consumers.setdefault(name, []).extend(_consumers_of(graph, node, prefix))
+    for name, module in model.named_modules():
+        if isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
+            inside = f"{name}." if name else ""
+            consumers[f"{inside}dropout"] = [f"{inside}linear2"]
+    own_names = dict(model.named_modules())
+    return {name: list(dict.fromkeys(uses)) for name, uses in consumers.items() if name in own_names}
+
+
+def _called(graph: fx.Graph, node: fx.Node) -> nn.Module:
+    assert graph.owning_module is not None
+    return graph.owning_module.get_submodule(str(node.target))
+
+
+def _consumers_of(graph: fx.Graph, node: fx.Node, prefix: str) -> list[str]:
+    names = []
+    for user in node.users:
+        if user.op != "call_module":
+            names.append("")
+        elif isinstance(_called(graph, user), (nn.Identity, nn.Flatten)):
+            names.extend(_consumers_of(graph, user, prefix))
+        else:
+            names.append(prefix + str(user.target))
+    return names
+
+
+def _traceable_graphs(
+    module: nn.Module, prefix: str, leaves: tuple[type[nn.Module], ...]
+) -> Iterable[tuple[str, fx.Graph]]:
+    """Trace a model, or where its code cannot be traced, each of its children that can."""
+
+    class Tracer(fx.Tracer):
+        def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+            return isinstance(m, leaves) or super().is_leaf_module(m, module_qualified_name)
+
+    if not any(isinstance(child, _DropoutNd) for child in module.modules()):
+        return
+    try:
+        graph = Tracer().trace(module)
+    except Exception:  # whatever a user's forward raises when it is fed a proxy
+        for name, child in module.named_children():
+            yield from _traceable_graphs(child, f"{prefix}{name}.", leaves)
+    else:
+        graph.owning_module = cast(fx.GraphModule, module)
+        yield prefix, graph
+
+
+def fix_dropout(model: Model) -> Model:
+    """Freeze the learned rates of a model, in place: from now on it has ordinary dropout at these rates.
+
+    Masks are Bernoulli draws in training too, nothing is left for an objective to learn, and the rates become
+    buffers under the same state-dict keys.
+
+    Args:
+        model: A converted model.
+
+    Returns:
+        The same model.
+
+    Raises:
+        ValueError: If the model has no learned dropout.
+    """
+    for block in _blocks(model):
+        block.site.fix()
+    return model
+
+
+def dropout_rates(model: nn.Module) -> dict[str, float | Tensor]:
+    """Read the learned drop probabilities.
+
+    Args:
+        model: A converted model.
+
+    Returns:
+        Drop probability for each site by name: that of the layer, followed by ``.ih_l0``, ``.in_proj`` and the
+        like inside recurrent and attention modules. A float, or a tensor of shape ``(num_units,)`` where each
+        unit has its own.
+
+    Raises:
+        ValueError: If the model has no learned dropout.
+    """
+    return {
+        block.name: block.site.p.item() if block.site.p.ndim == 0 else block.site.p.clone() for block in _blocks(model)
+    }
+
+
+def _blocks(model: nn.Module) -> list[Any]:
+    blocks = list(dropout_blocks(model))
+    if not blocks:
+        raise ValueError("`model` has no learned dropout; convert it with `gumdrop.learn_dropout(model)`")
+    return blocks
+
+
+def parameter_groups(
+    model: nn.Module, *, weight_decay: float = 0.0, rate_lr: float | None = None
+) -> list[dict[str, Any]]:
+    """Split the parameters for an optimiser, so that weight decay reaches neither learned rates nor noise.
+
+    Decay on a logit pulls its rate to 0.5, whatever the data say, and decay on a log variance pulls it to 0.
+
+    Args:
+        model: A converted model.
+        weight_decay: Decay of all other parameters, at least 0. The objective has the prior's own pull on the
+            weights in it, so 0 is the consistent choice.
+        rate_lr: Learning rate of the logits; that of the optimiser if None.
+
+    Returns:
+        Parameter groups: the weights, the logits, and the noise variances where there are any; the last two
+        with ``weight_decay=0``.
+
+    Raises:
+        ValueError: If ``weight_decay`` is negative.
+
+    Example:
+        >>> model = learn_dropout(nn.Linear(4, 2))
+        >>> optimizer = torch.optim.AdamW(parameter_groups(model, weight_decay=0.01), lr=1e-3)
+        >>> [len(group["params"]) for group in optimizer.param_groups]
+        [2, 1]
+    """
+    if not weight_decay >= 0:
+        raise ValueError(f"`weight_decay` must be at least 0, got {weight_decay}")
+    logits = {id(m.p_logit): m.p_logit for m in model.modules() if isinstance(m, ConcreteDropout) and not m.is_fixed}
+    noise = {id(m.log_variance): m.log_variance for m in model.modules() if isinstance(m, HomoscedasticNoise)}
+    weights = [parameter for parameter in model.parameters() if id(parameter) not in logits | noise]
+    rates: dict[str, Any] = {"params": list(logits.values()), "weight_decay": 0.0}
+    if rate_lr is not None:
+        rates["lr"] = rate_lr
+    groups = [{"params": weights, "weight_decay": weight_decay}, rates]
+    return groups + ([{"params": list(noise.values()), "weight_decay": 0.0}] if noise else [])

@@ -1,0 +1,253 @@
+"""Learned dropout inside LSTM, GRU and RNN: one mask per sequence, one rate per layer and direction.
+
+Zeroing input units for all time steps of a sequence is the same as zeroing columns of ``W_ih``, so only
+``W_ih`` enters the KL of an input site, and only ``W_hh`` that of a recurrent one.
+
+References:
+    Gal & Ghahramani 2016, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks"
+    (NIPS 2016, arXiv:1512.05287).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, _VF, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import PackedSequence
+
+from gumdrop.layers.site import ConcreteDropout
+
+_FUSED: dict[str, Callable[..., Any]] = {
+    "LSTM": _VF.lstm,
+    "GRU": _VF.gru,
+    "RNN_TANH": _VF.rnn_tanh,
+    "RNN_RELU": _VF.rnn_relu,
+}
+
+
+def directions(module: nn.RNNBase) -> list[str]:
+    """Name each layer and direction as PyTorch names its weights: ``l0``, ``l0_reverse``, ``l1``, ...
+
+    Args:
+        module: The recurrent module.
+
+    Returns:
+        The suffixes, in the order of the hidden states.
+    """
+    reverse = [""] + ["_reverse"] * module.bidirectional
+    return [f"l{layer}{suffix}" for layer in range(module.num_layers) for suffix in reverse]
+
+
+def recurrent_sites(
+    module: nn.RNNBase, make_site: Callable[[int], ConcreteDropout], *, recurrent: bool
+) -> nn.ModuleDict:
+    """Make the sites of a recurrent module.
+
+    Args:
+        module: An LSTM, GRU or RNN.
+        make_site: Makes a site for a number of units.
+        recurrent: Also drop the hidden state on its way to the next step.
+
+    Returns:
+        Sites ``ih_l0``, ... in front of ``W_ih`` and, on request, ``hh_l0``, ... in front of ``W_hh``.
+    """
+    sites = nn.ModuleDict()
+    for suffix in directions(module):
+        sites[f"ih_{suffix}"] = make_site(getattr(module, f"weight_ih_{suffix}").shape[1])
+        if recurrent:
+            sites[f"hh_{suffix}"] = make_site(getattr(module, f"weight_hh_{suffix}").shape[1])
+    return sites
+
+
+class _Steps(NamedTuple):
+    """A batch of sequences with time first: (T, B, K), or packed rows (sum of lengths, K) with batch sizes."""
+
+    data: Tensor
+    batch_sizes: Tensor | None
+
+    def reversed(self) -> "_Steps":
+        """Turn every sequence around within its own length."""
+        if self.batch_sizes is None:
+            return _Steps(self.data.flip(0), None)
+        sizes = self.batch_sizes
+        start = sizes.cumsum(0) - sizes
+        time = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+        row = torch.arange(len(time)) - start[time]
+        length = (sizes[None, :] > row[:, None]).sum(1)
+        index = start[length - 1 - time] + row
+        return _Steps(self.data[index.to(self.data.device)], sizes)
+
+    def scaled(self, scale: Tensor) -> "_Steps":
+        """Multiply every step of sequence ``b`` by ``scale[b]``."""
+        if self.batch_sizes is None:
+            return _Steps((self.data * scale).to(self.data.dtype), None)
+        return _Steps(
+            (self.data * torch.cat([scale[:size] for size in self.batch_sizes])).to(self.data.dtype), self.batch_sizes
+        )
+
+
+def recurrent_forward(
+    module: nn.RNNBase, input: Tensor | PackedSequence, hx: Any = None
+) -> tuple[Tensor | PackedSequence, Any]:
+    """Run a recurrent module with its sites; without an active one, exactly as PyTorch does.
+
+    Args:
+        module: The module that holds its sites in ``concrete_dropout``.
+        input: As for the module: (T, B, K), (B, T, K) with ``batch_first``, (T, K), or packed.
+        hx: Initial state as for the module, zeros if None.
+
+    Returns:
+        Output and final state, as the module's own forward gives them.
+    """
+    sites: Any = module.concrete_dropout
+    if not any(site.is_active for site in sites.values()):
+        return type(module).forward(module, input, hx)
+    if isinstance(input, PackedSequence):
+        steps, order = _Steps(input.data, input.batch_sizes), input.sorted_indices
+        num_sequences = int(input.batch_sizes[0])
+    else:
+        unbatched = input.dim() == 2
+        data = input.unsqueeze(1) if unbatched else input.transpose(0, 1) if module.batch_first else input
+        steps, order, num_sequences = _Steps(data, None), None, data.shape[1]
+        if unbatched and hx is not None:
+            hx = tuple(h.unsqueeze(1) for h in hx) if isinstance(hx, tuple) else hx.unsqueeze(1)
+    states = _initial_states(module, steps.data, num_sequences, hx, order)
+
+    finals = []
+    suffixes = iter(zip(directions(module), states, strict=True))
+    output: Tensor | PackedSequence
+    for _ in range(module.num_layers):
+        outputs = []
+        for _ in range(2 if module.bidirectional else 1):
+            suffix, state = next(suffixes)
+            result, final = _one_direction(module, suffix, steps, state, num_sequences, order)
+            outputs.append(result)
+            finals.append(final)
+        steps = _Steps(torch.cat(outputs, dim=-1), steps.batch_sizes)
+
+    final_state = tuple(torch.stack(parts) for parts in zip(*finals, strict=True))
+    if isinstance(input, PackedSequence):
+        if input.unsorted_indices is not None:
+            final_state = tuple(h.index_select(1, input.unsorted_indices) for h in final_state)
+        output = PackedSequence(steps.data, input.batch_sizes, input.sorted_indices, input.unsorted_indices)
+    elif unbatched:
+        output, final_state = steps.data.squeeze(1), tuple(h.squeeze(1) for h in final_state)
+    else:
+        output = steps.data.transpose(0, 1) if module.batch_first else steps.data
+    return output, final_state if module.mode == "LSTM" else final_state[0]
+
+
+def _initial_states(
+    module: nn.RNNBase, data: Tensor, num_sequences: int, hx: Any, order: Tensor | None
+) -> list[tuple[Tensor, ...]]:
+    """Split the initial state into one tuple for each layer and direction: (h,), or (h, c) for an LSTM."""
+    count = len(directions(module))
+    if hx is None:
+        sizes = [getattr(module, "proj_size", 0) or module.hidden_size]
+        if module.mode == "LSTM":
+            sizes.append(module.hidden_size)
+        hx = tuple(data.new_zeros(count, num_sequences, size) for size in sizes)
+    else:
+        hx = hx if isinstance(hx, tuple) else (hx,)
+        if order is not None:
+            hx = tuple(h.index_select(1, order) for h in hx)
+    expected = (count, num_sequences)
+    if any(tuple(h.shape[:2]) != expected for h in hx):
+        raise ValueError(
+            f"`hx` must have shape {expected} in its first two dimensions, got {[tuple(h.shape) for h in hx]}"
+        )
+    return list(zip(*(h.unbind(0) for h in hx), strict=True))
+
+
+def _one_direction(
+    module: nn.RNNBase,
+    suffix: str,
+    steps: _Steps,
+    state: tuple[Tensor, ...],
+    num_sequences: int,
+    order: Tensor | None,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    backward = suffix.endswith("_reverse")
+    steps = steps.reversed() if backward else steps
+    sites: Any = module.concrete_dropout
+    steps = steps.scaled(_sequence_scale(sites[f"ih_{suffix}"], num_sequences, order, steps.data))
+    recurrent_site = sites[f"hh_{suffix}"] if f"hh_{suffix}" in sites else None
+    weights = _weights(module, suffix)
+    if recurrent_site is None:
+        output, final = _fused(module, steps, state, list(weights.values()))
+    else:
+        scale = _sequence_scale(recurrent_site, num_sequences, order, steps.data)
+        output, final = _step_by_step(module.mode, steps, state, weights, scale)
+    return (_Steps(output, steps.batch_sizes).reversed().data if backward else output), final
+
+
+def _sequence_scale(site: ConcreteDropout, num_sequences: int, order: Tensor | None, data: Tensor) -> Tensor:
+    """Draw one row of factors for each sequence, in the order of the packed rows."""
+    if not site.is_active:
+        return data.new_ones(1, 1).expand(num_sequences, site.num_units)
+    scale = site.scale(data.new_empty(()).expand(num_sequences, site.num_units))
+    return scale if order is None else scale.index_select(0, order)
+
+
+def _weights(module: nn.RNNBase, suffix: str) -> dict[str, Tensor]:
+    names = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * module.bias
+    names += ["weight_hr"] * (getattr(module, "proj_size", 0) > 0)
+    return {name: getattr(module, f"{name}_{suffix}") for name in names}
+
+
+def _fused(
+    module: nn.RNNBase, steps: _Steps, state: tuple[Tensor, ...], weights: list[Tensor]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    hx = tuple(h.unsqueeze(0) for h in state)
+    hidden = hx if module.mode == "LSTM" else hx[0]
+    settings = (module.bias, 1, 0.0, module.training, False)  # one layer, no dropout of its own, one direction
+    if steps.batch_sizes is None:
+        output, *final = _FUSED[module.mode](steps.data, hidden, weights, *settings, False)
+    else:
+        output, *final = _FUSED[module.mode](steps.data, steps.batch_sizes, hidden, weights, *settings)
+    return output, tuple(h.squeeze(0) for h in final)
+
+
+def _step_by_step(
+    mode: str, steps: _Steps, state: tuple[Tensor, ...], weights: dict[str, Tensor], scale: Tensor
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Unroll over time, because the fused kernels cannot drop the hidden state on its way into ``W_hh``."""
+    gates = F.linear(steps.data, weights["weight_ih"], weights.get("bias_ih"))
+    rows = gates.unbind(0) if steps.batch_sizes is None else gates.split(steps.batch_sizes.tolist())
+    outputs, ended = [], []
+    for row in rows:
+        size = len(row)
+        if size < len(state[0]):  # the shortest sequences, which stand last, have ended
+            ended.append(tuple(part[size:] for part in state))
+            state = tuple(part[:size] for part in state)
+        dropped = (state[0] * scale[:size]).to(state[0].dtype)
+        hidden_gates = F.linear(dropped, weights["weight_hh"], weights.get("bias_hh"))
+        state = _CELLS[mode](row, hidden_gates, state)
+        if "weight_hr" in weights:
+            state = (F.linear(state[0], weights["weight_hr"]), *state[1:])
+        outputs.append(state[0])
+    final = tuple(torch.cat(parts) for parts in zip(*([state] + ended[::-1]), strict=True))
+    return torch.stack(outputs) if steps.batch_sizes is None else torch.cat(outputs), final
+
+
+def _lstm_cell(input_gates: Tensor, hidden_gates: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    i, f, g, o = (input_gates + hidden_gates).chunk(4, dim=-1)
+    c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def _gru_cell(input_gates: Tensor, hidden_gates: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    input_r, input_z, input_n = input_gates.chunk(3, dim=-1)
+    hidden_r, hidden_z, hidden_n = hidden_gates.chunk(3, dim=-1)
+    z = torch.sigmoid(input_z + hidden_z)
+    n = torch.tanh(input_n + torch.sigmoid(input_r + hidden_r) * hidden_n)
+    return ((1 - z) * n + z * state[0],)
+
+
+_CELLS: dict[str, Callable[[Tensor, Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]] = {
+    "LSTM": _lstm_cell,
+    "GRU": _gru_cell,
+    "RNN_TANH": lambda input_gates, hidden_gates, state: (torch.tanh(input_gates + hidden_gates),),
+    "RNN_RELU": lambda input_gates, hidden_gates, state: (torch.relu(input_gates + hidden_gates),),
+}

@@ -1,0 +1,145 @@
+"""The dropout site: one learned rate and the masks that it draws."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.functional import dropout_scale, uniform_noise
+
+NoiseSource = Callable[["ConcreteDropout", int], Tensor]
+"""Gives a site the noise of one call for a number of rows: shape (rows, num_units), or (1, num_units) to share it."""
+
+
+class ConcreteDropout(nn.Module):
+    r"""Dropout on the input units of one layer, with a rate that is learned.
+
+    .. math:: y = x \cdot z / (1 - p), \qquad
+              z = \sigma\big((\operatorname{logit} u - \operatorname{logit} p) / t\big)
+
+    A mask is a draw of the weights that follow it, so one example sees one mask: it is shared by all positions
+    (tokens, time steps, pixels) of the example. In training the mask is relaxed and differs from row to row; in
+    eval the site passes its input on; inside `gumdrop.sampling` and the functions that predict, the mask is a
+    Bernoulli draw.
+
+    `gumdrop.learn_dropout` places sites in front of the layers of a model; there is seldom a reason to make
+    one by hand.
+
+    Args:
+        num_units: ``K``, the number of input units (channels) that can be dropped.
+        p: Initial drop probability, in (0, 1).
+        per_unit: Learn one rate for each unit instead of one for all.
+        temperature: Temperature of the relaxed mask, positive.
+        feature_dim: Dimension of the input that holds the units, counted from the end (-1 for dense layers and
+            tokens, -3 for a 2-D convolution).
+        batch_dim: Dimension of the input that counts examples; an input without it is a single example.
+        device: Device of the rate.
+        dtype: float32 or float64.
+
+    Shape:
+        Input and output: any shape with ``num_units`` at ``feature_dim``.
+
+    Raises:
+        ValueError: If an argument is outside its range.
+
+    References:
+        Gal, Hron & Kendall 2017, "Concrete Dropout" (arXiv:1705.07832).
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        *,
+        p: float = 0.1,
+        per_unit: bool = False,
+        temperature: float = 0.1,
+        feature_dim: int = -1,
+        batch_dim: int = 0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        if num_units < 1:
+            raise ValueError(f"`num_units` must be at least 1, got {num_units}")
+        if not 0 < p < 1:
+            raise ValueError(f"`p` must be strictly between 0 and 1, got {p}; p is the probability of dropping a unit")
+        if not temperature > 0:
+            raise ValueError(f"`temperature` must be a positive number, got {temperature}; 0.1 is the usual choice")
+        if feature_dim >= 0:
+            raise ValueError(f"`feature_dim` is counted from the end and must be negative, got {feature_dim}")
+        self.num_units = num_units
+        self.temperature = temperature
+        self.feature_dim = feature_dim
+        self.batch_dim = batch_dim
+        shape = (num_units,) if per_unit else ()
+        self.p_logit = nn.Parameter(torch.full(shape, math.log(p) - math.log1p(-p), device=device, dtype=dtype))
+        self.noise_source: NoiseSource | None = None
+        self.weight_matrix: Callable[[nn.Module], Tensor] | None = None
+
+    @property
+    def p(self) -> Tensor:
+        """Drop probability, detached: a scalar, or shape ``(num_units,)``."""
+        return torch.sigmoid(self.p_logit.detach())
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the rate is frozen: then it has no gradient and masks are Bernoulli draws in training too."""
+        return "p_logit" in self._buffers
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the next call drops anything."""
+        return self.training or self.noise_source is not None
+
+    def fix(self) -> None:
+        """Freeze the rate: it becomes a buffer of the same name, out of reach of any optimiser."""
+        if not self.is_fixed:
+            p_logit = self.p_logit.detach()
+            del self.p_logit
+            self.register_buffer("p_logit", p_logit)
+
+    def scale(self, x: Tensor) -> Tensor:
+        """Draw the factor that multiplies ``x``, of a shape that broadcasts to it.
+
+        Args:
+            x: The layer's input.
+
+        Returns:
+            ``z / (1 - p)``, in float32 or float64, with size 1 wherever the mask is shared.
+
+        Raises:
+            ValueError: If ``x`` has not ``num_units`` at ``feature_dim``.
+        """
+        if x.ndim < -self.feature_dim or x.shape[self.feature_dim] != self.num_units:
+            raise ValueError(
+                f"the input must have {self.num_units} units at dimension {self.feature_dim}, got shape {tuple(x.shape)}"
+            )
+        feature = x.ndim + self.feature_dim
+        has_rows = self.batch_dim < feature
+        noise = self._noise(x.shape[self.batch_dim] if has_rows else 1, x.device)
+        hard = self.is_fixed or self.noise_source is not None
+        scale = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=hard)
+        shape = [1] * x.ndim
+        shape[feature] = self.num_units
+        if has_rows:
+            shape[self.batch_dim] = len(noise)
+        return scale.view(shape)
+
+    def _noise(self, rows: int, device: torch.device) -> Tensor:
+        if self.noise_source is not None:
+            return self.noise_source(self, rows).to(device)
+        dtype = torch.promote_types(self.p_logit.dtype, torch.float32)
+        return uniform_noise((rows, self.num_units), dtype=dtype, device=device)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop units of ``x`` in training and while sampling; pass it on otherwise."""
+        if not self.is_active:
+            return x
+        return (x * self.scale(x)).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """Show what is learned and over what."""
+        rates = "one rate" if self.p_logit.ndim == 0 else "a rate for each unit"
+        state = ", fixed" if self.is_fixed else ""
+        return f"num_units={self.num_units}, {rates}, temperature={self.temperature}{state}"

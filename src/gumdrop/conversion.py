@@ -4,15 +4,16 @@ import fnmatch
 import functools
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import torch
-from torch import Tensor, fx, nn
-from torch.nn.modules.conv import _ConvNd
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import UninitializedParameter
+from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
 from gumdrop.layers import (
     SITE,
@@ -22,7 +23,9 @@ from gumdrop.layers import (
     attach,
     dropout_blocks,
     ordinary_rnn_or_attention,
+    share_sites,
 )
+from gumdrop.tracing import dropout_consumers
 
 __all__ = ["ConversionReport", "dropout_rates", "fix_dropout", "learn_dropout", "parameter_groups"]
 
@@ -59,6 +62,7 @@ def learn_dropout(
     exclude: Sequence[str] = (),
     types: type[nn.Module] | tuple[type[nn.Module], ...] | None = None,
     predicate: Callable[[str, nn.Module], bool] | None = None,
+    time_first: Sequence[str] = (),
     custom: Mapping[type[nn.Module], WeightMatrix] | None = None,
     report: Callable[[ConversionReport], object] | None = None,
 ) -> Model:
@@ -84,6 +88,9 @@ def learn_dropout(
         exclude: Names of the layers to leave, as shell patterns.
         types: Convert layers of these types only.
         predicate: Convert layers for which ``predicate(name, layer)`` holds only.
+        time_first: Names of layers, as shell patterns, whose input has time in dimension 0 and examples in
+            dimension 1, such as a Linear behind a recurrent module without ``batch_first``. Recurrent and
+            attention modules and the layers inside ``nn.Transformer*`` know this of themselves.
         custom: Further layer types that take one tensor with the units in its last dimension. Each comes with a
             function that gives a layer's weight as a matrix (rows, K), whose column k dropping unit k zeroes.
         report: Called with the `ConversionReport`; ``report=print`` shows it.
@@ -93,7 +100,7 @@ def learn_dropout(
 
     Raises:
         ValueError: If nothing can be converted, or ``p`` or ``temperature`` is outside its range.
-        TypeError: If ``model`` is no module.
+        TypeError: If ``model`` is no module, or ``include`` or ``exclude`` is a single string.
 
     References:
         Gal, Hron & Kendall 2017, "Concrete Dropout" (arXiv:1705.07832).
@@ -109,68 +116,78 @@ def learn_dropout(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"`model` must be a torch.nn.Module, got {type(model).__name__}")
+    if any(isinstance(patterns, str) for patterns in (include, exclude, time_first)):
+        raise TypeError(
+            "`include`, `exclude` and `time_first` must be sequences of patterns, as in include=['encoder.*'], got a "
+            "single string"
+        )
     custom = dict(custom or {})
     wanted = functools.partial(
         _is_wanted, include=tuple(include), exclude=tuple(exclude), types=types, predicate=predicate
     )
-    layers, left = _choose(model, wanted, tuple(custom))
+    layers, left, unexpected = _choose(model, wanted, tuple(custom))
     if not layers:
-        reasons = "; ".join(f"{name or 'the model'}: {why}" for name, why in left.items()) or "it has no layers"
+        reasons = _listed(left) or "it has no layers"
         raise ValueError(f"`model` has nothing to convert ({reasons}); see `include`, `types` and `custom`")
 
     start, dropped = _take_over_dropout(model, layers, tuple(custom))
     replaced = dict(dropped)
-    time_first = _time_first_layers(model)
-    sites_by_weight: dict[int, nn.Module] = {}
-    for name, layer in layers.items():
-        weight = next(layer.parameters(recurse=False), None)
-        tied = None if weight is None else sites_by_weight.get(id(weight))
+    transposed = _time_first_layers(model) | {id(each) for name, each in layers.items() if _matches(name, time_first)}
+    for layer in layers.values():
+        weight = next(layer.parameters(), None)
         make_site = functools.partial(
             ConcreteDropout,
-            p=start.get(name, p),
+            p=p,
             per_unit=per_unit,
             temperature=temperature,
-            batch_dim=1 if id(layer) in time_first else 0,
+            batch_dim=1 if id(layer) in transposed else 0,
             device=None if weight is None else weight.device,
             dtype=torch.float64 if weight is not None and weight.dtype == torch.float64 else torch.float32,
         )
         matrix = next((function for cls, function in custom.items() if isinstance(layer, cls)), None)
         attach(layer, make_site, recurrent=recurrent, weight_matrix=matrix)
-        if isinstance(layer, nn.RNNBase) and 0 < layer.dropout < 1:
-            _start_between_layers(layer, layer.dropout)
-            replaced[f"{name}.dropout"] = f"{name} starts from p = {layer.dropout:g} between its layers"
+    share_sites(model)
+    for name, layer in layers.items():
+        own_dropout = f"{name}.dropout".removeprefix(".")
+        if name in start:
+            _start_at(layer, start[name], between_layers=False)
+        if isinstance(layer, nn.RNNBase) and layer.num_layers > 1 and 0 < layer.dropout < 1:
+            _start_at(layer, layer.dropout, between_layers=True)
+            replaced[own_dropout] = f"{name or 'the model'} starts from p = {layer.dropout:g} between its layers"
         if isinstance(layer, nn.MultiheadAttention) and layer.dropout > 0:
-            left[f"{name}.dropout"] = f"dropout of attention weights, p = {layer.dropout:g}; it acts as before"
-        if tied is not None:  # two layers with one weight have one posterior, so one rate
-            layer._modules[SITE] = tied
-        elif weight is not None:
-            sites_by_weight[id(weight)] = layer.get_submodule(SITE)
+            left[own_dropout] = f"dropout of attention weights, p = {layer.dropout:g}; it acts as before"
+    for name in dropped:
+        model.set_submodule(name, nn.Identity().train(model.get_submodule(name).training))
     for name, module in model.named_modules():
-        if isinstance(module, nn.TransformerEncoder):
+        if isinstance(module, nn.TransformerEncoder) and any(isinstance(m, ConcreteDropout) for m in module.modules()):
             # Its nested tensors serve only the fused path of its layers, which their sites rule out.
             module.use_nested_tensor = False
-        if isinstance(module, _DropoutNd) and name not in dropped:
+        if isinstance(module, _DropoutNd):
             left[name] = (
-                f"{type(module).__name__}(p={module.p:g}) does not feed converted layers only; it acts as before"
+                f"{type(module).__name__}(p={module.p:g}) was not seen to feed converted layers only; it acts as before"
             )
-    for name in dropped:
-        model.set_submodule(name, nn.Identity())
-    unknown = [name for name, why in left.items() if "not a known layer type" in why]
-    if report is None and unknown:
-        warnings.warn(
-            f"learn_dropout left {len(unknown)} modules with weights alone because it does not know their type: "
-            f"{', '.join(unknown[:5])}; see `custom` and `report`",
-            stacklevel=2,
-        )
     if report is not None:
         report(ConversionReport({name: type(layer).__name__ for name, layer in layers.items()}, replaced, left))
+    elif unexpected:
+        warnings.warn(
+            f"learn_dropout left modules with weights alone ({_listed(unexpected)}); see `custom` and `report`",
+            stacklevel=2,
+        )
     return model
 
 
-def _start_between_layers(layer: nn.RNNBase, p: float) -> None:
-    """Start the input sites of all layers but the first from the dropout that PyTorch has between layers."""
-    for name, site in layer.get_submodule(SITE).named_children():
-        if name.startswith("ih_") and not name.startswith("ih_l0"):
+def _listed(reasons: Mapping[str, str], most: int = 5) -> str:
+    listed = [f"{name or 'the model'}: {why}" for name, why in reasons.items()]
+    return "; ".join(listed[:most]) + (f"; and {len(listed) - most} more" if len(listed) > most else "")
+
+
+def _start_at(layer: nn.Module, p: float, *, between_layers: bool) -> None:
+    """Start the sites on the layer's own input, or those between the layers of a recurrent module, from a rate."""
+    holder = layer.get_submodule(SITE)
+    for name, site in [("", holder)] if isinstance(holder, ConcreteDropout) else holder.named_children():
+        is_between = name.startswith("ih_") and not name.startswith("ih_l0")
+        is_inner = is_between or name.startswith("hh_") or name == "out_proj"
+        if is_between if between_layers else not is_inner:
             nn.init.constant_(cast(ConcreteDropout, site).p_logit, math.log(p) - math.log1p(-p))
 
 
@@ -184,50 +201,76 @@ def _is_wanted(
     predicate: Callable[[str, nn.Module], bool] | None,
 ) -> bool:
     return (
-        any(fnmatch.fnmatchcase(name, pattern) for pattern in include)
-        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in exclude)
+        _matches(name, include)
+        and not _matches(name, exclude)
         and (types is None or isinstance(layer, types))
         and (predicate is None or predicate(name, layer))
     )
 
 
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
 def _choose(
-    model: nn.Module, wanted: Callable[[str, nn.Module], bool], custom: tuple[type[nn.Module], ...]
-) -> tuple[dict[str, nn.Module], dict[str, str]]:
-    """Split the modules that own weights into those to convert and those to leave, with the reason."""
+    model: nn.Module, wanted: Callable[..., bool], custom: tuple[type[nn.Module], ...]
+) -> tuple[dict[str, nn.Module], dict[str, str], dict[str, str]]:
+    """Split the modules with weights: to convert, to leave (why), and what of the latter may come as a surprise."""
     layers: dict[str, nn.Module] = {}
     left: dict[str, str] = {}
-    inside_attention: set[int] = set()
+    unexpected: dict[str, str] = {}
+    inside: set[int] = set()
+    transposed: dict[int, bool] = {}
     for name, module in model.named_modules():
-        if isinstance(module, nn.MultiheadAttention):
-            inside_attention.update(id(child) for child in module.modules() if child is not module)
-        if id(module) in inside_attention or isinstance(module, ConcreteDropout):
+        if isinstance(module, (nn.MultiheadAttention, ParametrizationList)):
+            inside.update(id(child) for child in module.modules() if child is not module)
+        if id(module) in inside or isinstance(module, (ConcreteDropout, ParametrizationList)):
             continue
-        reason = _reason_to_leave(module, custom)
-        if reason is None and not wanted(name, module):
+        reason = _nothing_to_convert(module, custom)
+        surprise = None if reason else _cannot_convert(module, custom)
+        if not (reason or (wanted(name, module, predicate=None) if surprise else wanted(name, module))):
             reason = "excluded by `include`, `exclude`, `types` or `predicate`"
-        if reason is None:
+        if isinstance(module, _ConvNd) and not (reason or surprise):
+            is_transposed = isinstance(module, _ConvTransposeNd)
+            if transposed.setdefault(id(next(module.parameters())), is_transposed) != is_transposed:
+                surprise = "shares its weight with a converted layer that takes its transpose"
+        if not (reason or surprise):
             layers[name] = module
-        elif next(module.parameters(recurse=False), None) is not None:
-            left[name] = reason
-    return layers, left
+        elif is_parametrized(module) or next(module.parameters(recurse=False), None) is not None:
+            left[name] = reason or cast(str, surprise)
+            if not reason:
+                unexpected[name] = left[name]
+    return layers, left, unexpected
 
 
-def _reason_to_leave(module: nn.Module, custom: tuple[type[nn.Module], ...]) -> str | None:
+_KNOWN = (nn.Linear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
+
+
+def _nothing_to_convert(module: nn.Module, custom: tuple[type[nn.Module], ...]) -> str | None:
+    kind = type(module).__name__
     if SITE in module._modules:
         return "has learned dropout already"
+    if isinstance(module, (*custom, *_KNOWN)):
+        return None
+    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+        return f"{kind} takes indices, which cannot be dropped"
+    if isinstance(module, HomoscedasticNoise):
+        return f"{kind} has variances and no weights"
+    if "Norm" in kind:
+        return f"{kind} is a normalisation"
+    own = list(module.parameters(recurse=False))
+    if not any(isinstance(parameter, UninitializedParameter) or parameter.ndim > 1 for parameter in own):
+        return f"{kind} has no weight matrix of its own"
+    return None
+
+
+def _cannot_convert(module: nn.Module, custom: tuple[type[nn.Module], ...]) -> str | None:
     if any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters(recurse=False)):
         return f"{type(module).__name__} is not initialised yet; run the model once first"
-    if custom and isinstance(module, custom):
+    if isinstance(module, (*custom, nn.Linear, _ConvNd)):
         return None
     if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
         return None if ordinary_rnn_or_attention(module) else f"{type(module).__name__} overrides forward"
-    if isinstance(module, (nn.Linear, _ConvNd)):
-        return None
-    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
-        return f"{type(module).__name__} takes indices, which cannot be dropped"
-    if "Norm" in type(module).__name__:
-        return f"{type(module).__name__} is a normalisation"
     return f"{type(module).__name__} is not a known layer type; name it in `custom` if it takes one tensor"
 
 
@@ -249,67 +292,15 @@ def _take_over_dropout(
     """Find the dropout that feeds converted layers only: where these start from, and what is replaced by what."""
     start: dict[str, float] = {}
     replaced: dict[str, str] = {}
-    for name, consumers in _dropout_consumers(model, leaves).items():
-        p = cast(_DropoutNd, model.get_submodule(name)).p
-        if consumers and all(consumer in layers for consumer in consumers) and p < 1:
+    names = {id(layer): name for name, layer in layers.items()}
+    for dropout_name, consumers in dropout_consumers(model, leaves):
+        p = cast(_DropoutNd, model.get_submodule(dropout_name)).p
+        if consumers and all(id(consumer) in names for consumer in consumers) and p < 1:
+            fed = list(dict.fromkeys(names[id(consumer)] for consumer in consumers))
             if p > 0:
-                start.update(dict.fromkeys(consumers, p))
-            replaced[name] = f"{', '.join(consumers)} " + (f"starts from p = {p:g}" if p > 0 else "(its p was 0)")
+                start.update(dict.fromkeys(fed, p))
+            replaced[dropout_name] = f"{', '.join(fed)} " + (f"starts from p = {p:g}" if p > 0 else "(its p was 0)")
     return start, replaced
-
-
-def _dropout_consumers(model: nn.Module, leaves: tuple[type[nn.Module], ...]) -> dict[str, list[str]]:
-    """Map each ``nn.Dropout*`` to the modules that take its output; other uses count as the name ''."""
-    consumers: dict[str, list[str]] = {}
-    for prefix, graph in _traceable_graphs(model, "", leaves):
-        for node in graph.nodes:
-            if node.op == "call_module" and isinstance(_called(graph, node), _DropoutNd):
-                name = prefix + str(node.target)
-                consumers.setdefault(name, []).extend(_consumers_of(graph, node, prefix))
-    for name, module in model.named_modules():
-        if isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
-            inside = f"{name}." if name else ""
-            consumers[f"{inside}dropout"] = [f"{inside}linear2"]
-    own_names = dict(model.named_modules())
-    return {name: list(dict.fromkeys(uses)) for name, uses in consumers.items() if name in own_names}
-
-
-def _called(graph: fx.Graph, node: fx.Node) -> nn.Module:
-    assert graph.owning_module is not None
-    return graph.owning_module.get_submodule(str(node.target))
-
-
-def _consumers_of(graph: fx.Graph, node: fx.Node, prefix: str) -> list[str]:
-    names = []
-    for user in node.users:
-        if user.op != "call_module":
-            names.append("")
-        elif isinstance(_called(graph, user), (nn.Identity, nn.Flatten)):
-            names.extend(_consumers_of(graph, user, prefix))
-        else:
-            names.append(prefix + str(user.target))
-    return names
-
-
-def _traceable_graphs(
-    module: nn.Module, prefix: str, leaves: tuple[type[nn.Module], ...]
-) -> Iterable[tuple[str, fx.Graph]]:
-    """Trace a model, or where its code cannot be traced, each of its children that can."""
-
-    class Tracer(fx.Tracer):
-        def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-            return isinstance(m, leaves) or super().is_leaf_module(m, module_qualified_name)
-
-    if not any(isinstance(child, _DropoutNd) for child in module.modules()):
-        return
-    try:
-        graph = Tracer().trace(module)
-    except Exception:  # whatever a user's forward raises when it is fed a proxy
-        for name, child in module.named_children():
-            yield from _traceable_graphs(child, f"{prefix}{name}.", leaves)
-    else:
-        graph.owning_module = cast(fx.GraphModule, module)
-        yield prefix, graph
 
 
 def fix_dropout(model: Model) -> Model:
@@ -346,9 +337,8 @@ def dropout_rates(model: nn.Module) -> dict[str, float | Tensor]:
     Raises:
         ValueError: If the model has no learned dropout.
     """
-    return {
-        block.name: block.site.p.item() if block.site.p.ndim == 0 else block.site.p.clone() for block in _blocks(model)
-    }
+    rates = {block.name: block.site.p for block in _blocks(model)}
+    return {name: rate.item() if rate.ndim == 0 else rate for name, rate in rates.items()}
 
 
 def _blocks(model: nn.Module) -> list[Any]:

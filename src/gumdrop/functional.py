@@ -22,16 +22,38 @@ __all__ = [
     "concrete_dropout",
     "dropout_kl",
     "dropout_scale",
+    "finite_exp",
     "hard_keep",
     "inverse_keep",
     "soft_keep",
     "split_gaussian",
     "uniform_noise",
+    "widened",
 ]
 
 
-def _mask_dtype(p_logit: Tensor) -> torch.dtype:
-    return torch.promote_types(p_logit.dtype, torch.float32)
+def widened(value: Tensor) -> Tensor:
+    """Convert to at least float32, in which masks are drawn, logarithms taken and sums formed.
+
+    Args:
+        value: Any tensor of real numbers.
+
+    Returns:
+        The same values, in float32 or float64.
+    """
+    return value.to(torch.promote_types(value.dtype, torch.float32))
+
+
+def finite_exp(value: Tensor) -> Tensor:
+    """Exponential that saturates just below the largest number of its dtype, so that 0 times it is 0.
+
+    Args:
+        value: Any real numbers.
+
+    Returns:
+        Finite values; the gradient is 0 where they are saturated.
+    """
+    return torch.exp(value.clamp(max=math.log(torch.finfo(value.dtype).max) - 1e-4))
 
 
 def _check_temperature(temperature: float) -> None:
@@ -88,10 +110,10 @@ def soft_keep(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1) -> Te
 
 def _keep_logit(p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
     _check_temperature(temperature)
-    dtype = _mask_dtype(p_logit)
     # A uniform draw can be exactly 0, and in lower precision exactly 1: its logit must stay finite.
     smallest = torch.finfo(noise.dtype).eps / 2
-    return (torch.logit(noise, eps=smallest).to(dtype) - p_logit.to(dtype)) / temperature
+    logit = widened(p_logit)
+    return (torch.logit(noise, eps=smallest).to(logit.dtype) - logit) / temperature
 
 
 def hard_keep(p_logit: Tensor, noise: Tensor) -> Tensor:
@@ -104,7 +126,7 @@ def hard_keep(p_logit: Tensor, noise: Tensor) -> Tensor:
     Returns:
         Boolean mask: True keeps, False drops. It carries no gradient.
     """
-    return noise >= torch.sigmoid(p_logit.to(_mask_dtype(p_logit)))
+    return noise >= torch.sigmoid(widened(p_logit))
 
 
 def inverse_keep(p_logit: Tensor) -> Tensor:
@@ -117,12 +139,7 @@ def inverse_keep(p_logit: Tensor) -> Tensor:
         Values in [1, largest finite number]: where the exact value overflows the dtype, it saturates there
         instead of giving ``inf``, so that a product with 0 stays 0.
     """
-    return _finite_exp(F.softplus(p_logit.to(_mask_dtype(p_logit))))
-
-
-def _finite_exp(log_value: Tensor) -> Tensor:
-    """Exponential that saturates just below the largest number of its dtype, so that 0 times it is 0."""
-    return torch.exp(log_value.clamp(max=math.log(torch.finfo(log_value.dtype).max) - 1e-4))
+    return finite_exp(F.softplus(widened(p_logit)))
 
 
 def dropout_scale(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1, hard: bool = False) -> Tensor:
@@ -146,8 +163,8 @@ def dropout_scale(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1, h
     if hard:
         p_logit = p_logit.detach()
         return hard_keep(p_logit, noise) * inverse_keep(p_logit)
-    log_scale = F.logsigmoid(_keep_logit(p_logit, noise, temperature)) + F.softplus(p_logit.to(_mask_dtype(p_logit)))
-    return _finite_exp(log_scale)
+    logit = widened(p_logit)  # once: the two parts of its gradient cancel, and must add up in float32
+    return finite_exp(F.logsigmoid(_keep_logit(logit, noise, temperature)) + F.softplus(logit))
 
 
 def concrete_dropout(
@@ -193,14 +210,18 @@ def concrete_dropout(
     if not x.is_floating_point():
         raise TypeError(f"`x` must be a floating tensor, got {x.dtype}; convert it with x.float()")
     if noise is None:
-        noise = uniform_noise(x.shape, dtype=_mask_dtype(p_logit), device=x.device, generator=generator)
-    scale = dropout_scale(p_logit, noise, temperature=temperature, hard=hard)
-    if torch.broadcast_shapes(scale.shape, x.shape) != x.shape:
+        dtype = torch.promote_types(p_logit.dtype, torch.float32)
+        noise = uniform_noise(x.shape, dtype=dtype, device=x.device, generator=generator)
+    if not (_broadcasts_to(noise.shape, x.shape) and _broadcasts_to(p_logit.shape, x.shape)):
         raise ValueError(
             f"`noise` of shape {tuple(noise.shape)} and `p_logit` of shape {tuple(p_logit.shape)} must broadcast "
             f"to `x` of shape {tuple(x.shape)}; dimensions of size 1 share their mask"
         )
-    return (x * scale).to(x.dtype)
+    return (x * dropout_scale(p_logit, noise, temperature=temperature, hard=hard)).to(x.dtype)
+
+
+def _broadcasts_to(shape: torch.Size, target: torch.Size) -> bool:
+    return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(shape[::-1], target[::-1], strict=False))
 
 
 def bernoulli_entropy(p_logit: Tensor) -> Tensor:
@@ -214,7 +235,7 @@ def bernoulli_entropy(p_logit: Tensor) -> Tensor:
     Returns:
         Entropy in [0, log 2], elementwise, in float32 or float64.
     """
-    logit = p_logit.to(_mask_dtype(p_logit))
+    logit = widened(p_logit)
     # -log p = softplus(-logit) and -log(1-p) = softplus(logit)
     return torch.sigmoid(logit) * F.softplus(-logit) + torch.sigmoid(-logit) * F.softplus(logit)
 
@@ -237,7 +258,7 @@ def dropout_kl(p_logit: Tensor, square_norm: Tensor, num_units: int, *, precisio
         A scalar tensor, in float32 or float64.
 
     Raises:
-        ValueError: If the shapes of ``p_logit`` and ``square_norm`` differ.
+        ValueError: If the shapes of ``p_logit`` and ``square_norm`` differ, or are neither for one nor for ``K``.
 
     References:
         Gal, Hron & Kendall 2017 (arXiv:1705.07832), eq. 3; the weight term carries ``1 - p``, not its square.
@@ -246,10 +267,15 @@ def dropout_kl(p_logit: Tensor, square_norm: Tensor, num_units: int, *, precisio
         raise ValueError(
             f"`square_norm` must have the shape of `p_logit`, {tuple(p_logit.shape)}, got {tuple(square_norm.shape)}"
         )
-    dtype = _mask_dtype(p_logit)
-    weight_term = 0.5 * precision * (square_norm.to(dtype) * inverse_keep(p_logit)).sum()
+    if p_logit.numel() not in (1, num_units):
+        raise ValueError(f"`p_logit` must hold one rate, or one for each of {num_units} units, got {p_logit.numel()}")
+    logit = widened(p_logit)
+    inverse = inverse_keep(logit)
+    # Finite, so that a weight of 0 has a gradient of 0 and not of 0 times infinity.
+    coefficient = (0.5 * precision * inverse).clamp(max=torch.finfo(inverse.dtype).max)
+    weight_term = (square_norm.to(inverse.dtype) * coefficient).sum()
     units_per_rate = num_units // p_logit.numel()
-    return weight_term - units_per_rate * bernoulli_entropy(p_logit).sum()
+    return weight_term - units_per_rate * bernoulli_entropy(logit).sum()
 
 
 def split_gaussian(output: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ References:
 """
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.functional import dropout_kl, split_gaussian
+from gumdrop.functional import dropout_kl, finite_exp, split_gaussian, widened
 from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
 
 __all__ = [
@@ -71,8 +72,13 @@ def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
             f"`log_variance` must be a scalar or have the shape of `mean`, {tuple(mean.shape)}, or of one example, "
             f"{tuple(mean.shape[1:])}, got {tuple(log_variance.shape)}"
         )
-    nll = 0.5 * (math.log(2 * math.pi) + log_variance + (target - mean).square() * torch.exp(-log_variance))
-    return _sum_events(nll)
+    log_variance = widened(log_variance)
+    # The standardised residual is squared, not the residual, which over- or underflows alone.
+    standardised = (widened(target) - widened(mean)) * finite_exp(-0.5 * log_variance)
+    return _sum_events(0.5 * (math.log(2 * math.pi) + log_variance + standardised.square()))
+
+
+_NO_LABEL = torch.iinfo(torch.int64).min  # PyTorch's own default would ignore -100 unasked
 
 
 def categorical_nll(logits: Tensor, target: Tensor, *, ignore_index: int | None = None) -> Tensor:
@@ -97,8 +103,8 @@ def categorical_nll(logits: Tensor, target: Tensor, *, ignore_index: int | None 
         )
     if target.is_floating_point():
         raise TypeError(f"`target` must hold class indices, got {target.dtype}; convert it with target.long()")
-    ignored = -100 if ignore_index is None else ignore_index
-    return _sum_events(F.cross_entropy(logits, target, reduction="none", ignore_index=ignored))
+    ignored = _NO_LABEL if ignore_index is None else ignore_index
+    return _sum_events(F.cross_entropy(widened(logits), target.long(), reduction="none", ignore_index=ignored))
 
 
 def bernoulli_nll(logits: Tensor, target: Tensor) -> Tensor:
@@ -115,8 +121,8 @@ def bernoulli_nll(logits: Tensor, target: Tensor) -> Tensor:
         ValueError: If the shapes disagree.
     """
     _check_same_shape("logits", logits, target)
-    nll = F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype), reduction="none")
-    return _sum_events(nll)
+    logits = widened(logits)
+    return _sum_events(F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype), reduction="none"))
 
 
 def poisson_nll(log_rate: Tensor, target: Tensor) -> Tensor:
@@ -135,6 +141,7 @@ def poisson_nll(log_rate: Tensor, target: Tensor) -> Tensor:
         ValueError: If the shapes disagree.
     """
     _check_same_shape("log_rate", log_rate, target)
+    log_rate = widened(log_rate)
     counts = target.to(log_rate.dtype)
     return _sum_events(torch.exp(log_rate) - counts * log_rate + torch.lgamma(counts + 1))
 
@@ -174,7 +181,7 @@ def kl_divergence(model: nn.Module, *, lengthscale: Lengthscale = "fan_in") -> T
     if lengthscale != "fan_in" and not (isinstance(lengthscale, (int, float)) and lengthscale > 0):
         raise ValueError(f'`lengthscale` must be a positive number or "fan_in", got {lengthscale!r}')
     terms: list[Tensor] = []
-    counted: set[int] = set()
+    counted: dict[tuple[int, int, int], Tensor] = {}
     attached: set[int] = set()
     for block in dropout_blocks(model):
         attached.add(id(block.site))
@@ -192,24 +199,24 @@ def _block_kl(block: Block, precision: float) -> Tensor:
     if site.p_logit.ndim == 0:
         square_norm = _square_norm(block.weight)
     else:
-        square_norm = _widened(block.columns(block.weight)).square().sum(0)
+        square_norm = widened(block.columns(block.weight)).square().sum(0)
     return dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision)
 
 
 def _square_norm(parameter: Tensor) -> Tensor:
-    return _widened(parameter).square().sum()
+    return widened(parameter).square().sum()
 
 
-def _widened(parameter: Tensor) -> Tensor:
-    return parameter.to(torch.promote_types(parameter.dtype, torch.float32))
-
-
-def _is_new(parameter: Tensor, counted: set[int]) -> bool:
-    """Remember a parameter, or the parameter that a view looks at."""
-    key = id(parameter if parameter._base is None else parameter._base)
+def _is_new(parameter: Tensor, counted: dict[tuple[int, int, int], Tensor]) -> bool:
+    """Remember a parameter, or the part of it that a view looks at."""
+    base, start = parameter, 0
+    if parameter._base is not None:
+        base = parameter._base
+        start = int(parameter.storage_offset() - base.storage_offset())
+    key = (id(base), start, parameter.numel())
     if key in counted:
         return False
-    counted.add(key)
+    counted[key] = base  # kept, because the id of a weight that is computed could be given again
     return True
 
 
@@ -266,7 +273,7 @@ def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: 
         >>> bool(loss.total == loss.nll + loss.kl)
         True
     """
-    if isinstance(num_data, bool) or not isinstance(num_data, int):
+    if isinstance(num_data, bool) or not isinstance(num_data, numbers.Integral):
         raise TypeError(f"`num_data` must be an integer, the number of examples in the training set, got {num_data!r}")
     if nll.ndim > 1:
         raise ValueError(f"`nll` must hold one value for each example, shape (N,), got {tuple(nll.shape)}")

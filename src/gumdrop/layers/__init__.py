@@ -1,6 +1,14 @@
 """Dropout sites with learned rates, and how they sit on layers."""
 
-from gumdrop.layers.attach import SITE, Block, WeightMatrix, attach, dropout_blocks, ordinary_rnn_or_attention
+from gumdrop.layers.attach import (
+    SITE,
+    Block,
+    WeightMatrix,
+    attach,
+    dropout_blocks,
+    ordinary_rnn_or_attention,
+    share_sites,
+)
 from gumdrop.layers.noise import HomoscedasticNoise
 from gumdrop.layers.site import ConcreteDropout, NoiseSource
 
@@ -14,4 +22,5 @@ __all__ = [
     "attach",
     "dropout_blocks",
     "ordinary_rnn_or_attention",
+    "share_sites",
 ]

@@ -53,7 +53,7 @@ def drop_input(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any])
     site = module.get_submodule(SITE)
     if args:
         return (site(args[0]), *args[1:]), kwargs
-    name = next(iter(kwargs), None)
+    name = next((name for name, value in kwargs.items() if isinstance(value, Tensor)), None)
     return None if name is None else (args, {**kwargs, name: site(kwargs[name])})
 
 
@@ -71,9 +71,18 @@ def attach(
         make_site: Makes a site for ``num_units``; takes ``feature_dim`` as a keyword.
         recurrent: Also drop the hidden state of a recurrent module.
         weight_matrix: For a layer of a type that is not known here.
+
+    Raises:
+        ValueError: If ``weight_matrix`` does not give a matrix.
     """
     if weight_matrix is not None:
-        site = make_site(weight_matrix(layer).shape[1])
+        matrix = weight_matrix(layer)
+        if matrix.ndim != 2:
+            raise ValueError(
+                f"`custom` must give the weight of {type(layer).__name__} as a matrix (rows, K), got shape "
+                f"{tuple(matrix.shape)}"
+            )
+        site = make_site(matrix.shape[1])
         site.weight_matrix = weight_matrix
         _attach_hook(layer, site)
     elif isinstance(layer, nn.RNNBase):
@@ -87,6 +96,7 @@ def attach(
     else:
         assert isinstance(layer, nn.Linear)
         _attach_hook(layer, make_site(layer.in_features))
+    layer.get_submodule(SITE).train(layer.training)
 
 
 def _set_forward(layer: nn.Module, forward: Callable[..., Any]) -> None:
@@ -117,6 +127,24 @@ def dropout_blocks(model: nn.Module) -> Iterator[Block]:
             yield from _attention_blocks(name, layer, holder)
         else:
             yield _layer_block(name, layer, holder)
+
+
+def share_sites(model: nn.Module) -> None:
+    """Let the blocks of one weight have one site: one weight has one posterior, so one rate.
+
+    Args:
+        model: A model with sites.
+    """
+    first: dict[tuple[int, ...], ConcreteDropout] = {}
+    shared: dict[int, ConcreteDropout] = {}
+    blocks = list(dropout_blocks(model))  # keeps computed weights alive, so that no two have one id
+    for _, site, weight, *_ in blocks:
+        is_view = weight._base is not None
+        part = (id(weight._base), weight.storage_offset(), weight.numel()) if is_view else (id(weight),)
+        shared[id(site)] = first.setdefault((*part, site.num_units, site.feature_dim), site)
+    for module in list(model.modules()):
+        for name, child in module._modules.items():
+            module._modules[name] = shared.get(id(child), child)
 
 
 def _layer_block(name: str, layer: Any, site: Any) -> Block:
@@ -186,4 +214,4 @@ def ordinary_rnn_or_attention(module: nn.Module) -> bool:
     return any(isinstance(module, cls) and type(module).forward is cls.forward for cls in known)
 
 
-__all__ = ["SITE", "Block", "WeightMatrix", "attach", "dropout_blocks", "ordinary_rnn_or_attention"]
+__all__ = ["SITE", "Block", "WeightMatrix", "attach", "dropout_blocks", "ordinary_rnn_or_attention", "share_sites"]

@@ -37,6 +37,11 @@ def _drop_inputs(sites: Any, query: Tensor, key: Tensor, value: Tensor) -> tuple
     if not site.is_active:
         return query, key, value
     scale = site.scale(query)
+    for name, x in (("key", key), ("value", value)):
+        if x.ndim != query.ndim or any(x.shape[dim] != query.shape[dim] for dim in (site.batch_dim, -1)):
+            raise ValueError(
+                f"`{name}` must have the batch and the units of `query`, {tuple(query.shape)}, got {tuple(x.shape)}"
+            )
     return _map_inputs(lambda x: (x * scale).to(x.dtype), query, key, value)
 
 
@@ -74,6 +79,9 @@ def attention_forward(
 
     Returns:
         Output and attention weights, as the module's own forward gives them.
+
+    Raises:
+        ValueError: If the shapes of query, key and value do not go together.
     """
     options: dict[str, Any] = {
         "key_padding_mask": key_padding_mask,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, _VF, nn
+from torch import _VF, Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
@@ -99,19 +99,27 @@ def recurrent_forward(
 
     Returns:
         Output and final state, as the module's own forward gives them.
+
+    Raises:
+        ValueError: If ``hx`` has not the shape that the module needs.
     """
     sites: Any = module.concrete_dropout
     if not any(site.is_active for site in sites.values()):
         return type(module).forward(module, input, hx)
+    if hx is not None:
+        hx = tuple(hx) if module.mode == "LSTM" else (hx,)
     if isinstance(input, PackedSequence):
+        module.check_input(input.data, input.batch_sizes)
         steps, order = _Steps(input.data, input.batch_sizes), input.sorted_indices
         num_sequences = int(input.batch_sizes[0])
     else:
         unbatched = input.dim() == 2
-        data = input.unsqueeze(1) if unbatched else input.transpose(0, 1) if module.batch_first else input
+        if unbatched:
+            input = input.unsqueeze(0 if module.batch_first else 1)
+            hx = None if hx is None else tuple(h.unsqueeze(1) for h in hx)
+        module.check_input(input, None)
+        data = input.transpose(0, 1) if module.batch_first else input
         steps, order, num_sequences = _Steps(data, None), None, data.shape[1]
-        if unbatched and hx is not None:
-            hx = tuple(h.unsqueeze(1) for h in hx) if isinstance(hx, tuple) else hx.unsqueeze(1)
     states = _initial_states(module, steps.data, num_sequences, hx, order)
 
     finals = []
@@ -139,24 +147,19 @@ def recurrent_forward(
 
 
 def _initial_states(
-    module: nn.RNNBase, data: Tensor, num_sequences: int, hx: Any, order: Tensor | None
+    module: nn.RNNBase, data: Tensor, num_sequences: int, hx: tuple[Tensor, ...] | None, order: Tensor | None
 ) -> list[tuple[Tensor, ...]]:
     """Split the initial state into one tuple for each layer and direction: (h,), or (h, c) for an LSTM."""
-    count = len(directions(module))
+    sizes = [getattr(module, "proj_size", 0) or module.hidden_size]
+    if module.mode == "LSTM":
+        sizes.append(module.hidden_size)
+    expected = [(len(directions(module)), num_sequences, size) for size in sizes]
     if hx is None:
-        sizes = [getattr(module, "proj_size", 0) or module.hidden_size]
-        if module.mode == "LSTM":
-            sizes.append(module.hidden_size)
-        hx = tuple(data.new_zeros(count, num_sequences, size) for size in sizes)
-    else:
-        hx = hx if isinstance(hx, tuple) else (hx,)
-        if order is not None:
-            hx = tuple(h.index_select(1, order) for h in hx)
-    expected = (count, num_sequences)
-    if any(tuple(h.shape[:2]) != expected for h in hx):
-        raise ValueError(
-            f"`hx` must have shape {expected} in its first two dimensions, got {[tuple(h.shape) for h in hx]}"
-        )
+        hx = tuple(data.new_zeros(shape) for shape in expected)
+    elif (shapes := [tuple(h.shape) for h in hx]) != expected:
+        raise ValueError(f"`hx` must hold a state of shape {expected}, got {shapes}")
+    elif order is not None:
+        hx = tuple(h.index_select(1, order) for h in hx)
     return list(zip(*(h.unbind(0) for h in hx), strict=True))
 
 
@@ -172,7 +175,7 @@ def _one_direction(
     steps = steps.reversed() if backward else steps
     sites: Any = module.concrete_dropout
     steps = steps.scaled(_sequence_scale(sites[f"ih_{suffix}"], num_sequences, order, steps.data))
-    recurrent_site = sites[f"hh_{suffix}"] if f"hh_{suffix}" in sites else None
+    recurrent_site = sites._modules.get(f"hh_{suffix}")
     weights = _weights(module, suffix)
     if recurrent_site is None:
         output, final = _fused(module, steps, state, list(weights.values()))
@@ -186,7 +189,7 @@ def _sequence_scale(site: ConcreteDropout, num_sequences: int, order: Tensor | N
     """Draw one row of factors for each sequence, in the order of the packed rows."""
     if not site.is_active:
         return data.new_ones(1, 1).expand(num_sequences, site.num_units)
-    scale = site.scale(data.new_empty(()).expand(num_sequences, site.num_units))
+    scale = site.scale(data.new_empty(()).expand(num_sequences, site.num_units)).expand(num_sequences, -1)
     return scale if order is None else scale.index_select(0, order)
 
 
@@ -227,7 +230,7 @@ def _step_by_step(
         if "weight_hr" in weights:
             state = (F.linear(state[0], weights["weight_hr"]), *state[1:])
         outputs.append(state[0])
-    final = tuple(torch.cat(parts) for parts in zip(*([state] + ended[::-1]), strict=True))
+    final = tuple(torch.cat(parts) for parts in zip(*[state, *ended[::-1]], strict=True))
     return torch.stack(outputs) if steps.batch_sizes is None else torch.cat(outputs), final
 
 

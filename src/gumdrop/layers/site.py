@@ -113,7 +113,8 @@ class ConcreteDropout(nn.Module):
         """
         if x.ndim < -self.feature_dim or x.shape[self.feature_dim] != self.num_units:
             raise ValueError(
-                f"the input must have {self.num_units} units at dimension {self.feature_dim}, got shape {tuple(x.shape)}"
+                f"the input must have {self.num_units} units at dimension {self.feature_dim}, got shape "
+                f"{tuple(x.shape)}"
             )
         feature = x.ndim + self.feature_dim
         has_rows = self.batch_dim < feature
@@ -123,7 +124,7 @@ class ConcreteDropout(nn.Module):
         shape = [1] * x.ndim
         shape[feature] = self.num_units
         if has_rows:
-            shape[self.batch_dim] = len(noise)
+            shape[self.batch_dim] = noise.shape[0]  # not len, which would fix the rows of an exported model
         return scale.view(shape)
 
     def _noise(self, rows: int, device: torch.device) -> Tensor:

@@ -1,0 +1,41 @@
+# Each target makes its own .venv; nothing outside this folder is touched.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint types docs-figures clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+demo: $(VENV)/installed-cli ## Fit, predict and report on real data; prints where to look
+	$(BIN)/gumdrop demo
+
+test: $(VENV)/installed-dev lint types ## Run every check: tests, doctests, lint and types
+	$(BIN)/pytest -n auto
+
+lint: $(VENV)/installed-dev ## Check style and docstrings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/installed-dev ## Check types
+	$(BIN)/mypy
+
+docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of README and docs again
+	PYTHONPATH=tests $(BIN)/python docs/figures/learned_rate.py
+	$(BIN)/python docs/figures/demo_picture.py
+
+clean: ## Remove what these targets made
+	rm -rf $(VENV) demo .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/installed-cli: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[cli]'
+	touch $@
+
+$(VENV)/installed-dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[dev]'
+	touch $@ $(VENV)/installed-cli

@@ -1,0 +1,205 @@
+"""The command line: ``gumdrop VERB [THING] [flags]``."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter, validators
+from rich.console import Console
+
+from gumdrop.atomic import replacing
+from gumdrop.version import VERSION
+
+__all__ = ["app", "main"]
+
+app = App(
+    name="gumdrop",
+    version=VERSION,
+    help="Networks that learn their own dropout rates, and say how sure they are.",
+)
+out_console = Console(highlight=False, soft_wrap=True)
+err_console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Fraction = Annotated[float, Parameter(validator=validators.Number(gt=0, lt=1))]
+Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
+
+
+def _say(text: str) -> None:
+    out_console.print(text, markup=False)
+
+
+@app.command
+def fit(
+    table: Path,
+    /,
+    *,
+    target: str,
+    out: Path | None = None,
+    task: Literal["regression", "classification"] | None = None,
+    ignore: tuple[str, ...] = (),
+    hidden: tuple[Count, ...] = (50, 50),
+    epochs: Count | None = None,
+    batch_size: Count = 32,
+    lr: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 5e-3,
+    draws: Count = 100,
+    coverage: Fraction = 0.9,
+    test_fraction: Fraction = 0.2,
+    seed: int = 0,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Train a network on a table, and leave a folder with the model, test predictions and a report to look at.
+
+    Args:
+        table: CSV file (also .csv.gz) with a header line.
+        target: Column to predict.
+        out: Folder to make; by default the table's name without its ending.
+        task: What the target is; found from its values by default: text is classes, numbers are numbers,
+            unless there are two of them or they count from 0 or 1 to at most 10.
+        ignore: Column to leave out; may be given several times.
+        hidden: Units of a hidden layer; give it once for each layer.
+        epochs: Passes over the training part; by default about 20,000 steps and at most 400 passes.
+        batch_size: Rows per step.
+        lr: Largest learning rate.
+        draws: Functions to average in a prediction.
+        coverage: Probability of the intervals.
+        test_fraction: Share of the rows that is held out for the report.
+        seed: Seed of everything random.
+        overwrite: Replace the folder if it exists.
+        quiet: Show no progress.
+    """
+    import torch
+
+    from gumdrop.report import write_report
+    from gumdrop.table_fit import FitSettings, fit_table
+
+    if max(hidden, default=1) * batch_size < 2**16:
+        # On a small network threads only wait for each other, for seconds an epoch where the machine is busy.
+        torch.set_num_threads(1)
+    place = out or Path(table.name.split(".")[0])
+    settings = FitSettings(
+        hidden=hidden,
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        seed=seed,
+        num_samples=draws,
+        coverage=coverage,
+        test_fraction=test_fraction,
+    )
+    fit_table(
+        table,
+        target,
+        place,
+        task=task,
+        ignore=ignore,
+        settings=settings,
+        overwrite=overwrite,
+        progress=not quiet,
+        notify=_say,
+    )
+    report = write_report(place)
+    _print_scores(place)
+    _say(f"Look at  {report}")
+    _say(f"Predict  gumdrop predict {place} NEW.csv")
+
+
+def _print_scores(folder: Path) -> None:
+    import json
+
+    from rich.table import Table
+
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    names = list(results["scores"][0]["values"])
+    rows = Table(title=f"{results['table']['test_rows']} test rows", title_justify="left")
+    rows.add_column("")
+    for name in names:
+        rows.add_column(name, justify="right")
+    for score in results["scores"]:
+        rows.add_row(score["name"], *(f"{score['values'][name]:.4g}" for name in names))
+    out_console.print(rows)
+    rates = ", ".join(f"{rate['label']} {rate['p']:.3f}" for rate in results["rates"])
+    _say(f"Learned dropout rates: {rates}")
+
+
+@app.command
+def predict(folder: Path, table: Path, /, *, out: Path | None = None, overwrite: bool = False) -> None:
+    """Predict the rows of a new table, with their uncertainty.
+
+    Args:
+        folder: What `gumdrop fit` left.
+        table: CSV file with the columns that the model was trained on.
+        out: CSV file to write; by default the table's name with `.predictions.csv` for its ending.
+        overwrite: Replace the file if it exists.
+
+    Raises:
+        TableError: If the file exists, or the table does not fit the model.
+    """
+    from gumdrop.datasets.tabular import TableError, read_table
+    from gumdrop.tables import load_table_model
+
+    place = out or Path(table.name.split(".")[0] + ".predictions.csv")
+    if place.exists() and not overwrite:
+        raise TableError(f"{place} exists already; name another file with --out, or add --overwrite")
+    model = load_table_model(folder)
+    predictions = model.predict_frame(read_table(table), notify=_say)
+    with replacing(place) as file:
+        predictions.to_csv(file, index=False)
+    _say(f"{len(predictions)} rows -> {place}  (columns: {', '.join(predictions.columns)})")
+
+
+@app.command
+def demo(*, out: Path = Path("demo")) -> None:
+    """Fit, predict and report on real patients: how far diabetes progressed in a year (Efron et al. 2004).
+
+    Args:
+        out: Folder for the tables, the model, the predictions and the report; what is there from an
+            earlier demo is replaced.
+    """
+    from sklearn.datasets import load_diabetes
+
+    frame = load_diabetes(as_frame=True, scaled=False).frame.rename(columns={"target": "progression"})
+    frame["sex"] = frame["sex"].map({1.0: "one", 2.0: "two"})  # the source does not say which is which
+    out.mkdir(parents=True, exist_ok=True)
+    known, new = frame.iloc[:-20], frame.iloc[-20:].drop(columns="progression")
+    with replacing(out / "diabetes.csv") as file:
+        known.to_csv(file, index=False)
+    with replacing(out / "new-patients.csv") as file:
+        new.to_csv(file, index=False)
+    _say(f"{len(known)} patients, 10 measurements each -> {out / 'diabetes.csv'}")
+    fit(out / "diabetes.csv", target="progression", out=out / "diabetes", overwrite=True)
+    predict(out / "diabetes", out / "new-patients.csv", out=out / "new-patients.predictions.csv", overwrite=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; what a user can mend is one line on standard error, not a traceback.
+
+    Args:
+        arguments: Words of the command; those of the process if None.
+
+    Returns:
+        Exit status: 0, 1 for input that cannot be used, 130 for an interruption.
+    """
+    try:
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_value", console=out_console)
+    except CycloptsError as error:
+        return _fail(f"{error}\nSee `gumdrop --help`.")
+    except (ValueError, OSError) as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return _fail("stopped; the same command goes on from here", status=130)
+    return 0
+
+
+def _fail(message: str, status: int = 1) -> int:
+    err_console.print("error: ", style="bold red", end="")
+    err_console.print(message, markup=False)
+    return status
+
+
+def _entry() -> Any:
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    _entry()

@@ -1,0 +1,1 @@
+"""Loaders that turn files into arrays, one module per format."""

@@ -1,0 +1,192 @@
+"""Scores of probabilistic predictions: accuracy, calibration and proper scoring rules.
+
+Every score takes tensors with rows in dimension 0 and gives a scalar tensor unless it says otherwise.
+
+References:
+    Gneiting & Raftery 2007, "Strictly Proper Scoring Rules, Prediction, and Estimation" (JASA 102).
+    Guo et al. 2017, "On Calibration of Modern Neural Networks" (arXiv:1706.04599).
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+
+__all__ = [
+    "Reliability",
+    "accuracy",
+    "calibration_error",
+    "central_coverage",
+    "crps",
+    "interval_coverage",
+    "reliability",
+    "rmse",
+]
+
+
+def _check_targets(name: str, value: Tensor, target: Tensor) -> None:
+    if value.shape != target.shape:
+        raise ValueError(f"`target` must have the shape of `{name}`, {tuple(value.shape)}, got {tuple(target.shape)}")
+
+
+def rmse(mean: Tensor, target: Tensor) -> Tensor:
+    """Root mean squared error, in units of the target.
+
+    Args:
+        mean: Predictions.
+        target: Observations, of the same shape.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    _check_targets("mean", mean, target)
+    return (mean - target).square().mean().sqrt()
+
+
+def accuracy(label: Tensor, target: Tensor) -> Tensor:
+    """Share of right labels.
+
+    Args:
+        label: Predicted classes.
+        target: Observed classes, of the same shape.
+
+    Returns:
+        A scalar in [0, 1].
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    _check_targets("label", label, target)
+    return (label == target).float().mean()
+
+
+def interval_coverage(lower: Tensor, upper: Tensor, target: Tensor) -> Tensor:
+    """Share of observations inside their intervals.
+
+    Args:
+        lower: Lower ends.
+        upper: Upper ends.
+        target: Observations, of the same shape.
+
+    Returns:
+        A scalar in [0, 1].
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    _check_targets("lower", lower, target)
+    return ((lower <= target) & (target <= upper)).float().mean()
+
+
+def central_coverage(prediction: RegressionPrediction, target: Tensor, levels: Tensor) -> Tensor:
+    """Share of observations inside the central interval of each level: the calibration curve of a regression.
+
+    Args:
+        prediction: Prediction with its draws, N rows of D outputs.
+        target: Observations, shape (N, D).
+        levels: Probabilities of the intervals, shape (L,).
+
+    Returns:
+        Shape (L,); equal to ``levels`` for a calibrated prediction.
+
+    Raises:
+        ValueError: If the shapes differ or the draws were not kept.
+    """
+    _check_targets("mean", prediction.mean, target)
+    distance = (2 * prediction.cdf(target) - 1).abs()
+    return (distance.flatten()[:, None] <= levels).float().mean(0)
+
+
+def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
+    r"""Continuous ranked probability score of the mixture, averaged over rows and outputs, in units of the target.
+
+    .. math:: E|X - y| - \tfrac12 E|X - X'|
+
+    in closed form for a mixture of Gaussians (Grimit et al. 2006, QJRMS 132). Lower is better.
+
+    Args:
+        prediction: Prediction with its draws, N rows of D outputs.
+        target: Observations, shape (N, D).
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: If the shapes differ or the draws were not kept.
+    """
+    _check_targets("mean", prediction.mean, target)
+    means, variances = prediction._components()
+    total = _expected_distance(target - means, variances).mean(0)
+    for mean, variance in zip(means, variances, strict=True):  # one row of the S x S pairs at a time
+        total = total - 0.5 * _expected_distance(mean - means, variance + variances).mean(0) / len(means)
+    return total.mean()
+
+
+def _expected_distance(mean: Tensor, variance: Tensor) -> Tensor:
+    """Mean of |Z| for Z ~ N(mean, variance)."""
+    std = variance.sqrt()
+    z = mean / std
+    density = torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi)
+    return mean * (2 * torch.special.ndtr(z) - 1) + 2 * std * density
+
+
+class Reliability(NamedTuple):
+    """Confidence against accuracy in bins of equal width; empty bins are left out."""
+
+    confidence: Tensor
+    """Mean probability of the predicted class in each bin."""
+    accuracy: Tensor
+    """Share of right predictions in each bin."""
+    num_rows: Tensor
+    """Rows in each bin."""
+
+
+def reliability(prediction: ClassificationPrediction, target: Tensor, *, num_bins: int = 15) -> Reliability:
+    """Compare the probability of the predicted class with how often it is right.
+
+    Args:
+        prediction: Predicted classes.
+        target: Observed classes, of the shape of ``prediction.label``.
+        num_bins: Number of bins over [0, 1].
+
+    Returns:
+        Confidence, accuracy and number of rows of each bin that is not empty.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    _check_targets("prediction.label", prediction.label, target)
+    confidence = prediction.probabilities.amax(1).flatten()
+    right = (prediction.label == target).float().flatten()
+    bins = (confidence * num_bins).long().clamp(max=num_bins - 1)
+    count = torch.bincount(bins, minlength=num_bins)
+    used = count > 0
+
+    def mean_in_bins(value: Tensor) -> Tensor:
+        return torch.bincount(bins, weights=value, minlength=num_bins)[used] / count[used]
+
+    return Reliability(mean_in_bins(confidence), mean_in_bins(right), count[used])
+
+
+def calibration_error(prediction: ClassificationPrediction, target: Tensor, *, num_bins: int = 15) -> Tensor:
+    """Expected calibration error: mean gap between confidence and accuracy over bins.
+
+    Args:
+        prediction: Predicted classes.
+        target: Observed classes, of the shape of ``prediction.label``.
+        num_bins: Number of bins over [0, 1].
+
+    Returns:
+        A scalar in [0, 1].
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    bins = reliability(prediction, target, num_bins=num_bins)
+    return (bins.num_rows * (bins.confidence - bins.accuracy).abs()).sum() / bins.num_rows.sum()

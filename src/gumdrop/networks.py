@@ -1,0 +1,54 @@
+"""Networks with learned dropout, built in one call."""
+
+import itertools
+from collections.abc import Sequence
+
+from torch import nn
+
+from gumdrop.conversion import learn_dropout
+from gumdrop.layers import HomoscedasticNoise
+
+__all__ = ["mlp"]
+
+
+def mlp(
+    num_inputs: int,
+    num_outputs: int,
+    *,
+    hidden: Sequence[int] = (50, 50),
+    homoscedastic_noise: bool = False,
+    p: float = 0.1,
+    temperature: float = 0.1,
+) -> nn.Sequential:
+    """Build a ReLU network with learned dropout in front of every layer.
+
+    Args:
+        num_inputs: Number of inputs.
+        num_outputs: Number of outputs: 2 D for a heteroscedastic regression of D targets, C for C classes; D
+            with ``homoscedastic_noise``, which appends the other half.
+        hidden: Units of each hidden layer; none gives a linear model.
+        homoscedastic_noise: End with one learned noise variance per output, ``gumdrop.HomoscedasticNoise``.
+        p: Initial drop probability.
+        temperature: Temperature of the relaxed masks.
+
+    Returns:
+        The network.
+
+    Raises:
+        ValueError: If a size is not positive.
+
+    Example:
+        >>> [type(layer).__name__ for layer in mlp(8, 2, hidden=[50])]
+        ['Linear', 'ReLU', 'Linear']
+    """
+    sizes = [num_inputs, *hidden, num_outputs]
+    if min(sizes) < 1:
+        raise ValueError(f"all layer sizes must be at least 1, got {sizes}")
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in itertools.pairwise(sizes):
+        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+    layers.pop()
+    if homoscedastic_noise:
+        layers.append(HomoscedasticNoise(num_outputs))
+    network = nn.Sequential(*layers)
+    return learn_dropout(network, p=p, temperature=temperature, types=nn.Linear)

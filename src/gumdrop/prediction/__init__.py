@@ -1,0 +1,23 @@
+"""Monte-Carlo prediction: draw functions from the dropout posterior and average what they say.
+
+One mask per draw is shared by all rows: a draw is one function, so predictions depend neither on the order of
+the rows nor on how they are split into batches. Masks are Bernoulli draws; the relaxed ones are for training.
+
+References:
+    Gal & Ghahramani 2016, "Dropout as a Bayesian Approximation" (ICML 2016, arXiv:1506.02142).
+    Kendall & Gal 2017, "What Uncertainties Do We Need" (arXiv:1703.04977).
+"""
+
+from gumdrop.prediction.classification import ClassificationPrediction, predict_classification
+from gumdrop.prediction.masks import draw, sample, sampling
+from gumdrop.prediction.regression import RegressionPrediction, predict_regression
+
+__all__ = [
+    "ClassificationPrediction",
+    "RegressionPrediction",
+    "draw",
+    "predict_classification",
+    "predict_regression",
+    "sample",
+    "sampling",
+]

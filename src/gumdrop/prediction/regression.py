@@ -1,0 +1,212 @@
+"""Predict numbers: a mixture of Gaussians for each row."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.functional import split_gaussian, widened
+from gumdrop.prediction.masks import Inputs, draws
+from gumdrop.prediction.moments import RunningMoments
+
+__all__ = ["RegressionPrediction", "predict_regression"]
+
+
+@dataclass(frozen=True)
+class RegressionPrediction:
+    """A mixture of Gaussians for each row, one component for each drawn function; N rows, D outputs, S draws."""
+
+    mean: Tensor
+    """Predictive mean, shape (N, D), in units of the target."""
+    epistemic: Tensor
+    """Variance of the drawn functions' means, (N, D), squared units: what more data would remove."""
+    aleatoric: Tensor
+    """Mean of the drawn functions' noise variances, (N, D), squared units: what more data would not remove."""
+    draw_means: Tensor | None
+    """Mean of each draw, (S, N, D); None if the draws were not kept."""
+    draw_variances: Tensor | None
+    """Noise variance of each draw, (S, N, D); None if the draws were not kept."""
+
+    @property
+    def variance(self) -> Tensor:
+        """Total predictive variance, ``epistemic + aleatoric``, shape (N, D)."""
+        return self.epistemic + self.aleatoric
+
+    @property
+    def std(self) -> Tensor:
+        """Predictive standard deviation, shape (N, D), in units of the target."""
+        return self.variance.sqrt()
+
+    def rescale(self, scale: Tensor | float, shift: Tensor | float = 0.0) -> "RegressionPrediction":
+        """Carry the prediction over to ``scale * target + shift``: back to the units of a standardised target.
+
+        Args:
+            scale: Factor, as the standard deviation that the target was divided by; broadcasts to (N, D).
+            shift: Offset, as the mean that was taken off the target.
+
+        Returns:
+            The prediction in the new units.
+        """
+        factor = torch.as_tensor(scale, dtype=self.mean.dtype, device=self.mean.device)
+        square = factor.square()
+        return RegressionPrediction(
+            self.mean * factor + shift,
+            self.epistemic * square,
+            self.aleatoric * square,
+            None if self.draw_means is None else self.draw_means * factor + shift,
+            None if self.draw_variances is None else self.draw_variances * square,
+        )
+
+    def _components(self) -> tuple[Tensor, Tensor]:
+        if self.draw_means is None or self.draw_variances is None:
+            raise ValueError("the draws were not kept; predict with `keep_draws=True`")
+        return self.draw_means, self.draw_variances
+
+    def log_prob(self, target: Tensor) -> Tensor:
+        r"""Log density of observations under the mixture, per row, in nats.
+
+        .. math:: \log \frac1S \sum_s \prod_d N(y_d; \mu_{sd}, \sigma^2_{sd})
+
+        Args:
+            target: Observations, shape (N, D).
+
+        Returns:
+            Shape (N,).
+
+        Raises:
+            ValueError: If the shape differs or the draws were not kept.
+        """
+        if target.shape != self.mean.shape:
+            raise ValueError(f"`target` must have shape {tuple(self.mean.shape)}, got {tuple(target.shape)}")
+        means, variances = self._components()
+        log_density = -0.5 * (math.log(2 * math.pi) + variances.log() + (target - means).square() / variances)
+        return torch.logsumexp(log_density.flatten(2).sum(2), dim=0) - math.log(len(means))
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Probability that the target is at most a value, for each row and output.
+
+        Args:
+            value: Broadcasts to shape (N, D).
+
+        Returns:
+            Shape (N, D), in [0, 1].
+
+        Raises:
+            ValueError: If the draws were not kept.
+        """
+        means, variances = self._components()
+        return torch.special.ndtr((value - means) / variances.sqrt()).mean(0)
+
+    def quantile(self, probability: float) -> Tensor:
+        """Quantile of the mixture, by bisection of its distribution function.
+
+        Args:
+            probability: In (0, 1).
+
+        Returns:
+            Shape (N, D), in units of the target.
+
+        Raises:
+            ValueError: If ``probability`` is out of range or the draws were not kept.
+        """
+        if not 0 < probability < 1:
+            raise ValueError(f"`probability` must be strictly between 0 and 1, got {probability}")
+        means, variances = self._components()
+        normal = torch.special.ndtri(torch.tensor(probability, dtype=torch.float64)).item()
+        components = means + normal * variances.sqrt()  # the mixture's quantile lies between its components'
+        low, high = components.amin(0), components.amax(0)
+        for _ in range(40):
+            middle = (low + high) / 2
+            below = self.cdf(middle) < probability
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return (low + high) / 2
+
+    def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
+        """Central interval that holds the target with a given probability.
+
+        Args:
+            coverage: Probability, in (0, 1).
+
+        Returns:
+            Lower and upper ends, each of shape (N, D).
+
+        Raises:
+            ValueError: If ``coverage`` is out of range or the draws were not kept.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"`coverage` must be strictly between 0 and 1, got {coverage}")
+        return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
+
+
+def predict_regression(
+    model: nn.Module,
+    x: Inputs,
+    *,
+    num_samples: int = 100,
+    seed: int | None = None,
+    batch_size: int | None = None,
+    log_variance: Tensor | float | None = None,
+    keep_draws: bool = True,
+    output: Callable[[Any], Tensor] | None = None,
+) -> RegressionPrediction:
+    """Predict a Gaussian mixture for each row.
+
+    Args:
+        model: A converted model, or one with plain ``nn.Dropout*``, whose output holds means and log variances
+            in the halves of its last dimension.
+        x: Input with rows in dimension 0; a tuple or mapping of tensors is passed as arguments.
+        num_samples: Number of draws, S.
+        seed: Same seed, same prediction.
+        batch_size: Rows that run at once, which bounds memory; all if None. It does not change the result.
+        log_variance: Noise of a model whose output is the mean alone: a number, or shape (D,).
+        keep_draws: Keep each draw's mean and variance, 2 S N D numbers, for `log_prob` and `quantile`.
+        output: Takes the output tensor out of what the model returns.
+
+    Returns:
+        Mean and variances, split into what the model does not know and what is noise.
+
+    Raises:
+        ValueError: If a number is out of range, ``x`` has no rows, the output has no dimension for D or cannot be
+            split, ``log_variance`` does not fit it, or nothing in the model is stochastic.
+        TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
+            is None.
+
+    Example:
+        >>> from gumdrop import learn_dropout
+        >>> model = learn_dropout(nn.Linear(8, 2), p=0.2)
+        >>> prediction = predict_regression(model, torch.randn(5, 8), seed=0)
+        >>> prediction.mean.shape, prediction.epistemic.shape
+        (torch.Size([5, 1]), torch.Size([5, 1]))
+    """
+    moments, noise = RunningMoments(), RunningMoments()
+    kept: list[tuple[Tensor, Tensor]] = []
+    for result in draws(model, x, num_samples, seed, batch_size, output):
+        mean, variance = _gaussian(widened(result), log_variance)
+        moments.add(mean)
+        noise.add(variance)
+        if keep_draws:
+            kept.append((mean, variance))
+    means, variances = (torch.stack(part) for part in zip(*kept, strict=True)) if kept else (None, None)
+    return RegressionPrediction(moments.mean, moments.variance, noise.mean, means, variances)
+
+
+def _gaussian(result: Tensor, log_variance: Tensor | float | None) -> tuple[Tensor, Tensor]:
+    """Read mean and variance, of the same shape, out of what the model returned."""
+    if result.ndim < 2:
+        raise ValueError(
+            f"the model must return shape (N, D), got {tuple(result.shape)}; for one output add a dimension with "
+            "`output=lambda result: result.unsqueeze(-1)`"
+        )
+    if log_variance is None:
+        mean, log_noise = split_gaussian(result)
+    else:
+        mean, log_noise = result, torch.as_tensor(log_variance, dtype=result.dtype, device=result.device)
+        if log_noise.shape not in (torch.Size([]), mean.shape[1:]):
+            raise ValueError(
+                f"`log_variance` must be a number or have shape {tuple(mean.shape[1:])}, got {tuple(log_noise.shape)}"
+            )
+    limits = torch.finfo(mean.dtype)  # a variance of 0, or of infinity, has no density
+    return mean, log_noise.exp().clamp(limits.tiny, limits.max).expand_as(mean)

@@ -1,0 +1,362 @@
+"""Fit a table: split it, train, hold a test part against plain models, and leave a folder that tells all."""
+
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.model_selection import train_test_split
+from torch import Tensor
+
+from gumdrop.baselines import boosted_classes, boosted_regression, frequencies, mean_of_targets
+from gumdrop.conversion import dropout_rates, fix_dropout
+from gumdrop.datasets.schema import TableSchema, infer_schema
+from gumdrop.datasets.tabular import TableError, read_table
+from gumdrop.metrics import accuracy, calibration_error, central_coverage, crps, interval_coverage, reliability, rmse
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.tables import TableModel, encoding_notes, replace_target, table_network
+from gumdrop.training import FitResult, fit
+from gumdrop.version import VERSION
+
+__all__ = ["FitSettings", "fit_table"]
+
+RESULTS_FORMAT = 1
+Prediction = RegressionPrediction | ClassificationPrediction
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Everything about a fit that is a choice; written into the results."""
+
+    hidden: tuple[int, ...] = (50, 50)
+    """Units of the hidden layers."""
+    epochs: int | None = None
+    """Passes over the training part; None for about 20,000 steps, and at most 400 passes."""
+    batch_size: int = 32
+    """Rows per step."""
+    lr: float = 5e-3
+    """Largest learning rate of the cycle."""
+    seed: int = 0
+    """Seed of the split, the initial weights, the training and the draws."""
+    num_samples: int = 100
+    """Draws for a prediction."""
+    coverage: float = 0.9
+    """Probability of the intervals."""
+    test_fraction: float = 0.2
+    """Share of the rows that is held out for the report."""
+    validation_fraction: float = 0.1
+    """Share of the other rows that picks the best epoch."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name in ("coverage", "test_fraction", "validation_fraction"):
+            value = getattr(self, name)
+            if not 0 < value < 1:
+                raise ValueError(f"`{name}` must be strictly between 0 and 1, got {value}")
+        for name in ("batch_size", "num_samples"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
+        if self.epochs is not None and self.epochs < 1:
+            raise ValueError(f"`epochs` must be at least 1, got {self.epochs}")
+        if any(size < 1 for size in self.hidden):
+            raise ValueError(f"`hidden` must hold positive sizes, got {list(self.hidden)}")
+
+    def epochs_for(self, num_rows: int) -> int:
+        """Number of passes over so many training rows."""
+        steps = -(-num_rows // self.batch_size)
+        return self.epochs or max(20, min(400, 20_000 // steps))
+
+
+def fit_table(
+    table: str | os.PathLike[str],
+    target: str,
+    out: str | os.PathLike[str],
+    *,
+    task: Literal["regression", "classification"] | None = None,
+    ignore: tuple[str, ...] = (),
+    settings: FitSettings = FitSettings(),
+    overwrite: bool = False,
+    progress: bool = False,
+    notify: Callable[[str], object] = lambda note: None,
+) -> TableModel:
+    """Fit a table and leave a folder: model, test predictions and results.
+
+    The work goes on in ``OUT.partial``, which becomes ``OUT`` when it is whole; a run that was stopped and is
+    started again with the same settings goes on from there.
+
+    Args:
+        table: CSV file.
+        target: Column to predict.
+        out: Folder to make.
+        task: What the target is; found from its values if None.
+        ignore: Columns to leave out.
+        settings: Choices of network, training and split.
+        overwrite: Replace ``out`` if it exists.
+        progress: Show progress bars.
+        notify: Called with a sentence for each thing that the reader should know.
+
+    Returns:
+        The model.
+
+    Raises:
+        TableError: If the table cannot be used, or ``out`` exists.
+    """
+    place = Path(out)
+    if place.exists() and not overwrite:
+        raise TableError(f"{place} exists already; name another folder with --out, or add --overwrite")
+    started = time.monotonic()
+    frame = read_table(Path(table))
+    whole = infer_schema(frame, target, task=task, ignore=ignore)
+    train, validation, test = _split(frame, whole, settings)
+    schema = infer_schema(frame.iloc[train], target, task=whole.target.task, ignore=ignore)
+    if whole.target.classes:
+        schema = replace_target(schema, whole.target.classes)
+    notes: list[str] = []
+    parts = {name: _encode(schema, frame.iloc[rows]) for name, rows in (("train", train), ("validation", validation))}
+    encoded = schema.encode_inputs(frame)
+    notes += encoding_notes(schema, encoded.unseen, encoded.missing)
+    for note in notes:
+        notify(note)
+
+    partial = place.with_name(place.name + ".partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    task_name = schema.target.task
+    notify(f"{task_name} of '{target}' from {len(schema.columns)} columns, {len(train)} rows to train on")
+    models, results = {}, {}
+    for name, fixed in (("learned dropout", False), ("fixed dropout, p = 0.1", True)):
+        checkpoint = partial / f"{name.split()[0]}.checkpoint"
+        models[name], results[name] = _train(schema, parts, settings, fixed, checkpoint, progress and name)
+    model = models["learned dropout"]
+
+    x_test = torch.from_numpy(encoded.x[test])
+    y_test = _targets(schema, frame.iloc[test])
+    predictions: dict[str, Prediction] = {name: each.predict(x_test) for name, each in models.items()}
+    predictions |= _baseline_predictions(schema, parts["train"], x_test, settings.seed)
+    model.save(partial)
+    table_of_test = model.prediction_frame(predictions["learned dropout"])
+    table_of_test.insert(0, "row", np.asarray(test) + 1)
+    table_of_test.insert(1, "observed", frame.iloc[test][target].to_numpy())
+    table_of_test.to_csv(partial / "predictions.csv", index=False)
+    contents: dict[str, Any] = {
+        "format": RESULTS_FORMAT,
+        "gumdrop": VERSION,
+        "task": task_name,
+        "table": {
+            "name": Path(table).name,
+            "rows": len(frame),
+            "train_rows": len(train),
+            "validation_rows": len(validation),
+            "test_rows": len(test),
+            "features": [column.name for column in schema.columns],
+        },
+        "target": {"name": target, "classes": list(schema.target.classes)},
+        "settings": dataclasses.asdict(settings)
+        | {"epochs": settings.epochs_for(len(train)), "ignore": list(ignore), "task": task},
+        "environment": _environment(),
+        "best_epoch": results["learned dropout"].best_epoch,
+        "history": [dataclasses.asdict(record) for record in results["learned dropout"].history],
+        "rates": _named_rates(model),
+        "scores": [
+            {"name": name, "ours": name == "learned dropout", "values": _scores(each, y_test, settings.coverage)}
+            for name, each in predictions.items()
+        ],
+        "score_notes": _score_notes(schema, settings.coverage),
+        "calibration": _calibration(predictions["learned dropout"], y_test),
+        "test": _test_rows(model, predictions["learned dropout"], table_of_test),
+        "unsure": _unsure_rows(frame, schema, table_of_test, settings.coverage),
+        "notes": notes,
+        "seconds": time.monotonic() - started,
+    }
+    _write_json(partial / "results.json", contents)
+    for checkpoint in partial.glob("*.checkpoint"):
+        checkpoint.unlink()
+    if place.exists():
+        shutil.rmtree(place)
+    partial.replace(place)
+    return model
+
+
+def _split(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> tuple[list[int], list[int], list[int]]:
+    """Split row numbers into training, validation and test parts, classes in equal shares where they allow it."""
+    y = schema.encode_target(frame)
+
+    def halves(rows: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
+        classes = y[rows] if schema.target.task == "classification" else None
+        counts = np.unique(classes, return_counts=True)[1] if classes is not None else np.array([0])
+        test_size = max(1, round(share * len(rows)))
+        stratify = classes if counts.min() >= 2 and test_size >= len(counts) else None
+        kept, held_out = train_test_split(rows, test_size=test_size, random_state=settings.seed, stratify=stratify)
+        return np.sort(kept), np.sort(held_out)
+
+    rest, test = halves(np.arange(len(frame)), settings.test_fraction)
+    train, validation = halves(rest, settings.validation_fraction)
+    return train.tolist(), validation.tolist(), test.tolist()
+
+
+def _targets(schema: TableSchema, frame: pd.DataFrame) -> Tensor:
+    """Targets in the user's units, or class indices."""
+    y = torch.from_numpy(schema.encode_target(frame))
+    return y if schema.target.task == "classification" else y * schema.target.std + schema.target.mean
+
+
+def _encode(schema: TableSchema, frame: pd.DataFrame) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(schema.encode_inputs(frame).x), torch.from_numpy(schema.encode_target(frame))
+
+
+def _train(
+    schema: TableSchema,
+    parts: dict[str, tuple[Tensor, Tensor]],
+    settings: FitSettings,
+    fixed: bool,
+    checkpoint: Path,
+    progress: bool | str,
+) -> tuple[TableModel, FitResult]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        network = table_network(schema, settings.hidden)
+    if fixed:
+        fix_dropout(network)
+    result = fit(
+        network,
+        parts["train"],
+        likelihood="gaussian" if schema.target.task == "regression" else "categorical",
+        epochs=settings.epochs_for(len(parts["train"][0])),
+        validation=parts["validation"],
+        batch_size=settings.batch_size,
+        lr=settings.lr,
+        seed=settings.seed,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    model = TableModel(schema, network, settings.hidden, settings.num_samples, settings.coverage, settings.seed)
+    return model, result
+
+
+def _baseline_predictions(
+    schema: TableSchema, train: tuple[Tensor, Tensor], x: Tensor, seed: int
+) -> dict[str, Prediction]:
+    x_train, y_train = train
+    if schema.target.task == "classification":
+        num_classes = len(schema.target.classes)
+        return {
+            "gradient-boosted trees": boosted_classes(x_train, y_train, num_classes, x, seed=seed),
+            "class frequencies": frequencies(y_train, num_classes, len(x)),
+        }
+    scale, shift = schema.target.std, schema.target.mean
+    return {
+        "gradient-boosted trees": boosted_regression(x_train, y_train, x, seed=seed).rescale(scale, shift),
+        "mean of the training part": mean_of_targets(y_train, len(x)).rescale(scale, shift),
+    }
+
+
+def _scores(prediction: Prediction, target: Tensor, coverage: float) -> dict[str, float]:
+    if isinstance(prediction, RegressionPrediction):
+        scores = {
+            "RMSE": rmse(prediction.mean, target),
+            "CRPS": crps(prediction, target),
+            "log likelihood": prediction.log_prob(target).mean(),
+            f"coverage of {coverage:.0%} interval": interval_coverage(*prediction.interval(coverage), target),
+        }
+    else:
+        scores = {
+            "accuracy": accuracy(prediction.label, target),
+            "log likelihood": prediction.log_prob(target).mean(),
+            "calibration error": calibration_error(prediction, target),
+        }
+    return {name: value.item() for name, value in scores.items()}
+
+
+def _score_notes(schema: TableSchema, coverage: float) -> dict[str, str]:
+    if schema.target.task == "classification":
+        return {
+            "accuracy": "share of test rows whose most probable class is right; higher is better",
+            "log likelihood": "log of the probability given to the true class, in nats per row; higher is better",
+            "calibration error": "mean gap between stated probability and share of right answers; lower is better",
+        }
+    unit = f"in units of {schema.target.name}"
+    return {
+        "RMSE": f"typical error of the prediction, {unit}; lower is better",
+        "CRPS": f"error of the whole predicted distribution, {unit}; lower is better",
+        "log likelihood": "log density given to the observed value, in nats per row; higher is better",
+        f"coverage of {coverage:.0%} interval": f"share of test rows inside their interval; should be {coverage:.0%}",
+    }
+
+
+def _calibration(prediction: Prediction, target: Tensor) -> dict[str, list[float]]:
+    if isinstance(prediction, RegressionPrediction):
+        levels = torch.arange(5, 100, 5) / 100
+        return {"expected": levels.tolist(), "observed": central_coverage(prediction, target, levels).tolist()}
+    bins = reliability(prediction, target, num_bins=10)
+    return {
+        "expected": bins.confidence.tolist(),
+        "observed": bins.accuracy.tolist(),
+        "count": bins.num_rows.tolist(),
+    }
+
+
+def _test_rows(model: TableModel, prediction: Prediction, table: pd.DataFrame) -> dict[str, Any]:
+    columns = {"row": "row", "observed": "observed"}
+    if model.is_regression:
+        columns |= {"mean": "prediction", "lower": "lower", "upper": "upper"}
+        columns |= {"epistemic_std": "epistemic_std", "aleatoric_std": "aleatoric_std"}
+        return {key: table[name].tolist() for key, name in columns.items()}
+    columns |= {"predicted": "prediction", "probability": "probability"}
+    columns |= {"predictive_entropy": "predictive_entropy", "mutual_information": "mutual_information"}
+    rows = {key: table[name].tolist() for key, name in columns.items()}
+    return rows | {"observed": [str(value) for value in rows["observed"]]}
+
+
+def _unsure_rows(frame: pd.DataFrame, schema: TableSchema, table: pd.DataFrame, coverage: float) -> dict[str, Any]:
+    """The ten test rows that the model knows least about, with their inputs."""
+    regression = schema.target.task == "regression"
+    measure = "epistemic_std" if regression else "mutual_information"
+    names = [column.name for column in schema.columns]
+    rows = []
+    for _, found in table.sort_values(measure, ascending=False).head(10).iterrows():
+        row = {
+            "row": int(found["row"]),
+            "values": [
+                "" if pd.isna(v) else f"{v:g}" if isinstance(v, float) else str(v)
+                for v in frame.iloc[int(found["row"]) - 1][names]
+            ],
+            "observed": f"{found['observed']:.5g}" if regression else str(found["observed"]),
+            "predicted": f"{found['prediction']:.4g}" if regression else str(found["prediction"]),
+            "epistemic": float(found[measure]),
+        }
+        row["interval"] = (
+            f"{found['lower']:.4g} to {found['upper']:.4g}" if regression else f"{found['probability']:.0%}"
+        )
+        rows.append(row)
+    return {"columns": names, "rows": rows}
+
+
+def _named_rates(model: TableModel) -> list[dict[str, Any]]:
+    rates = []
+    for i, (site, p) in enumerate(dropout_rates(model.network).items()):
+        label = (
+            f"hidden layer {i} ({model.hidden[i - 1]} units)" if i else f"input ({model.schema.num_features} columns)"
+        )
+        rates.append({"site": site, "label": label, "p": p})
+    return rates
+
+
+def _environment() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "hardware": f"{platform.machine()} CPU, {torch.get_num_threads()} threads",
+    }
+
+
+def _write_json(path: Path, contents: dict[str, Any]) -> None:
+    path.write_text(json.dumps(contents, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,0 +1,233 @@
+"""A table model: a network with learned dropout, and the schema that feeds it, in one folder."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from gumdrop.datasets.schema import TableSchema
+from gumdrop.datasets.tabular import TableError
+from gumdrop.networks import mlp
+from gumdrop.prediction import (
+    ClassificationPrediction,
+    RegressionPrediction,
+    predict_classification,
+    predict_regression,
+)
+from gumdrop.version import VERSION
+
+__all__ = ["MODEL_FILE", "TableModel", "load_table_model"]
+
+MODEL_FORMAT = 1
+MODEL_FILE = "model.json"
+WEIGHTS_FILE = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A network over the columns of a table, and everything that is needed to use it again."""
+
+    schema: TableSchema
+    """Columns, target, and the statistics of the training part."""
+    network: torch.nn.Sequential
+    """Network over the encoded columns; its targets are standardised."""
+    hidden: tuple[int, ...]
+    """Units of the hidden layers."""
+    num_samples: int = 100
+    """Draws for a prediction."""
+    coverage: float = 0.9
+    """Probability of the intervals that are written out."""
+    seed: int = 0
+    """Seed of the draws: the same file gives the same predictions."""
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the target is a number."""
+        return self.schema.target.task == "regression"
+
+    def predict(self, x: Tensor) -> RegressionPrediction | ClassificationPrediction:
+        """Predict encoded rows.
+
+        Args:
+            x: Inputs as the schema encodes them, shape (N, F).
+
+        Returns:
+            In units of the target, or over the classes of the schema.
+        """
+        options: dict[str, Any] = {"num_samples": self.num_samples, "seed": self.seed, "batch_size": 8192}
+        if not self.is_regression:
+            return predict_classification(self.network, x, **options)
+        target = self.schema.target
+        return predict_regression(self.network, x, **options).rescale(target.std, target.mean)
+
+    def predict_frame(
+        self, frame: pd.DataFrame, *, notify: Callable[[str], object] = lambda note: None
+    ) -> pd.DataFrame:
+        """Predict a table.
+
+        Args:
+            frame: A table with at least the columns of the schema.
+            notify: Called with a sentence for each thing that the reader should know, such as a category that
+                the training part did not have.
+
+        Returns:
+            One row for each row of the table, see `prediction_frame`.
+
+        Raises:
+            TableError: If the table does not fit the schema.
+        """
+        parts = []
+        unseen: dict[str, dict[str, int]] = {}
+        missing: dict[str, int] = {}
+        for start in range(0, len(frame), 65536):  # bounds the memory that the draws take
+            encoded = self.schema.encode_inputs(frame.iloc[start : start + 65536])
+            parts.append(self.prediction_frame(self.predict(torch.from_numpy(encoded.x))))
+            for column, counts in encoded.unseen.items():
+                for category, count in counts.items():
+                    seen = unseen.setdefault(column, {})
+                    seen[category] = seen.get(category, 0) + count
+            for column, count in encoded.missing.items():
+                missing[column] = missing.get(column, 0) + count
+        for note in encoding_notes(self.schema, unseen, missing):
+            notify(note)
+        return pd.concat(parts, ignore_index=True)
+
+    def prediction_frame(self, prediction: RegressionPrediction | ClassificationPrediction) -> pd.DataFrame:
+        """Lay a prediction out as columns.
+
+        Args:
+            prediction: What `predict` gave.
+
+        Returns:
+            For regression ``prediction, std, lower, upper, epistemic_std, aleatoric_std`` in units of the target;
+            for classes ``prediction, probability``, one ``p(CLASS)`` each, ``predictive_entropy,
+            mutual_information`` in nats.
+        """
+        if isinstance(prediction, RegressionPrediction):
+            lower, upper = prediction.interval(self.coverage)
+            columns = {"prediction": prediction.mean, "std": prediction.std, "lower": lower, "upper": upper}
+            columns |= {
+                "epistemic_std": prediction.epistemic.sqrt(),
+                "aleatoric_std": prediction.aleatoric.sqrt(),
+            }
+            return pd.DataFrame({name: value.squeeze(1).numpy() for name, value in columns.items()})
+        classes = np.array(self.schema.target.classes, dtype=object)
+        probabilities = prediction.probabilities.numpy()
+        named = {"prediction": classes[prediction.label.numpy()], "probability": probabilities.max(1)}
+        named |= {f"p({name})": probabilities[:, i] for i, name in enumerate(classes)}
+        named["predictive_entropy"] = prediction.predictive_entropy.numpy()
+        named["mutual_information"] = prediction.mutual_information.numpy()
+        return pd.DataFrame(named)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model into a folder: weights as safetensors, all else as JSON.
+
+        Args:
+            folder: An existing folder, which nobody reads yet: the two files belong together.
+        """
+        place = Path(folder)
+        safetensors.torch.save_file(self.network.state_dict(), place / WEIGHTS_FILE)
+        settings = {"hidden": list(self.hidden), "num_samples": self.num_samples}
+        settings |= {"coverage": self.coverage, "seed": self.seed}
+        description = {"format": MODEL_FORMAT, "gumdrop": VERSION, "schema": self.schema.to_json(), **settings}
+        (place / MODEL_FILE).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def table_network(schema: TableSchema, hidden: tuple[int, ...]) -> torch.nn.Sequential:
+    """Build the network for a schema: heteroscedastic noise for numbers, logits for classes.
+
+    Args:
+        schema: Columns and target.
+        hidden: Units of the hidden layers.
+
+    Returns:
+        A network with learned dropout.
+    """
+    num_outputs = 2 if schema.target.task == "regression" else len(schema.target.classes)
+    return mlp(schema.num_features, num_outputs, hidden=hidden)
+
+
+def encoding_notes(schema: TableSchema, unseen: dict[str, dict[str, int]], missing: dict[str, int]) -> list[str]:
+    """Say what encoding had to make up.
+
+    Args:
+        schema: The schema that encoded.
+        unseen: Count of each category that the training part did not have, by column.
+        missing: Count of missing cells, by column.
+
+    Returns:
+        One sentence for each column concerned.
+    """
+    notes = []
+    categories = {column.name for column in schema.columns if hasattr(column, "categories")}
+    for column, count in missing.items():
+        if count:
+            how = "kept as a category of their own" if column in categories else "replaced by the training median"
+            notes.append(f"{count} missing values in '{column}' were {how}")
+    for column, counts in unseen.items():
+        names = ", ".join(f"'{name}' ({count} rows)" for name, count in list(counts.items())[:5])
+        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
+        if counts:
+            notes.append(
+                f"categories of '{column}' that training did not see count as none of the known: {names}{more}"
+            )
+    return notes
+
+
+def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
+    """Read a model that `TableModel.save` wrote.
+
+    Args:
+        folder: The folder that ``gumdrop fit`` left.
+
+    Returns:
+        The model, ready to predict.
+
+    Raises:
+        TableError: If the folder holds no model, or one that is cut short or of a newer format.
+    """
+    place = Path(folder)
+    if not (place / MODEL_FILE).is_file():
+        raise TableError(f"{place} holds no {MODEL_FILE}; name a folder that `gumdrop fit` wrote")
+    try:
+        description = json.loads((place / MODEL_FILE).read_text(encoding="utf-8"))
+        version = description["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise TableError(f"{place / MODEL_FILE} is damaged; fit the model again") from error
+    if version != MODEL_FORMAT:
+        raise TableError(
+            f"{place} has model format {version} (gumdrop {description.get('gumdrop')}), this is format {MODEL_FORMAT} "
+            f"(gumdrop {VERSION}); predict with the version that wrote it, or fit again"
+        )
+    schema = TableSchema.from_json(description["schema"])
+    fields = {name: description[name] for name in ("num_samples", "coverage", "seed")}
+    hidden = tuple(description["hidden"])
+    network = table_network(schema, hidden)
+    try:
+        network.load_state_dict(safetensors.torch.load_file(place / WEIGHTS_FILE))
+    except (OSError, RuntimeError, safetensors.SafetensorError) as error:
+        raise TableError(f"{place / WEIGHTS_FILE} is missing, damaged or of another model; fit again") from error
+    return TableModel(schema, network.eval(), hidden, **fields)
+
+
+def replace_target(schema: TableSchema, classes: tuple[str, ...]) -> TableSchema:
+    """Give a schema the classes of the whole table, which its training part may lack.
+
+    Args:
+        schema: Schema of the training part.
+        classes: All classes.
+
+    Returns:
+        The schema with these classes.
+    """
+    return dataclasses.replace(schema, target=dataclasses.replace(schema.target, classes=classes))

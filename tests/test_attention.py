@@ -1,0 +1,482 @@
+"""MultiheadAttention and the transformer layers of PyTorch, whose projections are called as functions."""
+
+import copy
+import functools
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+import gumdrop as gd
+from gumdrop.layers import dropout_blocks
+
+P = 0.4
+BATCH, TIME, WIDTH, HEADS = 3, 5, 6, 2
+
+MODULES = {
+    "plain": {},
+    "batch_first": {"batch_first": True},
+    "sizes": {"kdim": 4, "vdim": 7},
+    "sizes, batch_first": {"kdim": 4, "vdim": 7, "batch_first": True},
+    "no bias": {"bias": False},
+    "no bias, sizes": {"bias": False, "vdim": 7, "batch_first": True},
+    "bias_kv": {"add_bias_kv": True},
+    "zero_attn": {"add_zero_attn": True, "batch_first": True},
+    "both": {"add_bias_kv": True, "add_zero_attn": True, "kdim": 4},
+}
+modules = pytest.mark.parametrize("options", MODULES.values(), ids=MODULES.keys())
+need_weights = pytest.mark.parametrize("need_weights", [True, False], ids=["weights", "no weights"])
+batched = pytest.mark.parametrize("batch", [True, False], ids=["batch", "unbatched"])
+
+MASKS = {
+    "none": lambda batch: {},
+    "padding": lambda batch: {"key_padding_mask": padding()[: BATCH if batch else 1].squeeze(0)},
+    "causal": lambda batch: {"attn_mask": torch.triu(torch.ones(TIME, TIME, dtype=torch.bool), 1)},
+    "additive": lambda batch: {"attn_mask": torch.randn(TIME, TIME)},
+    "each head": lambda batch: {"attn_mask": torch.randn((BATCH if batch else 1) * HEADS, TIME, TIME) > 1},
+    "two": lambda batch: {**MASKS["padding"](batch), **MASKS["causal"](batch)},
+    "hint": lambda batch: {**MASKS["causal"](batch), "is_causal": True},
+}
+masks = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+
+
+def padding():
+    mask = torch.zeros(BATCH, TIME, dtype=torch.bool)
+    mask[0, 3:] = mask[1, 4:] = True
+    return mask
+
+
+def make(**options):
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(WIDTH, HEADS, **options)
+    with torch.no_grad():
+        for parameter in module.parameters():  # no bias is 0 and no term is small
+            parameter.normal_()
+    return module
+
+
+def make_inputs(module, batch=True, same=None):
+    """Query, key and value; they are one tensor where the sizes allow it."""
+    same = module._qkv_same_embed_dim if same is None else same
+    shape = (BATCH, TIME) if module.batch_first else (TIME, BATCH)
+    shape = shape if batch else (TIME,)
+    if same:
+        return (torch.randn(*shape, WIDTH),) * 3
+    return tuple(torch.randn(*shape, size) for size in (WIDTH, module.kdim, module.vdim))
+
+
+def force(module, rows, seed=1):
+    """Give every site known masks; return the factor on each unit by the name of the site."""
+    factors = {}
+    generator = torch.Generator().manual_seed(seed)
+    for name, site in module.concrete_dropout.named_children():
+        kept = torch.rand(rows, site.num_units, generator=generator) > P
+        kept[:, 0] = torch.arange(rows) % 2 == 0
+        kept[:, 1] = torch.arange(rows) % 2 == 1
+        factors[name] = kept / (1 - P)
+        site.noise_source = lambda site, rows, kept=kept: torch.where(kept, 0.999, 0.0)
+    return factors
+
+
+def twin_of(module, factors, row):
+    """PyTorch's module for one example: columns of its four weights zeroed and rescaled."""
+    twin = copy.deepcopy(module)
+    with torch.no_grad():
+        for name, factor in factors.items():
+            weight = twin.out_proj.weight if name == "out_proj" else getattr(twin, f"{name}_weight")
+            weight.mul_(factor[row % len(factor)])
+    return twin
+
+
+def assert_same(actual, expected, **tolerance):
+    torch.testing.assert_close(actual[0], expected[0], **tolerance)
+    assert (actual[1] is None) is (expected[1] is None)
+    if expected[1] is not None:
+        torch.testing.assert_close(actual[1], expected[1], **tolerance)
+
+
+# Nothing dropped
+
+
+@batched
+@masks
+@need_weights
+@modules
+def test_vanishing_rates_give_the_result_of_pytorch(options, need_weights, mask, batch):
+    module = make(**options)
+    inputs, chosen = make_inputs(module, batch), mask(batch)
+    expected = module(*inputs, need_weights=need_weights, **chosen)
+    converted = gd.learn_dropout(module, p=1e-12)
+    assert_same(converted(*inputs, need_weights=need_weights, **chosen), expected)
+    with torch.no_grad():
+        assert_same(converted(*inputs, need_weights=need_weights, **chosen), expected)
+
+
+@need_weights
+@modules
+def test_eval_is_pytorchs_own_path(options, need_weights, monkeypatch):
+    module = make(**options).eval()
+    inputs = make_inputs(module)
+    converted = gd.learn_dropout(copy.deepcopy(module), p=0.5)
+    calls = []
+    own = nn.MultiheadAttention.forward
+    monkeypatch.setattr(
+        nn.MultiheadAttention, "forward", lambda self, *args, **kw: calls.append(self) or own(self, *args, **kw)
+    )
+    for context in (torch.no_grad, torch.enable_grad):  # with and without PyTorch's fused path
+        with context():
+            expected = module(*inputs, need_weights=need_weights)
+            assert_same(converted(*inputs, need_weights=need_weights), expected, rtol=0, atol=0)
+    assert calls == [module, converted] * 2
+    assert not torch.equal(converted.train()(*inputs)[0], expected[0])
+    assert len(calls) == 4
+
+
+def test_keyword_arguments():
+    module = gd.learn_dropout(make(kdim=4, vdim=7), p=P)
+    force(module, BATCH)
+    query, key, value = make_inputs(module)
+    assert_same(module(value=value, key=key, query=query), module(query, key, value), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("average", [True, False])
+def test_attention_weights_of_each_head(average):
+    module = make()
+    inputs = make_inputs(module)
+    expected = module(*inputs, average_attn_weights=average)
+    assert_same(gd.learn_dropout(module, p=1e-12)(*inputs, average_attn_weights=average), expected)
+
+
+# Known masks
+
+
+@batched
+@pytest.mark.parametrize("mask", ["none", "two"])
+@need_weights
+@modules
+def test_known_masks_zero_columns_of_the_weights(options, need_weights, mask, batch):
+    module = make(**options)
+    inputs, chosen = make_inputs(module, batch), MASKS[mask](batch)
+    converted = gd.learn_dropout(copy.deepcopy(module), p=P)
+    rows = BATCH if batch else 1
+    factors = force(converted, rows)
+    output, weights = converted(*inputs, need_weights=need_weights, **chosen)
+    assert (weights is not None) is need_weights
+    dim = 0 if module.batch_first else 1
+    for row in range(rows):
+        own = tuple(x.select(dim, row) for x in inputs) if batch else inputs
+        padded = chosen.get("key_padding_mask")
+        own_masks = chosen | ({"key_padding_mask": padded[row] if batch else padded} if padded is not None else {})
+        expected, expected_weights = twin_of(module, factors, row)(*own, need_weights=need_weights, **own_masks)
+        torch.testing.assert_close(output.select(dim, row) if batch else output, expected)
+        if need_weights:
+            torch.testing.assert_close(weights[row] if batch else weights, expected_weights)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_the_site_of_the_output_projection_acts(batch_first):
+    """The hook that PyTorch would never call: only ``out_proj`` drops here."""
+    module = make(batch_first=batch_first)
+    inputs = make_inputs(module)
+    converted = gd.learn_dropout(copy.deepcopy(module), p=P)
+    factors = {"out_proj": force(converted, 1)["out_proj"]}
+    in_proj = converted.concrete_dropout["in_proj"].eval()
+    in_proj.noise_source = None
+    result = converted(*inputs)
+    assert_same(result, twin_of(module, factors, 0)(*inputs))
+    assert not torch.allclose(result[0], module(*inputs)[0])
+
+
+def test_cross_attention_shares_the_mask_of_the_stacked_projection():
+    module = make()
+    query = torch.randn(2, BATCH, WIDTH)
+    memory = torch.randn(TIME, BATCH, WIDTH)
+    converted = gd.learn_dropout(copy.deepcopy(module), p=P)
+    factors = force(converted, BATCH)
+    output, _ = converted(query, memory, memory)
+    for row in range(BATCH):
+        expected, _ = twin_of(module, factors, row)(query[:, row], memory[:, row], memory[:, row])
+        torch.testing.assert_close(output[:, row], expected)
+
+
+@modules
+def test_sites_and_blocks(options):
+    module = gd.learn_dropout(make(**options), p=P)
+    separate = not module._qkv_same_embed_dim
+    sizes = {"q_proj": WIDTH, "k_proj": module.kdim, "v_proj": module.vdim} if separate else {"in_proj": WIDTH}
+    sizes["out_proj"] = WIDTH
+    assert {name: site.num_units for name, site in module.concrete_dropout.named_children()} == sizes
+    biases = []
+    for block in dropout_blocks(module):
+        weight = module.out_proj.weight if block.name == "out_proj" else getattr(module, f"{block.name}_weight")
+        assert block.weight is weight
+        assert block.fan_in == block.site.num_units == weight.shape[1]
+        biases += [id(bias) for bias in block.biases]
+    expected = [] if module.in_proj_bias is None else [id(module.in_proj_bias), id(module.out_proj.bias)]
+    assert biases == expected
+    assert list(gd.dropout_rates(module)) == list(sizes)
+
+
+@modules
+def test_kl_is_the_sum_over_the_projections(options):
+    module = gd.learn_dropout(make(**options), p=P)
+    entropy = -(P * torch.log(torch.tensor(P)) + (1 - P) * torch.log(torch.tensor(1 - P)))
+    expected = torch.zeros(())
+    names = ["in_proj_weight"] if module._qkv_same_embed_dim else ["q_proj_weight", "k_proj_weight", "v_proj_weight"]
+    for weight in [*(getattr(module, name) for name in names), module.out_proj.weight]:
+        expected = expected + 2 * weight.square().sum() / (1 - P) - weight.shape[1] * entropy
+    for bias in (module.in_proj_bias, module.out_proj.bias):
+        expected = expected + (0 if bias is None else 2 * bias.square().sum())
+    torch.testing.assert_close(gd.kl_divergence(module, lengthscale=2.0), expected)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_relaxed_masks_are_those_of_examples_and_not_of_positions(batch_first):
+    """Attention over one constant sequence: every position of an example must come out the same."""
+    module = gd.learn_dropout(make(batch_first=batch_first), p=0.5)
+    x = torch.ones(BATCH, TIME, WIDTH) if batch_first else torch.ones(TIME, BATCH, WIDTH)
+    output = module(x, x, x)[0].detach()
+    output = output if batch_first else output.transpose(0, 1)
+    torch.testing.assert_close(output, output[:, :1].expand_as(output))
+    assert len(output[:, 0].unique(dim=0)) == BATCH
+
+
+# Gradients, dtypes, refusals
+
+
+@modules
+def test_gradients_reach_every_weight_and_rate(options):
+    module = gd.learn_dropout(make(**options), p=P)
+    inputs = make_inputs(module)
+    before = [x.clone() for x in inputs]
+    module(*inputs)[0].square().sum().backward()
+    assert all(torch.equal(x, y) for x, y in zip(inputs, before, strict=True))
+    for name, value in module.named_parameters():
+        assert value.grad is not None, name
+        assert value.grad.isfinite().all(), name
+        assert value.grad.any(), name
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_activations_keep_their_dtype(dtype):
+    module = gd.learn_dropout(make(kdim=4).to(dtype), p=P)
+    output, weights = module(*(x.to(dtype) for x in make_inputs(module)))
+    assert output.dtype == weights.dtype == dtype
+
+
+def test_autocast_gives_what_it_gives_without_dropout():
+    module = make()
+    inputs = make_inputs(module)
+    converted = gd.learn_dropout(copy.deepcopy(module), p=1e-12)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert_same(converted(*inputs), module(*inputs))
+
+
+@pytest.mark.parametrize("shape", [(TIME, BATCH, 1), (TIME, 1, WIDTH), (TIME, WIDTH)])
+def test_keys_and_values_of_another_shape_are_refused_and_not_broadcast(shape):
+    module = gd.learn_dropout(make(), p=P)
+    (query, _, _), odd = make_inputs(module), torch.randn(shape)
+    with pytest.raises(ValueError, match="`value` must have the batch and the units of `query`"):
+        module(query, query, odd)
+    with pytest.raises(ValueError, match="`key` must have the batch and the units of `query`"):
+        module(query, odd, query)
+
+
+def test_query_of_another_size_is_refused():
+    module = gd.learn_dropout(make(), p=P)
+    with pytest.raises(ValueError, match="the input must have 6 units"):
+        module(*(torch.randn(TIME, BATCH, 1),) * 3)
+
+
+@pytest.mark.parametrize("twin_by", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "pickle"])
+def test_copies_run_on_their_own_weights_and_rates(twin_by):
+    module = gd.learn_dropout(make(), p=P)
+    twin = twin_by(module)
+    inputs = make_inputs(module)
+    with gd.sampling(module, seed=0), gd.sampling(twin, seed=0):
+        assert_same(twin(*inputs), module(*inputs), rtol=0, atol=0)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    assert not twin(*inputs)[0].any()
+    assert module(*inputs)[0].any()
+
+
+def test_class_weights_and_keys_stay():
+    module = make(add_bias_kv=True)
+    keys, parameters = list(module.state_dict()), dict(module.named_parameters())
+    gd.learn_dropout(module)
+    assert type(module) is nn.MultiheadAttention
+    assert [key for key in module.state_dict() if "concrete_dropout" not in key] == keys
+    assert all(module.get_parameter(name) is parameter for name, parameter in parameters.items())
+
+
+def test_dropout_of_attention_weights_stays_and_is_reported():
+    reports = []
+    module = gd.learn_dropout(make(dropout=0.25), p=1e-12, report=reports.append)
+    assert reports[0].left == {"dropout": "dropout of attention weights, p = 0.25; it acts as before"}
+    inputs = make_inputs(module)
+    assert not torch.equal(module(*inputs)[0], module(*inputs)[0])
+    assert torch.equal(module.eval()(*inputs)[0], module(*inputs)[0])
+
+
+# Transformers
+
+
+def encoder_layer(**options):
+    return nn.TransformerEncoderLayer(WIDTH, HEADS, dim_feedforward=8, **options)
+
+
+def encoder(**options):
+    nested = options.get("batch_first", False) and not options.get("norm_first", False)
+    return nn.TransformerEncoder(encoder_layer(**options), num_layers=2, enable_nested_tensor=nested)
+
+
+class Decoder(nn.Module):
+    """A decoder layer that attends to its own input, to be called like an encoder."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.layer = nn.TransformerDecoderLayer(WIDTH, HEADS, dim_feedforward=8, **options)
+
+    def forward(self, x, src_key_padding_mask=None):
+        return self.layer(
+            x, x.flip(-1), tgt_key_padding_mask=src_key_padding_mask, memory_key_padding_mask=src_key_padding_mask
+        )
+
+
+TRANSFORMERS = {"layer": encoder_layer, "encoder": encoder, "decoder": Decoder}
+transformers = pytest.mark.parametrize("build", TRANSFORMERS.values(), ids=TRANSFORMERS.keys())
+norm_first = pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
+batch_first = pytest.mark.parametrize("batch_first", [False, True], ids=["time first", "batch first"])
+no_grad = pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad], ids=["no_grad", "grad"])
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype stage:UserWarning")
+@no_grad
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+@batch_first
+@norm_first
+@transformers
+def test_eval_output_of_a_transformer_stays(build, norm_first, batch_first, padded, context):
+    torch.manual_seed(0)
+    model = build(norm_first=norm_first, batch_first=batch_first).eval()
+    x = torch.randn(BATCH, TIME, WIDTH) if batch_first else torch.randn(TIME, BATCH, WIDTH)
+    mask = padding() if padded else None
+    with context():
+        expected = model(x, src_key_padding_mask=mask)
+        actual = gd.learn_dropout(model)(x, src_key_padding_mask=mask)
+    real = torch.ones(BATCH, TIME, dtype=torch.bool) if mask is None else ~mask
+    real = real if batch_first else real.T
+    torch.testing.assert_close(actual[real], expected[real])
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+@batch_first
+@norm_first
+@transformers
+def test_draws_of_a_transformer_differ_without_gradients(build, norm_first, batch_first, padded):
+    """PyTorch's fused path would skip every site, silently."""
+    model = gd.learn_dropout(build(norm_first=norm_first, batch_first=batch_first, dropout=0.0), p=0.5).eval()
+    x = torch.randn(BATCH, TIME, WIDTH) if batch_first else torch.randn(TIME, BATCH, WIDTH)
+    call = functools.partial(model, x, src_key_padding_mask=padding() if padded else None)
+    with torch.no_grad():
+        expected = call()
+        with gd.sampling(model, seed=0):
+            first, second = call(), call()
+        with gd.draw(model, seed=0):
+            assert torch.equal(call(), call())
+        assert torch.equal(call(), expected)
+    assert not torch.allclose(first, second)
+    assert first.shape == expected.shape
+
+
+@batch_first
+@norm_first
+@transformers
+def test_every_site_of_a_transformer_acts_and_learns(build, norm_first, batch_first):
+    """Each site alone changes the output; a site that never fired would pass for a converted one."""
+    model = gd.learn_dropout(build(norm_first=norm_first, batch_first=batch_first, dropout=0.0), p=0.5)
+    x = torch.randn(BATCH, TIME, WIDTH) if batch_first else torch.randn(TIME, BATCH, WIDTH)
+    model(x).square().sum().backward()
+    expected = model.eval()(x)
+    for block in dropout_blocks(model):
+        assert block.site.p_logit.grad.abs() > 0, block.name
+        block.site.train()
+        assert not torch.equal(model(x), expected), block.name
+        block.site.eval()
+
+
+@batch_first
+def test_feed_forward_masks_are_those_of_examples(batch_first):
+    model = gd.learn_dropout(encoder_layer(batch_first=batch_first, dropout=0.0), p=0.5)
+    sites = [model.linear1.concrete_dropout, model.linear2.concrete_dropout]
+    x = torch.randn(BATCH, TIME, WIDTH) if batch_first else torch.randn(TIME, BATCH, WIDTH)
+    seen = []
+    for site in sites:
+        site.register_forward_hook(lambda site, args, output: seen.append((output / args[0]).detach()))
+    with torch.no_grad():
+        model.linear1.weight.abs_()
+        model.linear1.bias.fill_(20.0)  # no hidden unit is exactly 0
+    model(x)
+    for scale in seen:
+        scale = scale if batch_first else scale.transpose(0, 1)
+        torch.testing.assert_close(scale, scale[:, :1].expand_as(scale))
+        assert len(scale[:, 0].unique(dim=0)) == BATCH
+
+
+@transformers
+def test_dropout_in_front_of_the_second_linear_layer_is_taken_over(build):
+    reports = []
+    model = gd.learn_dropout(build(dropout=0.3), p=0.05, report=reports.append)
+    for name, module in model.named_modules():
+        if isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
+            inside = f"{name}." if name else ""
+            assert isinstance(module.dropout, nn.Identity)
+            assert isinstance(module.dropout1, nn.Dropout)
+            assert reports[0].replaced[f"{inside}dropout"] == f"{inside}linear2 starts from p = 0.3"
+            assert "acts as before" in reports[0].left[f"{inside}dropout1"]
+            assert gd.dropout_rates(model)[f"{inside}linear2"] == pytest.approx(0.3)
+            assert gd.dropout_rates(model)[f"{inside}linear1"] == pytest.approx(0.05)
+
+
+def test_a_transformer_layer_with_another_feed_forward_keeps_its_dropout():
+    class Gated(nn.TransformerEncoderLayer):
+        def _ff_block(self, x):
+            hidden = self.dropout(self.activation(self.linear1(x)))
+            return self.linear2(hidden) + hidden[..., :WIDTH]
+
+    model = gd.learn_dropout(Gated(WIDTH, HEADS, dim_feedforward=8, dropout=0.3), p=0.05)
+    assert isinstance(model.dropout, nn.Dropout)
+
+
+def test_dropout_stays_where_the_second_linear_layer_is_not_converted():
+    model = gd.learn_dropout(encoder_layer(dropout=0.3), exclude=["linear2"])
+    assert isinstance(model.dropout, nn.Dropout)
+
+
+def test_nested_tensors_are_given_up_for_converted_layers_only():
+    model = nn.Sequential(encoder(batch_first=True), encoder(batch_first=True))
+    gd.learn_dropout(model, include=["1.*"])
+    assert [part.use_nested_tensor for part in model] == [True, False]
+
+
+def test_whole_transformer():
+    model = nn.Transformer(WIDTH, HEADS, 1, 1, 8, dropout=0.2, batch_first=True)
+    gd.learn_dropout(model, p=0.1)
+    assert list(gd.dropout_rates(model)) == [
+        "encoder.layers.0.self_attn.in_proj",
+        "encoder.layers.0.self_attn.out_proj",
+        "encoder.layers.0.linear1",
+        "encoder.layers.0.linear2",
+        "decoder.layers.0.self_attn.in_proj",
+        "decoder.layers.0.self_attn.out_proj",
+        "decoder.layers.0.multihead_attn.in_proj",
+        "decoder.layers.0.multihead_attn.out_proj",
+        "decoder.layers.0.linear1",
+        "decoder.layers.0.linear2",
+    ]
+    x = torch.randn(BATCH, TIME, WIDTH)
+    draws = gd.sample(model, (x, x), num_samples=2, seed=0)
+    assert not torch.allclose(draws[0], draws[1])

@@ -1,0 +1,170 @@
+"""Imports point downwards: a module imports modules of a strictly lower rank only."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import gumdrop
+
+ROOT = Path(gumdrop.__file__).parent
+
+RANKS = {
+    "atomic": 0,
+    "functional": 0,
+    "tracing": 0,
+    "layers.site": 1.1,
+    "layers.noise": 1.1,
+    "layers.recurrent": 1.2,
+    "layers.attention": 1.2,
+    "layers.attach": 1.3,
+    "layers": 1.4,
+    "conversion": 2,
+    "objective": 2,
+    "prediction.moments": 2.1,
+    "prediction.masks": 2.1,
+    "prediction.regression": 2.2,
+    "prediction.classification": 2.2,
+    "prediction": 2.3,
+    "metrics": 3,
+    "training": 3,
+    "networks": 3,
+    "baselines": 3,
+    "datasets": 3,
+    "datasets.schema": 3.1,
+    "estimators": 4,
+    "attribution": 4,
+    "plots": 4,
+    "tables": 4,
+    "experiments": 5,
+    "report": 5,
+    "table_fit": 5,
+    "cli": 6,
+}
+"""Rank of each module, or of all modules of a folder; fractions order those of one folder that build on each other."""
+
+ANYONE = {"version"}
+"""What every module may import, and what itself imports nothing."""
+
+PUBLIC = {"functional", "tracing", "layers", "conversion", "objective", "prediction"}
+"""What ``import gumdrop`` may load."""
+
+
+def rank(module):
+    """Look up the rank of a module by its name within the package, or by that of a folder around it."""
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        if (name := ".".join(parts[:length])) in RANKS:
+            return RANKS[name]
+    raise LookupError(f"module {module!r} has no rank: give it one in {Path(__file__).name}")
+
+
+def name_of(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports_of(tree, exists=lambda module: True):
+    """Yield (line, module) for each import from the package, wherever in the code it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "gumdrop":
+                    yield node.lineno, alias.name.removeprefix("gumdrop").removeprefix(".")
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise SyntaxError(f"line {node.lineno}: relative import; write it out from `gumdrop`")
+            if (node.module or "").split(".")[0] == "gumdrop":
+                source = node.module.removeprefix("gumdrop").removeprefix(".")
+                for alias in node.names:  # `from gumdrop import plots` imports a module, not a name
+                    inner = f"{source}.{alias.name}".removeprefix(".")
+                    yield node.lineno, inner if exists(inner) else source
+
+
+def exists(module):
+    path = ROOT.joinpath(*module.split("."))
+    return path.with_suffix(".py").is_file() or path.is_dir()
+
+
+def problems(module, tree, exists=exists):
+    """List what is wrong with the imports of a module."""
+    found = []
+    for line, target in imports_of(tree, exists):
+        if target in ANYONE:
+            continue
+        if module in ANYONE:
+            found.append(f"{module}:{line} imports gumdrop.{target}, but anyone imports it")
+        elif not target:
+            found.append(f"{module}:{line} imports the top level; name the module that has the thing")
+        elif not rank(target) < rank(module):
+            found.append(f"{module}:{line} (rank {rank(module)}) imports gumdrop.{target} (rank {rank(target)})")
+    return found
+
+
+MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_to_a_lower_rank(module):
+    if module not in ANYONE:
+        rank(module)
+    assert problems(module, ast.parse(MODULES[module].read_text(encoding="utf-8"))) == []
+
+
+def test_the_top_level_imports_the_core_and_is_nothing_but_names():
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    assert {target for _, target in imports_of(tree, exists)} <= PUBLIC | ANYONE
+    assert all(isinstance(node, (ast.Expr, ast.ImportFrom, ast.Assign)) for node in tree.body)
+    assert set(gumdrop.__all__) <= set(vars(gumdrop))
+
+
+def test_the_core_is_all_that_the_core_imports():
+    assert all(rank(module) < 3 for module in PUBLIC)
+
+
+# The test itself
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("functional", "from gumdrop.layers import ConcreteDropout"),
+        ("conversion", "import gumdrop.objective"),
+        ("objective", "def late():\n    from gumdrop.prediction import sample"),
+        ("metrics", "from gumdrop import plots"),
+        ("layers.site", "from gumdrop.layers.noise import HomoscedasticNoise"),
+        ("layers.recurrent", "from gumdrop.layers import attention"),
+        ("layers.attention", "from gumdrop.layers import SITE"),
+        ("datasets.images", "from gumdrop.datasets.tabular import read_table"),
+        ("training", "from gumdrop import learn_dropout"),
+        ("training", "import gumdrop"),
+        ("version", "from gumdrop.functional import soft_keep"),
+    ],
+)
+def test_a_wrong_import_is_found(module, code):
+    assert len(problems(module, ast.parse(code))) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("cli", "from gumdrop.report import write_report\nfrom gumdrop import plots, version"),
+        ("layers.attach", "from gumdrop.layers.site import ConcreteDropout"),
+        ("functional", "import torch\nfrom gumdrop.version import VERSION"),
+        ("experiments.uci", "from gumdrop.datasets.tabular import read_table"),
+        ("plots", "import gumdropper\nfrom gumdropper.plots import x"),
+    ],
+)
+def test_a_right_import_is_not(module, code):
+    assert problems(module, ast.parse(code)) == []
+
+
+def test_a_relative_import_is_an_error():
+    for code in ("from . import functional", "from .functional import soft_keep", "from ..layers import SITE"):
+        with pytest.raises(SyntaxError, match="relative import"):
+            problems("conversion", ast.parse(code))
+
+
+def test_a_module_without_a_rank_is_an_error():
+    for call in (lambda: rank("utils"), lambda: problems("cli", ast.parse("from gumdrop.utils import x"))):
+        with pytest.raises(LookupError, match="module 'utils' has no rank"):
+            call()

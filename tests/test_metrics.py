@@ -1,0 +1,92 @@
+import pytest
+import torch
+
+from gumdrop import metrics
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+
+
+def mixture(num_draws: int = 7, num_rows: int = 5, seed: int = 0) -> RegressionPrediction:
+    generator = torch.Generator().manual_seed(seed)
+    means = torch.randn(num_draws, num_rows, 1, generator=generator, dtype=torch.float64) * 2
+    variances = torch.rand(num_draws, num_rows, 1, generator=generator, dtype=torch.float64) + 0.3
+    return RegressionPrediction(means.mean(0), means.var(0, correction=0), variances.mean(0), means, variances)
+
+
+def simulate(prediction: RegressionPrediction, size: int, seed: int = 1) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    means, variances = prediction.draw_means, prediction.draw_variances
+    chosen = torch.randint(len(means), (size,), generator=generator)
+    noise = torch.randn(size, *means.shape[1:], generator=generator, dtype=means.dtype)
+    return means[chosen] + noise * variances[chosen].sqrt()
+
+
+def test_rmse_accuracy_and_coverage() -> None:
+    assert metrics.rmse(torch.tensor([1.0, 2.0]), torch.tensor([4.0, 6.0])).item() == pytest.approx(12.5**0.5)
+    assert metrics.accuracy(torch.tensor([1, 2, 0]), torch.tensor([1, 0, 0])).item() == pytest.approx(2 / 3)
+    ends = torch.tensor([[0.0], [0.0]]), torch.tensor([[1.0], [2.0]])
+    assert metrics.interval_coverage(*ends, torch.tensor([[1.0], [2.1]])).item() == 0.5
+
+
+def test_crps_is_the_expected_distance_less_half_the_spread() -> None:
+    prediction, target = mixture(), torch.tensor([[0.3], [-1.0], [2.5], [7.0], [0.0]], dtype=torch.float64)
+    a, b = simulate(prediction, 200_000, 1), simulate(prediction, 200_000, 2)
+    naive = (a - target).abs().mean() - 0.5 * (a - b).abs().mean()
+    assert metrics.crps(prediction, target).item() == pytest.approx(naive.item(), rel=0.01)
+
+
+def test_crps_of_one_gaussian_has_its_textbook_value() -> None:
+    one = torch.ones(1, 1, 1, dtype=torch.float64)
+    prediction = RegressionPrediction(one[0], 0 * one[0], 4 * one[0], one, 4 * one)
+    # Gneiting & Raftery 2007, eq. 21, at the mean: sigma (2 phi(0) - 1/sqrt(pi))
+    assert metrics.crps(prediction, one[0]).item() == pytest.approx(2 * (0.7978845608 - 0.5641895835), rel=1e-6)
+
+
+def test_central_coverage_of_what_the_mixture_itself_draws_is_the_level() -> None:
+    prediction = mixture()
+    levels = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)
+    observed = torch.stack([metrics.central_coverage(prediction, y, levels) for y in simulate(prediction, 4000)])
+    assert observed.mean(0).tolist() == pytest.approx(levels.tolist(), abs=0.02)
+
+
+def test_central_coverage_agrees_with_the_intervals() -> None:
+    prediction = mixture()
+    for y in simulate(prediction, 20):
+        covered = metrics.interval_coverage(*prediction.interval(0.8), y)
+        assert metrics.central_coverage(prediction, y, torch.tensor([0.8])).item() == pytest.approx(covered.item())
+
+
+def classes(probabilities: list[list[float]]) -> ClassificationPrediction:
+    log_p = torch.tensor(probabilities, dtype=torch.float64).log()
+    return ClassificationPrediction(log_p, torch.special.entr(log_p.exp()).sum(1))
+
+
+def test_calibration_error_by_hand() -> None:
+    prediction = classes([[0.9, 0.1], [0.9, 0.1], [0.3, 0.7], [0.45, 0.55]])
+    target = torch.tensor([0, 1, 1, 1])
+    bins = metrics.reliability(prediction, target, num_bins=10)
+    assert bins.num_rows.tolist() == [1, 1, 2]
+    assert bins.accuracy.tolist() == [1.0, 1.0, 0.5]
+    assert bins.confidence.tolist() == pytest.approx([0.55, 0.7, 0.9])
+    expected = (0.45 + 0.3 + 2 * 0.4) / 4
+    assert metrics.calibration_error(prediction, target, num_bins=10).item() == pytest.approx(expected)
+
+
+def test_certainty_falls_into_the_last_bin() -> None:
+    prediction = ClassificationPrediction(torch.tensor([[0.0, -torch.inf]]), torch.zeros(1))
+    assert metrics.reliability(prediction, torch.tensor([0])).num_rows.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: metrics.rmse(torch.zeros(3), torch.zeros(3, 1)),
+        lambda: metrics.accuracy(torch.zeros(3), torch.zeros(4)),
+        lambda: metrics.interval_coverage(torch.zeros(3, 1), torch.zeros(3, 1), torch.zeros(3)),
+        lambda: metrics.crps(mixture(), torch.zeros(5)),
+        lambda: metrics.central_coverage(mixture(), torch.zeros(5), torch.tensor([0.5])),
+        lambda: metrics.reliability(classes([[0.5, 0.5]]), torch.tensor([[0]])),
+    ],
+)
+def test_shapes_never_broadcast(call) -> None:
+    with pytest.raises(ValueError, match="`target` must have the shape"):
+        call()

@@ -1,0 +1,396 @@
+"""The page that a fit leaves: whole, self-contained, readable by a stranger, and clear about bad input."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import re
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gumdrop.report import ReportError, render, write_report
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+NORMAL_90 = 1.645
+
+
+def _history(rng: np.random.Generator, epochs: int, finals: dict[str, float]) -> list[dict[str, Any]]:
+    steps = []
+    for epoch in range(1, epochs + 1):
+        fall = math.exp(-6 * epoch / max(epochs, 20))
+        rates = {site: p + (0.1 - p) * fall for site, p in finals.items()}
+        noise = 0.03 * float(rng.normal())
+        losses = {"nll": 1.0 + 1.4 * fall + noise, "kl": 0.12 + 0.5 * fall}
+        steps.append({"epoch": epoch, **losses, "validation_nll": 1.1 + 1.3 * fall + 2 * noise, "rates": rates})
+    return steps
+
+
+def _common(rng: np.random.Generator, rows: int, epochs: int, layers: int, features: list[str]) -> dict[str, Any]:
+    labels = [f"input ({len(features)} columns)"] + [f"hidden layer {i} (50 units)" for i in range(1, layers)]
+    finals = {str(2 * i): float(p) for i, p in enumerate(rng.uniform(0.02, 0.35, layers))}
+    sites = [{"site": site, "label": label, "p": p} for (site, p), label in zip(finals.items(), labels, strict=True)]
+    settings = {"hidden": [50, 50], "epochs": epochs, "batch_size": 32, "learning_rate": 0.005, "seed": 0}
+    return {
+        "format": 1,
+        "gumdrop": "0.1.0",
+        "table": {"name": "diabetes.csv", "rows": 5 * rows, "features": features}
+        | {"train_rows": 3 * rows, "validation_rows": rows, "test_rows": rows},
+        "settings": {**settings, "num_samples": 100, "coverage": 0.9},
+        "environment": {"python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.0", "hardware": "x86_64 CPU, 4 threads"},
+        "seconds": 12.3,
+        "history": _history(rng, epochs, finals),
+        "rates": sites,
+        "notes": ["2 missing values in 'bmi' were replaced by the median"],
+    }
+
+
+def _score(names: tuple[str, ...], model: str, *values: float | None) -> dict[str, Any]:
+    return {"name": model, "ours": model == "learned dropout", "values": dict(zip(names, values, strict=True))}
+
+
+def regression_results(rows: int = 88, *, epochs: int = 400, layers: int = 3, seed: int = 0) -> dict[str, Any]:
+    """Results of a made-up regression whose stated uncertainty is right."""
+    rng = np.random.default_rng(seed)
+    features = ["age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6"]
+    mean, epistemic = rng.uniform(70, 260, rows), rng.gamma(2.0, 9.0, rows)
+    aleatoric = rng.uniform(30, 62, rows)
+    std = np.hypot(epistemic, aleatoric)
+    observed = mean + std * rng.normal(size=rows)
+    levels = np.linspace(0.05, 0.95, 19)
+    inside = np.abs(observed - mean)[:, None] <= std[:, None] * np.array(
+        [NormalDist().inv_cdf((1 + p) / 2) for p in levels]
+    )
+    numbers = np.arange(1, rows + 1) * 5
+    test = {"row": numbers, "observed": observed, "mean": mean, "lower": mean - NORMAL_90 * std}
+    test |= {"upper": mean + NORMAL_90 * std, "epistemic_std": epistemic, "aleatoric_std": aleatoric}
+    rmse = float(np.sqrt(np.mean((observed - mean) ** 2)))
+    unsure = [
+        {
+            "row": int(numbers[i]),
+            "values": [f"{v:.1f}" for v in rng.normal(50, 20, len(features))],
+            "observed": f"{observed[i]:.0f}",
+            "predicted": f"{mean[i]:.0f}",
+            "interval": f"{mean[i] - NORMAL_90 * std[i]:.0f} to {mean[i] + NORMAL_90 * std[i]:.0f}",
+            "epistemic": float(epistemic[i]),
+        }
+        for i in np.argsort(-epistemic)[:10]
+    ]
+    scores = [
+        ("learned dropout", rmse, -5.40, float(np.mean(np.abs(observed - mean) < NORMAL_90 * std)), 30.1),
+        ("fixed dropout, p = 0.1", rmse * 1.03, -5.47, 0.82, 30.9),
+        ("gradient-boosted trees", rmse * 0.98, None, None, None),
+        ("mean of the training part", 77.2, -5.77, 0.93, 44.6),
+    ]
+    names = ("RMSE", "log likelihood", "coverage of 90 % interval", "CRPS")
+    return _common(rng, rows, epochs, layers, features) | {
+        "task": "regression",
+        "target": {"name": "progression", "classes": []},
+        "scores": [_score(names, *row) for row in scores],
+        "score_notes": {
+            "RMSE": "typical error, in the units of progression; lower is better",
+            "log likelihood": "how probable the true values were to the model, in nats per row; higher is better",
+        },
+        "calibration": {"expected": levels.tolist(), "observed": inside.mean(axis=0).tolist()},
+        "test": {name: values.tolist() for name, values in test.items()},
+        "unsure": {"columns": features, "rows": unsure},
+    }
+
+
+def classification_results(
+    rows: int = 120, *, classes: int = 3, epochs: int = 200, layers: int = 3, seed: int = 1
+) -> dict[str, Any]:
+    """Results of a made-up classification whose probabilities are right."""
+    rng = np.random.default_rng(seed)
+    names = ["Adelie", "Chinstrap", "Gentoo"][:classes] + [f"class {i}" for i in range(4, classes + 1)]
+    features = ["bill length (mm)", "bill depth (mm)", "flipper length (mm)", "body mass (g)"]
+    probability = 1 - 0.55 * rng.beta(0.5, 3.0, rows)
+    predicted = rng.integers(0, classes, rows)
+    shift = np.where(rng.random(rows) < probability, 0, rng.integers(1, max(classes, 2), rows))
+    observed = (predicted + shift) % classes
+    entropy = -probability * np.log(probability) - (1 - probability) * np.log1p(-probability + 1e-12)
+    entropy += (1 - probability) * math.log(max(classes - 1, 1))
+    information = entropy * rng.uniform(0.05, 0.5, rows)
+    bins = np.minimum((probability * 10).astype(int), 9)
+    right = observed == predicted
+    count = np.bincount(bins, minlength=10)
+    filled = np.maximum(count, 1)
+    share = [float(v) if c else None for v, c in zip(np.bincount(bins, right, 10) / filled, count, strict=True)]
+    sure = [float(v) if c else None for v, c in zip(np.bincount(bins, probability, 10) / filled, count, strict=True)]
+    accuracy = float(right.mean())
+    scores = [
+        ("learned dropout", accuracy, -0.21, 0.021),
+        ("fixed dropout, p = 0.1", accuracy - 0.03, -0.24, 0.034),
+        ("gradient-boosted trees", accuracy - 0.01, -0.29, 0.041),
+        ("most frequent class", 0.42, -1.06, 0.01),
+    ]
+    unsure = [
+        {
+            "row": int(i + 1),
+            "values": [f"{v:.1f}" for v in rng.normal(40, 9, len(features))],
+            "observed": names[observed[i]],
+            "predicted": names[predicted[i]],
+            "interval": f"{100 * probability[i]:.0f}%",
+            "epistemic": float(information[i]),
+        }
+        for i in np.argsort(-information)[:10]
+    ]
+    return _common(rng, rows, epochs, layers, features) | {
+        "task": "classification",
+        "target": {"name": "species", "classes": names},
+        "scores": [_score(("accuracy", "log likelihood", "calibration error"), *row) for row in scores],
+        "calibration": {"expected": sure, "observed": share, "count": count.tolist()},
+        "test": {
+            "row": list(range(1, rows + 1)),
+            "observed": [names[i] for i in observed],
+            "predicted": [names[i] for i in predicted],
+            "probability": probability.tolist(),
+            "predictive_entropy": entropy.tolist(),
+            "mutual_information": information.tolist(),
+        },
+        "unsure": {"columns": features, "rows": unsure},
+    }
+
+
+def _text(page: str) -> str:
+    body = re.sub(r"<style>.*?</style>|<svg.*?</svg>", " ", page, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", body))
+
+
+def _folder(tmp_path: Path, results: dict[str, Any]) -> Path:
+    (tmp_path / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    return tmp_path
+
+
+CASES = {
+    "regression": regression_results,
+    "classification": classification_results,
+    "five rows, one epoch, one layer": lambda: regression_results(5, epochs=1, layers=1),
+    "five rows in two classes": lambda: classification_results(5, classes=2, epochs=1, layers=1),
+    "one row": lambda: regression_results(1, epochs=2),
+    "5000 rows, 20 layers": lambda: regression_results(5000, layers=20),
+    "4000 rows, 30 classes": lambda: classification_results(4000, classes=30, layers=20),
+    "200 classes": lambda: classification_results(3000, classes=200),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_size_of_result_gives_a_small_page_that_needs_nothing(case: str) -> None:
+    page = render(CASES[case]())
+    assert len(page) < 1_500_000
+    assert not re.search(r"(src|href)=\"(?!#|data:)", page)
+    assert not re.search(r"https?:|@import|<script|url\((?!#)", page)
+    assert not re.search(r"\b(nan|inf|None|Undefined)\b", _text(page))
+
+
+@pytest.mark.parametrize("case", ["regression", "classification", "200 classes"])
+def test_ids_on_a_page_are_unique_and_every_reference_has_one(case: str) -> None:
+    page = render(CASES[case]())
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', page)) <= set(ids)
+
+
+def test_the_same_results_give_the_same_page() -> None:
+    assert render(regression_results()) == render(regression_results())
+
+
+def test_figures_take_their_colours_from_the_page() -> None:
+    figures = "".join(re.findall(r"<figure.*?</svg>", render(regression_results()), flags=re.DOTALL))
+    assert "currentColor" in figures
+    assert "var(--c1)" in figures
+    assert not re.findall(r"(?:fill|stroke): #[0-9a-f]{6}", figures)
+
+
+def test_each_figure_has_a_label_and_a_caption_and_each_drawn_row_its_numbers() -> None:
+    results = regression_results()
+    page = render(results)
+    figures = re.findall(r"<figure.*?</figure>", page, flags=re.DOTALL)
+    assert len(figures) == 6
+    assert all('role="img" aria-label="' in figure and "What good looks like." in figure for figure in figures)
+    assert page.count("<title>row ") == results["table"]["test_rows"]
+    assert f"<title>row {results['test']['row'][7]}: observed" in page
+
+
+def test_text_from_the_table_is_escaped_everywhere() -> None:
+    evil = '<b>&"x"</b> $a$ \u00e9\u6f22'
+    for results in (regression_results(), classification_results()):
+        results["target"]["name"] = evil
+        results["table"] |= {"name": evil, "features": [evil] * 3}
+        results["unsure"]["columns"] = [evil] * len(results["unsure"]["columns"])
+        results["unsure"]["rows"][0]["values"][0] = evil
+        results["rates"][0]["label"] = results["scores"][0]["name"] = evil
+        results["notes"], results["settings"]["odd"] = [evil], evil
+        results["scores"][0]["values"][evil] = 1.0
+        if results["task"] == "classification":
+            results["target"]["classes"][0] = evil
+            for name in ("observed", "predicted"):
+                results["test"][name] = [evil if v == "Adelie" else v for v in results["test"][name]]
+        page = render(results, folder=evil)
+        assert "<b>&" not in page
+        assert "&lt;b&gt;&amp;" in page
+
+
+def test_a_folder_and_its_page(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, regression_results())
+    path = write_report(str(folder))
+    assert path == folder / "report.html"
+    assert write_report(folder) == path
+    assert sorted(p.name for p in folder.iterdir()) == ["report.html", "results.json"]
+    assert f"gumdrop predict {tmp_path.name} NEW.csv" in _text(path.read_text(encoding="utf-8"))
+    assert str(tmp_path) not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "holds no results.json: run `gumdrop fit"),
+        ('{"format": 1, "task"', "cannot be read"),
+        ("\x00\x01", "cannot be read"),
+        ("[1, 2]", "format 'list', this gumdrop reads format 1"),
+        ('{"format": 2}', "format 2, this gumdrop reads format 1"),
+        ('{"format": 1, "task": "regression"}', "lacks table, target, settings"),
+    ],
+)
+def test_bad_folders_are_explained(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "results.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ReportError, match=re.escape(message)):
+        write_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_an_absent_folder_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="There is no folder"):
+        write_report(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("part", ["test", "scores", "rates", "calibration", "history"])
+def test_a_part_of_the_wrong_shape_is_explained(part: str) -> None:
+    with pytest.raises(ReportError, match="unexpected shape"):
+        render(regression_results() | {part: 5})
+
+
+def test_optional_parts_may_be_absent_and_numbers_null() -> None:
+    results = regression_results()
+    for part in ("environment", "score_notes", "notes", "seconds", "gumdrop", "unsure"):
+        del results[part]
+    for epoch in results["history"]:
+        epoch["validation_nll"] = None
+    results["test"]["mean"][3] = None
+    text = _text(render(results))
+    assert "overfitting cannot be seen here" in text
+    assert "The list shows the model that was kept" not in text
+    assert "On the 87 rows" in text
+
+
+def test_headline_compares_with_the_best_other_model() -> None:
+    results = regression_results()
+    ours = results["scores"][0]["values"]["RMSE"]
+    for factor, words in ((1.5, "That beats the best"), (1.01, "That is level with"), (0.5, "guesses better")):
+        for row in results["scores"][1:]:
+            row["values"]["RMSE"] = factor * ours
+        assert words in _text(render(results))
+
+
+def test_scores_mark_the_best_and_admit_what_is_not_ours() -> None:
+    page = render(regression_results())
+    assert re.search(r'gradient-boosted trees</th><td class="best">', page)
+    assert "another model is ahead in RMSE" in _text(page)
+    alone = regression_results()
+    alone["scores"] = alone["scores"][:1]
+    assert "There is no other model to compare with" in _text(render(alone))
+
+
+def test_calibration_verdict_follows_the_numbers() -> None:
+    results = regression_results()
+    expected = np.asarray(results["calibration"]["expected"])
+    for observed, words in (
+        (expected, "Yes: the intervals hold"),
+        (expected**2, "too narrow"),
+        (np.sqrt(expected), "wider than they need"),
+        (np.where(expected < 0.5, expected * 0.2, 1 - 0.2 * (1 - expected)), "Partly:"),
+    ):
+        results["calibration"]["observed"] = observed.tolist()
+        assert words in _text(render(results))
+
+
+def test_a_large_gap_on_few_rows_is_not_called_trustworthy() -> None:
+    results = classification_results(24)
+    for observed, words in ((0.7, "This test cannot tell: 24 rows"), (0.99, "It is too modest"), (0.1, "Not quite")):
+        results["calibration"] = {"expected": [0.55, 0.56], "observed": [observed, observed], "count": [12, 12]}
+        assert words in _text(render(results))
+
+
+def test_equal_numbers_on_the_page_share_the_star() -> None:
+    results = regression_results()
+    for row, rmse in zip(results["scores"], (54.31, 54.29, 60.0, 70.0), strict=True):
+        row["values"]["RMSE"] = rmse
+    assert render(results).count('<td class="best">54.3</td>') == 2
+
+
+def test_doubt_verdict_follows_the_numbers() -> None:
+    results = regression_results(200)
+    std, mean = np.hypot(*(results["test"][f"{n}_std"] for n in ("epistemic", "aleatoric"))), results["test"]["mean"]
+    noise = np.random.default_rng(3).uniform(0, 1, 200)
+    for error, words in ((std, "Yes: it errs more"), (100 - std / 2, "No: it is"), (noise, "This test cannot show it")):
+        results["test"]["observed"] = (np.asarray(mean) + error).tolist()
+        assert words in _text(render(results))
+    assert "With only 5 test rows" in _text(render(regression_results(5)))
+
+
+def test_auroc_of_a_known_order() -> None:
+    results = classification_results(20, classes=2)
+    test = results["test"]
+    test["predictive_entropy"] = np.linspace(0.1, 0.6, 20).tolist()
+    test["observed"] = ["Adelie"] * 20
+    test["predicted"] = ["Adelie"] * 15 + ["Chinstrap"] * 5
+    text = _text(render(results))
+    assert "less sure than a right one in 100 % of all such pairs" in text
+    test["predicted"] = ["Adelie"] * 20
+    assert "Not one test row is predicted wrong" in _text(render(results))
+
+
+def test_training_tale_follows_the_numbers() -> None:
+    results = regression_results()
+    assert "no sign of overfitting" in _text(render(results))
+    for epoch in results["history"]:
+        epoch["validation_nll"] = 1 + abs(epoch["epoch"] - 100) / 100
+    results["rates"][0]["p"] += 0.02
+    assert "The list shows the model that was kept" in _text(render(results))
+    assert "lowest near epoch 100" in _text(render(results))
+    assert "the epochs after that overfitted" in _text(render(results))
+    results["history"][-1]["nll"] = 3.0
+    assert "gave up what it had learned" in _text(render(results))
+
+
+@pytest.mark.parametrize("case", ["regression", "classification"])
+def test_the_page_in_a_browser(tmp_path: Path, case: str) -> None:
+    if not CHROMIUM.exists() or importlib.util.find_spec("playwright") is None:
+        pytest.skip("needs playwright and /usr/bin/chromium")
+    from playwright.sync_api import sync_playwright
+
+    results = CASES[case]()
+    results["unsure"]["columns"][0] = results["rates"][0]["label"] = results["target"]["name"] = "long_name_" * 9
+    path, said, asked = write_report(_folder(tmp_path, results)), [], []
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        for width, scheme in ((390, "light"), (820, "dark"), (1400, "light")):
+            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            page.on("console", lambda message: said.append(message.text))
+            page.on("pageerror", lambda error: said.append(str(error)))
+            page.on("request", lambda request: asked.append(request.url))
+            page.goto(path.as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+            ink = page.evaluate("getComputedStyle(document.querySelector('figure text')).fill")
+            assert ink == page.evaluate("getComputedStyle(document.querySelector('figure > svg')).color")
+            page.close()
+        browser.close()
+    assert said == []
+    assert {url.split(":")[0] for url in asked} <= {"file", "data"}

@@ -1,0 +1,182 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from gumdrop.datasets.tabular import TableError, read_table
+from gumdrop.table_fit import FitSettings, fit_table
+from gumdrop.tables import load_table_model
+
+QUICK = FitSettings(hidden=(12,), epochs=4, num_samples=10)
+
+
+def write_table(path, num_rows: int = 120, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    size, colour = rng.normal(50, 9, num_rows), rng.choice(["red", "green", "blue"], num_rows)
+    price = 3 * size + 20 * (colour == "red") + rng.normal(0, 5, num_rows)
+    frame = pd.DataFrame(
+        {"size": size, "colour": colour, "price": price, "grade": np.where(price > 155, "good", "bad")}
+    )
+    frame.loc[5, "size"] = np.nan
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def regression(tmp_path_factory):
+    place = tmp_path_factory.mktemp("tables")
+    fit_table(write_table(place / "houses.csv"), "price", place / "run", ignore=("grade",), settings=QUICK)
+    return place
+
+
+@pytest.fixture(scope="module")
+def classification(tmp_path_factory):
+    place = tmp_path_factory.mktemp("tables")
+    fit_table(write_table(place / "houses.csv"), "grade", place / "run", ignore=("price",), settings=QUICK)
+    return place
+
+
+def test_a_fit_leaves_a_whole_folder_and_nothing_else(regression) -> None:
+    assert {path.name for path in regression.iterdir()} == {"houses.csv", "run"}
+    assert {path.name for path in (regression / "run").iterdir()} == {
+        "model.json", "model.safetensors", "predictions.csv", "results.json",
+    }  # fmt: skip
+
+
+def test_results_say_what_was_done(regression) -> None:
+    results = json.loads((regression / "run" / "results.json").read_text())
+    assert results["task"] == "regression"
+    assert results["table"] | {"features": None} == {
+        "name": "houses.csv", "rows": 120, "train_rows": 86, "validation_rows": 10, "test_rows": 24, "features": None,
+    }  # fmt: skip
+    assert [score["name"] for score in results["scores"]] == [
+        "learned dropout", "fixed dropout, p = 0.1", "gradient-boosted trees", "mean of the training part",
+    ]  # fmt: skip
+    assert [rate["label"] for rate in results["rates"]] == ["input (4 columns)", "hidden layer 1 (12 units)"]
+    assert results["settings"]["epochs"] == 4
+    assert len(results["history"]) == 4
+    assert results["notes"] == ["1 missing values in 'size' were replaced by the training median"]
+
+
+def test_test_predictions_are_those_of_the_loaded_model(regression) -> None:
+    written = pd.read_csv(regression / "run" / "predictions.csv")
+    model = load_table_model(regression / "run")
+    frame = read_table(regression / "houses.csv")
+    again = model.predict_frame(frame)
+    for name in again.columns:
+        np.testing.assert_allclose(written[name], again[name].iloc[written["row"] - 1], rtol=2e-5)
+    np.testing.assert_allclose(written["observed"], frame["price"].iloc[written["row"] - 1])
+    np.testing.assert_allclose(again["std"] ** 2, again["epistemic_std"] ** 2 + again["aleatoric_std"] ** 2, rtol=1e-4)
+
+
+def test_scores_are_in_units_of_the_target(regression) -> None:
+    results = json.loads((regression / "run" / "results.json").read_text())
+    written = pd.read_csv(regression / "run" / "predictions.csv")
+    ours = results["scores"][0]["values"]
+    rmse = np.sqrt(np.mean((written["observed"] - written["prediction"]) ** 2))
+    assert ours["RMSE"] == pytest.approx(rmse, rel=1e-4)
+    inside = (written["lower"] <= written["observed"]) & (written["observed"] <= written["upper"])
+    assert ours["coverage of 90% interval"] == pytest.approx(inside.mean())
+    mean = results["scores"][-1]["values"]
+    spread = written["observed"].std()
+    assert mean["log likelihood"] == pytest.approx(-0.5 * np.log(2 * np.pi * spread**2) - 0.5, abs=0.3)
+
+
+def test_classification(classification) -> None:
+    results = json.loads((classification / "run" / "results.json").read_text())
+    assert results["target"]["classes"] == ["bad", "good"]
+    written = pd.read_csv(classification / "run" / "predictions.csv")
+    assert set(written["prediction"]) <= {"bad", "good"}
+    np.testing.assert_allclose(written["p(bad)"] + written["p(good)"], 1, rtol=1e-5)
+    assert (written["mutual_information"] >= 0).all()
+    assert results["scores"][0]["values"]["accuracy"] == pytest.approx(
+        (written["prediction"] == written["observed"]).mean()
+    )
+
+
+def test_a_new_table_is_told_about_unseen_categories_and_missing_values(regression) -> None:
+    new = pd.DataFrame({"size": [50.0, np.nan, 61.0], "colour": ["red", "violet", "violet"]})
+    notes: list[str] = []
+    predictions = load_table_model(regression / "run").predict_frame(new, notify=notes.append)
+    assert len(predictions) == 3
+    assert np.isfinite(predictions.to_numpy()).all()
+    assert any("'violet' (2 rows)" in note for note in notes)
+    assert any("1 missing values in 'size'" in note for note in notes)
+
+
+def test_the_same_seed_gives_the_same_folder(regression, tmp_path) -> None:
+    fit_table(regression / "houses.csv", "price", tmp_path / "again", ignore=("grade",), settings=QUICK)
+    assert (tmp_path / "again" / "predictions.csv").read_bytes() == (
+        regression / "run" / "predictions.csv"
+    ).read_bytes()
+
+
+def test_the_global_random_state_is_left_alone(regression, tmp_path) -> None:
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", ignore=("grade",), settings=QUICK)
+    assert torch.equal(before, torch.get_rng_state())
+    assert (np.random.get_state()[1] == numpy_before).all()
+
+
+def test_an_existing_folder_is_not_touched(regression) -> None:
+    before = (regression / "run" / "results.json").read_bytes()
+    with pytest.raises(TableError, match=r"exists already.*--overwrite"):
+        fit_table(regression / "houses.csv", "price", regression / "run", settings=QUICK)
+    assert (regression / "run" / "results.json").read_bytes() == before
+
+
+def test_a_failed_overwrite_keeps_the_old_folder(regression, tmp_path, monkeypatch) -> None:
+    out = tmp_path / "run"
+    fit_table(regression / "houses.csv", "price", out, ignore=("grade",), settings=QUICK)
+    before = (out / "predictions.csv").read_bytes()
+    monkeypatch.setattr("gumdrop.table_fit._write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        fit_table(regression / "houses.csv", "price", out, ignore=("grade",), settings=QUICK, overwrite=True)
+    assert (out / "predictions.csv").read_bytes() == before
+
+
+def test_a_rare_class_may_miss_from_a_part(tmp_path) -> None:
+    frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
+    frame.loc[7, "grade"] = "superb"
+    frame.to_csv(tmp_path / "rare.csv", index=False)
+    fit_table(tmp_path / "rare.csv", "grade", tmp_path / "run", ignore=("price",), settings=QUICK)
+    assert "p(superb)" in pd.read_csv(tmp_path / "run" / "predictions.csv")
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_a_damaged_model_is_refused(regression, tmp_path, name) -> None:
+    for path in (regression / "run").iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TableError, match="damaged"):
+        load_table_model(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(TableError, match=r"holds no model\.json|missing"):
+        load_table_model(tmp_path)
+
+
+def test_a_model_of_a_newer_format_is_refused(regression, tmp_path) -> None:
+    for path in (regression / "run").iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    description = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(description | {"format": 2, "gumdrop": "9.0"}))
+    with pytest.raises(TableError, match=r"format 2 \(gumdrop 9\.0\)"):
+        load_table_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"coverage": 1.0}, "`coverage` must be strictly between"),
+        ({"test_fraction": 0.0}, "`test_fraction` must be"),
+        ({"batch_size": 0}, "`batch_size` must be at least 1"),
+        ({"epochs": 0}, "`epochs` must be at least 1"),
+        ({"hidden": (5, 0)}, "`hidden` must hold positive sizes"),
+    ],
+)
+def test_bad_settings(options, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        FitSettings(**options)

@@ -1,0 +1,223 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import gumdrop as gd
+from gumdrop import training
+from gumdrop.networks import mlp
+from gumdrop.training import CheckpointError, fit
+
+
+def wave(num_rows: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    x = torch.rand(num_rows, 2, generator=generator) * 4 - 2
+    noise = 0.1 * torch.randn(num_rows, 1, generator=generator)
+    return x, torch.sin(x[:, :1]) + 0.5 * x[:, 1:] + noise
+
+
+def network(seed: int = 3) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return mlp(2, 2, hidden=[16])
+
+
+def weights(model: nn.Module) -> torch.Tensor:
+    return torch.cat([value.flatten() for value in model.state_dict().values()])
+
+
+def test_fit_lowers_the_nll_and_moves_the_rates() -> None:
+    model = network()
+    result = fit(model, wave(), likelihood="gaussian", epochs=60, lr=2e-2)
+    assert [record.epoch for record in result.history] == list(range(1, 61))
+    assert result.history[-1].nll < result.history[0].nll - 0.5
+    assert all(abs(p - 0.1) > 0.005 for p in result.history[-1].rates.values())
+    assert result.history[-1].rates == pytest.approx({k: float(v) for k, v in gd.dropout_rates(model).items()})
+    assert not model.training
+
+
+def test_history_can_be_written_as_json() -> None:
+    result = fit(network(), wave(), likelihood="gaussian", epochs=2, validation=wave(24))
+    assert json.loads(json.dumps([vars(record) for record in result.history]))[1]["epoch"] == 2
+
+
+def test_the_kl_of_a_batch_is_weighed_by_num_data_not_by_the_batch() -> None:
+    def first_kl(batch_size: int, num_data: int | None = None) -> float:
+        return fit(network(), wave(), likelihood="gaussian", epochs=1, lr=1e-9, batch_size=batch_size,
+                   num_data=num_data).history[0].kl  # fmt: skip
+
+    assert first_kl(8) == pytest.approx(first_kl(96), rel=1e-4)
+    assert first_kl(8, num_data=9600) == pytest.approx(first_kl(8) / 100, rel=1e-4)
+
+
+def test_same_seed_same_model_and_the_global_random_state_is_left_alone() -> None:
+    models = [network(), network(), network()]
+    before = torch.get_rng_state()
+    for model, seed in zip(models, (1, 1, 2), strict=True):
+        fit(model, wave(), likelihood="gaussian", epochs=3, seed=seed)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(weights(models[0]), weights(models[1]))
+    assert not torch.equal(weights(models[0]), weights(models[2]))
+
+
+def test_the_best_epoch_on_held_out_data_is_kept() -> None:
+    model = network()
+    x, y = wave(16)
+    result = fit(model, (x, y), likelihood="gaussian", epochs=80, lr=5e-2, validation=wave(40), seed=1)
+    scores = [record.validation_nll for record in result.history]
+    assert result.best_epoch == int(np.argmin(scores)) + 1
+    kept = training._mixture_nll(model, wave(40), gd.objective.LIKELIHOODS["gaussian"], 20, 1)
+    assert kept == pytest.approx(min(scores), abs=1e-5)
+
+
+def test_patience_stops_early() -> None:
+    result = fit(network(), wave(16), likelihood="gaussian", epochs=300, lr=5e-2, validation=wave(40), patience=5)
+    assert len(result.history) == result.best_epoch + 5 < 300
+
+
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch) -> None:
+    options = {"likelihood": "gaussian", "epochs": 6, "validation": wave(24), "seed": 4}
+    whole = network()
+    expected = fit(whole, wave(), **options)
+
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    stopped, calls = network(), []
+
+    def interrupted(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        calls.extend([None] * output.requires_grad)
+        if len(calls) == 10:  # in the fourth epoch
+            raise KeyboardInterrupt
+        return gd.objective.LIKELIHOODS["gaussian"](output, target)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(stopped, wave(), **(options | {"likelihood": interrupted}), checkpoint=tmp_path / "run.pt")
+    other = network(seed=99)  # the checkpoint holds all that counts
+    result = fit(other, wave(), **options, checkpoint=tmp_path / "run.pt")
+    assert result.history == expected.history
+    assert torch.equal(weights(other), weights(whole))
+    again = fit(network(seed=98), wave(), **options, checkpoint=tmp_path / "run.pt")  # finished: nothing to do
+    assert again.history == expected.history
+    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
+
+
+def test_an_interruption_leaves_the_best_model_so_far() -> None:
+    model, calls = network(), []
+
+    def interrupted(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        calls.append(None)
+        if len(calls) > 200 and output.requires_grad:
+            raise KeyboardInterrupt
+        return gd.objective.LIKELIHOODS["gaussian"](output, target)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, wave(), likelihood=interrupted, epochs=100, lr=0.5, validation=wave(40))
+    assert weights(model).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda data: data[: len(data) // 2], "no whole checkpoint"),
+        (lambda data: b"", "no whole checkpoint"),
+        (lambda data: b"hello", "no whole checkpoint"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused(tmp_path, damage, words) -> None:
+    path = tmp_path / "run.pt"
+    fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CheckpointError, match=words):
+        fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "run.pt"
+    fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+    with pytest.raises(CheckpointError, match="epochs was 2, is 3"):
+        fit(network(), wave(), likelihood="gaussian", epochs=3, checkpoint=path)
+    x, y = wave()
+    with pytest.raises(CheckpointError, match="data was"):
+        fit(network(), (x, y + 1), likelihood="gaussian", epochs=2, checkpoint=path)
+    with pytest.raises(CheckpointError, match="another model"):
+        fit(mlp(2, 2, hidden=[7]), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+    monkeypatch.setattr(training, "CHECKPOINT_FORMAT", 2)
+    with pytest.raises(CheckpointError, match="has format 1"):
+        fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+
+
+def test_a_failed_write_leaves_the_checkpoint_as_it_was(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "run.pt"
+    fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+    before = path.read_bytes()
+
+    def full_disk(state, file) -> None:
+        file.write(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(training.torch, "save", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
+
+
+def test_a_loader_trains_too() -> None:
+    x, y = wave()
+    loader = DataLoader(TensorDataset(x, y), batch_size=10, shuffle=True)
+    result = fit(network(), loader, likelihood="gaussian", epochs=2)
+    assert len(result.history) == 2
+
+
+@pytest.mark.parametrize("likelihood", ["categorical", "bernoulli", "poisson"])
+def test_other_likelihoods(likelihood) -> None:
+    x, y = wave()
+    target = {"categorical": (y > 0).long().squeeze(1), "bernoulli": (y > 0).float(), "poisson": y.exp().round()}
+    model = mlp(2, 2 if likelihood == "categorical" else 1, hidden=[8])
+    result = fit(model, (x, target[likelihood]), likelihood=likelihood, epochs=20, lr=2e-2)
+    assert result.history[-1].nll < result.history[0].nll
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"epochs": 0}, "`epochs` must be at least 1"),
+        ({"batch_size": 0}, "`batch_size` must be at least 1"),
+        ({"lr": 0.0}, "`lr` must be positive"),
+        ({"lr": float("nan")}, "`lr` must be positive"),
+        ({"rate_lr": -1.0}, "`rate_lr` must be positive"),
+        ({"max_norm": 0.0}, "`max_norm` must be positive"),
+        ({"patience": 3}, "`patience` needs `validation`"),
+        ({"likelihood": "cauchy"}, "one of gaussian, categorical"),
+        ({"num_data": 5}, "`num_data` must be at least the batch"),
+        ({"validation": (torch.zeros(2, 2), torch.zeros(3, 1))}, "`validation` must hold as many"),
+        ({"weight_decay": -1.0}, "`weight_decay` must be at least 0"),
+    ],
+)
+def test_bad_arguments(options, words) -> None:
+    arguments = {"likelihood": "gaussian", "epochs": 1} | options
+    with pytest.raises(ValueError, match=words):
+        fit(network(), wave(), **arguments)
+
+
+def test_bad_data() -> None:
+    x, y = wave()
+    with pytest.raises(ValueError, match="2 values that are NaN or infinite"):
+        fit(network(), (x, torch.cat([y[2:], y[:2] / 0])), likelihood="gaussian", epochs=1)
+    with pytest.raises(ValueError, match="inputs in `train` hold 1 values"):
+        fit(network(), (x.index_fill(0, torch.tensor([0]), 1.0).masked_fill(x == x[3, 1], float("nan")), y),
+            likelihood="gaussian", epochs=1)  # fmt: skip
+    with pytest.raises(ValueError, match="at least 1, got 0 and 0"):
+        fit(network(), (x[:0], y[:0]), likelihood="gaussian", epochs=1)
+
+
+def test_an_unconverted_model_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no learned dropout"):
+        fit(nn.Linear(2, 2), wave(), likelihood="gaussian", epochs=1)
+
+
+def test_a_diverging_loss_is_named() -> None:
+    x, y = wave()
+    with pytest.raises(ValueError, match=r"not finite in epoch 1.*smaller `lr`"):
+        fit(network(), (x * 1e30, y * 1e30), likelihood="gaussian", epochs=2)

@@ -9,12 +9,13 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests import reference as ref
 from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop import functional as fn
 from gumdrop.layers import ConcreteDropout
+
+import reference as ref
 
 NOISE = [0.03, 0.2, 0.31, 0.5, 0.77, 0.999]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests import reference as ref
 from torch import Tensor, distributions, nn
 
 import gumdrop as gd
 from gumdrop import objective
 from gumdrop.layers import ConcreteDropout
+
+import reference as ref
 
 
 def array(value: Tensor) -> np.ndarray:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests import reference as ref
 from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
 from gumdrop.prediction import RegressionPrediction
+
+import reference as ref
 
 Context = Callable[..., AbstractContextManager[Any]]
 CONTEXTS = [gd.sampling, gd.draw]

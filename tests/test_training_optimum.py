@@ -4,10 +4,11 @@ import math
 
 import pytest
 import torch
-from tests import reference as ref
 from torch import nn
 
 import gumdrop as gd
+
+import reference as ref
 
 
 def train(problem: ref.LinearProblem, *, temperature: float, steps: int = 700, rows: int = 2000) -> float:

@@ -7,9 +7,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import gumdrop as gd
-from gumdrop import training
 from gumdrop.networks import mlp
-from gumdrop.training import CheckpointError, fit
+from gumdrop.training import CheckpointError, fit, loop, state
 
 
 def wave(num_rows: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
@@ -68,7 +67,7 @@ def test_the_best_epoch_on_held_out_data_is_kept() -> None:
     result = fit(model, (x, y), likelihood="gaussian", epochs=80, lr=5e-2, validation=wave(40), seed=1)
     scores = [record.validation_nll for record in result.history]
     assert result.best_epoch == int(np.argmin(scores)) + 1
-    kept = training._mixture_nll(model, wave(40), gd.objective.LIKELIHOODS["gaussian"], 20, 1)
+    kept = loop._mixture_nll(model, wave(40), gd.objective.LIKELIHOODS["gaussian"], 20, 1)
     assert kept == pytest.approx(min(scores), abs=1e-5)
 
 
@@ -82,7 +81,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch)
     whole = network()
     expected = fit(whole, wave(), **options)
 
-    monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(state, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     stopped, calls = network(), []
 
     def interrupted(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -142,7 +141,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
         fit(network(), (x, y + 1), likelihood="gaussian", epochs=2, checkpoint=path)
     with pytest.raises(CheckpointError, match="another model"):
         fit(mlp(2, 2, hidden=[7]), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
-    monkeypatch.setattr(training, "CHECKPOINT_FORMAT", 2)
+    monkeypatch.setattr(state, "CHECKPOINT_FORMAT", 2)
     with pytest.raises(CheckpointError, match="has format 1"):
         fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
 
@@ -152,11 +151,11 @@ def test_a_failed_write_leaves_the_checkpoint_as_it_was(tmp_path, monkeypatch) -
     fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
     before = path.read_bytes()
 
-    def full_disk(state, file) -> None:
+    def full_disk(contents, file) -> None:
         file.write(b"half")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(training.torch, "save", full_disk)
+    monkeypatch.setattr(state.torch, "save", full_disk)
     with pytest.raises(OSError, match="no space"):
         fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
     assert path.read_bytes() == before

@@ -1,0 +1,241 @@
+"""One training loop: minimise the negative ELBO, watch the rates, keep the best, stop and resume."""
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from gumdrop.conversion import dropout_rates, parameter_groups
+from gumdrop.objective import LIKELIHOODS, Lengthscale, negative_elbo
+from gumdrop.prediction import sample
+from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
+
+__all__ = ["Likelihood", "check_finite", "check_settings", "epoch_seed", "find_likelihood", "fit", "mean_rates"]
+
+Likelihood = Callable[[Tensor, Tensor], Tensor]
+Data = tuple[Tensor, Tensor] | DataLoader[Any]
+
+
+def fit(
+    model: nn.Module,
+    train: Data,
+    *,
+    likelihood: str | Likelihood,
+    epochs: int,
+    validation: tuple[Tensor, Tensor] | None = None,
+    num_data: int | None = None,
+    batch_size: int = 32,
+    lr: float = 5e-3,
+    rate_lr: float | None = None,
+    weight_decay: float = 0.0,
+    lengthscale: Lengthscale = "fan_in",
+    patience: int | None = None,
+    max_norm: float | None = None,
+    validation_samples: int = 20,
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | str = False,
+) -> FitResult:
+    """Train a converted model in place by AdamW with a one-cycle learning rate.
+
+    With ``validation`` data the model ends with the parameters of its best epoch, otherwise with the last. An
+    interruption (Ctrl-C) leaves it with the best so far. Training repeats exactly with the same seed on the same
+    machine, also across a stop and resume, and does not touch torch's global random state.
+
+    Args:
+        model: A converted model, on its device.
+        train: Inputs and targets with rows in dimension 0, or a DataLoader of such pairs. Batches of a loader
+            follow its own order and seed.
+        likelihood: ``"gaussian"`` (means and log variances in halves of the last output dimension),
+            ``"categorical"``, ``"bernoulli"``, ``"poisson"``, or a function of output and target that gives the
+            negative log likelihood of each example, in nats, shape (N,).
+        epochs: Passes over the data, at least 1.
+        validation: Held-out inputs and targets.
+        num_data: Size of the training set; the number of rows of ``train`` if None.
+        batch_size: Rows per step, where ``train`` is not a loader.
+        lr: Largest learning rate of the cycle.
+        rate_lr: The same for the logits of the rates; ten times ``lr`` if None, because one number must travel
+            as far as thousands of weights together.
+        weight_decay: Decay of the weights, beside the prior's; never applied to rates and noise.
+        lengthscale: Prior, see `gumdrop.kl_divergence`.
+        patience: Stop after this many epochs without a better held-out value; never early if None.
+        max_norm: Clip gradients to this norm; no clipping if None.
+        validation_samples: Draws for each held-out evaluation.
+        seed: Seed of shuffling and masks.
+        checkpoint: File to continue from if it exists, and to keep the state of the run in. It is written whole
+            or not at all.
+        progress: Show a progress bar; a text stands in front of it.
+
+    Returns:
+        The history and the best epoch.
+
+    Raises:
+        ValueError: If an argument is outside its range, data are not finite or rows do not match, or the loss
+            stops being finite.
+        CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
+
+    Example:
+        >>> from gumdrop.networks import mlp
+        >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
+        >>> result = fit(mlp(1, 2), (x, x**2), likelihood="gaussian", epochs=2)
+        >>> [record.epoch for record in result.history]
+        [1, 2]
+    """
+    nll_of = find_likelihood(likelihood)
+    size = _check_data(train, "train")
+    if validation is not None:
+        _check_data(validation, "validation")
+    check_settings(epochs=epochs, batch_size=batch_size, validation_samples=validation_samples)
+    check_settings(lr=lr, rate_lr=rate_lr, max_norm=max_norm, patience=patience)
+    if patience is not None and validation is None:
+        raise ValueError("`patience` needs `validation` data to watch")
+    num_data = size if num_data is None else num_data
+    rate_lr = 10 * lr if rate_lr is None else rate_lr
+    settings: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "rate_lr": rate_lr}
+    settings |= {"weight_decay": weight_decay, "lengthscale": lengthscale, "num_data": num_data}
+    settings |= {"patience": patience, "max_norm": max_norm, "seed": seed}
+    if checkpoint is not None:
+        settings["data"] = checksum(*_tensors(train), *_tensors(validation))
+    optimizer = torch.optim.AdamW(parameter_groups(model, weight_decay=weight_decay, rate_lr=rate_lr), lr=lr)
+    steps = epochs * (len(train) if isinstance(train, DataLoader) else math.ceil(size / batch_size))
+    state = TrainingState(model, optimizer, steps=steps, settings=settings, checkpoint=checkpoint)
+    device = next(model.parameters()).device
+
+    with torch.random.fork_rng(), progress_bar(progress, epochs, len(state.epochs)) as advance, state.keep_best():
+        while len(state.epochs) < epochs and not state.is_stale(patience):
+            epoch = len(state.epochs) + 1
+            torch.manual_seed(epoch_seed(seed, epoch))
+            model.train()
+            totals = torch.zeros(3, dtype=torch.float64)
+            for x, y in _batches(train, batch_size):
+                nll = nll_of(model(x.to(device)), y.to(device))
+                loss = negative_elbo(nll, model, num_data=num_data, lengthscale=lengthscale)
+                state.step(loss.total, max_norm)
+                totals += torch.stack([loss.nll.detach(), loss.kl.detach(), torch.ones_like(loss.nll)]).cpu() * len(x)
+            check_finite(totals, epoch)
+            held_out = None if validation is None else _mixture_nll(model, validation, nll_of, validation_samples, seed)
+            mean_nll, mean_kl = (totals[:2] / totals[2]).tolist()
+            lr_now = optimizer.param_groups[0]["lr"]
+            record = EpochRecord(epoch, mean_nll, mean_kl, held_out, lr_now, mean_rates(model))
+            state.record(record)
+            advance(record)
+        state.save()
+    model.eval()
+    return FitResult([record for record, *_ in state.epochs], state.best_epoch)
+
+
+def check_settings(**settings: float | None) -> None:
+    """Check that numbers are positive, and at least 1 where they are counts.
+
+    Args:
+        settings: Numbers by name; None is left out.
+
+    Raises:
+        ValueError: If one is not.
+    """
+    for name, value in settings.items():
+        if isinstance(value, int) and value < 1:
+            raise ValueError(f"`{name}` must be at least 1, got {value}")
+        if value is not None and not value > 0:
+            raise ValueError(f"`{name}` must be positive, got {value}")
+
+
+def check_finite(totals: Tensor, epoch: int) -> None:
+    """Check that the losses of an epoch are numbers.
+
+    Args:
+        totals: Sums of the losses.
+        epoch: Number of the epoch.
+
+    Raises:
+        ValueError: If one is not.
+    """
+    if not totals.isfinite().all():
+        raise ValueError(f"the loss is not finite in epoch {epoch}; try a smaller `lr`")
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """Seed of shuffling and masks of one epoch, so that a run can go on from any epoch.
+
+    Args:
+        seed: Seed of the run.
+        epoch: Number of the epoch.
+
+    Returns:
+        The seed.
+    """
+    return seed * 1_000_003 + epoch
+
+
+def mean_rates(model: nn.Module) -> dict[str, float]:
+    """Read the drop probability of each site, the mean where each unit has its own.
+
+    Args:
+        model: A converted model.
+
+    Returns:
+        One number for each site.
+    """
+    return {name: float(torch.as_tensor(p).mean()) for name, p in dropout_rates(model).items()}
+
+
+def find_likelihood(likelihood: str | Likelihood) -> Likelihood:
+    """Look up a likelihood by its name.
+
+    Args:
+        likelihood: A name, or the function itself.
+
+    Returns:
+        The function.
+
+    Raises:
+        ValueError: If there is none of that name.
+    """
+    if callable(likelihood):
+        return likelihood
+    if likelihood not in LIKELIHOODS:
+        raise ValueError(f"`likelihood` must be a function or one of {', '.join(LIKELIHOODS)}, got {likelihood!r}")
+    return LIKELIHOODS[likelihood]
+
+
+def _check_data(data: Data, name: str) -> int:
+    """Check inputs and targets, and count the rows."""
+    if isinstance(data, DataLoader):
+        return len(data.dataset)  # type: ignore[arg-type]
+    x, y = data
+    if len(x) != len(y) or len(x) == 0:
+        raise ValueError(f"`{name}` must hold as many inputs as targets, at least 1, got {len(x)} and {len(y)}")
+    for part, what in ((x, "inputs"), (y, "targets")):
+        if part.is_floating_point() and not part.isfinite().all():
+            bad = int((~part.isfinite()).sum())
+            raise ValueError(f"the {what} in `{name}` hold {bad} values that are NaN or infinite; remove or fill them")
+    return len(x)
+
+
+def _tensors(data: Data | None) -> tuple[Tensor, ...]:
+    """The data that a checkpoint is bound to; those of a loader are taken on trust."""
+    return data if isinstance(data, tuple) else ()
+
+
+def _batches(data: Data, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    if isinstance(data, DataLoader):
+        yield from data
+        return
+    x, y = data
+    for rows in torch.randperm(len(x)).split(batch_size):
+        yield x[rows.to(x.device)], y[rows.to(y.device)]
+
+
+def _mixture_nll(
+    model: nn.Module, data: tuple[Tensor, Tensor], nll_of: Likelihood, num_samples: int, seed: int
+) -> float:
+    """Score the averaged predictive distribution of a few draws, as prediction will."""
+    device = next(model.parameters()).device
+    x, y = (part.to(device) for part in data)
+    draws = sample(model, x, num_samples=num_samples, seed=seed, batch_size=4096)
+    nll = torch.stack([nll_of(draw, y) for draw in draws])
+    return (math.log(num_samples) - torch.logsumexp(-nll, dim=0)).mean().item()

@@ -1,0 +1,226 @@
+"""What a training run is made of: its records, and the state that it can be stopped with and continued from."""
+
+import contextlib
+import dataclasses
+import io
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.atomic import replacing
+from gumdrop.version import VERSION
+
+__all__ = ["CheckpointError", "EpochRecord", "FitResult", "TrainingState", "checksum", "progress_bar"]
+
+CHECKPOINT_FORMAT = 1
+SECONDS_BETWEEN_CHECKPOINTS = 5.0
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be continued from; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """What one epoch did; losses in nats per datum."""
+
+    epoch: int
+    """Number of the epoch, from 1."""
+    nll: float
+    """Mean negative log likelihood of the training batches, under relaxed masks."""
+    kl: float
+    """Mean KL divergence over the number of training data."""
+    validation_nll: float | None
+    """Negative log likelihood of the held-out data, averaged over draws; None without such data."""
+    learning_rate: float
+    """Learning rate of the weights at the end of the epoch."""
+    rates: dict[str, float]
+    """Drop probability of each site (the mean, where each unit has its own)."""
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What training left behind, beside the trained model."""
+
+    history: list[EpochRecord]
+    """One record for each epoch."""
+    best_epoch: int
+    """The epoch whose parameters the model has now: the best on held-out data, or the last without."""
+
+
+def checksum(*tensors: Tensor) -> int:
+    """Checksum of data, so that a run is not continued on others.
+
+    Args:
+        tensors: Any tensors.
+
+    Returns:
+        A number that is almost surely another one for other values.
+    """
+    value = 0
+    for tensor in tensors:
+        value = zlib.crc32(tensor.detach().cpu().contiguous().numpy().tobytes(), value)
+    return value
+
+
+@contextlib.contextmanager
+def progress_bar(show: bool | str, epochs: int, done: int) -> Iterator[Callable[[EpochRecord], None]]:
+    """Show the progress of a run.
+
+    Args:
+        show: Whether to show it; a text stands in front of it.
+        epochs: Number of epochs.
+        done: How many of them an earlier run did.
+
+    Yields:
+        What to call after each epoch.
+    """
+    if not show:
+        yield lambda record: None
+        return
+    from tqdm.auto import tqdm
+
+    title = show if isinstance(show, str) else None
+    with tqdm(total=epochs, initial=done, unit="epoch", desc=title, disable=None) as bar:
+
+        def advance(record: EpochRecord) -> None:
+            parts = {"nll": record.nll, "kl": record.kl, "held-out": record.validation_nll}
+            bar.set_postfix({name: f"{value:.3f}" for name, value in parts.items() if value is not None}, refresh=False)
+            bar.update()
+
+        yield advance
+
+
+class TrainingState:
+    """Everything that a stopped run needs to go on: parameters, optimiser, schedule, history and best epoch.
+
+    Args:
+        model: What is trained.
+        optimizer: Its optimiser.
+        steps: Number of steps of the whole run, over which the learning rate goes through one cycle.
+        settings: What must be the same when the run is continued.
+        checkpoint: File to continue from if it exists, and to keep the state in; none if None.
+
+    Raises:
+        CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        steps: int,
+        settings: dict[str, Any],
+        checkpoint: str | os.PathLike[str] | None,
+    ) -> None:
+        self.model, self.optimizer, self.settings = model, optimizer, settings
+        peaks = [group["lr"] for group in optimizer.param_groups]
+        self.scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, peaks, total_steps=steps, cycle_momentum=False)
+        self.epochs: list[list[EpochRecord]] = []  # of each epoch a record for each model
+        self.best_state: dict[str, Tensor] | None = None
+        self._path = None if checkpoint is None else Path(checkpoint)
+        self._saved_at = time.monotonic()
+        if self._path is not None and self._path.exists():
+            self._load(self._path)
+
+    def step(self, loss: Tensor, max_norm: float | None = None) -> None:
+        """Go one step down the gradient of the loss.
+
+        Args:
+            loss: A scalar.
+            max_norm: Clip gradients to this norm; no clipping if None.
+        """
+        self.optimizer.zero_grad()
+        loss.backward()
+        if max_norm is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
+        self.optimizer.step()
+        self.scheduler.step()
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch with the best held-out value of the first model; the last without such values."""
+        scores = [(first.validation_nll, first.epoch) for first, *_ in self.epochs if first.validation_nll is not None]
+        return min(scores)[1] if scores else len(self.epochs)
+
+    def record(self, *records: EpochRecord) -> None:
+        """Close an epoch: note what it did, remember its parameters if they are the best, and save if it is time.
+
+        Args:
+            records: One for each model.
+        """
+        self.epochs.append(list(records))
+        if records[0].validation_nll is not None and self.best_epoch == records[0].epoch:
+            self.best_state = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+        if time.monotonic() - self._saved_at > SECONDS_BETWEEN_CHECKPOINTS:
+            self.save()
+
+    def is_stale(self, patience: int | None) -> bool:
+        """Whether so many epochs have brought no better held-out value."""
+        return patience is not None and len(self.epochs) - self.best_epoch >= patience
+
+    @contextlib.contextmanager
+    def keep_best(self) -> Iterator[None]:
+        """Leave the model with its best parameters, however the block ends.
+
+        Yields:
+            Nothing.
+        """
+        try:
+            yield
+        finally:
+            if self.best_state is not None:
+                self.model.load_state_dict(self.best_state)
+
+    def save(self) -> None:
+        """Write the checkpoint, if there is to be one."""
+        if self._path is None:
+            return
+        state = {
+            "format": CHECKPOINT_FORMAT,
+            "gumdrop": VERSION,
+            "settings": self.settings,
+            "epochs": [[dataclasses.asdict(record) for record in records] for records in self.epochs],
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": self.scheduler.state_dict(),
+            "best_state": self.best_state,
+        }
+        with replacing(self._path, "wb") as file:
+            torch.save(state, file)
+        self._saved_at = time.monotonic()
+
+    def _load(self, path: Path) -> None:
+        try:
+            state = torch.load(io.BytesIO(path.read_bytes()), weights_only=True)
+            version = state["format"]
+        except Exception as error:  # whatever torch raises for a file that is not, or no longer, a checkpoint
+            raise CheckpointError(f"{path} is no whole checkpoint of gumdrop; delete it to start afresh") from error
+        if version != CHECKPOINT_FORMAT:
+            raise CheckpointError(
+                f"{path} has format {version} (gumdrop {state.get('gumdrop')}), this is format {CHECKPOINT_FORMAT} "
+                f"(gumdrop {VERSION}); delete it to start afresh, or use the version that wrote it"
+            )
+        changed = {name: (state["settings"].get(name), value) for name, value in self.settings.items()}
+        changed = {name: pair for name, pair in changed.items() if pair[0] != pair[1]}
+        if changed:
+            texts = [f"{name} was {old}, is {new}" for name, (old, new) in changed.items()]
+            raise CheckpointError(
+                f"{path} is of a run with other settings ({'; '.join(texts)}); delete it or repeat them"
+            )
+        try:
+            self.model.load_state_dict(state["model"])
+        except RuntimeError as error:
+            raise CheckpointError(f"{path} is of another model; delete it to start afresh") from error
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.load_state_dict(state["scheduler"])
+        self.epochs = [[EpochRecord(**record) for record in records] for records in state["epochs"]]
+        self.best_state = state["best_state"]

@@ -220,11 +220,11 @@ CONVOLUTIONS = [
 
 class TestKl:
     @pytest.mark.parametrize("p", [0.05, 0.3, 0.8])
-    @pytest.mark.parametrize("lengthscale", [0.01, 1, 2.5, "fan_in"])
+    @pytest.mark.parametrize("lengthscale", [0.01, 1, 2.5, "fan_in", "weak"])
     def test_linear(self, p: float, lengthscale: Any) -> None:
         """The bias is not divided by 1 - p, and 1 - p is not squared."""
         model = gd.learn_dropout(nn.Linear(5, 3), p=p)
-        precision = 5 if lengthscale == "fan_in" else lengthscale**2
+        precision = {"fan_in": 5, "weak": 0.5}.get(lengthscale) or lengthscale**2
         expected = ref.kl(p, array(model.weight), [array(model.bias)], precision=precision)
         assert gd.kl_divergence(model, lengthscale=lengthscale).item() == pytest.approx(expected, rel=1e-4)
 
@@ -276,7 +276,7 @@ class TestKl:
         rates = [0.1, 0.45, 0.9]
         model.concrete_dropout.p_logit.data = torch.tensor([ref.logit(p) for p in rates])
         expected = ref.kl(rates, array(model.weight), [array(model.bias)], precision=3)
-        assert gd.kl_divergence(model).item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
     @pytest.mark.parametrize("recurrent", [False, True])
     def test_lstm_has_only_the_weights_that_are_dropped(self, recurrent: bool) -> None:
@@ -288,7 +288,7 @@ class TestKl:
                 weight, bias = (array(getattr(model, f"{kind}_{part}_{suffix}")) for kind in ("weight", "bias"))
                 assert weight.shape == (16, 4 if part == "hh" else 3 if "l0" in suffix else 8)
                 expected += ref.kl(0.2, weight, [bias], precision=weight.shape[1])
-        assert gd.kl_divergence(model).item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
         gradients = torch.autograd.grad(gd.kl_divergence(model), [model.weight_hh_l0], allow_unused=True)
         assert (gradients[0] is not None) is recurrent
 
@@ -304,7 +304,7 @@ class TestKl:
                 expected += ref.kl(0.35, array(weight), precision=weight.shape[1])
         else:
             expected += ref.kl(0.35, array(model.in_proj_weight), precision=4)
-        assert gd.kl_divergence(model).item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
     def test_layers_add_up(self) -> None:
         model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
@@ -316,24 +316,24 @@ class TestKl:
         layer = nn.Linear(4, 4)
         model = gd.learn_dropout(nn.Sequential(layer, nn.ReLU(), layer), p=0.3)
         expected = ref.kl(0.3, array(layer.weight), [array(layer.bias)], precision=4)
-        assert gd.kl_divergence(model).item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
     def test_tied_weight_counts_once_and_its_biases_each(self) -> None:
         first, second = nn.Linear(4, 4), nn.Linear(4, 4)
         second.weight = first.weight
         model = gd.learn_dropout(nn.Sequential(first, second), p=0.3)
         expected = ref.kl(0.3, array(first.weight), [array(first.bias), array(second.bias)], precision=4)
-        assert gd.kl_divergence(model).item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
         second.bias = first.bias
         expected = ref.kl(0.3, array(first.weight), [array(first.bias)], precision=4)
-        assert gd.kl_divergence(model).item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
     def test_weight_tied_to_an_embedding_counts_once(self) -> None:
         embedding, head = nn.Embedding(7, 4), nn.Linear(4, 7, bias=False)
         head.weight = embedding.weight
         model = gd.learn_dropout(nn.Sequential(embedding, head), p=0.3)
         expected = ref.kl(0.3, array(head.weight), precision=4)
-        assert gd.kl_divergence(model).item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
     def test_custom_layer_with_a_transposed_weight(self) -> None:
         class Transposed(nn.Module):
@@ -348,12 +348,12 @@ class TestKl:
         model = gd.learn_dropout(nn.Sequential(Transposed()), p=0.3, custom={Transposed: lambda m: m.weight.T})
         layer: Any = model[0]
         expected = ref.kl(0.3, array(layer.weight).T, [array(layer.bias)], precision=3)
-        assert gd.kl_divergence(model).item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
         other = Transposed()
         other.weight, other.bias = layer.weight, layer.bias
         tied = nn.Sequential(layer, other)
         gd.learn_dropout(tied, p=0.3, custom={Transposed: lambda m: m.weight.T})
-        assert gd.kl_divergence(tied).item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(tied, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
     def test_parameters_that_are_views_of_one_vector_all_count(self) -> None:
         """As in functional calls with a flat vector of parameters: different parts of one base are not tied."""
@@ -399,8 +399,8 @@ class TestKl:
         gd.learn_dropout(model, p=0.3)
         expected = sum(ref.kl(0.3, array(m.weight), [array(m.bias)], precision=4) for m in model)  # type: ignore
         with torch.no_grad():
-            assert gd.kl_divergence(model).item() == pytest.approx(expected, rel=1e-5)
-        assert gd.kl_divergence(model).item() == pytest.approx(expected, rel=1e-5)
+            assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
     def test_homoscedastic_noise_has_its_gamma_prior(self) -> None:
         layer = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
@@ -426,9 +426,9 @@ class TestKl:
         model: Any = gd.learn_dropout(nn.Sequential(nn.Linear(3, 2)), p=0.3)
         gd.kl_divergence(model).backward()
         gd.kl_divergence(model).backward()  # no graph is kept from the first
-        before = gd.kl_divergence(model)
+        before = gd.kl_divergence(model, lengthscale="fan_in")
         model[0].concrete_dropout.p_logit.data = torch.tensor(ref.logit(0.6))
-        after = gd.kl_divergence(model)
+        after = gd.kl_divergence(model, lengthscale="fan_in")
         assert after != before
         assert after.item() == pytest.approx(
             ref.kl(0.6, array(model[0].weight), [array(model[0].bias)], precision=3), rel=1e-5
@@ -479,7 +479,7 @@ class TestKl:
 
     def test_fixed_rates_still_weigh_the_prior_of_the_weights(self) -> None:
         model: Any = gd.fix_dropout(gd.learn_dropout(nn.Linear(3, 2), p=0.3))
-        kl = gd.kl_divergence(model)
+        kl = gd.kl_divergence(model, lengthscale="fan_in")
         assert kl.item() == pytest.approx(ref.kl(0.3, array(model.weight), [array(model.bias)], precision=3), rel=1e-5)
         kl.backward()
         assert model.concrete_dropout.p_logit.grad is None
@@ -497,7 +497,7 @@ class TestKl:
 
     @pytest.mark.parametrize("lengthscale", [0, -1.0, math.nan, "fanin", None])
     def test_lengthscale_errors(self, lengthscale: Any) -> None:
-        with pytest.raises(ValueError, match=r'`lengthscale` must be a positive number or "fan_in", got '):
+        with pytest.raises(ValueError, match=r'`lengthscale` must be a positive number, "fan_in" or "weak", got '):
             gd.kl_divergence(gd.learn_dropout(nn.Linear(3, 2)), lengthscale=lengthscale)
 
 

@@ -29,7 +29,10 @@ __all__ = [
     "poisson_nll",
 ]
 
-Lengthscale = float | Literal["fan_in"]
+Lengthscale = float | Literal["fan_in", "weak"]
+
+WEAK_PRECISION = 0.1
+"""Precision of the ``"weak"`` prior in units of that of ``"fan_in"``; ``benchmarks/prior_strength.py`` compares."""
 
 
 def _sum_events(nll: Tensor) -> Tensor:
@@ -166,7 +169,8 @@ def kl_divergence(model: nn.Module, *, lengthscale: Lengthscale = "fan_in") -> T
     Args:
         model: A converted model.
         lengthscale: ``l`` of the prior ``N(0, 1/l^2)`` on each weight, positive; or ``"fan_in"``, which takes
-            ``l^2`` as the number of inputs of the layer, so that a unit's input has prior variance of about one.
+            ``l^2`` as the number of inputs of the layer, so that a unit's input has prior variance of about one; or
+            ``"weak"``, a tenth of that, under which a hundred rows can speak and which wants early stopping.
 
     Returns:
         A scalar tensor with gradient, in float32 or float64.
@@ -178,20 +182,26 @@ def kl_divergence(model: nn.Module, *, lengthscale: Lengthscale = "fan_in") -> T
     References:
         Gal, Hron & Kendall 2017 (arXiv:1705.07832), eq. 3.
     """
-    if lengthscale != "fan_in" and not (isinstance(lengthscale, (int, float)) and lengthscale > 0):
-        raise ValueError(f'`lengthscale` must be a positive number or "fan_in", got {lengthscale!r}')
+    if lengthscale not in ("fan_in", "weak") and not (isinstance(lengthscale, (int, float)) and lengthscale > 0):
+        raise ValueError(f'`lengthscale` must be a positive number, "fan_in" or "weak", got {lengthscale!r}')
     terms: list[Tensor] = []
     counted: dict[tuple[int, int, int], Tensor] = {}
     attached: set[int] = set()
     for block in dropout_blocks(model):
         attached.add(id(block.site))
-        precision = float(block.fan_in if lengthscale == "fan_in" else lengthscale**2)
+        precision = _precision(lengthscale, block.fan_in)
         if _is_new(block.weight, counted):
             terms.append(_block_kl(block, precision))
         terms += [0.5 * precision * _square_norm(bias) for bias in block.biases if _is_new(bias, counted)]
     _check_attached(model, attached)
     terms += [module.negative_log_prior() for module in model.modules() if isinstance(module, HomoscedasticNoise)]
     return torch.stack([term.to(terms[0].device, terms[0].dtype) for term in terms]).sum()
+
+
+def _precision(lengthscale: Lengthscale, fan_in: int) -> float:
+    if lengthscale == "fan_in":
+        return float(fan_in)
+    return WEAK_PRECISION * fan_in if lengthscale == "weak" else float(lengthscale) ** 2
 
 
 def _block_kl(block: Block, precision: float) -> Tensor:

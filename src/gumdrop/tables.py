@@ -144,7 +144,9 @@ class TableModel:
 
 
 def table_network(schema: TableSchema, hidden: tuple[int, ...]) -> torch.nn.Sequential:
-    """Build the network for a schema: heteroscedastic noise for numbers, logits for classes.
+    """Build the network for a schema: one noise variance for numbers, logits for classes.
+
+    A variance that the network makes of the inputs learns its residuals on small tables, and is then too sure.
 
     Args:
         schema: Columns and target.
@@ -153,8 +155,9 @@ def table_network(schema: TableSchema, hidden: tuple[int, ...]) -> torch.nn.Sequ
     Returns:
         A network with learned dropout.
     """
-    num_outputs = 2 if schema.target.task == "regression" else len(schema.target.classes)
-    return mlp(schema.num_features, num_outputs, hidden=hidden)
+    regression = schema.target.task == "regression"
+    num_outputs = 1 if regression else len(schema.target.classes)
+    return mlp(schema.num_features, num_outputs, hidden=hidden, homoscedastic_noise=regression)
 
 
 def encoding_notes(schema: TableSchema, unseen: dict[str, dict[str, int]], missing: dict[str, int]) -> list[str]:

@@ -110,7 +110,10 @@ class ConcreteDropout(nn.Module):
 
         Raises:
             ValueError: If ``x`` has not ``num_units`` at ``feature_dim``.
+            TypeError: If ``x`` is not a floating tensor.
         """
+        if not x.is_floating_point():
+            raise TypeError(f"the input must be a floating tensor, got {x.dtype}; convert it with x.float()")
         if x.ndim < -self.feature_dim or x.shape[self.feature_dim] != self.num_units:
             raise ValueError(
                 f"the input must have {self.num_units} units at dimension {self.feature_dim}, got shape "

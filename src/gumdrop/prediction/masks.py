@@ -276,7 +276,8 @@ def sample(
         x: Input with rows in dimension 0; a tuple or mapping of tensors is passed as arguments.
         num_samples: Number of functions, S.
         seed: Same seed, same functions.
-        batch_size: Rows that run at once, which bounds memory; all if None. It does not change the result.
+        batch_size: Rows that run at once, which bounds memory; all if None. It does not change the
+            result, save for dropout without masks (see `docs/gotchas.md`).
         output: Takes the output tensor out of what the model returns.
 
     Returns:

@@ -160,7 +160,8 @@ def predict_regression(
         x: Input with rows in dimension 0; a tuple or mapping of tensors is passed as arguments.
         num_samples: Number of draws, S.
         seed: Same seed, same prediction.
-        batch_size: Rows that run at once, which bounds memory; all if None. It does not change the result.
+        batch_size: Rows that run at once, which bounds memory; all if None. It does not change the
+            result, save for dropout without masks (see `docs/gotchas.md`).
         log_variance: Noise of a model whose output is the mean alone: a number, or shape (D,).
         keep_draws: Keep each draw's mean and variance, 2 S N D numbers, for `log_prob` and `quantile`.
         output: Takes the output tensor out of what the model returns.

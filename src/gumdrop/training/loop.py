@@ -14,7 +14,19 @@ from gumdrop.objective import LIKELIHOODS, Lengthscale, negative_elbo
 from gumdrop.prediction import sample
 from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
 
-__all__ = ["Likelihood", "check_finite", "check_settings", "epoch_seed", "find_likelihood", "fit", "mean_rates"]
+__all__ = [
+    "FUSED_DEVICES",
+    "Likelihood",
+    "check_finite",
+    "check_settings",
+    "epoch_seed",
+    "find_likelihood",
+    "fit",
+    "mean_rates",
+]
+
+FUSED_DEVICES = ("cpu", "cuda")
+"""Where one kernel updates all parameters; elsewhere that of PyTorch's choice does."""
 
 Likelihood = Callable[[Tensor, Tensor], Tensor]
 Data = tuple[Tensor, Tensor] | DataLoader[Any]
@@ -100,10 +112,11 @@ def fit(
     settings |= {"patience": patience, "max_norm": max_norm, "seed": seed}
     if checkpoint is not None:
         settings["data"] = checksum(*_tensors(train), *_tensors(validation))
-    optimizer = torch.optim.AdamW(parameter_groups(model, weight_decay=weight_decay, rate_lr=rate_lr), lr=lr)
+    device = next(model.parameters()).device
+    groups = parameter_groups(model, weight_decay=weight_decay, rate_lr=rate_lr)
+    optimizer = torch.optim.AdamW(groups, lr=lr, fused=device.type in FUSED_DEVICES)
     steps = epochs * (len(train) if isinstance(train, DataLoader) else math.ceil(size / batch_size))
     state = TrainingState(model, optimizer, steps=steps, settings=settings, checkpoint=checkpoint)
-    device = next(model.parameters()).device
 
     with torch.random.fork_rng(), progress_bar(progress, epochs, len(state.epochs)) as advance, state.keep_best():
         while len(state.epochs) < epochs and not state.is_stale(patience):

@@ -18,7 +18,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from gumdrop.conversion import parameter_groups
 from gumdrop.layers import dropout_blocks
 from gumdrop.objective import Lengthscale, kl_divergence
-from gumdrop.training.loop import Likelihood, check_finite, check_settings, epoch_seed, find_likelihood
+from gumdrop.training.loop import FUSED_DEVICES, Likelihood, check_finite, check_settings, epoch_seed, find_likelihood
 from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
 
 __all__ = ["fit_stacked"]
@@ -147,7 +147,8 @@ def fit_stacked(
     if checkpoint is not None:
         settings["data"] = checksum(*(part for pair in train for part in pair))
     stack = _Stack(models, lengthscale)
-    optimizer = torch.optim.AdamW(stack.groups(weight_decay, rate_lr), lr=lr)
+    fused = next(stack.parameters()).device.type in FUSED_DEVICES
+    optimizer = torch.optim.AdamW(stack.groups(weight_decay, rate_lr), lr=lr, fused=fused)
     steps = epochs * math.ceil(int(sizes.max()) / batch_size)
     state = TrainingState(stack, optimizer, steps=steps, settings=settings, checkpoint=checkpoint)
     x, y = (nn.utils.rnn.pad_sequence([pair[i] for pair in train], batch_first=True) for i in range(2))

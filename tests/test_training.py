@@ -188,6 +188,8 @@ def test_other_likelihoods(likelihood) -> None:
         ({"rate_lr": -1.0}, "`rate_lr` must be positive"),
         ({"max_norm": 0.0}, "`max_norm` must be positive"),
         ({"patience": 3}, "`patience` needs `validation`"),
+        ({"honest_noise": True}, "`honest_noise` needs `validation`"),
+        ({"honest_noise": True, "validation": wave(8)}, "got 0 of these and such data"),
         ({"likelihood": "cauchy"}, "one of gaussian, categorical"),
         ({"num_data": 5}, "`num_data` must be at least the batch"),
         ({"validation": (torch.zeros(2, 2), torch.zeros(3, 1))}, "`validation` must hold as many"),
@@ -220,3 +222,49 @@ def test_a_diverging_loss_is_named() -> None:
     x, y = wave()
     with pytest.raises(ValueError, match=r"not finite in epoch 1.*smaller `lr`"):
         fit(network(), (x * 1e30, y * 1e30), likelihood="gaussian", epochs=2)
+
+
+def homoscedastic(seed: int = 3) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return mlp(2, 1, hidden=[64], homoscedastic_noise=True)
+
+
+def test_honest_noise_is_that_of_held_out_residuals() -> None:
+    """A network that learns 16 rows by heart believes its own residuals; others' tell the truth."""
+    options = {"likelihood": "gaussian", "epochs": 300, "lr": 2e-2, "lengthscale": 0.01, "validation": wave(200)}
+    x, y = wave(16)
+    y = y + 0.5 * torch.randn(16, 1, generator=torch.Generator().manual_seed(0))
+    proud, honest = homoscedastic(), homoscedastic()
+    fit(proud, (x, y), **(options | {"validation": None}))
+    result = fit(honest, (x, y), honest_noise=True, **options)
+    held_out_x, held_out_y = wave(200)
+    with gd.sampling(honest, seed=0, shared=False), torch.no_grad():
+        residuals = torch.cat([honest(held_out_x)[:, :1] - held_out_y for _ in range(20)])
+    variance = honest[-1].log_variance.exp().item()
+    assert variance == pytest.approx(residuals.square().mean().item(), rel=0.2)
+    assert variance > 1.1 * proud[-1].log_variance.exp().item()
+    assert result.best_epoch == 300
+    assert honest[-1].log_variance.requires_grad
+
+
+def test_honest_noise_goes_on_after_a_stop(tmp_path, monkeypatch) -> None:
+    options = {"epochs": 6, "validation": wave(24), "honest_noise": True, "batch_size": 16}
+    whole = homoscedastic()
+    expected = fit(whole, wave(), likelihood="gaussian", **options)
+    monkeypatch.setattr(state, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    calls = []
+
+    def interrupted(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        calls.extend([None] * output.requires_grad)
+        if len(calls) == 20:  # in the fourth epoch
+            raise KeyboardInterrupt
+        return gd.objective.LIKELIHOODS["gaussian"](output, target)
+
+    stopped = homoscedastic()
+    with pytest.raises(KeyboardInterrupt):
+        fit(stopped, wave(), likelihood=interrupted, **options, checkpoint=tmp_path / "run.pt")
+    assert stopped[-1].log_variance.requires_grad
+    other = homoscedastic(seed=9)
+    result = fit(other, wave(), likelihood="gaussian", **options, checkpoint=tmp_path / "run.pt")
+    assert result.history == expected.history
+    assert torch.equal(weights(other), weights(whole))

@@ -58,7 +58,7 @@ def fit(
             unless there are two of them or they count from 0 or 1 to at most 10.
         ignore: Column to leave out; may be given several times.
         hidden: Units of a hidden layer; give it once for each layer.
-        epochs: Passes over the training part; by default about 20,000 steps and at most 400 passes.
+        epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes.
         batch_size: Rows per step.
         lr: Largest learning rate.
         draws: Functions to average in a prediction.

@@ -40,7 +40,7 @@ class FitSettings:
     hidden: tuple[int, ...] = (50, 50)
     """Units of the hidden layers."""
     epochs: int | None = None
-    """Passes over the training part; None for about 20,000 steps, and at most 400 passes."""
+    """Passes over the training part; None for about 2,500 steps, and at least 20 passes."""
     batch_size: int = 32
     """Rows per step."""
     lr: float = 5e-3
@@ -73,7 +73,7 @@ class FitSettings:
     def epochs_for(self, num_rows: int) -> int:
         """Number of passes over so many training rows."""
         steps = -(-num_rows // self.batch_size)
-        return self.epochs or max(20, min(400, 20_000 // steps))
+        return self.epochs or max(20, 2500 // steps)
 
 
 def fit_table(
@@ -234,6 +234,7 @@ def _train(
         batch_size=settings.batch_size,
         lr=settings.lr,
         lengthscale="weak",  # the held-out part watches over what this prior lets pass
+        honest_noise=schema.target.task == "regression",
         seed=settings.seed,
         checkpoint=checkpoint,
         progress=progress,

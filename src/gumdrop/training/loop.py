@@ -1,5 +1,6 @@
 """One training loop: minimise the negative ELBO, watch the rates, keep the best, stop and resume."""
 
+import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -10,8 +11,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from gumdrop.conversion import dropout_rates, parameter_groups
+from gumdrop.functional import split_gaussian
+from gumdrop.layers import HomoscedasticNoise
 from gumdrop.objective import LIKELIHOODS, Lengthscale, negative_elbo
-from gumdrop.prediction import sample
+from gumdrop.prediction import sample, sampling
 from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
 
 __all__ = [
@@ -27,6 +30,8 @@ __all__ = [
 
 FUSED_DEVICES = ("cpu", "cuda")
 """Where one kernel updates all parameters; elsewhere that of PyTorch's choice does."""
+
+STEPS_BETWEEN_NOISE = 10
 
 Likelihood = Callable[[Tensor, Tensor], Tensor]
 Data = tuple[Tensor, Tensor] | DataLoader[Any]
@@ -46,6 +51,7 @@ def fit(
     weight_decay: float = 0.0,
     lengthscale: Lengthscale = "fan_in",
     patience: int | None = None,
+    honest_noise: bool = False,
     max_norm: float | None = None,
     validation_samples: int = 20,
     seed: int = 0,
@@ -54,9 +60,10 @@ def fit(
 ) -> FitResult:
     """Train a converted model in place by AdamW with a one-cycle learning rate.
 
-    With ``validation`` data the model ends with the parameters of its best epoch, otherwise with the last. An
-    interruption (Ctrl-C) leaves it with the best so far. Training repeats exactly with the same seed on the same
-    machine, also across a stop and resume, and does not touch torch's global random state.
+    With ``validation`` data the model ends with the parameters of its best epoch, otherwise, and with
+    ``honest_noise``, with the last. An interruption (Ctrl-C) leaves it with the best so far. Training repeats exactly
+    with the same seed on the same machine, also across a stop and resume, and does not touch torch's global random
+    state.
 
     Args:
         model: A converted model, on its device.
@@ -75,6 +82,9 @@ def fit(
         weight_decay: Decay of the weights, beside the prior's; never applied to rates and noise.
         lengthscale: Prior, see `gumdrop.kl_divergence`.
         patience: Stop after this many epochs without a better held-out value; never early if None.
+        honest_noise: Take the variance of the model's `gumdrop.HomoscedasticNoise` from the residuals of the
+            ``validation`` data as training goes on, and not from those of the training data, which a network knows
+            too well. The likelihood then stays as blunt as the errors are, and rates settle where they should.
         max_norm: Clip gradients to this norm; no clipping if None.
         validation_samples: Draws for each held-out evaluation.
         seed: Seed of shuffling and masks.
@@ -105,11 +115,12 @@ def fit(
     check_settings(lr=lr, rate_lr=rate_lr, max_norm=max_norm, patience=patience)
     if patience is not None and validation is None:
         raise ValueError("`patience` needs `validation` data to watch")
+    noise = _honest_noise(model, validation) if honest_noise else None
     num_data = size if num_data is None else num_data
     rate_lr = 10 * lr if rate_lr is None else rate_lr
     settings: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "rate_lr": rate_lr}
     settings |= {"weight_decay": weight_decay, "lengthscale": lengthscale, "num_data": num_data}
-    settings |= {"patience": patience, "max_norm": max_norm, "seed": seed}
+    settings |= {"patience": patience, "honest_noise": honest_noise, "max_norm": max_norm, "seed": seed}
     if checkpoint is not None:
         settings["data"] = checksum(*_tensors(train), *_tensors(validation))
     device = next(model.parameters()).device
@@ -118,7 +129,8 @@ def fit(
     steps = epochs * (len(train) if isinstance(train, DataLoader) else math.ceil(size / batch_size))
     state = TrainingState(model, optimizer, steps=steps, settings=settings, checkpoint=checkpoint)
 
-    with torch.random.fork_rng(), progress_bar(progress, epochs, len(state.epochs)) as advance, state.keep_best():
+    keep = state.keep_best() if noise is None else _without_gradient(noise)
+    with torch.random.fork_rng(), progress_bar(progress, epochs, len(state.epochs)) as advance, keep:
         while len(state.epochs) < epochs and not state.is_stale(patience):
             epoch = len(state.epochs) + 1
             torch.manual_seed(epoch_seed(seed, epoch))
@@ -128,6 +140,8 @@ def fit(
                 nll = nll_of(model(x.to(device)), y.to(device))
                 loss = negative_elbo(nll, model, num_data=num_data, lengthscale=lengthscale)
                 state.step(loss.total, max_norm)
+                if noise is not None and validation is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
+                    _follow_residuals(noise, model, validation, state.steps)
                 totals += torch.stack([loss.nll.detach(), loss.kl.detach(), torch.ones_like(loss.nll)]).cpu() * len(x)
             check_finite(totals, epoch)
             held_out = None if validation is None else _mixture_nll(model, validation, nll_of, validation_samples, seed)
@@ -138,7 +152,40 @@ def fit(
             advance(record)
         state.save()
     model.eval()
-    return FitResult([record for record, *_ in state.epochs], state.best_epoch)
+    best_epoch = len(state.epochs) if honest_noise else state.best_epoch
+    return FitResult([record for record, *_ in state.epochs], best_epoch)
+
+
+def _honest_noise(model: nn.Module, validation: Any) -> Tensor:
+    """Take the log variance of a model out of the reach of the likelihood."""
+    modules = [module for module in model.modules() if isinstance(module, HomoscedasticNoise)]
+    if len(modules) != 1 or validation is None:
+        raise ValueError(
+            "`honest_noise` needs `validation` data and a model with one `gumdrop.HomoscedasticNoise`, got "
+            f"{len(modules)} of these and {'no' if validation is None else 'such'} data"
+        )
+    return modules[0].log_variance
+
+
+@contextlib.contextmanager
+def _without_gradient(parameter: Tensor) -> Iterator[None]:
+    required = parameter.requires_grad
+    parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        parameter.requires_grad_(required)
+
+
+def _follow_residuals(log_variance: Tensor, model: nn.Module, held_out: tuple[Tensor, Tensor], steps: int) -> None:
+    """Move the log variance towards that of the residuals of drawn functions, quickly at first."""
+    x, y = held_out
+    rows = torch.randperm(len(x))[:256].to(x.device)
+    seed = int(torch.randint(2**31, ()))
+    with torch.no_grad(), sampling(model, seed=seed, shared=False):
+        mean, _ = split_gaussian(model(x[rows].to(log_variance.device)))
+        residuals = (y[rows].to(mean.device) - mean).square().mean(0)
+        log_variance.lerp_(residuals.clamp(min=1e-6).log(), max(0.1, 10 / (steps + 10)))
 
 
 def check_settings(**settings: float | None) -> None:

@@ -146,6 +146,11 @@ class TrainingState:
         self.scheduler.step()
 
     @property
+    def steps(self) -> int:
+        """Number of steps taken."""
+        return int(self.scheduler.last_epoch)
+
+    @property
     def best_epoch(self) -> int:
         """The epoch with the best held-out value of the first model; the last without such values."""
         scores = [(first.validation_nll, first.epoch) for first, *_ in self.epochs if first.validation_nll is not None]

@@ -24,7 +24,7 @@ def test_fit_leaves_a_report(place) -> None:
 def test_predict_writes_a_table(place, capsys) -> None:
     out = place / "new.csv"
     assert main(["predict", str(place / "run"), str(place / "houses.csv"), "--out", str(out), "--overwrite"]) == 0
-    assert list(pd.read_csv(out)) == ["prediction", "std", "lower", "upper", "epistemic_std", "aleatoric_std"]
+    assert list(pd.read_csv(out)) == ["row", "prediction", "std", "lower", "upper", "epistemic_std", "aleatoric_std"]
     assert "120 rows" in capsys.readouterr().out
 
 
@@ -53,6 +53,11 @@ def test_help_and_version(capsys) -> None:
         (["predict", "run", "nowhere.csv"], "nowhere.csv"),
         (["predict", "run", "short.csv"], "colour"),
         (["predict", "run", "houses.csv", "--out", "short.csv"], "exists already"),
+        (["predict", "run", "houses.csv", "--out", "houses.csv", "--overwrite"], "is the table itself"),
+        (["fit", "houses.csv", "--target", "price", "--out", "nowhere/new"], "there is no folder nowhere"),
+        (["fit", "houses.csv", "--target", "price", "--out", "."], "--out must name a new folder"),
+        (["fit", "houses.csv", "--target", "price", "--out", "papers", "--overwrite"], "thesis.tex"),
+        (["fit", "houses.csv", "--target", "price", "--out", "new", "--seed", "-1"], "`seed` must be at least 0"),
         (["predikt", "run"], "predikt"),
     ],
 )
@@ -64,12 +69,42 @@ def test_bad_input_is_one_clear_message(place, monkeypatch, capsys, words, messa
     frame.assign(size=frame["size"].where(frame.index != 3, float("inf"))).to_csv("infinite.csv", index=False)
     frame.assign(grade="good").to_csv("oneclass.csv", index=False)
     frame[["size"]].to_csv("short.csv", index=False)
+    (place / "papers").mkdir(exist_ok=True)
+    (place / "papers" / "thesis.tex").write_text("years of work")
     before = {path.name for path in place.iterdir()}
     assert main(words) == 1
     captured = capsys.readouterr()
     assert message in captured.err
     assert "Traceback" not in captured.err + captured.out
     assert {path.name for path in place.iterdir()} == before
+
+
+def test_several_hidden_layers_and_a_name_with_dots(place, monkeypatch) -> None:
+    monkeypatch.chdir(place)
+    (place / "houses.2024.csv").write_text((place / "houses.csv").read_text())
+    words = [
+        "fit",
+        "houses.2024.csv",
+        "--target",
+        "price",
+        "--ignore",
+        "grade",
+        "colour",
+        "--hidden",
+        "6",
+        "5",
+        "--quiet",
+    ]
+    assert main([*words, "--epochs", "2"]) == 0
+    assert main([*words, "--epochs", "3", "--overwrite"]) == 0
+    assert (place / "houses.2024" / "report.html").is_file()
+
+
+def test_an_interruption_is_told(place, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("gumdrop.table_fit.fit", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    words = ["fit", str(place / "houses.csv"), "--target", "price", "--out", str(place / "stopped"), "--quiet"]
+    assert main(words) == 130
+    assert "the same command goes on from here" in capsys.readouterr().err
 
 
 def test_demo_runs_on_real_data(tmp_path, monkeypatch, capsys) -> None:

@@ -1,8 +1,8 @@
 """Dropout whose rates are learned by gradient descent, and the calibrated uncertainty that comes with it.
 
 Convert a model with `learn_dropout`, train it on `negative_elbo`, and predict with `predict_regression` or
-`predict_classification`. The names below need torch and numpy alone; `gumdrop.training`, `gumdrop.estimators`
-and the other rooms are imported by their names and bring an extra each.
+`predict_classification`. The names below need torch and numpy alone; `gumdrop.training`, `gumdrop.metrics`
+and the other rooms are imported by their names, and some bring an extra.
 """
 
 from gumdrop.conversion import dropout_rates, fix_dropout, learn_dropout, parameter_groups

@@ -1,8 +1,9 @@
 """The command line: ``gumdrop VERB [THING] [flags]``."""
 
+import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import App, CycloptsError, Parameter, validators
 from rich.console import Console
@@ -13,6 +14,7 @@ from gumdrop.version import VERSION
 __all__ = ["app", "main"]
 
 app = App(
+    suppress_keyboard_interrupt=False,  # it has words of its own, see main
     name="gumdrop",
     version=VERSION,
     help="Networks that learn their own dropout rates, and say how sure they are.",
@@ -21,6 +23,8 @@ out_console = Console(highlight=False, soft_wrap=True)
 err_console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 Fraction = Annotated[float, Parameter(validator=validators.Number(gt=0, lt=1))]
+T = TypeVar("T")
+Several = Annotated[tuple[T, ...], Parameter(consume_multiple=True, negative="")]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 
 
@@ -36,8 +40,8 @@ def fit(
     target: str,
     out: Path | None = None,
     task: Literal["regression", "classification"] | None = None,
-    ignore: tuple[str, ...] = (),
-    hidden: tuple[Count, ...] = (50, 50),
+    ignore: Several[str] = (),
+    hidden: Several[int] = (50, 50),
     epochs: Count | None = None,
     batch_size: Count = 32,
     lr: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 5e-3,
@@ -56,8 +60,8 @@ def fit(
         out: Folder to make; by default the table's name without its ending.
         task: What the target is; found from its values by default: text is classes, numbers are numbers,
             unless there are two of them or they count from 0 or 1 to at most 10.
-        ignore: Column to leave out; may be given several times.
-        hidden: Units of a hidden layer; give it once for each layer.
+        ignore: Columns to leave out.
+        hidden: Units of the hidden layers.
         epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes.
         batch_size: Rows per step.
         lr: Largest learning rate.
@@ -76,7 +80,7 @@ def fit(
     if max(hidden, default=1) * batch_size < 2**16:
         # On a small network threads only wait for each other, for seconds an epoch where the machine is busy.
         torch.set_num_threads(1)
-    place = out or Path(table.name.split(".")[0])
+    place = out or Path(_stem(table))
     settings = FitSettings(
         hidden=hidden,
         epochs=epochs,
@@ -101,7 +105,13 @@ def fit(
     report = write_report(place)
     _print_scores(place)
     _say(f"Look at  {report}")
-    _say(f"Predict  gumdrop predict {place} NEW.csv")
+    _say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
+
+
+def _stem(table: Path) -> str:
+    """Name of a table without the ending of its format."""
+    name = table.name.removesuffix(".gz")
+    return name.removesuffix(".csv") or name
 
 
 def _print_scores(folder: Path) -> None:
@@ -138,11 +148,15 @@ def predict(folder: Path, table: Path, /, *, out: Path | None = None, overwrite:
     from gumdrop.datasets.tabular import TableError, read_table
     from gumdrop.tables import load_table_model
 
-    place = out or Path(table.name.split(".")[0] + ".predictions.csv")
+    place = out or Path(_stem(table) + ".predictions.csv")
+    model = load_table_model(folder)
+    if place.resolve() == table.resolve():
+        raise TableError(f"{place} is the table itself; name another file with --out")
     if place.exists() and not overwrite:
         raise TableError(f"{place} exists already; name another file with --out, or add --overwrite")
-    model = load_table_model(folder)
-    predictions = model.predict_frame(read_table(table), notify=_say)
+    frame = read_table(table)
+    predictions = model.predict_frame(frame, notify=_say)
+    predictions.insert(0, "row", range(1, len(frame) + 1))
     with replacing(place) as file:
         predictions.to_csv(file, index=False)
     _say(f"{len(predictions)} rows -> {place}  (columns: {', '.join(predictions.columns)})")
@@ -181,7 +195,13 @@ def main(arguments: list[str] | None = None) -> int:
         Exit status: 0, 1 for input that cannot be used, 130 for an interruption.
     """
     try:
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_value", console=out_console)
+        app(
+            arguments,
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+            console=out_console,
+        )
     except CycloptsError as error:
         return _fail(f"{error}\nSee `gumdrop --help`.")
     except (ValueError, OSError) as error:

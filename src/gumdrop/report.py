@@ -277,7 +277,18 @@ def _calibration(results: Results, test: _Test) -> dict[str, Any]:
     size, lean = float(np.sum(weight * np.abs(gap))), float(np.sum(weight * gap))
     verdict = "mixed" if abs(lean) < size / 2 else "timid" if lean > 0 else "bold"
     verdict = verdict if size > chance else "good" if size < 0.1 else "unclear"
+    if test.regression and (tail := _interval_gap(results)):
+        verdict = "timid" if tail > 0 else "bold"
     return {"svg": _svg(ax, "calibration", "Stated against actual reliability"), "gap": size, "verdict": verdict}
+
+
+def _interval_gap(results: Results) -> float:
+    """Coverage beyond that of the asked intervals, or 0 where chance explains it: the interval is what users act on."""
+    rows, asked = results["test"], _goal(results)
+    lower, upper, observed = (np.asarray(rows[name], dtype=float) for name in ("lower", "upper", "observed"))
+    known = np.isfinite(lower + upper + observed)
+    gap = float(np.mean(((lower <= observed) & (observed <= upper))[known])) - asked if known.any() else 0.0
+    return gap if abs(gap) > 2 * math.sqrt(asked * (1 - asked) / max(known.sum(), 1)) else 0.0
 
 
 def _doubt(test: _Test) -> dict[str, Any]:

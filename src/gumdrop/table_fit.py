@@ -24,12 +24,14 @@ from gumdrop.datasets.tabular import TableError, read_table
 from gumdrop.metrics import accuracy, calibration_error, central_coverage, crps, interval_coverage, reliability, rmse
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables import TableModel, encoding_notes, replace_target, table_network
-from gumdrop.training import FitResult, fit
+from gumdrop.training import CheckpointError, FitResult, fit
 from gumdrop.version import VERSION
 
 __all__ = ["FitSettings", "fit_table"]
 
 RESULTS_FORMAT = 1
+OWN_FILES = {"model.json", "model.safetensors", "predictions.csv", "results.json", "report.html"}
+"""What a fit leaves; a folder with anything else in it is never removed."""
 Prediction = RegressionPrediction | ClassificationPrediction
 
 
@@ -53,8 +55,8 @@ class FitSettings:
     """Probability of the intervals."""
     test_fraction: float = 0.2
     """Share of the rows that is held out for the report."""
-    validation_fraction: float = 0.1
-    """Share of the other rows that picks the best epoch."""
+    validation_fraction: float = 0.15
+    """Share of the other rows that sets the noise and picks the best epoch."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -67,6 +69,8 @@ class FitSettings:
                 raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
         if self.epochs is not None and self.epochs < 1:
             raise ValueError(f"`epochs` must be at least 1, got {self.epochs}")
+        if self.seed < 0:
+            raise ValueError(f"`seed` must be at least 0, got {self.seed}")
         if any(size < 1 for size in self.hidden):
             raise ValueError(f"`hidden` must hold positive sizes, got {list(self.hidden)}")
 
@@ -111,8 +115,7 @@ def fit_table(
         TableError: If the table cannot be used, or ``out`` exists.
     """
     place = Path(out)
-    if place.exists() and not overwrite:
-        raise TableError(f"{place} exists already; name another folder with --out, or add --overwrite")
+    _check_free(place, overwrite)
     started = time.monotonic()
     frame = read_table(Path(table))
     whole = infer_schema(frame, target, task=task, ignore=ignore)
@@ -124,17 +127,29 @@ def fit_table(
     parts = {name: _encode(schema, frame.iloc[rows]) for name, rows in (("train", train), ("validation", validation))}
     encoded = schema.encode_inputs(frame)
     notes += encoding_notes(schema, encoded.unseen, encoded.missing)
+    if repeated := int(frame.duplicated().sum()):
+        notes.append(f"{repeated} rows repeat an earlier row, so test rows may have been trained on: scores flatter")
     for note in notes:
         notify(note)
 
     partial = place.with_name(place.name + ".partial")
+    if overwrite and partial.exists():
+        shutil.rmtree(partial)
     partial.mkdir(parents=True, exist_ok=True)
     task_name = schema.target.task
+    if task is None and schema.target.classes:
+        notify(f"'{target}' is taken as {len(schema.target.classes)} classes; --task regression if it is an amount")
     notify(f"{task_name} of '{target}' from {len(schema.columns)} columns, {len(train)} rows to train on")
     models, results = {}, {}
     for name, fixed in (("learned dropout", False), ("fixed dropout, p = 0.1", True)):
         checkpoint = partial / f"{name.split()[0]}.checkpoint"
-        models[name], results[name] = _train(schema, parts, settings, fixed, checkpoint, progress and name)
+        try:
+            models[name], results[name] = _train(schema, parts, settings, fixed, checkpoint, progress and name)
+        except CheckpointError as error:
+            raise TableError(
+                f"{partial} is left from a stopped fit of another table or with other settings; repeat these to go on "
+                f"with it, or add --overwrite to begin anew ({error})"
+            ) from error
     model = models["learned dropout"]
 
     x_test = torch.from_numpy(encoded.x[test])
@@ -185,6 +200,21 @@ def fit_table(
     return model
 
 
+def _check_free(place: Path, overwrite: bool) -> None:
+    """Refuse a folder that would be lost, and one that cannot be made."""
+    if not place.name:
+        raise TableError(f"--out must name a new folder, got {str(place)!r}")
+    if not place.parent.is_dir():
+        raise TableError(f"there is no folder {place.parent} to make {place.name} in; make it, or correct --out")
+    if not place.exists():
+        return
+    if not overwrite:
+        raise TableError(f"{place} exists already; name another folder with --out, or add --overwrite")
+    strange = [path.name for path in place.iterdir() if path.name not in OWN_FILES] if place.is_dir() else [place.name]
+    if strange:
+        raise TableError(f"{place} holds {strange[0]!r}, which gumdrop did not make, so it is not replaced; see --out")
+
+
 def _split(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> tuple[list[int], list[int], list[int]]:
     """Split row numbers into training, validation and test parts, classes in equal shares where they allow it."""
     y = schema.encode_target(frame)
@@ -192,13 +222,18 @@ def _split(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> t
     def halves(rows: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
         classes = y[rows] if schema.target.task == "classification" else None
         counts = np.unique(classes, return_counts=True)[1] if classes is not None else np.array([0])
-        test_size = max(1, round(share * len(rows)))
+        test_size = min(max(1, round(share * len(rows))), len(rows) - 1)
         stratify = classes if counts.min() >= 2 and test_size >= len(counts) else None
         kept, held_out = train_test_split(rows, test_size=test_size, random_state=settings.seed, stratify=stratify)
         return np.sort(kept), np.sort(held_out)
 
     rest, test = halves(np.arange(len(frame)), settings.test_fraction)
     train, validation = halves(rest, settings.validation_fraction)
+    if len(train) < 10:
+        raise TableError(
+            f"{len(frame)} rows leave {len(train)} to train on, beside {len(validation)} to watch and {len(test)} to "
+            "test, and at least 10 are needed; add rows or lower --test-fraction"
+        )
     return train.tolist(), validation.tolist(), test.tolist()
 
 

@@ -212,10 +212,13 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
             f"{place} has model format {version} (gumdrop {description.get('gumdrop')}), this is format {MODEL_FORMAT} "
             f"(gumdrop {VERSION}); predict with the version that wrote it, or fit again"
         )
-    schema = TableSchema.from_json(description["schema"])
-    fields = {name: description[name] for name in ("num_samples", "coverage", "seed")}
-    hidden = tuple(description["hidden"])
-    network = table_network(schema, hidden)
+    try:
+        schema = TableSchema.from_json(description["schema"])
+        fields = {name: description[name] for name in ("num_samples", "coverage", "seed")}
+        hidden = tuple(description["hidden"])
+        network = table_network(schema, hidden)
+    except (KeyError, TypeError) as error:
+        raise TableError(f"{place / MODEL_FILE} is damaged; fit the model again") from error
     try:
         network.load_state_dict(safetensors.torch.load_file(place / WEIGHTS_FILE))
     except (OSError, RuntimeError, safetensors.SafetensorError) as error:

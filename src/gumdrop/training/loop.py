@@ -60,10 +60,9 @@ def fit(
 ) -> FitResult:
     """Train a converted model in place by AdamW with a one-cycle learning rate.
 
-    With ``validation`` data the model ends with the parameters of its best epoch, otherwise, and with
-    ``honest_noise``, with the last. An interruption (Ctrl-C) leaves it with the best so far. Training repeats exactly
-    with the same seed on the same machine, also across a stop and resume, and does not touch torch's global random
-    state.
+    With ``validation`` data the model ends with the parameters of its best epoch, otherwise with the last. An
+    interruption (Ctrl-C) leaves it with the best so far. Training repeats exactly with the same seed on the same
+    machine, also across a stop and resume, and does not touch torch's global random state.
 
     Args:
         model: A converted model, on its device.
@@ -98,6 +97,7 @@ def fit(
     Raises:
         ValueError: If an argument is outside its range, data are not finite or rows do not match, or the loss
             stops being finite.
+        TypeError: If ``train`` or ``validation`` is neither a tuple of two tensors nor, for ``train``, a loader.
         CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
 
     Example:
@@ -108,9 +108,9 @@ def fit(
         [1, 2]
     """
     nll_of = find_likelihood(likelihood)
-    size = _check_data(train, "train")
+    size = _check_data(train, "train", likelihood)
     if validation is not None:
-        _check_data(validation, "validation")
+        _check_data(validation, "validation", likelihood)
     check_settings(epochs=epochs, batch_size=batch_size, validation_samples=validation_samples)
     check_settings(lr=lr, rate_lr=rate_lr, max_norm=max_norm, patience=patience)
     if patience is not None and validation is None:
@@ -118,7 +118,13 @@ def fit(
     noise = _honest_noise(model, validation) if honest_noise else None
     num_data = size if num_data is None else num_data
     rate_lr = 10 * lr if rate_lr is None else rate_lr
-    settings: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "rate_lr": rate_lr}
+    settings: dict[str, Any] = {
+        "likelihood": str(getattr(likelihood, "__qualname__", likelihood)),
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "lr": lr,
+        "rate_lr": rate_lr,
+    }
     settings |= {"weight_decay": weight_decay, "lengthscale": lengthscale, "num_data": num_data}
     settings |= {"patience": patience, "honest_noise": honest_noise, "max_norm": max_norm, "seed": seed}
     if checkpoint is not None:
@@ -129,8 +135,12 @@ def fit(
     steps = epochs * (len(train) if isinstance(train, DataLoader) else math.ceil(size / batch_size))
     state = TrainingState(model, optimizer, steps=steps, settings=settings, checkpoint=checkpoint)
 
-    keep = state.keep_best() if noise is None else _without_gradient(noise)
-    with torch.random.fork_rng(), progress_bar(progress, epochs, len(state.epochs)) as advance, keep:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng())
+        advance = stack.enter_context(progress_bar(progress, epochs, len(state.epochs)))
+        stack.enter_context(state.keep_best())
+        if noise is not None:
+            stack.enter_context(_without_gradient(noise))
         while len(state.epochs) < epochs and not state.is_stale(patience):
             epoch = len(state.epochs) + 1
             torch.manual_seed(epoch_seed(seed, epoch))
@@ -152,8 +162,7 @@ def fit(
             advance(record)
         state.save()
     model.eval()
-    best_epoch = len(state.epochs) if honest_noise else state.best_epoch
-    return FitResult([record for record, *_ in state.epochs], best_epoch)
+    return FitResult([record for record, *_ in state.epochs], state.best_epoch)
 
 
 def _honest_noise(model: nn.Module, validation: Any) -> Tensor:
@@ -262,10 +271,12 @@ def find_likelihood(likelihood: str | Likelihood) -> Likelihood:
     return LIKELIHOODS[likelihood]
 
 
-def _check_data(data: Data, name: str) -> int:
+def _check_data(data: Data, name: str, likelihood: str | Likelihood) -> int:
     """Check inputs and targets, and count the rows."""
     if isinstance(data, DataLoader):
         return len(data.dataset)  # type: ignore[arg-type]
+    if not (isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data)):
+        raise TypeError(f"`{name}` must be a tuple of two tensors, inputs and targets, got {type(data).__name__}")
     x, y = data
     if len(x) != len(y) or len(x) == 0:
         raise ValueError(f"`{name}` must hold as many inputs as targets, at least 1, got {len(x)} and {len(y)}")
@@ -273,6 +284,9 @@ def _check_data(data: Data, name: str) -> int:
         if part.is_floating_point() and not part.isfinite().all():
             bad = int((~part.isfinite()).sum())
             raise ValueError(f"the {what} in `{name}` hold {bad} values that are NaN or infinite; remove or fill them")
+    low, high = y.min().item(), y.max().item()
+    if (likelihood == "bernoulli" and not 0 <= low <= high <= 1) or (likelihood == "poisson" and low < 0):
+        raise ValueError(f"the targets in `{name}` lie between {low:g} and {high:g}, which no {likelihood} can give")
     return len(x)
 
 

@@ -217,7 +217,10 @@ class TrainingState:
         changed = {name: (state["settings"].get(name), value) for name, value in self.settings.items()}
         changed = {name: pair for name, pair in changed.items() if pair[0] != pair[1]}
         if changed:
-            texts = [f"{name} was {old}, is {new}" for name, (old, new) in changed.items()]
+            texts = [
+                "other data" if name == "data" else f"{name} was {old}, is {new}"
+                for name, (old, new) in changed.items()
+            ]
             raise CheckpointError(
                 f"{path} is of a run with other settings ({'; '.join(texts)}); delete it or repeat them"
             )

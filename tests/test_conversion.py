@@ -179,7 +179,7 @@ def test_nothing_to_convert():
     with pytest.raises(ValueError, match=r"nothing to convert \(the model: LayerNorm is a normalisation\); see"):
         gd.learn_dropout(nn.LayerNorm(8))
     with pytest.raises(ValueError, match="0: excluded by `include`, `exclude`, `types` or `predicate`"):
-        gd.learn_dropout(nn.Sequential(nn.Linear(8, 2)), include=["head"])
+        gd.learn_dropout(nn.Sequential(nn.Linear(8, 2)), exclude=["0"])
 
 
 def test_a_converted_model_stays_as_it_is():
@@ -1090,3 +1090,11 @@ def test_time_first_layers_share_a_mask_over_time_and_not_over_examples():
     kept = model(torch.ones(5, 40, 6)).detach()  # (time, examples, units)
     assert torch.equal(kept, kept[:1].expand_as(kept))
     assert (kept[0].round() != kept[0, :1].round()).any()
+
+
+@pytest.mark.parametrize("argument", ["include", "exclude", "time_first"])
+def test_a_pattern_that_matches_nothing_is_an_error(argument):
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    with pytest.raises(ValueError, match="has a name like 'haed'"):
+        gd.learn_dropout(model, **{argument: ["0", "haed"]})
+    assert not list(dropout_blocks(model))

@@ -121,6 +121,10 @@ def learn_dropout(
             "`include`, `exclude` and `time_first` must be sequences of patterns, as in include=['encoder.*'], got a "
             "single string"
         )
+    names = [name for name, _ in model.named_modules()]
+    for pattern in (*include, *exclude, *time_first):
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            raise ValueError(f"no layer of `model` has a name like {pattern!r}; they are {', '.join(names[1:6])}, ...")
     custom = dict(custom or {})
     wanted = functools.partial(
         _is_wanted, include=tuple(include), exclude=tuple(exclude), types=types, predicate=predicate

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gumdrop.baselines import boosted_classes, boosted_regression, frequencies, mean_of_targets
 from gumdrop.conversion import dropout_rates, fix_dropout
-from gumdrop.datasets.schema import TableSchema, infer_schema
+from gumdrop.datasets.schema import TableSchema, Task, infer_schema
 from gumdrop.datasets.tabular import TableError, read_table
 from gumdrop.metrics import accuracy, calibration_error, central_coverage, crps, interval_coverage, reliability, rmse
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
@@ -30,6 +30,7 @@ from gumdrop.version import VERSION
 __all__ = ["FitSettings", "fit_table"]
 
 RESULTS_FORMAT = 1
+OURS, FIXED = "learned dropout", "fixed dropout, p = 0.1"
 OWN_FILES = {"model.json", "model.safetensors", "predictions.csv", "results.json", "report.html"}
 """What a fit leaves; a folder with anything else in it is never removed."""
 Prediction = RegressionPrediction | ClassificationPrediction
@@ -85,7 +86,7 @@ def fit_table(
     target: str,
     out: str | os.PathLike[str],
     *,
-    task: Literal["regression", "classification"] | None = None,
+    task: Task | None = None,
     ignore: tuple[str, ...] = (),
     settings: FitSettings = FitSettings(),
     overwrite: bool = False,
@@ -117,80 +118,37 @@ def fit_table(
     place = Path(out)
     _check_free(place, overwrite)
     started = time.monotonic()
-    frame = read_table(Path(table))
-    whole = infer_schema(frame, target, task=task, ignore=ignore)
-    train, validation, test = _split(frame, whole, settings)
-    schema = infer_schema(frame.iloc[train], target, task=whole.target.task, ignore=ignore)
-    if whole.target.classes:
-        schema = replace_target(schema, whole.target.classes)
-    notes: list[str] = []
-    parts = {name: _encode(schema, frame.iloc[rows]) for name, rows in (("train", train), ("validation", validation))}
-    encoded = schema.encode_inputs(frame)
-    notes += encoding_notes(schema, encoded.unseen, encoded.missing)
-    if repeated := int(frame.duplicated().sum()):
-        notes.append(f"{repeated} rows repeat an earlier row, so test rows may have been trained on: scores flatter")
-    for note in notes:
+    data = _read(Path(table), target, task, ignore, settings)
+    schema = data.schema
+    for note in data.notes:
         notify(note)
+    if task is None and schema.target.classes:
+        notify(f"'{target}' is taken as {len(schema.target.classes)} classes; --task regression if it is an amount")
+    notify(f"{schema.target.task} of '{target}' from {len(schema.columns)} columns, {len(data.train)} rows to train on")
 
     partial = place.with_name(place.name + ".partial")
     if overwrite and partial.exists():
         shutil.rmtree(partial)
     partial.mkdir(parents=True, exist_ok=True)
-    task_name = schema.target.task
-    if task is None and schema.target.classes:
-        notify(f"'{target}' is taken as {len(schema.target.classes)} classes; --task regression if it is an amount")
-    notify(f"{task_name} of '{target}' from {len(schema.columns)} columns, {len(train)} rows to train on")
-    models, results = {}, {}
-    for name, fixed in (("learned dropout", False), ("fixed dropout, p = 0.1", True)):
-        checkpoint = partial / f"{name.split()[0]}.checkpoint"
-        try:
-            models[name], results[name] = _train(schema, parts, settings, fixed, checkpoint, progress and name)
-        except CheckpointError as error:
-            raise TableError(
-                f"{partial} is left from a stopped fit of another table or with other settings; repeat these to go on "
-                f"with it, or add --overwrite to begin anew ({error})"
-            ) from error
-    model = models["learned dropout"]
-
-    x_test = torch.from_numpy(encoded.x[test])
-    y_test = _targets(schema, frame.iloc[test])
-    predictions: dict[str, Prediction] = {name: each.predict(x_test) for name, each in models.items()}
-    predictions |= _baseline_predictions(schema, parts["train"], x_test, settings.seed)
+    try:
+        model, result = _train(data, settings, False, partial / "learned.checkpoint", progress and OURS)
+        fixed, _ = _train(data, settings, True, partial / "fixed.checkpoint", progress and FIXED)
+    except CheckpointError as error:
+        raise TableError(
+            f"{partial} is left from a stopped fit of another table or with other settings; repeat these to go on "
+            f"with it, or add --overwrite to begin anew ({error})"
+        ) from error
+    x_test = torch.from_numpy(data.x[data.test])
+    predictions = {OURS: model.predict(x_test), FIXED: fixed.predict(x_test)}
+    predictions |= _baseline_predictions(schema, data.part(data.train), x_test, settings.seed)
     model.save(partial)
-    table_of_test = model.prediction_frame(predictions["learned dropout"])
-    table_of_test.insert(0, "row", np.asarray(test) + 1)
-    table_of_test.insert(1, "observed", frame.iloc[test][target].to_numpy())
-    table_of_test.to_csv(partial / "predictions.csv", index=False)
-    contents: dict[str, Any] = {
-        "format": RESULTS_FORMAT,
-        "gumdrop": VERSION,
-        "task": task_name,
-        "table": {
-            "name": Path(table).name,
-            "rows": len(frame),
-            "train_rows": len(train),
-            "validation_rows": len(validation),
-            "test_rows": len(test),
-            "features": [column.name for column in schema.columns],
-        },
-        "target": {"name": target, "classes": list(schema.target.classes)},
-        "settings": dataclasses.asdict(settings)
-        | {"epochs": settings.epochs_for(len(train)), "ignore": list(ignore), "task": task},
-        "environment": _environment(),
-        "best_epoch": results["learned dropout"].best_epoch,
-        "history": [dataclasses.asdict(record) for record in results["learned dropout"].history],
-        "rates": _named_rates(model),
-        "scores": [
-            {"name": name, "ours": name == "learned dropout", "values": _scores(each, y_test, settings.coverage)}
-            for name, each in predictions.items()
-        ],
-        "score_notes": _score_notes(schema, settings.coverage),
-        "calibration": _calibration(predictions["learned dropout"], y_test),
-        "test": _test_rows(model, predictions["learned dropout"], table_of_test),
-        "unsure": _unsure_rows(frame, schema, table_of_test, settings.coverage),
-        "notes": notes,
-        "seconds": time.monotonic() - started,
-    }
+    tested = model.prediction_frame(predictions[OURS])
+    tested.insert(0, "row", np.asarray(data.test) + 1)
+    tested.insert(1, "observed", data.frame.iloc[data.test][target].to_numpy())
+    tested.to_csv(partial / "predictions.csv", index=False)
+    choices = {"epochs": settings.epochs_for(len(data.train)), "ignore": list(ignore), "task": task}
+    contents = _results(data, settings.coverage, model, result, predictions, tested)
+    contents |= {"settings": dataclasses.asdict(settings) | choices, "seconds": time.monotonic() - started}
     _write_json(partial / "results.json", contents)
     for checkpoint in partial.glob("*.checkpoint"):
         checkpoint.unlink()
@@ -198,6 +156,78 @@ def fit_table(
         shutil.rmtree(place)
     partial.replace(place)
     return model
+
+
+@dataclass(frozen=True)
+class _Data:
+    """A table, read, split and encoded."""
+
+    name: str
+    frame: pd.DataFrame
+    schema: TableSchema
+    train: list[int]
+    validation: list[int]
+    test: list[int]
+    x: np.ndarray
+    notes: list[str]
+
+    def part(self, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of some rows, as the network takes them."""
+        return torch.from_numpy(self.x[rows]), torch.from_numpy(self.schema.encode_target(self.frame.iloc[rows]))
+
+
+def _read(table: Path, target: str, task: Task | None, ignore: tuple[str, ...], settings: FitSettings) -> _Data:
+    frame = read_table(table)
+    whole = infer_schema(frame, target, task=task, ignore=ignore)
+    train, validation, test = _split(frame, whole, settings)
+    schema = infer_schema(frame.iloc[train], target, task=whole.target.task, ignore=ignore)
+    if whole.target.classes:
+        schema = replace_target(schema, whole.target.classes)
+    encoded = schema.encode_inputs(frame)
+    notes = encoding_notes(schema, encoded.unseen, encoded.missing)
+    if repeated := int(frame.duplicated().sum()):
+        notes.append(f"{repeated} rows repeat an earlier row, so test rows may have been trained on: scores flatter")
+    return _Data(table.name, frame, schema, train, validation, test, encoded.x, notes)
+
+
+def _results(
+    data: _Data,
+    coverage: float,
+    model: TableModel,
+    result: FitResult,
+    predictions: dict[str, Prediction],
+    tested: pd.DataFrame,
+) -> dict[str, Any]:
+    """What the report is made of."""
+    schema, ours = data.schema, predictions[OURS]
+    y_test = _targets(schema, data.frame.iloc[data.test])
+    return {
+        "format": RESULTS_FORMAT,
+        "gumdrop": VERSION,
+        "task": schema.target.task,
+        "table": {
+            "name": data.name,
+            "rows": len(data.frame),
+            "train_rows": len(data.train),
+            "validation_rows": len(data.validation),
+            "test_rows": len(data.test),
+            "features": [column.name for column in schema.columns],
+        },
+        "target": {"name": schema.target.name, "classes": list(schema.target.classes)},
+        "environment": _environment(),
+        "best_epoch": result.best_epoch,
+        "history": [dataclasses.asdict(record) for record in result.history],
+        "rates": _named_rates(model),
+        "scores": [
+            {"name": name, "ours": name == OURS, "values": _scores(each, y_test, coverage)}
+            for name, each in predictions.items()
+        ],
+        "score_notes": _score_notes(schema, coverage),
+        "calibration": _calibration(ours, y_test),
+        "test": _test_rows(model, ours, tested),
+        "unsure": _unsure_rows(data.frame, schema, tested, coverage),
+        "notes": data.notes,
+    }
 
 
 def _check_free(place: Path, overwrite: bool) -> None:
@@ -243,18 +273,10 @@ def _targets(schema: TableSchema, frame: pd.DataFrame) -> Tensor:
     return y if schema.target.task == "classification" else y * schema.target.std + schema.target.mean
 
 
-def _encode(schema: TableSchema, frame: pd.DataFrame) -> tuple[Tensor, Tensor]:
-    return torch.from_numpy(schema.encode_inputs(frame).x), torch.from_numpy(schema.encode_target(frame))
-
-
 def _train(
-    schema: TableSchema,
-    parts: dict[str, tuple[Tensor, Tensor]],
-    settings: FitSettings,
-    fixed: bool,
-    checkpoint: Path,
-    progress: bool | str,
+    data: _Data, settings: FitSettings, fixed: bool, checkpoint: Path, progress: bool | str
 ) -> tuple[TableModel, FitResult]:
+    schema = data.schema
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         network = table_network(schema, settings.hidden)
@@ -262,10 +284,10 @@ def _train(
         fix_dropout(network)
     result = fit(
         network,
-        parts["train"],
+        data.part(data.train),
         likelihood="gaussian" if schema.target.task == "regression" else "categorical",
-        epochs=settings.epochs_for(len(parts["train"][0])),
-        validation=parts["validation"],
+        epochs=settings.epochs_for(len(data.train)),
+        validation=data.part(data.validation),
         batch_size=settings.batch_size,
         lr=settings.lr,
         lengthscale="weak",  # the held-out part watches over what this prior lets pass

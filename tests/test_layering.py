@@ -11,6 +11,7 @@ ROOT = Path(gumdrop.__file__).parent
 
 RANKS = {
     "atomic": 0,
+    "environment": 0,
     "functional": 0,
     "tracing": 0,
     "layers.site": 1.1,
@@ -41,7 +42,10 @@ RANKS = {
     "attribution": 4,
     "plots": 4,
     "tables": 4,
-    "experiments": 5,
+    "pages": 4,
+    "experiments.page": 5,
+    "experiments.run": 5.1,
+    "experiments": 5.2,
     "report": 5,
     "table_fit": 5,
     "cli": 6,

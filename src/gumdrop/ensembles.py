@@ -41,6 +41,7 @@ __all__ = [
     "EnsembleFit",
     "NoiseFunction",
     "RegressionEnsemble",
+    "batch_size_for",
     "fit_classification_ensembles",
     "fit_regression_ensembles",
 ]
@@ -228,6 +229,8 @@ class EnsembleFit(NamedTuple):
     """A `RegressionEnsemble` or `ClassificationEnsemble`."""
     members: list[FitResult]
     """History of each member."""
+    held_out: list[Tensor]
+    """Numbers of the rows that each member did not train on and was watched on."""
 
 
 def fit_regression_ensembles(
@@ -296,7 +299,7 @@ def fit_regression_ensembles(
         ensemble = RegressionEnsemble(networks, NoiseFunction(x.shape[1], y.shape[1]).to(x.device))
         if input_noise:
             _fit_noise(ensemble, x, y, held_out, seed)
-        fits.append(EnsembleFit(ensemble, histories))
+        fits.append(EnsembleFit(ensemble, histories, held_out))
     return fits
 
 
@@ -334,7 +337,7 @@ def fit_classification_ensembles(
         ValueError: If a data set has fewer than 4 rows, or a setting is out of its range.
         CheckpointError: If ``checkpoint`` cannot be continued from.
     """
-    members, _, results = _fit_members(
+    members, folds, results = _fit_members(
         make,
         train,
         num_members,
@@ -348,7 +351,22 @@ def fit_classification_ensembles(
         checkpoint=checkpoint,
         progress=progress,
     )
-    return [EnsembleFit(ClassificationEnsemble(each), mine) for each, mine in zip(members, results, strict=True)]
+    return [
+        EnsembleFit(ClassificationEnsemble(networks), histories, held_out)
+        for networks, histories, held_out in zip(members, results, folds, strict=True)
+    ]
+
+
+def batch_size_for(num_rows: int) -> int:
+    """Rows per step where nobody chose them: the power of two above N / 64, between 32 and 1,024.
+
+    Args:
+        num_rows: Number of rows, N.
+
+    Returns:
+        Rows per step.
+    """
+    return min(1024, max(32, 2 ** math.ceil(math.log2(num_rows / 64))))
 
 
 def _fit_members(
@@ -373,7 +391,7 @@ def _fit_members(
         orders = [torch.randperm(len(x)) for x, _ in train]
     folds = [_folds(order, num_members) for order in orders]
     most = max(len(order) for order in orders)
-    batch_size = batch_size or min(1024, max(32, 2 ** math.ceil(math.log2(most / 64))))
+    batch_size = batch_size or batch_size_for(most)
     results = fit_stacked(
         [model for each in models for model in each],
         [pair for pair in train for _ in range(num_members)],

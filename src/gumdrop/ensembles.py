@@ -85,16 +85,19 @@ class NoiseFunction(nn.Module):
         features = ((_noise_features(x, mean) - self.center) / self.scale).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
         return ((features * self.weight).sum(-1) + self.offset).exp()
 
-    def fit(self, x: Tensor, y: Tensor, prediction: RegressionPrediction) -> None:
+    def fit(self, x: Tensor, y: Tensor, prediction: RegressionPrediction, weights: Tensor | None = None) -> None:
         """Fit the factor to rows that the networks have not seen, by penalised maximum likelihood, in place.
 
         Args:
             x: Inputs, shape (N, F).
             y: Observations, shape (N, D).
             prediction: What was predicted for them, with its draws.
+            weights: How many equal rows each row stands for, shape (N,); 1 if None.
         """
         features = _noise_features(x, prediction.mean)
-        self.center, self.scale = features.mean(0), features.std(0, correction=0) + 1e-6
+        weights = torch.ones(len(x), device=x.device) if weights is None else weights.to(x)
+        self.center = _weighted_mean(features, weights)
+        self.scale = _weighted_mean((features - self.center).square(), weights).sqrt() + 1e-6
         standard = ((features - self.center) / self.scale).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
         assert prediction.draw_means is not None
         assert prediction.draw_variances is not None
@@ -107,7 +110,7 @@ class NoiseFunction(nn.Module):
         def loss() -> Tensor:
             optimizer.zero_grad()
             s = log_variance + (standard * weight).sum(-1) + offset
-            nll = -torch.logsumexp(-0.5 * (square * torch.exp(-s) + s), dim=0).sum()
+            nll = -(weights @ torch.logsumexp(-0.5 * (square * torch.exp(-s) + s), dim=0)).sum()
             prior = WEIGHT_PRECISION * weight.square().sum() + OFFSET_PRECISION * offset.square().sum()
             total = nll + 0.5 * prior
             total.backward()
@@ -122,6 +125,11 @@ def _noise_features(x: Tensor, mean: Tensor) -> Tensor:
     """Inputs, mean and its square for each output, shape (N, D, F + 2)."""
     each = mean.unsqueeze(-1)
     return torch.cat([x.unsqueeze(1).expand(-1, mean.shape[1], -1), each, each.square()], dim=-1)
+
+
+def _weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
+    """Mean over the rows, in dimension 0."""
+    return torch.tensordot(weights, values, dims=1) / weights.sum()
 
 
 class RegressionEnsemble(nn.Module):
@@ -243,6 +251,7 @@ def fit_regression_ensembles(
     lr: float = 1e-2,
     lengthscale: Lengthscale = "weak",
     input_noise: bool = True,
+    weights: Sequence[Tensor] | None = None,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
@@ -260,6 +269,7 @@ def fit_regression_ensembles(
         lengthscale: Prior, see `gumdrop.kl_divergence`.
         input_noise: Let the noise depend on the inputs and correct it for the spread of the members; one variance
             for each member otherwise.
+        weights: Weight of each row of each data set, see `gumdrop.training.fit_stacked`.
         seed: Seed of initial weights, folds, shuffling and masks.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
@@ -290,15 +300,17 @@ def fit_regression_ensembles(
         batch_size=batch_size,
         lr=lr,
         lengthscale=lengthscale,
+        weights=weights,
         seed=seed,
         checkpoint=checkpoint,
         progress=progress,
     )
     fits = []
-    for (x, y), networks, held_out, histories in zip(train, members, folds, results, strict=True):
+    for i, (networks, held_out, histories) in enumerate(zip(members, folds, results, strict=True)):
+        x, y = train[i]
         ensemble = RegressionEnsemble(networks, NoiseFunction(x.shape[1], y.shape[1]).to(x.device))
         if input_noise:
-            _fit_noise(ensemble, x, y, held_out, seed)
+            _fit_noise(ensemble, x, y, None if weights is None else weights[i], held_out, seed)
         fits.append(EnsembleFit(ensemble, histories, held_out))
     return fits
 
@@ -312,6 +324,7 @@ def fit_classification_ensembles(
     batch_size: int | None = None,
     lr: float = 1e-2,
     lengthscale: Lengthscale = "weak",
+    weights: Sequence[Tensor] | None = None,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
@@ -326,6 +339,7 @@ def fit_classification_ensembles(
         batch_size: Rows per step.
         lr: Largest learning rate.
         lengthscale: Prior.
+        weights: Weight of each row of each data set.
         seed: Seed of initial weights, folds, shuffling and masks.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
@@ -347,6 +361,7 @@ def fit_classification_ensembles(
         batch_size=batch_size,
         lr=lr,
         lengthscale=lengthscale,
+        weights=weights,
         seed=seed,
         checkpoint=checkpoint,
         progress=progress,
@@ -376,6 +391,7 @@ def _fit_members(
     *,
     epochs: int | None,
     batch_size: int | None,
+    weights: Sequence[Tensor] | None,
     seed: int,
     **options: Any,
 ) -> tuple[list[list[nn.Module]], list[list[Tensor]], list[list[FitResult]]]:
@@ -397,6 +413,7 @@ def _fit_members(
         [pair for pair in train for _ in range(num_members)],
         rows=[rows for each in folds for rows, _ in each],
         held_out=[held_out for each in folds for _, held_out in each],
+        weights=None if weights is None else [weight for weight in weights for _ in range(num_members)],
         epochs=epochs or max(PASSES, round(STEPS * batch_size / most)),
         batch_size=batch_size,
         seed=seed,
@@ -418,7 +435,9 @@ def _folds(order: Tensor, num_members: int) -> list[tuple[Tensor, Tensor]]:
 
 
 @torch.no_grad()
-def _fit_noise(ensemble: RegressionEnsemble, x: Tensor, y: Tensor, held_out: list[Tensor], seed: int) -> None:
+def _fit_noise(
+    ensemble: RegressionEnsemble, x: Tensor, y: Tensor, weights: Tensor | None, held_out: list[Tensor], seed: int
+) -> None:
     """Fit the noise function on the rows outside each member's training, and correct it for the members' spread."""
     rows = [fold[:MOST_ROWS].to(x.device) for fold in held_out]
     seeds = _seeds(seed, len(rows))
@@ -428,14 +447,15 @@ def _fit_noise(ensemble: RegressionEnsemble, x: Tensor, y: Tensor, held_out: lis
     ]
     seen = torch.cat(rows)
     prediction = RegressionPrediction.joined(outside)
-    ensemble.noise.fit(x[seen], y[seen], prediction)
+    weights = torch.ones(len(x), device=x.device) if weights is None else weights.to(x)
+    ensemble.noise.fit(x[seen], y[seen], prediction, weights[seen])
     if (count := len(rows)) == 1:
         return
-    some = x[torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:MOST_ROWS].to(x.device)]
+    some = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:MOST_ROWS].to(x.device)
     means = [
-        predict_regression(member, some, num_samples=DRAWS_OF_NOISE, seed=each).mean
+        predict_regression(member, x[some], num_samples=DRAWS_OF_NOISE, seed=each).mean
         for member, each in zip(ensemble.members, seeds, strict=True)
     ]
-    spread = torch.stack(means).var(0).mean(0)
-    noise = (prediction.aleatoric * ensemble.noise(x[seen], prediction.mean)).mean(0)
+    spread = _weighted_mean(torch.stack(means).var(0), weights[some])
+    noise = _weighted_mean(prediction.aleatoric * ensemble.noise(x[seen], prediction.mean), weights[seen])
     ensemble.noise.offset += (1 - 2 * (1 - 1 / count) * spread / noise).clamp(min=0.5).log()

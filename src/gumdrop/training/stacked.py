@@ -46,6 +46,7 @@ def fit_stacked(
     epochs: int,
     rows: Sequence[Tensor] | None = None,
     held_out: Sequence[Tensor] | None = None,
+    weights: Sequence[Tensor] | None = None,
     batch_size: int = 32,
     lr: float = 5e-3,
     rate_lr: float | None = None,
@@ -72,6 +73,8 @@ def fit_stacked(
         epochs: Passes over the largest number of rows.
         rows: Numbers of the rows that each model trains on; all of its data if None.
         held_out: Numbers of the rows of its data that each model is watched on.
+        weights: Weight of each row of each of ``train``: a row of weight 3 counts as three equal ones. Rows are then
+            drawn in proportion to their weights, and those of ``held_out`` as well. All weights are 1 if None.
         batch_size: Rows per step and model.
         lr: Largest learning rate of the cycle.
         rate_lr: The same for the logits; ten times ``lr`` if None.
@@ -100,6 +103,8 @@ def fit_stacked(
         )
     if keep_best and held_out is None:
         raise ValueError("`keep_best` needs `held_out` rows to watch")
+    if weights is not None:
+        _check_weights(weights, train)
     nll_of = find_likelihood(likelihood)
     check_settings(epochs=epochs, batch_size=batch_size, lr=lr, rate_lr=rate_lr, validation_samples=validation_samples)
     rate_lr = 10 * lr if rate_lr is None else rate_lr
@@ -107,10 +112,10 @@ def fit_stacked(
     settings |= {"weight_decay": weight_decay, "lengthscale": lengthscale, "seed": seed}
     settings |= {"honest_noise": honest_noise, "keep_best": keep_best}
     if checkpoint is not None:
-        settings["data"] = checksum(*(part for pair in train for part in pair), *rows, *(held_out or []))
-    sizes = torch.tensor([len(each) for each in rows])
-    data = _Rows(train, rows)
-    watched = None if held_out is None else _Rows(train, held_out)
+        tensors = [*(part for pair in train for part in pair), *rows, *(held_out or []), *(weights or [])]
+        settings["data"] = checksum(*tensors)
+    data = _Rows(train, rows, weights)
+    watched = None if held_out is None else _Rows(train, held_out, weights)
 
     with contextlib.ExitStack() as context:
         context.enter_context(torch.random.fork_rng())
@@ -123,7 +128,7 @@ def fit_stacked(
         state = TrainingState(
             stack,
             optimizer,
-            steps=epochs * math.ceil(int(sizes.max()) / batch_size),
+            steps=epochs * math.ceil(data.longest / batch_size),
             settings=settings,
             checkpoint=checkpoint,
             states=stack.states,
@@ -134,11 +139,11 @@ def fit_stacked(
             torch.manual_seed(epoch_seed(seed, epoch))
             totals = torch.zeros(2, len(models))
             for x, y in data.batches(batch_size):
-                nll, kl = stack.losses(x, y, sizes, nll_of)
+                nll, kl = stack.losses(x, y, data.sizes, nll_of)
                 state.step((nll + kl).sum())
                 if honest_noise and watched is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
                     _follow(stack, watched, state.steps)
-                totals += torch.stack([nll.detach(), kl.detach()]).cpu() * x.shape[1] / sizes.max()
+                totals += torch.stack([nll.detach(), kl.detach()]).cpu() * x.shape[1] / data.longest
             check_finite(totals, epoch)
             scores = _mixture_nll(stack, watched, nll_of, validation_samples) if watched and keep_best else None
             records = _records(epoch, totals, scores, optimizer.param_groups[0]["lr"], stack.rates())
@@ -155,19 +160,30 @@ def fit_stacked(
 class _Rows:
     """Rows of several data sets, of which those that are the same tensors are held once."""
 
-    def __init__(self, data: Sequence[tuple[Tensor, Tensor]], rows: Sequence[Tensor]) -> None:
+    def __init__(
+        self, data: Sequence[tuple[Tensor, Tensor]], rows: Sequence[Tensor], weights: Sequence[Tensor] | None = None
+    ) -> None:
         distinct = {(id(x), id(y)): (x, y) for x, y in data}
         x, y = zip(*distinct.values(), strict=True)
         self._x, self._y = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in (x, y))
         ends = torch.tensor([len(part) for part in x]).cumsum(0)
         starts = dict(zip(distinct, [0, *ends.tolist()], strict=False))
         self._rows = [each + starts[id(x), id(y)] for each, (x, y) in zip(rows, data, strict=True)]
+        self._weights = None
+        if weights is not None:
+            self._weights = [weight.cpu()[each].double() for weight, each in zip(weights, rows, strict=True)]
+        self.longest = max(len(each) for each in rows)
+        self.sizes = torch.tensor([float(len(each)) for each in rows])
+        if self._weights is not None:
+            self.sizes = torch.tensor([weight.sum().item() for weight in self._weights])
 
     def shuffled(self) -> Tensor:
         """Shuffle the rows of each; the shorter begin again until all are as long as the longest."""
-        longest = max(len(rows) for rows in self._rows)
+        if self._weights is not None:
+            pairs = zip(self._rows, self._weights, strict=True)
+            return torch.stack([rows[_drawn_by_weight(weight, self.longest)] for rows, weight in pairs])
         orders = [
-            torch.cat([rows[torch.randperm(len(rows))] for _ in range(-(-longest // len(rows)))])[:longest]
+            torch.cat([rows[torch.randperm(len(rows))] for _ in range(-(-self.longest // len(rows)))])[: self.longest]
             for rows in self._rows
         ]
         return torch.stack(orders)
@@ -179,6 +195,22 @@ class _Rows:
 
     def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         return self._x[rows.to(self._x.device)], self._y[rows.to(self._y.device)]
+
+
+def _drawn_by_weight(weight: Tensor, count: int) -> Tensor:
+    """Draw places in proportion to their weights, in random order; each as often as is expected, to within one."""
+    ends = weight.cumsum(0)
+    steps = (torch.arange(count) + torch.rand(())) * (ends[-1] / count)
+    places = torch.searchsorted(ends, steps, right=True).clamp(max=len(weight) - 1)
+    return places[torch.randperm(count)]
+
+
+def _check_weights(weights: Sequence[Tensor], train: Sequence[tuple[Tensor, Tensor]]) -> None:
+    sizes, expected = [tuple(weight.shape) for weight in weights], [(len(x),) for x, _ in train]
+    if sizes != expected:
+        raise ValueError(f"`weights` must hold one number for each row of `train`, shapes {expected}, got {sizes}")
+    if not all((weight > 0).all() and weight.isfinite().all() for weight in weights):
+        raise ValueError("`weights` must be positive and finite; leave rows of weight 0 out")
 
 
 def _stacked(

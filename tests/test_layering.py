@@ -45,6 +45,8 @@ RANKS = {
     "pages": 4,
     "experiments.page": 5,
     "experiments.run": 5.1,
+    "experiments.uci_methods": 5.1,
+    "experiments.uci_figures": 5.1,
     "experiments": 5.2,
     "report": 5,
     "table_fit": 5,

@@ -47,6 +47,8 @@ RANKS = {
     "experiments.run": 5.1,
     "experiments.uci_methods": 5.1,
     "experiments.uci_figures": 5.1,
+    "experiments.uci": 5.2,
+    "experiments.tuning": 5.2,
     "experiments": 5.2,
     "report": 5,
     "table_fit": 5,

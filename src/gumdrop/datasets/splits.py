@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Split", "read_splits"]
+__all__ = ["Split", "read_splits", "standardised"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def read_splits(folder: str | os.PathLike[str], *, most: int | None = None) -> l
         train, test = (_indices(file, len(data), "row") for file in (train_file, test_file))
         if both := set(train.tolist()) & set(test.tolist()):
             raise ValueError(f"{test_file} names row {min(both)}, and so does {train_file.name}; a test row is unseen")
-        splits.append(_standardised(data[:, features], data[:, target], train, test))
+        splits.append(standardised(data[:, features], data[:, target], train, test))
     return splits
 
 
@@ -104,9 +104,21 @@ def _indices(path: Path, limit: int, what: str) -> NDArray[np.int64]:
     return indices
 
 
-def _standardised(
+def standardised(
     x: NDArray[np.float64], y: NDArray[np.float64], train: NDArray[np.int64], test: NDArray[np.int64]
 ) -> Split:
+    """Split rows into a training and a test part, standardised by the training part.
+
+    Args:
+        x: Inputs, shape (N, F).
+        y: Targets, shape (N, 1).
+        train: Row numbers of the training part.
+        test: Row numbers of the test part.
+
+    Returns:
+        The split, in float32.
+    """
+
     def scaled(values: NDArray[np.float64]) -> tuple[Tensor, Tensor, float, float]:
         mean, std = values[train].mean(0), values[train].std(0)
         std[std == 0] = 1.0  # a column that does not vary says nothing, and is 0

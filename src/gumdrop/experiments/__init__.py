@@ -37,5 +37,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         source="Gal, Hron & Kendall 2017, table 1; Gal & Ghahramani 2016, its authors' clean grid search of 2018",
         function="gumdrop.experiments.uci:uci",
     ),
+    Experiment(
+        name="tuning",
+        shows="how the default for tables was chosen: variants of it, on training parts alone",
+        minutes=60,
+        quick_minutes=2,
+        source="none; the candidates and their reasons are in docs/method.md",
+        function="gumdrop.experiments.tuning:tuning",
+    ),
 )
 """All of them, in the order of the list."""

@@ -20,21 +20,17 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import stats
-from torch import Tensor
 
 from gumdrop.datasets.splits import Split, read_splits
 from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.experiments import uci_figures
 from gumdrop.experiments.page import Figure, Page, Table
 from gumdrop.experiments.run import Run, RunOptions, data_folder
-from gumdrop.experiments.uci_methods import METHODS, Work, fixed_network, grid_settings, network
-from gumdrop.metrics import central_coverage, crps, rmse
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.experiments.uci_methods import METHODS, Work, fixed_network, grid_settings, network, scores
 from gumdrop.training import fit, fit_stacked
 
 __all__ = ["uci"]
 
-LEVELS = (0.5, 0.9, 0.95)
 QUICK_SPLITS, QUICK_EPOCHS = 3, 10
 OURS, REFERENCE = "gumdrop", "grid"
 SHARE_OF_SPEED = 10
@@ -105,12 +101,8 @@ def _part(run: Run, key: str, work: Work) -> dict[str, Any]:
     """Run one method on one set, and score it."""
     checkpoint = partial(_checkpoint, run, f"{work.name}.{key}")
     outcome = METHODS[key].run(dataclasses.replace(work, checkpoint=checkpoint))
-    scores = [
-        _scores(prediction, split.y_test * split.y_std + split.y_mean)
-        for prediction, split in zip(outcome.predictions, work.splits, strict=True)
-    ]
     return {
-        "scores": scores,
+        "scores": scores(outcome, work.splits),
         "rates": outcome.rates,
         "chosen": outcome.chosen,
         "seconds": outcome.seconds,
@@ -120,16 +112,6 @@ def _part(run: Run, key: str, work: Work) -> dict[str, Any]:
 
 def _checkpoint(run: Run, name: str, stage: str) -> Path:
     return run.checkpoint(f"{name}.{stage}")
-
-
-def _scores(prediction: RegressionPrediction, target: Tensor) -> dict[str, float]:
-    coverage = central_coverage(prediction, target, torch.tensor(LEVELS)).tolist()
-    return {
-        "rmse": rmse(prediction.mean, target).item(),
-        "log_likelihood": prediction.log_prob(target).mean().item(),
-        "crps": crps(prediction, target).item(),
-        **{f"coverage_{100 * level:.0f}": share for level, share in zip(LEVELS, coverage, strict=True)},
-    }
 
 
 def _summaries(done: dict[str, Any], work: Work) -> dict[str, Any]:

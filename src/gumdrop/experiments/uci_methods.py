@@ -18,14 +18,29 @@ from torch import Tensor, nn
 from gumdrop.conversion import fix_dropout
 from gumdrop.datasets.splits import Split
 from gumdrop.ensembles import fit_regression_ensembles, schedule
+from gumdrop.metrics import central_coverage, crps, rmse
 from gumdrop.networks import mlp
+from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.training import FitResult, fit_stacked
 
-__all__ = ["GRID", "METHODS", "Method", "Outcome", "Work", "fixed_network", "grid_settings", "network"]
+__all__ = [
+    "GRID",
+    "METHODS",
+    "Method",
+    "Outcome",
+    "Work",
+    "ensemble",
+    "fixed_network",
+    "grid_settings",
+    "network",
+    "scores",
+    "single",
+]
 
 LR = 1e-2
 NUM_SAMPLES = 500
+LEVELS = (0.5, 0.9, 0.95)
 VALIDATION_SAMPLES = 100
 PAPER_LENGTHSCALE = 1e-2
 NO_DROPOUT = 1e-6
@@ -109,8 +124,17 @@ def network(split: Split, *, heteroscedastic: bool = False, p: float = 0.1, fixe
     return fix_dropout(model) if fixed else model
 
 
-def _ensemble(work: Work, *, dropout: bool = True, **options: Any) -> Outcome:
-    """The default of gumdrop, or a variant of it."""
+def ensemble(work: Work, *, dropout: bool = True, **options: Any) -> Outcome:
+    """Train the default of gumdrop, or a variant of it.
+
+    Args:
+        work: What to do.
+        dropout: Learn rates; no unit is ever dropped otherwise.
+        options: For `gumdrop.ensembles.fit_regression_ensembles`.
+
+    Returns:
+        What came out.
+    """
     split = work.splits[0]
     make = partial(network, split) if dropout else partial(network, split, p=NO_DROPOUT, fixed=True)
     batch_size, epochs = work.schedule
@@ -152,16 +176,28 @@ def _in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Spli
     ]
 
 
-def _single(
+def single(
     work: Work,
     *,
     heteroscedastic: bool = False,
     dropout: bool = True,
     members: int = 1,
     epochs: int | None = None,
-    lengthscale: float,
+    lengthscale: Lengthscale,
 ) -> Outcome:
-    """Networks that are trained on the whole training part, noise and all, each split's mixed into one."""
+    """Train networks on the whole training part, noise and all, and mix those of each split into one.
+
+    Args:
+        work: What to do.
+        heteroscedastic: Give the networks a head for the log variance.
+        dropout: Learn rates; no unit is ever dropped otherwise.
+        members: Networks for each split.
+        epochs: Passes, if fewer than those of the default.
+        lengthscale: Prior, see `gumdrop.kl_divergence`.
+
+    Returns:
+        What came out.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(work.seed)
         models = [
@@ -195,6 +231,30 @@ def _single(
     rates = [_mean_rates([result]) for result in results] if dropout else []
     passes = epochs * sum(len(split.x_train) for split in splits)
     return Outcome(_in_units(mixed, work.splits), rates, seconds, passes, [])
+
+
+def scores(outcome: Outcome, splits: Sequence[Split]) -> list[dict[str, float]]:
+    """Score the predictions of each split, in units of the target.
+
+    Args:
+        outcome: What a method did.
+        splits: The splits.
+
+    Returns:
+        For each split RMSE, log likelihood in nats per row, CRPS, and the share of test rows inside the central
+        intervals of `LEVELS`.
+    """
+    found = []
+    for prediction, split in zip(outcome.predictions, splits, strict=True):
+        target = split.y_test * split.y_std + split.y_mean
+        coverage = central_coverage(prediction, target, torch.tensor(LEVELS)).tolist()
+        score = {
+            "rmse": rmse(prediction.mean, target).item(),
+            "log_likelihood": prediction.log_prob(target).mean().item(),
+            "crps": crps(prediction, target).item(),
+        }
+        found.append(score | {f"coverage_{100 * p:.0f}": share for p, share in zip(LEVELS, coverage, strict=True)})
+    return found
 
 
 def grid_settings(name: str, splits: Sequence[Split]) -> list[tuple[float, float]]:
@@ -384,18 +444,18 @@ def _peer_prediction(model: _PeerNetwork, x: Tensor) -> RegressionPrediction:
 
 
 METHODS: dict[str, Method] = {
-    "gumdrop": Method("gumdrop, default (5 members)", _ensemble),
-    "one-member": Method("gumdrop, 1 member", partial(_ensemble, num_members=1)),
-    "dropout-off": Method("the same 5 members, dropout off", partial(_ensemble, dropout=False)),
+    "gumdrop": Method("gumdrop, default (5 members)", ensemble),
+    "one-member": Method("gumdrop, 1 member", partial(ensemble, num_members=1)),
+    "dropout-off": Method("the same 5 members, dropout off", partial(ensemble, dropout=False)),
     "grid": Method("fixed dropout, grid search", _grid),
-    "no-dropout": Method("no dropout", partial(_single, dropout=False, lengthscale=PAPER_LENGTHSCALE)),
+    "no-dropout": Method("no dropout", partial(single, dropout=False, lengthscale=PAPER_LENGTHSCALE)),
     "paper": Method(
-        "learned dropout, paper's setting", partial(_single, heteroscedastic=True, lengthscale=PAPER_LENGTHSCALE)
+        "learned dropout, paper's setting", partial(single, heteroscedastic=True, lengthscale=PAPER_LENGTHSCALE)
     ),
     "deep-ensemble": Method(
         "deep ensemble of 5",
         partial(
-            _single,
+            single,
             heteroscedastic=True,
             dropout=False,
             members=5,

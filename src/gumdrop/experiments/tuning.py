@@ -18,12 +18,14 @@ from gumdrop.datasets.splits import Split, read_splits, standardised
 from gumdrop.ensembles import schedule
 from gumdrop.experiments.page import Figure, Page, Table
 from gumdrop.experiments.run import Run, RunOptions, data_folder
-from gumdrop.experiments.uci_methods import Outcome, Work, ensemble, scores, single
+from gumdrop.experiments.uci_methods import ensemble, single
+from gumdrop.experiments.uci_work import Outcome, Work, scores
 from gumdrop.plots import BLUE, INK, ORANGE
 
 __all__ = ["CANDIDATES", "simulated", "tuning"]
 
 UCI = ("boston-housing", "concrete-strength", "wine-quality-red")
+SIMULATED = ("friedman-200", "linear-100", "sine-200")
 SPLITS, QUICK_SPLITS, QUICK_EPOCHS = 10, 2, 5
 TEST_ROWS = 500
 DEFAULT = "the default"
@@ -98,7 +100,7 @@ def tuning(options: RunOptions = RunOptions()) -> None:
     epochs = QUICK_EPOCHS if options.quick else None
     with Run("tuning", options) as run:
         sets = {}
-        for name in (*UCI, "friedman-200", "linear-100", "sine-200"):
+        for name in (*UCI, *SIMULATED):
             if name in UCI:
                 splits = [_inner(split, options.seed) for split in read_splits(folder / name, most=most)]
             else:
@@ -153,19 +155,23 @@ def _column(part: Mapping[str, Any], score: str) -> NDArray[np.float64]:
 
 def _figure(summary: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> MatplotlibFigure:
     labels = [label for label in CANDIDATES if label != DEFAULT][::-1]
-    figure = MatplotlibFigure(figsize=(11, 0.3 * len(labels) * 2 + 1.6), layout="constrained")
-    for axes, (name, rows) in zip(figure.subplots(2, 3, sharey=True).flat, summary.items(), strict=False):
+    figure = MatplotlibFigure(figsize=(11, 0.46 * len(labels) + 1.6), layout="constrained")
+    for axes, (name, rows) in zip(
+        figure.subplots(2, -(-len(summary) // 2), sharey=True).flat, summary.items(), strict=False
+    ):
         axes.set_title(name, fontsize=10, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.axvline(0, color=INK, linewidth=1)
-        left = -0.3
+        left, right = -0.3, 0.1
         for i, label in enumerate(labels):
             gain, error = rows[label]["gain"], rows[label]["gain_error"]
             if gain < left:
                 axes.annotate(f"← {gain:.2f}", (left, i), fontsize=8, va="center", color=ORANGE)
+            elif gain > right:
+                axes.annotate(f"{gain:+.2f} →", (right, i), fontsize=8, va="center", ha="right", color=ORANGE)
             else:
                 axes.errorbar(gain, i, xerr=error, marker="o", color=BLUE, capsize=2, markersize=4)
-        axes.set_xlim(left, 0.1)
+        axes.set_xlim(left, right)
         axes.set_yticks(range(len(labels)), labels, fontsize=8)
         axes.tick_params(axis="x", labelsize=8)
     figure.supxlabel("gain in log likelihood over the default, nats per row", fontsize=9)

@@ -26,7 +26,8 @@ from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.experiments import uci_figures
 from gumdrop.experiments.page import Figure, Page, Table
 from gumdrop.experiments.run import Run, RunOptions, data_folder
-from gumdrop.experiments.uci_methods import METHODS, Work, fixed_network, grid_settings, network, scores
+from gumdrop.experiments.uci_methods import METHODS, fixed_network, grid_settings
+from gumdrop.experiments.uci_work import LR, PAPER_LENGTHSCALE, Work, network, scores
 from gumdrop.training import fit, fit_stacked
 
 __all__ = ["uci"]
@@ -152,7 +153,12 @@ def _cost(work: Work) -> dict[str, float]:
     split = work.splits[0]
     one = Work(work.name, [split], work.seed, work.epochs)
     batch_size, epochs = work.schedule
-    options: dict[str, Any] = {"likelihood": "gaussian", "batch_size": batch_size, "lr": 1e-2, "lengthscale": 0.01}
+    options: dict[str, Any] = {
+        "likelihood": "gaussian",
+        "batch_size": batch_size,
+        "lr": LR,
+        "lengthscale": PAPER_LENGTHSCALE,
+    }
     train = split.x_train, split.y_train
     fifth = len(split.x_train) // 5
     searched = split.x_train[fifth:], split.y_train[fifth:]

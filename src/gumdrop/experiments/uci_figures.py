@@ -1,5 +1,6 @@
 """Figures of `gumdrop reproduce uci`, from its results alone."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ __all__ = ["figures"]
 
 Published = Mapping[str, Sequence[tuple[str, str, str]]]
 LEVELS = (50, 90, 95)
+MARKERS = "osD^vPX<>"
+FARTHEST_GAP = 15.0
 GREY = "#8a8f98"
 
 
@@ -46,7 +49,7 @@ def figures(
         "uci-coverage",
         _coverage(sets, labels),
         "Share of test rows inside their central intervals, less what it should be: 0 is calibrated; the band is the "
-        "88 to 92 % that was wanted of the 90 % interval.",
+        "88 to 92 % that was wanted of the 90 % interval. Gaps beyond 15 points stand as numbers.",
     )
     learned = {key for each in sets.values() for key, part in each["parts"].items() if part["rates"]}
     if learned:
@@ -94,7 +97,8 @@ def _scores(
             axes.errorbar(mean, i, xerr=error, marker="o", color=_colour(key), capsize=3)
         axes.set_yticks(range(len(keys)), [labels[key] for key in keys], fontsize=8)
         axes.tick_params(axis="x", labelsize=8)
-        _focus(axes, [each["methods"][key][score][0] for key in keys], labels, lower_is_better=score == "rmse")
+        _focus(axes, [each["methods"][key][score] for key in keys], lower_is_better=score == "rmse")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
         for style, row in zip(("--", ":"), published.get(name, ()), strict=False):
             value = _number(row[column])
             if axes.get_xlim()[0] <= value <= axes.get_xlim()[1]:
@@ -107,23 +111,21 @@ def _scores(
     return figure
 
 
-def _focus(axes: Axes, values: Sequence[float], labels: Mapping[str, str], *, lower_is_better: bool) -> None:
+def _focus(axes: Axes, scores: Sequence[tuple[float, float]], *, lower_is_better: bool) -> None:
     """Let a method that is far astray leave the axes, with its value at the edge, rather than squeeze the others."""
-    best, middle = (min(values), np.median(values)) if lower_is_better else (max(values), np.median(values))
-    reach = max(4 * abs(best - middle), 0.02 * abs(best))
-    low, high = (best - 0.3 * reach, best + reach) if lower_is_better else (best - reach, best + 0.3 * reach)
-    axes.set_xlim(low, high)
-    for i, value in enumerate(values):
-        if not low <= value <= high:
-            right = value > high
-            axes.annotate(
-                f"{value:.3g} →" if right else f"← {value:.3g}",
-                (high if right else low, i),
-                ha="right" if right else "left",
-                va="center",
-                fontsize=8,
-                color=GREY,
-            )
+    means, errors = np.array(scores).T
+    best, near = (means.min(), 1) if lower_is_better else (means.max(), -1)
+    reach = max(3 * abs(best - np.median(means)), 6 * np.median(errors), 1e-6)
+    shown = np.abs(means - best) <= reach
+    low, high = (means - errors)[shown].min(), (means + errors)[shown].max()
+    margin = 0.06 * (high - low)
+    axes.set_xlim(low - margin, high + margin)
+    for i in np.flatnonzero(~shown):
+        edge, text = (high + margin, f"{means[i]:.3g} →") if near > 0 else (low - margin, f"← {means[i]:.3g}")
+        align = "right" if near > 0 else "left"
+        for artist in axes.containers[i].get_children():
+            artist.set_visible(False)
+        axes.annotate(text, (edge, i), (-4 * near, 0), textcoords="offset points", ha=align, va="center", fontsize=8)
 
 
 def _number(text: str) -> float:
@@ -140,14 +142,26 @@ def _coverage(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
         axes.axvline(0, color=INK, linewidth=1, zorder=0)
         axes.axvspan(-2, 2, color=GREY, alpha=0.15, linewidth=0, zorder=0)
         for level, marker, colour in zip(LEVELS, "sod", PALETTE[:3], strict=True):
-            gaps = [100 * each["methods"][key][f"coverage_{level}"][0] - level for key in keys]
-            axes.scatter(gaps, range(len(keys)), marker=marker, s=26, color=colour, label=f"{level} % interval")
+            gaps = np.array([100 * each["methods"][key][f"coverage_{level}"][0] - level for key in keys])
+            inside = np.abs(gaps) < FARTHEST_GAP
+            axes.scatter(
+                gaps[inside], np.flatnonzero(inside), marker=marker, s=26, color=colour, label=f"{level} % interval"
+            )
+        for i, key in enumerate(keys):
+            if far := [gap for gap in _gaps(each["methods"][key]) if abs(gap) >= FARTHEST_GAP]:
+                text, side = ", ".join(f"{gap:+.0f}" for gap in far), "right" if far[0] > 0 else "left"
+                axes.annotate(text, (math.copysign(FARTHEST_GAP, far[0]), i), ha=side, va="center", fontsize=8)
+        axes.set_xlim(-1.05 * FARTHEST_GAP, 1.05 * FARTHEST_GAP)
         axes.set_yticks(range(len(keys)), [labels[key] for key in keys], fontsize=8)
         axes.tick_params(axis="x", labelsize=8)
         axes.set_xlabel("points above (+) or below (−) what it should be", fontsize=8)
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
+
+
+def _gaps(summary: Mapping[str, Any]) -> list[float]:
+    return [100 * summary[f"coverage_{level}"][0] - level for level in LEVELS]
 
 
 def _rates(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
@@ -173,22 +187,27 @@ def _rates(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
 
 
 def _cost(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
-    figure, panels = _panels(sets, 2.8)
+    figure, panels = _panels(sets, 2.6)
+    keys = [key for key in labels if any("gain" in each["methods"].get(key, {}) for each in sets.values())]
+    looks: dict[str, Any] = {
+        key: {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i]} for i, key in enumerate(keys)
+    }
+    looks |= {"gumdrop": {"color": ORANGE, "marker": "*", "markersize": 12}}
     for axes, each in zip(panels, sets.values(), strict=False):
         axes.axhline(0, color=INK, linewidth=1, zorder=0)
         axes.axvline(1, color=INK, linewidth=1, zorder=0)
-        gains = [summary["gain"] for summary in each["methods"].values() if "gain" in summary]
-        bottom = -2 * max([*gains, 0.05])
-        for key, summary in each["methods"].items():
-            if "gain" not in summary:
-                continue
-            below = summary["gain"] < bottom
-            y = bottom if below else summary["gain"]
-            axes.plot(summary["cost_ratio"], y, marker="v" if below else "o", color=_colour(key))
-            text = labels[key] + (f" ({summary['gain']:.2f})" if below else "")
-            axes.annotate(text, (summary["cost_ratio"], y), (5, 4), textcoords="offset points", fontsize=7)
-        axes.set(xscale="log", xlim=(0.005, 3))
+        shown = {key: summary for key, summary in each["methods"].items() if "gain" in summary}
+        bottom = -3 * max([0.05, *(summary["gain"] for summary in shown.values())])
+        for key, summary in shown.items():
+            gain = max(summary["gain"], bottom)
+            axes.plot(summary["cost_ratio"], gain, linestyle="none", **looks[key])
+            if summary["gain"] < bottom:
+                text = f"{summary['gain']:.2f} ↓"
+                axes.annotate(text, (summary["cost_ratio"], gain), (7, -3), textcoords="offset points", fontsize=7)
+        axes.set(xscale="log", xlim=(0.02, 2))
         axes.set_xlabel("row passes in training, ratio to the grid search", fontsize=8)
         axes.set_ylabel("gain in log likelihood", fontsize=8)
         axes.tick_params(labelsize=8)
+    handles = [Line2D([], [], linestyle="none", label=labels[key], **looks[key]) for key in keys]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure

@@ -9,40 +9,33 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop.conversion import fix_dropout
 from gumdrop.datasets.splits import Split
-from gumdrop.ensembles import fit_regression_ensembles, schedule
-from gumdrop.metrics import central_coverage, crps, rmse
+from gumdrop.ensembles import fit_regression_ensembles
+from gumdrop.experiments.uci_peer import peer
+from gumdrop.experiments.uci_work import (
+    LR,
+    NUM_SAMPLES,
+    PAPER_LENGTHSCALE,
+    Outcome,
+    Work,
+    in_units,
+    mean_rates,
+    network,
+    training_parts,
+)
 from gumdrop.networks import mlp
 from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
-from gumdrop.training import FitResult, fit_stacked
+from gumdrop.training import fit_stacked
 
-__all__ = [
-    "GRID",
-    "METHODS",
-    "Method",
-    "Outcome",
-    "Work",
-    "ensemble",
-    "fixed_network",
-    "grid_settings",
-    "network",
-    "scores",
-    "single",
-]
+__all__ = ["GRID", "METHODS", "Method", "ensemble", "fixed_network", "grid_settings", "single"]
 
-LR = 1e-2
-NUM_SAMPLES = 500
-LEVELS = (0.5, 0.9, 0.95)
 VALIDATION_SAMPLES = 100
-PAPER_LENGTHSCALE = 1e-2
 NO_DROPOUT = 1e-6
 """A rate at which no unit is ever dropped, since a rate must be positive."""
 DEEP_ENSEMBLE_EPOCHS = 40
@@ -59,43 +52,6 @@ GRID: dict[str, tuple[float, float, float]] = {
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a method has to do."""
-
-    name: str
-    """Name of the set."""
-    splits: list[Split]
-    """Its splits."""
-    seed: int
-    """Seed of everything random."""
-    epochs: int | None
-    """Passes over the data, for a quick run; the schedule of the default if None."""
-    checkpoint: Callable[[str], Path | None] = lambda stage: None
-    """Gives a file for the state of a training run by the name of its stage."""
-
-    @property
-    def schedule(self) -> tuple[int, int]:
-        """Batch size and passes of the default."""
-        return schedule(max(len(split.x_train) for split in self.splits), epochs=self.epochs)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a method did."""
-
-    predictions: list[RegressionPrediction]
-    """For the test part of each split, in units of the target."""
-    rates: list[list[float]]
-    """Drop probability of each layer, for each split (the mean over members); empty without learned rates."""
-    seconds: float
-    """Time of the training of all splits."""
-    row_passes: int
-    """Training rows that went through a network, forward and backward, over all networks."""
-    chosen: list[dict[str, float]]
-    """What a search chose for each split; empty without one."""
-
-
-@dataclass(frozen=True)
 class Method:
     """A method and its name."""
 
@@ -105,23 +61,6 @@ class Method:
     """Trains and predicts."""
     default: bool = True
     """Whether it runs unless others are named."""
-
-
-def network(split: Split, *, heteroscedastic: bool = False, p: float = 0.1, fixed: bool = False) -> nn.Sequential:
-    """Build the network of the comparison for a split.
-
-    Args:
-        split: Tells the number of inputs.
-        heteroscedastic: Give it a head for the log variance instead of one variance.
-        p: Initial drop probability.
-        fixed: Do not learn it.
-
-    Returns:
-        A network for standardised targets.
-    """
-    noise: dict[str, Any] = {"homoscedastic_noise": not heteroscedastic}
-    model = mlp(split.x_train.shape[1], 2 if heteroscedastic else 1, p=p, **noise)
-    return fix_dropout(model) if fixed else model
 
 
 def ensemble(work: Work, *, dropout: bool = True, **options: Any) -> Outcome:
@@ -141,7 +80,7 @@ def ensemble(work: Work, *, dropout: bool = True, **options: Any) -> Outcome:
     started = time.perf_counter()
     fits = fit_regression_ensembles(
         make,
-        _training_parts(work.splits),
+        training_parts(work.splits),
         batch_size=batch_size,
         epochs=epochs,
         seed=work.seed,
@@ -155,25 +94,10 @@ def ensemble(work: Work, *, dropout: bool = True, **options: Any) -> Outcome:
         for fitted, split in zip(fits, work.splits, strict=True)
     ]
     members = len(fits[0].members)
-    rates = [_mean_rates(fitted.members) for fitted in fits] if dropout else []
+    rates = [mean_rates(fitted.members) for fitted in fits] if dropout else []
     # Members leave out a fold, but take as many steps as the largest.
     passes = sum(epochs * members * (len(split.x_train) - len(split.x_train) // 10) for split in work.splits)
-    return Outcome(_in_units(predictions, work.splits), rates, seconds, passes, [])
-
-
-def _mean_rates(results: Sequence[FitResult]) -> list[float]:
-    rates = torch.tensor([list(result.history[-1].rates.values()) for result in results], dtype=torch.float64)
-    return [float(p) for p in rates.mean(0)]
-
-
-def _training_parts(splits: Sequence[Split]) -> list[tuple[Tensor, Tensor]]:
-    return [(split.x_train, split.y_train) for split in splits]
-
-
-def _in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Split]) -> list[RegressionPrediction]:
-    return [
-        prediction.rescale(split.y_std, split.y_mean) for prediction, split in zip(predictions, splits, strict=True)
-    ]
+    return Outcome(in_units(predictions, work.splits), rates, seconds, passes, [])
 
 
 def single(
@@ -211,7 +135,7 @@ def single(
     started = time.perf_counter()
     results = fit_stacked(
         models,
-        _training_parts(splits),
+        training_parts(splits),
         likelihood="gaussian",
         epochs=epochs,
         batch_size=batch_size,
@@ -228,33 +152,9 @@ def single(
         for i, (model, split) in enumerate(zip(models, splits, strict=True))
     ]
     mixed = [RegressionPrediction.mixture(parts[i : i + members]) for i in range(0, len(parts), members)]
-    rates = [_mean_rates([result]) for result in results] if dropout else []
+    rates = [mean_rates([result]) for result in results] if dropout else []
     passes = epochs * sum(len(split.x_train) for split in splits)
-    return Outcome(_in_units(mixed, work.splits), rates, seconds, passes, [])
-
-
-def scores(outcome: Outcome, splits: Sequence[Split]) -> list[dict[str, float]]:
-    """Score the predictions of each split, in units of the target.
-
-    Args:
-        outcome: What a method did.
-        splits: The splits.
-
-    Returns:
-        For each split RMSE, log likelihood in nats per row, CRPS, and the share of test rows inside the central
-        intervals of `LEVELS`.
-    """
-    found = []
-    for prediction, split in zip(outcome.predictions, splits, strict=True):
-        target = split.y_test * split.y_std + split.y_mean
-        coverage = central_coverage(prediction, target, torch.tensor(LEVELS)).tolist()
-        score = {
-            "rmse": rmse(prediction.mean, target).item(),
-            "log_likelihood": prediction.log_prob(target).mean().item(),
-            "crps": crps(prediction, target).item(),
-        }
-        found.append(score | {f"coverage_{100 * p:.0f}": share for p, share in zip(LEVELS, coverage, strict=True)})
-    return found
+    return Outcome(in_units(mixed, work.splits), rates, seconds, passes, [])
 
 
 def grid_settings(name: str, splits: Sequence[Split]) -> list[tuple[float, float]]:
@@ -306,7 +206,7 @@ def _grid(work: Work) -> Outcome:
         started = time.perf_counter()
         fit_stacked(
             models,
-            _training_parts(splits),
+            training_parts(splits),
             likelihood="gaussian",
             epochs=epochs,
             batch_size=batch_size,
@@ -341,7 +241,7 @@ def _grid(work: Work) -> Outcome:
     ]
     passes = epochs * sum(len(split.x_train) for split in [*searched, *work.splits])
     chosen = [dict(zip(("p", "precision"), settings[i], strict=True)) for i in best]
-    return Outcome(_in_units(predictions, work.splits), [], seconds, passes, chosen)
+    return Outcome(in_units(predictions, work.splits), [], seconds, passes, chosen)
 
 
 def _three_pass(work: Work) -> Outcome:
@@ -362,7 +262,7 @@ def _three_pass(work: Work) -> Outcome:
                 parameter.requires_grad_(_kind_of(name) == kind)
         results = fit_stacked(
             models,
-            _training_parts(work.splits),
+            training_parts(work.splits),
             likelihood="gaussian",
             epochs=epochs,
             batch_size=batch_size,
@@ -377,70 +277,12 @@ def _three_pass(work: Work) -> Outcome:
         for model, split in zip(models, work.splits, strict=True)
     ]
     passes = 3 * CYCLES * epochs * sum(len(split.x_train) for split in work.splits)
-    rates = [_mean_rates([result]) for result in results]
-    return Outcome(_in_units(predictions, work.splits), rates, seconds, passes, [])
+    rates = [mean_rates([result]) for result in results]
+    return Outcome(in_units(predictions, work.splits), rates, seconds, passes, [])
 
 
 def _kind_of(name: str) -> str:
     return {"p_logit": "rates", "log_variance": "noise"}.get(name.rsplit(".", 1)[-1], "weights")
-
-
-class _PeerNetwork(nn.Module):
-    """The network of the comparison, of the layers of the package `concretedropout`."""
-
-    def __init__(self, num_inputs: int, num_rows: int) -> None:
-        super().__init__()
-        from concretedropout.pytorch import ConcreteLinearDropout
-
-        sizes = itertools.pairwise([num_inputs, 50, 50, 2])
-        self.layers = nn.ModuleList([nn.Linear(*pair) for pair in sizes])
-        # For a loss of exp(-s) (y - f)^2 + s, twice the nats, as its documentation has it.
-        factors = {"weight_regularizer": PAPER_LENGTHSCALE**2 / num_rows, "dropout_regularizer": 2 / num_rows}
-        self.sites = nn.ModuleList([ConcreteLinearDropout(**factors) for _ in self.layers])
-
-    def peers(self) -> list[Any]:
-        return list(self.sites)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        for i, (site, layer) in enumerate(zip(self.sites, self.layers, strict=True)):
-            x = site((torch.relu(x) if i else x).clone(), layer)  # it writes into its input
-        mean, log_variance = x.chunk(2, dim=-1)
-        return mean, log_variance
-
-
-def _peer(work: Work) -> Outcome:
-    """The installable package, as its documentation says, split by split."""
-    batch_size, epochs = work.schedule
-    predictions, rates = [], []
-    started = time.perf_counter()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(work.seed)
-        for split in work.splits:
-            model = _PeerNetwork(split.x_train.shape[1], len(split.x_train))
-            steps = epochs * math.ceil(len(split.x_train) / batch_size)
-            optimizer = torch.optim.Adam(model.parameters(), lr=LR)
-            scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, LR, total_steps=steps, cycle_momentum=False)
-            for _ in range(epochs):
-                for rows in torch.randperm(len(split.x_train)).split(batch_size):
-                    mean, s = model(split.x_train[rows])
-                    loss = (torch.exp(-s) * (split.y_train[rows] - mean).square() + s).mean()
-                    optimizer.zero_grad()
-                    torch.stack([loss, *(site.regularization for site in model.peers())]).sum().backward()
-                    optimizer.step()
-                    scheduler.step()
-            predictions.append(_peer_prediction(model, split.x_test))
-            rates.append([float(torch.sigmoid(site.p_logit.detach())) for site in model.peers()])
-    seconds = time.perf_counter() - started
-    passes = epochs * sum(len(split.x_train) for split in work.splits)
-    return Outcome(_in_units(predictions, work.splits), rates, seconds, passes, [])
-
-
-@torch.no_grad()
-def _peer_prediction(model: _PeerNetwork, x: Tensor) -> RegressionPrediction:
-    model.train()  # its masks are drawn in training alone
-    means, log_variances = (torch.stack(part) for part in zip(*(model(x) for _ in range(NUM_SAMPLES)), strict=True))
-    variances = log_variances.exp().clamp(min=1e-12)
-    return RegressionPrediction(means.mean(0), means.var(0, correction=0), variances.mean(0), means, variances)
 
 
 METHODS: dict[str, Method] = {
@@ -463,7 +305,7 @@ METHODS: dict[str, Method] = {
             lengthscale=PAPER_LENGTHSCALE,
         ),
     ),
-    "peer": Method("package concretedropout", _peer),
+    "peer": Method("package concretedropout", peer),
     "three-pass": Method("three passes, Gamma prior (3 layers)", _three_pass, default=False),
 }
 """All methods, by the names that ``--methods`` takes."""

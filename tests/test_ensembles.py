@@ -307,6 +307,16 @@ def test_bad_arguments(options, words) -> None:
         fit_regression_ensembles(MAKE, [table()], **options)
 
 
+def test_data_that_cannot_be_used_are_refused_before_any_training() -> None:
+    x, y = table()
+    with pytest.raises(ValueError, match=r"targets of shape \(N, D\), got \(80, 2\) and \(80,\)"):
+        fit_regression_ensembles(MAKE, [(x, y[:, 0])])
+    with pytest.raises(ValueError, match="the inputs in `train` hold 1 values that are NaN"):
+        fit_regression_ensembles(MAKE, [(x.masked_fill(x == x.max(), math.nan), y)])
+    with pytest.raises(ValueError, match="as many inputs as targets"):
+        fit_classification_ensembles(partial(mlp, 2, 2), [(x, torch.zeros(3).long())])
+
+
 def test_too_few_rows_and_networks_without_noise() -> None:
     x, y = table(num_rows=3)
     for data in ([(x, y)], []):

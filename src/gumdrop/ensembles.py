@@ -35,6 +35,7 @@ from gumdrop.prediction import (
     predict_regression,
 )
 from gumdrop.training import FitResult, fit_stacked
+from gumdrop.training.loop import check_data
 
 __all__ = [
     "ClassificationEnsemble",
@@ -266,7 +267,8 @@ def fit_regression_ensembles(
         A fit for each data set.
 
     Raises:
-        ValueError: If a data set has fewer than 4 rows, or a setting is out of its range.
+        ValueError: If a data set has fewer than 4 rows, values that are not finite or the wrong shape, or a setting
+            is out of its range.
         CheckpointError: If ``checkpoint`` cannot be continued from.
 
     Example:
@@ -278,6 +280,12 @@ def fit_regression_ensembles(
         >>> fitted.model.predict(x, seed=0).mean.shape
         torch.Size([60, 1])
     """
+    for x, y in train:
+        if x.ndim != 2 or y.ndim != 2:
+            raise ValueError(
+                f"`train` must hold inputs of shape (N, F) and targets of shape (N, D), got {tuple(x.shape)} and "
+                f"{tuple(y.shape)}; see Tensor.unsqueeze"
+            )
     members, folds, results = _fit_members(
         make,
         train,
@@ -332,7 +340,8 @@ def fit_classification_ensembles(
         A fit for each data set.
 
     Raises:
-        ValueError: If a data set has fewer than 4 rows, or a setting is out of its range.
+        ValueError: If a data set has fewer than 4 rows, values that are not finite or the wrong shape, or a setting
+            is out of its range.
         CheckpointError: If ``checkpoint`` cannot be continued from.
     """
     members, _, results = _fit_members(
@@ -357,13 +366,14 @@ def _fit_members(
     train: Sequence[tuple[Tensor, Tensor]],
     num_members: int,
     *,
+    likelihood: str,
     epochs: int | None,
     batch_size: int | None,
     seed: int,
     **options: Any,
 ) -> tuple[list[list[nn.Module]], list[list[Tensor]], list[list[FitResult]]]:
     """Train all members of all ensembles; give networks, held-out rows and histories, grouped by ensemble."""
-    smallest = min((len(x) for x, _ in train), default=0)
+    smallest = min((check_data(pair, "train", likelihood) for pair in train), default=0)
     if smallest < 4 or num_members < 1:
         raise ValueError(
             f"an ensemble needs at least 4 rows and 1 member, got {smallest} rows and {num_members} members"
@@ -380,6 +390,7 @@ def _fit_members(
         [pair for pair in train for _ in range(num_members)],
         rows=[rows for each in folds for rows, _ in each],
         held_out=[held_out for each in folds for _, held_out in each],
+        likelihood=likelihood,
         epochs=epochs,
         batch_size=batch_size,
         seed=seed,

@@ -316,3 +316,50 @@ def test_parameters_that_want_no_gradient_are_left_alone() -> None:
     for model, (frozen, free) in zip(models, before, strict=True):
         assert torch.equal(model[0].weight, frozen)
         assert not torch.equal(model[2].weight, free)
+
+
+def test_equal_weights_leave_the_fit_as_it_was_and_a_weight_stands_for_equal_rows() -> None:
+    """A linear model of two groups of rows: the fit follows the group that has the weight, as if it were repeated."""
+    x = torch.cat([torch.ones(30, 1), -torch.ones(30, 1)])
+    y = torch.where(torch.arange(60).unsqueeze(1) % 3 == 0, 2.0, -1.0)  # a third of them 2, the others -1
+    weights = torch.where(y.squeeze(1) > 0, 4.0, 1.0)  # weighted: two thirds of 2
+    rows = torch.arange(60).repeat_interleave(weights.long())
+
+    def trained(data, **options) -> torch.Tensor:
+        torch.manual_seed(0)
+        model = without_noise(mlp(1, 2, hidden=[]))
+        settings = {"likelihood": "gaussian", "epochs": 300, "batch_size": 200, "lr": 5e-2, "lengthscale": 0.01}
+        fit_stacked([model], [data], **settings, **options)
+        return model(torch.tensor([[1.0], [-1.0]])).detach()
+
+    by_weight = trained((x, y), weights=[weights])
+    torch.testing.assert_close(by_weight, trained((x[rows], y[rows])), rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(by_weight[:, 0], torch.full((2,), 1.0), rtol=0, atol=0.05)
+    unweighted = trained((x, y))
+    torch.testing.assert_close(unweighted, trained((x, y), weights=[torch.ones(60)]), rtol=1e-2, atol=1e-2)
+
+
+def test_rows_are_drawn_as_often_as_their_weights_say() -> None:
+    torch.manual_seed(0)
+    weight = torch.tensor([0.5, 3.0, 1.5, 5.0], dtype=torch.float64)
+    counts = torch.zeros(4)
+    for _ in range(200):
+        places = stacked._drawn_by_weight(weight, 20)
+        each = torch.bincount(places, minlength=4)
+        assert (each - weight * 2).abs().max() <= 1
+        counts += each
+    torch.testing.assert_close(counts / counts.sum(), weight.float() / 10, rtol=0.02, atol=0.0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([torch.ones(5)], r"`weights` must hold one number for each row"),
+        ([torch.ones(64, 1)], r"`weights` must hold one number for each row"),
+        ([torch.zeros(64)], r"`weights` must be positive and finite"),
+        ([torch.full((64,), torch.nan)], r"`weights` must be positive and finite"),
+    ],
+)
+def test_bad_weights(weights, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        fit_stacked(networks(1), [task(0)], likelihood="gaussian", epochs=1, weights=weights)

@@ -21,7 +21,7 @@ from gumdrop.baselines import boosted_classes, boosted_regression, frequencies, 
 from gumdrop.conversion import dropout_rates, fix_dropout
 from gumdrop.datasets.schema import TableSchema, Task, infer_schema
 from gumdrop.datasets.tabular import TableError, read_table
-from gumdrop.ensembles import EnsembleFit, batch_size_for, fit_classification_ensembles, fit_regression_ensembles
+from gumdrop.ensembles import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles, schedule
 from gumdrop.environment import environment
 from gumdrop.metrics import accuracy, calibration_error, central_coverage, crps, interval_coverage, reliability, rmse
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
@@ -266,7 +266,7 @@ def _targets(schema: TableSchema, frame: pd.DataFrame) -> Tensor:
 
 
 def _batch_size(data: _Data, settings: FitSettings) -> int:
-    return settings.batch_size or batch_size_for(len(data.train))
+    return schedule(len(data.train), batch_size=settings.batch_size)[0]
 
 
 def _train(

@@ -21,6 +21,7 @@ from gumdrop.training.loop import (
     MOST_NOISE_ROWS,
     STEPS_BETWEEN_NOISE,
     Likelihood,
+    check_data,
     check_finite,
     check_settings,
     epoch_seed,
@@ -95,7 +96,8 @@ def fit_stacked(
             are wanted and not given, or the loss stops being finite.
         CheckpointError: If ``checkpoint`` cannot be continued from.
     """
-    rows = [torch.arange(len(x)) for x, _ in train] if rows is None else rows
+    if rows is None:
+        rows = [torch.arange(check_data(pair, "train", likelihood)) for pair in train]
     if not models or not len(models) == len(train) == len(rows) == len(held_out or rows):
         raise ValueError(
             f"`models`, `train`, `rows` and `held_out` must be of one length, at least 1, got {len(models)}, "
@@ -114,8 +116,9 @@ def fit_stacked(
     if checkpoint is not None:
         tensors = [*(part for pair in train for part in pair), *rows, *(held_out or []), *(weights or [])]
         settings["data"] = checksum(*tensors)
-    data = _Rows(train, rows, weights)
-    watched = None if held_out is None else _Rows(train, held_out, weights)
+    device = next(models[0].parameters()).device
+    data = _Rows(train, rows, weights, device)
+    watched = None if held_out is None else _Rows(train, held_out, weights, device)
 
     with contextlib.ExitStack() as context:
         context.enter_context(torch.random.fork_rng())
@@ -123,8 +126,7 @@ def fit_stacked(
             for model in models:
                 context.enter_context(without_gradient(noise_of(model, held_out)))
         stack = _stacked(models, data, nll_of, lengthscale)
-        fused = next(stack.parameters()).device.type in FUSED_DEVICES
-        optimizer = torch.optim.AdamW(stack.groups(weight_decay, rate_lr), lr=lr, fused=fused)
+        optimizer = torch.optim.AdamW(stack.groups(weight_decay, rate_lr), lr=lr, fused=device.type in FUSED_DEVICES)
         state = TrainingState(
             stack,
             optimizer,
@@ -161,21 +163,26 @@ class _Rows:
     """Rows of several data sets, of which those that are the same tensors are held once."""
 
     def __init__(
-        self, data: Sequence[tuple[Tensor, Tensor]], rows: Sequence[Tensor], weights: Sequence[Tensor] | None = None
+        self,
+        data: Sequence[tuple[Tensor, Tensor]],
+        rows: Sequence[Tensor],
+        weights: Sequence[Tensor] | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
+        self._device = device
         distinct = {(id(x), id(y)): (x, y) for x, y in data}
         x, y = zip(*distinct.values(), strict=True)
         self._x, self._y = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in (x, y))
         ends = torch.tensor([len(part) for part in x]).cumsum(0)
         starts = dict(zip(distinct, [0, *ends.tolist()], strict=False))
         self._rows = [each + starts[id(x), id(y)] for each, (x, y) in zip(rows, data, strict=True)]
-        self._weights = None
-        if weights is not None:
-            self._weights = [weight.cpu()[each].double() for weight, each in zip(weights, rows, strict=True)]
         self.longest = max(len(each) for each in rows)
-        self.sizes = torch.tensor([float(len(each)) for each in rows])
-        if self._weights is not None:
-            self.sizes = torch.tensor([weight.sum().item() for weight in self._weights])
+        if weights is None:
+            self._weights, sizes = None, [float(len(each)) for each in rows]
+        else:
+            self._weights = [weight.cpu()[each].double() for weight, each in zip(weights, rows, strict=True)]
+            sizes = [weight.sum().item() for weight in self._weights]
+        self.sizes = torch.tensor(sizes, device=device)
 
     def shuffled(self) -> Tensor:
         """Shuffle the rows of each; the shorter begin again until all are as long as the longest."""
@@ -194,7 +201,8 @@ class _Rows:
             yield self[rows]
 
     def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        return self._x[rows.to(self._x.device)], self._y[rows.to(self._y.device)]
+        x, y = (part[rows.to(part.device)].to(self._device) for part in (self._x, self._y))
+        return x, y
 
 
 def _drawn_by_weight(weight: Tensor, count: int) -> Tensor:
@@ -223,7 +231,7 @@ def _stacked(
         try:
             trial = Together(models, lengthscale)
             x, y = next(data.batches(2))
-            nll, kl = trial.losses(x, y, torch.ones(len(models)), nll_of)
+            nll, kl = trial.losses(x, y, torch.ones(len(models), device=x.device), nll_of)
             (nll + kl).sum().backward()
             trial.drawn(x)
             return Together(models, lengthscale)  # another one, whose running statistics have not seen the trial

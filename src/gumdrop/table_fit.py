@@ -1,12 +1,11 @@
 """Fit a table: split it, train, hold a test part against plain models, and leave a folder that tells all."""
 
-import contextlib
 import dataclasses
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -279,38 +278,19 @@ def _train(
         return fix_dropout(network) if fixed else network
 
     fit = fit_regression_ensembles if schema.target.task == "regression" else fit_classification_ensembles
-    with _threads_for(settings.num_members * max(settings.hidden, default=1) * _batch_size(data, settings)):
-        (fitted,) = fit(
-            make,
-            [data.part(data.train)],
-            num_members=settings.num_members,
-            epochs=settings.epochs,
-            batch_size=settings.batch_size,
-            lr=settings.lr,
-            seed=settings.seed,
-            checkpoint=checkpoint,
-            progress=progress,
-        )
+    (fitted,) = fit(
+        make,
+        [data.part(data.train)],
+        num_members=settings.num_members,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        lr=settings.lr,
+        seed=settings.seed,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
     model = TableModel(schema, fitted.model, settings.hidden, settings.num_samples, settings.coverage, settings.seed)
     return model, fitted
-
-
-@contextlib.contextmanager
-def _threads_for(size: int) -> Iterator[None]:
-    """Use one thread for small layers, where several only wait for each other, for seconds an epoch on a busy machine.
-
-    Args:
-        size: Numbers that the largest layer computes in one step.
-
-    Yields:
-        Nothing.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if size < 2**16 else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _mean_record(records: tuple[EpochRecord, ...]) -> dict[str, Any]:

@@ -1,0 +1,264 @@
+"""Scikit-learn's own checks, and what a user of its estimators relies on."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
+
+CHECKED = {"hidden_layer_sizes": (8,), "n_members": 2, "max_iter": 30, "batch_size": 64, "learning_rate_init": 0.05}
+QUICK = {"hidden_layer_sizes": (16,), "n_members": 3, "max_iter": 60, "n_mc_samples": 60, "random_state": 0}
+
+
+@parametrize_with_checks(
+    [ConcreteDropoutRegressor(**CHECKED, n_mc_samples=4), ConcreteDropoutClassifier(**CHECKED, n_mc_samples=4)]
+)
+def test_all_checks_of_scikit_learn(estimator, check) -> None:
+    check(estimator)
+
+
+def numbers(num_rows: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Noise of standard deviation 5 around a line through values of the order of 1,000."""
+    random = np.random.default_rng(seed)
+    x = random.uniform(-2, 2, (num_rows, 2)) * [1, 50] + [0, 300]
+    return x, 1000 + 30 * x[:, 0] + random.normal(0, 5, num_rows)
+
+
+def labels(num_rows: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    x = random.normal(0, 1, (num_rows, 2))
+    return x, np.array(["low", "middle", "high"], dtype=object)[np.digitize(x[:, 0], [-0.5, 0.5])]
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return ConcreteDropoutRegressor(**QUICK).fit(*numbers())
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return ConcreteDropoutClassifier(**QUICK).fit(*labels())
+
+
+def test_predictions_are_in_units_of_the_target(regressor) -> None:
+    x, y = numbers(seed=1)
+    mean, std = regressor.predict(x, return_std=True)
+    assert mean.dtype == std.dtype == np.float64
+    assert np.sqrt(np.mean((y - mean) ** 2)) < 12
+    assert 3 < std.mean() < 15
+    np.testing.assert_array_equal(mean, regressor.predict(x))
+    assert regressor.score(x, y) > 0.85
+
+
+def test_intervals_hold_what_they_promise_and_agree_with_the_quantiles(regressor) -> None:
+    x, y = numbers(1000, seed=2)
+    lower, upper = regressor.predict_interval(x, coverage=0.8)
+    assert np.mean((lower <= y) & (y <= upper)) == pytest.approx(0.8, abs=0.12)
+    found = regressor.predict_quantiles(x, [0.1, 0.5, 0.9])
+    np.testing.assert_array_equal(found[:, 0], lower)
+    np.testing.assert_array_equal(found[:, 2], upper)
+    assert (np.diff(found) > 0).all()
+
+
+def test_the_parts_of_the_variance_are_told_apart(regressor) -> None:
+    x, _ = numbers()
+    prediction = regressor.predict_distribution(np.vstack([x[:1], [[40.0, 2000.0]]]))
+    assert prediction.epistemic.shape == (2, 1)
+    torch.testing.assert_close(prediction.variance, prediction.epistemic + prediction.aleatoric)
+    assert prediction.epistemic[1] > 10 * prediction.epistemic[0]  # far from the data
+
+
+def test_draws_and_densities_are_those_of_the_distribution(regressor) -> None:
+    x, y = numbers(50, seed=3)
+    draws = regressor.sample_y(x, 4000, random_state=1)
+    mean, std = regressor.predict(x, return_std=True)
+    assert draws.shape == (50, 4000)
+    np.testing.assert_allclose(draws.mean(1), mean, atol=0.15 * std.max())
+    np.testing.assert_allclose(draws.std(1), std, rtol=0.1)
+    expected = regressor.predict_distribution(x).log_prob(torch.from_numpy(y)[:, None]).numpy()
+    np.testing.assert_allclose(regressor.log_prob(x, y), expected)
+    np.testing.assert_array_equal(regressor.sample_y(x, 3), regressor.sample_y(x, 3))
+
+
+def test_several_targets() -> None:
+    x, y = numbers()
+    both = np.column_stack([y, -0.01 * y])
+    model = ConcreteDropoutRegressor(**QUICK).fit(x, both)
+    mean, std = model.predict(x, return_std=True)
+    assert mean.shape == std.shape == (200, 2)
+    assert model.predict_quantiles(x, [0.2, 0.7]).shape == (200, 2, 2)
+    assert model.sample_y(x, 5).shape == (200, 2, 5)
+    assert model.log_prob(x, both).shape == (200,)
+    assert np.corrcoef(mean[:, 0], mean[:, 1])[0, 1] < -0.9
+
+
+def test_what_was_learned_is_there(regressor) -> None:
+    assert regressor.dropout_rates_.shape == (3, 2)
+    assert ((regressor.dropout_rates_ > 0) & (regressor.dropout_rates_ < 1)).all()
+    assert regressor.n_iter_ == 60 == len(regressor.history_[0])
+    assert len(regressor.history_) == 3
+    assert regressor.history_[0][0].nll > regressor.history_[0][-1].nll
+
+
+def test_labels_of_any_type(classifier) -> None:
+    x, y = labels()
+    assert classifier.classes_.tolist() == ["high", "low", "middle"]
+    assert classifier.score(x, y) > 0.8
+    np.testing.assert_array_equal(classifier.predict(x), classifier.classes_[classifier.predict_proba(x).argmax(1)])
+    for code in (np.array([3, -1, 7]), np.array([0.5, 1.5, 2.5]).astype(str), np.array([True, False, True])):
+        coded = code[np.unique(y, return_inverse=True)[1]]
+        model = ConcreteDropoutClassifier(**QUICK | {"max_iter": 2}).fit(x, coded)
+        assert set(model.predict(x).tolist()) <= set(code.tolist())
+
+
+def test_probabilities_densities_draws_and_entropies(classifier) -> None:
+    x, y = labels(60, seed=4)
+    probabilities = classifier.predict_proba(x)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    np.testing.assert_allclose(np.exp(classifier.predict_log_proba(x)), probabilities)
+    own = [probabilities[i, classifier.classes_.tolist().index(label)] for i, label in enumerate(y)]
+    np.testing.assert_allclose(classifier.log_prob(x, y), np.log(own))
+    draws = classifier.sample_y(x, 4000)
+    for i, label in enumerate(classifier.classes_):
+        np.testing.assert_allclose((draws == label).mean(1), probabilities[:, i], atol=0.04)
+    prediction = classifier.predict_distribution(x)
+    assert (prediction.mutual_information >= 0).all()
+    assert (prediction.mutual_information <= prediction.predictive_entropy).all()
+    with pytest.raises(ValueError, match=r"`y` must hold labels of `classes_`, got 'huge'"):
+        classifier.log_prob(x, ["huge"] * 60)
+
+
+def test_the_order_of_the_rows_does_not_matter(regressor) -> None:
+    x, y = numbers()
+    again = ConcreteDropoutRegressor(**QUICK).fit(x[::-1], y[::-1])
+    np.testing.assert_array_equal(again.predict(x), regressor.predict(x))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "data"), [(ConcreteDropoutRegressor, numbers), (ConcreteDropoutClassifier, labels)]
+)
+def test_a_weight_stands_for_equal_rows(estimator, data) -> None:
+    x, y = data(40)
+    weights = np.random.default_rng(0).integers(0, 4, 40)
+    settings = QUICK | {"max_iter": 5}
+    by_weight = estimator(**settings).fit(x, y, sample_weight=weights)
+    repeated = estimator(**settings).fit(x.repeat(weights, axis=0), y.repeat(weights))
+    np.testing.assert_array_equal(by_weight.predict(x), repeated.predict(x))
+    assert by_weight.history_ == repeated.history_
+
+
+def test_fractions_of_weights_move_the_prediction() -> None:
+    x = np.random.default_rng(0).normal(size=(300, 1))
+    y = np.arange(300) % 2 * 1.0  # half of them 1, half 0, whatever x is
+    even = ConcreteDropoutRegressor(**QUICK).fit(x, y).predict(x).mean()
+    heavy = ConcreteDropoutRegressor(**QUICK).fit(x, y, sample_weight=np.where(y > 0, 2.25, 0.75)).predict(x).mean()
+    assert even == pytest.approx(0.5, abs=0.07)
+    assert heavy == pytest.approx(0.75, abs=0.07)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "data"), [(ConcreteDropoutRegressor, numbers), (ConcreteDropoutClassifier, labels)]
+)
+def test_growing_data_give_the_same_model_as_all_at_once(estimator, data) -> None:
+    x, y = data(60)
+    settings = QUICK | {"max_iter": 5}
+    grown = estimator(**settings).partial_fit(x[:25], y[:25]).partial_fit(x[25:], y[25:])
+    whole = estimator(**settings).fit(x, y)
+    np.testing.assert_array_equal(grown.predict(x), whole.predict(x))
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        grown.partial_fit(x[:, :1], y)
+    np.testing.assert_array_equal(
+        grown.fit(x[:30], y[:30]).predict(x), estimator(**settings).fit(x[:30], y[:30]).predict(x)
+    )
+
+
+def test_classes_may_be_named_before_they_are_seen() -> None:
+    x, y = labels(60)
+    model = ConcreteDropoutClassifier(**QUICK | {"max_iter": 2})
+    model.partial_fit(x[y == "low"], y[y == "low"], classes=["low", "middle", "high"])
+    assert model.predict_proba(x).shape == (60, 3)
+
+
+def test_learned_rates_fall_as_the_data_grow() -> None:
+    x, y = numbers(800)
+    model = ConcreteDropoutRegressor(**QUICK | {"max_iter": 100, "learning_rate_init": 0.03})
+    few = model.partial_fit(x[:40], y[:40]).dropout_rates_.mean(0)[1]
+    many = model.partial_fit(x[40:], y[40:]).dropout_rates_.mean(0)[1]
+    assert many < 0.7 * few
+
+
+def test_copies_predict_the_same(regressor, tmp_path) -> None:
+    x, _ = numbers()
+    expected = regressor.predict(x)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(regressor)).predict(x), expected)
+    joblib.dump(regressor, tmp_path / "model.joblib")
+    np.testing.assert_array_equal(joblib.load(tmp_path / "model.joblib").predict(x), expected)
+    with pytest.raises(NotFittedError):
+        clone(regressor).predict(x)
+
+
+def test_pipelines_cross_validation_and_searches() -> None:
+    frame = pd.DataFrame(numbers(90)[0], columns=["size", "age"]).assign(colour=["red", "green", "blue"] * 30)
+    y = numbers(90)[1]
+    columns = make_column_transformer(
+        (StandardScaler(), ["size", "age"]), (OneHotEncoder(sparse_output=False), ["colour"])
+    )
+    columns.set_output(transform="pandas")
+    pipeline = make_pipeline(columns, ConcreteDropoutRegressor(**QUICK | {"learning_rate_init": 0.03}))
+    pipeline.fit(frame, y)
+    assert pipeline[-1].feature_names_in_.tolist()[0] == "standardscaler__size"
+    mean, std = pipeline.predict(frame, return_std=True)
+    assert mean.shape == std.shape == (90,)
+    assert cross_val_score(pipeline, frame, y, cv=2).min() > 0.5
+    quick = ConcreteDropoutRegressor(**QUICK | {"max_iter": 2})
+    search = GridSearchCV(quick, {"hidden_layer_sizes": [(4,), (8, 4)]}, cv=2, n_jobs=1).fit(*numbers(40))
+    assert search.best_params_["hidden_layer_sizes"] in [(4,), (8, 4)]
+
+
+def test_the_global_random_states_and_the_inputs_are_left_alone() -> None:
+    x, y = numbers(40)
+    copies, before, numpy_before = (x.copy(), y.copy()), torch.get_rng_state(), np.random.get_state()[1].copy()
+    model = ConcreteDropoutRegressor(**QUICK | {"max_iter": 2}).fit(x, y, sample_weight=np.full(40, 2.0))
+    model.predict(x)
+    model.sample_y(x, 2)
+    assert torch.equal(before, torch.get_rng_state())
+    assert (np.random.get_state()[1] == numpy_before).all()
+    np.testing.assert_array_equal(x, copies[0])
+    np.testing.assert_array_equal(y, copies[1])
+
+
+def test_many_rows_are_predicted_in_parts(regressor, monkeypatch) -> None:
+    x, y = numbers(50)
+    whole = regressor.predict_quantiles(x), regressor.log_prob(x, y)
+    monkeypatch.setattr("gumdrop.estimators.ROWS_AT_ONCE", 7)
+    np.testing.assert_allclose(regressor.predict_quantiles(x), whole[0], rtol=1e-12)
+    np.testing.assert_allclose(regressor.log_prob(x, y), whole[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (np.zeros(40), "at least one non-zero"),
+        (np.eye(40)[0], "at least 4 different rows of positive weight, got 1"),
+        (-np.ones(40), "Negative values"),
+    ],
+)
+def test_bad_weights(weights, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        ConcreteDropoutRegressor(**QUICK).fit(*numbers(40), sample_weight=weights)
+
+
+def test_one_class_is_not_enough() -> None:
+    with pytest.raises(ValueError, match=r"at least 2 classes, got the class \['low'\]"):
+        ConcreteDropoutClassifier(**QUICK).fit(numbers(40)[0], ["low"] * 40)

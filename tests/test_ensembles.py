@@ -326,3 +326,44 @@ def test_too_few_rows_and_networks_without_noise() -> None:
         fit_regression_ensembles(lambda: gd.learn_dropout(nn.Linear(2, 2)), [table()])
     with pytest.raises(ValueError, match="`num_samples` must be"):
         fitted().model.predict(x, num_samples=0)
+
+
+# Weights of rows
+
+
+def test_a_weight_in_the_noise_stands_for_equal_rows() -> None:
+    x, y = table(num_rows=40)
+    counts = torch.arange(40) % 4 + 1
+    prediction = draws(6, 40)
+    weighted, repeated = NoiseFunction(2, 1), NoiseFunction(2, 1)
+    weighted.fit(x, y, prediction, counts.float())
+    rows = torch.arange(40).repeat_interleave(counts)
+    kept = (getattr(prediction, name)[:, rows] for name in ("draw_means", "draw_variances"))
+    moments = (getattr(prediction, name)[rows] for name in ("mean", "epistemic", "aleatoric"))
+    repeated.fit(x[rows], y[rows], RegressionPrediction(*moments, *kept))
+    for name, value in weighted.state_dict().items():
+        torch.testing.assert_close(value, repeated.state_dict()[name], rtol=0.03, atol=2e-3)
+    assert weighted.weight.abs().max() > 0.01
+
+
+def test_weights_move_an_ensemble() -> None:
+    """Half of the targets are 1 and half are -1, whatever the inputs; three quarters of the weight are on 1."""
+    x, _ = table(num_rows=200)
+    y = (torch.arange(200) % 2 * 2.0 - 1).unsqueeze(1)
+    weights = torch.where(y.squeeze(1) > 0, 1.5, 0.5)
+    (fitted,) = fit_regression_ensembles(MAKE, [(x, y)], num_members=2, epochs=60, weights=[weights])
+    assert fitted.model.predict(x, seed=0).mean.mean() == pytest.approx(0.5, abs=0.15)
+    logits = partial(mlp, 2, 2, hidden=[16])
+    labels = (y.squeeze(1) > 0).long()
+    (classes,) = fit_classification_ensembles(logits, [(x, labels)], num_members=2, epochs=40, weights=[weights])
+    assert classes.model.predict(x, seed=0).probabilities[:, 1].mean() == pytest.approx(0.75, abs=0.08)
+
+
+def test_small_networks_train_on_one_thread_and_the_number_of_threads_is_left_alone(monkeypatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1)
+    monkeypatch.setattr(ensembles, "SMALL_STEP", 0)
+    fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1)
+    assert asked == [1, 3, 3, 3]

@@ -1,0 +1,39 @@
+"""A headless browser for the tests of pages, and the page that they look at."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import gumdrop
+
+WEB = Path(gumdrop.__file__).parent / "web"
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+
+
+def launch():
+    """Yield a browser; skip where there is none."""
+    if not CHROMIUM.exists() or importlib.util.find_spec("playwright") is None:
+        pytest.skip("needs playwright and /usr/bin/chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Witness:
+    """Everything that a page said to the console, and asked for."""
+
+    def __init__(self, page):
+        self.said, self.asked = [], []
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("websocket", lambda socket: self.asked.append(socket.url))
+
+    def schemes(self):
+        return {url.split(":")[0] for url in self.asked}

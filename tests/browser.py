@@ -37,3 +37,16 @@ class Witness:
 
     def schemes(self):
         return {url.split(":")[0] for url in self.asked}
+
+
+def views(browser, url):
+    """Yield a page at three widths, light and dark; it must fit, say nothing to the console and ask for nothing."""
+    for width, scheme in ((390, "light"), (820, "dark"), (1400, "light")):
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        witness = Witness(page)
+        page.goto(url)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        yield page
+        page.close()
+        assert witness.said == []
+        assert witness.schemes() <= {"file", "data"}

@@ -14,7 +14,7 @@ import pytest
 
 from gumdrop.report import ReportError, render, write_report
 
-from browser import Witness
+from browser import views
 
 NORMAL_90 = 1.645
 
@@ -372,14 +372,6 @@ def test_training_tale_follows_the_numbers() -> None:
 def test_the_page_in_a_browser(browser, tmp_path: Path, case: str) -> None:
     results = CASES[case]()
     results["unsure"]["columns"][0] = results["rates"][0]["label"] = results["target"]["name"] = "long_name_" * 9
-    path = write_report(_folder(tmp_path, results))
-    for width, scheme in ((390, "light"), (820, "dark"), (1400, "light")):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        witness = Witness(page)
-        page.goto(path.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+    for page in views(browser, write_report(_folder(tmp_path, results)).as_uri()):
         ink = page.evaluate("getComputedStyle(document.querySelector('figure text')).fill")
         assert ink == page.evaluate("getComputedStyle(document.querySelector('figure > svg')).color")
-        page.close()
-        assert witness.said == []
-        assert witness.schemes() <= {"file", "data"}

@@ -143,8 +143,8 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
         fit(network(), (x, y + 1), likelihood="gaussian", epochs=2, checkpoint=path)
     with pytest.raises(CheckpointError, match="another model"):
         fit(mlp(2, 2, hidden=[7]), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
-    monkeypatch.setattr(state, "CHECKPOINT_FORMAT", 2)
-    with pytest.raises(CheckpointError, match="has format 1"):
+    monkeypatch.setattr(state, "CHECKPOINT_FORMAT", 3)
+    with pytest.raises(CheckpointError, match="has format 2"):
         fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
 
 
@@ -190,7 +190,7 @@ def test_other_likelihoods(likelihood) -> None:
         ({"rate_lr": -1.0}, "`rate_lr` must be positive"),
         ({"max_norm": 0.0}, "`max_norm` must be positive"),
         ({"patience": 3}, "`patience` needs `validation`"),
-        ({"honest_noise": True}, "`honest_noise` needs `validation`"),
+        ({"honest_noise": True}, "`honest_noise` needs held-out data"),
         ({"honest_noise": True, "validation": wave(8)}, "got 0 of these and such data"),
         ({"likelihood": "cauchy"}, "one of gaussian, categorical"),
         ({"num_data": 5}, "`num_data` must be at least the batch"),

@@ -9,6 +9,8 @@ from cyclopts import App, CycloptsError, Parameter, validators
 from rich.console import Console
 
 from gumdrop.atomic import replacing
+from gumdrop.experiments import EXPERIMENTS
+from gumdrop.experiments.run import RunOptions
 from gumdrop.version import VERSION
 
 __all__ = ["app", "main"]
@@ -26,6 +28,7 @@ Fraction = Annotated[float, Parameter(validator=validators.Number(gt=0, lt=1))]
 T = TypeVar("T")
 Several = Annotated[tuple[T, ...], Parameter(consume_multiple=True, negative="")]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
+Parameter(name="*", negative="")(RunOptions)  # its fields are flags of every experiment, --seed and not --options.seed
 
 
 def _say(text: str) -> None:
@@ -185,6 +188,68 @@ def demo(*, out: Path = Path("demo")) -> None:
     predict(out / "diabetes", out / "new-patients.csv", out=out / "new-patients.predictions.csv", overwrite=True)
 
 
+reproduce = App(name="reproduce", help="Run a published experiment again, and see its figures beside the published.")
+app.command(reproduce)
+for _experiment in EXPERIMENTS:
+    reproduce.command(_experiment.function, name=_experiment.name)
+
+
+@reproduce.default
+def _experiments(
+    *words: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
+) -> None:
+    """Run a published experiment again, and see its figures beside the published.
+
+    Args:
+        words: A name that is no experiment, and what follows it.
+        list_: Say what each experiment shows, how long it takes and where its published figures come from.
+
+    Raises:
+        ValueError: If there is no such experiment.
+    """
+    if words:
+        names = ", ".join(experiment.name for experiment in EXPERIMENTS)
+        raise ValueError(f"there is no experiment {words[0]!r}; there are: {names}. See `gumdrop reproduce --list`.")
+    for experiment in EXPERIMENTS:
+        times = f"{experiment.minutes:g} minutes, {experiment.quick_minutes:g} with --quick"
+        out_console.print(f"[bold]{experiment.name}[/bold]  ({times})")
+        _say(f"  {experiment.shows}\n  Published figures: {experiment.source}")
+    _say("Run one with  gumdrop reproduce NAME, see its flags with  gumdrop reproduce NAME --help")
+
+
+@app.command
+def explore(
+    *,
+    out: Path | None = None,
+    run: Annotated[tuple[Path, ...], Parameter(negative="", consume_multiple=True)] = (),
+    host: str = "127.0.0.1",
+    port: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))] = 8765,
+) -> None:
+    """Open the interactive page: push the objective, watch a posterior being learned, look at runs.
+
+    Args:
+        out: Write the page as static files into this folder, with a recorded session, instead of serving it.
+        run: Folders of `gumdrop fit` or `gumdrop reproduce` to show.
+        host: Address to serve on; by default this machine alone can reach it.
+        port: Port to serve on; another one if it is taken.
+    """
+    from gumdrop.explore import open_runs, open_socket, serve, write_site
+
+    runs = open_runs(run)
+    if out is not None:
+        _say(f"Look at  {write_site(out, runs=runs)}")
+        return
+    with open_socket(host, port) as listener:
+        found = listener.getsockname()[1]
+        if found != port and port:
+            _say(f"Port {port} is taken, so another one is used.")
+        name = f"[{host}]" if ":" in host else host
+        _say(f"Look at  http://{name}:{found}/   (Ctrl-C stops it)")
+        serve(listener, runs=runs, host=host)
+    _say("Stopped.")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; what a user can mend is one line on standard error, not a traceback.
 
@@ -206,8 +271,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(f"{error}\nSee `gumdrop --help`.")
     except (ValueError, OSError) as error:
         return _fail(str(error))
-    except KeyboardInterrupt:
-        return _fail("stopped; the same command goes on from here", status=130)
+    except KeyboardInterrupt as stop:
+        return _fail(str(stop) or "stopped; the same command goes on from here", status=130)
     return 0
 
 

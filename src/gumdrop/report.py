@@ -25,6 +25,7 @@ from matplotlib.figure import Figure
 
 from gumdrop import plots
 from gumdrop.atomic import replacing
+from gumdrop.pages import template
 
 FORMAT = 1
 PARTS = ("task", "table", "target", "settings", "history", "rates", "scores", "calibration", "test")
@@ -78,7 +79,7 @@ def render(results: Results, *, folder: str = "FOLDER") -> str:
         raise ReportError(f"`results.json` lacks {', '.join(missing)}: run `gumdrop fit` again to write it anew.")
     try:
         view = _view(results, folder)
-        return _environment().get_template("report.html.j2").render(view)
+        return template("report.html.j2", num=_number, percent=_percent).render(view)
     except SHAPE_ERRORS as error:
         raise ReportError(
             f"`results.json` has a part of an unexpected shape ({type(error).__name__}: {error}): "
@@ -100,14 +101,6 @@ def _load(folder: Path) -> Results:
         found = results.get("format") if isinstance(results, dict) else type(results).__name__
         raise ReportError(f"{path} has format {found!r}, this gumdrop reads format {FORMAT}: run `gumdrop fit` again.")
     return results
-
-
-def _environment() -> jinja2.Environment:
-    loader = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
-    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, **options)
-    environment.filters.update(num=_number, percent=_percent)
-    return environment
 
 
 def _number(value: float | None, digits: int = 3) -> str:

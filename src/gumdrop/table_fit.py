@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import platform
 import shutil
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from gumdrop.baselines import boosted_classes, boosted_regression, frequencies, 
 from gumdrop.conversion import dropout_rates, fix_dropout
 from gumdrop.datasets.schema import TableSchema, Task, infer_schema
 from gumdrop.datasets.tabular import TableError, read_table
+from gumdrop.environment import environment
 from gumdrop.metrics import accuracy, calibration_error, central_coverage, crps, interval_coverage, reliability, rmse
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables import TableModel, encoding_notes, replace_target, table_network
@@ -214,7 +214,7 @@ def _results(
             "features": [column.name for column in schema.columns],
         },
         "target": {"name": schema.target.name, "classes": list(schema.target.classes)},
-        "environment": _environment(),
+        "environment": environment(),
         "best_epoch": result.best_epoch,
         "history": [dataclasses.asdict(record) for record in result.history],
         "rates": _named_rates(model),
@@ -406,15 +406,6 @@ def _named_rates(model: TableModel) -> list[dict[str, Any]]:
         )
         rates.append({"site": site, "label": label, "p": p})
     return rates
-
-
-def _environment() -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "hardware": f"{platform.machine()} CPU, {torch.get_num_threads()} threads",
-    }
 
 
 def _write_json(path: Path, contents: dict[str, Any]) -> None:

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from gumdrop.conversion import dropout_rates, learn_dropout, parameter_groups
 from gumdrop.explore.messages import EXTENT, Message, Pause, Points, Restart, Settings
+from gumdrop.functional import split_gaussian
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
 from gumdrop.objective import gaussian_nll, negative_elbo
-from gumdrop.functional import split_gaussian
 from gumdrop.prediction import predict_regression
 
 __all__ = ["LAYERS", "Session"]
@@ -78,14 +78,15 @@ class Session:
         Args:
             message: A checked message.
         """
+        if isinstance(message, Pause):
+            self.paused = message.paused
+            return
         self._since_change = 0
         if isinstance(message, Points):
             self.points = message.points
         elif isinstance(message, Settings):
             self.settings = message
             self._use_settings()
-        elif isinstance(message, Pause):
-            self.paused = message.paused
         else:
             assert isinstance(message, Restart)
             self._restart()
@@ -118,7 +119,7 @@ class Session:
         Args:
             steps: Number of steps.
         """
-        if not self.points:
+        if not self.points or steps < 1:
             return
         x, y = self._batch()
         num_data = max(1, round(self.settings.weight * len(self.points)))

@@ -1,0 +1,32 @@
+"""Published results, one file each, to be read top to bottom; `gumdrop reproduce NAME` runs one.
+
+An experiment is a function of `gumdrop.experiments.run.RunOptions` and of flags of its own. It opens a
+`gumdrop.experiments.run.Run` with a ``with`` statement, computes its parts, draws its figures from them and finishes
+with its results and its page. Its entry in `EXPERIMENTS` makes it a command.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["EXPERIMENTS", "Experiment"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What there is to say of an experiment before it is run."""
+
+    name: str
+    """Its name on the command line."""
+    shows: str
+    """What it shows, in one line."""
+    minutes: float
+    """How long it takes on two CPU cores."""
+    quick_minutes: float
+    """How long it takes with `--quick`."""
+    source: str
+    """Where the published figures come from."""
+    function: str
+    """The function, as ``module:name``, imported when it is run."""
+
+
+EXPERIMENTS: tuple[Experiment, ...] = ()
+"""All of them, in the order of the list."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -38,7 +37,7 @@ class Settings:
     }
     """Least and largest value of each number."""
 
-    weight: float = 3.0
+    weight: float = 6.0
     """Observations that each point stands for: N is this times the number of points."""
     lengthscale: float = 0.5
     """``l`` of the prior ``N(0, 1/l^2)`` on the weights."""
@@ -124,9 +123,9 @@ def _points(value: Any) -> tuple[tuple[float, float], ...]:
 
 
 def _number(name: str, value: Any, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise MessageError(f"`{name}` must be a finite number, got {_short(value)}")
-    if not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MessageError(f"`{name}` must be a number, got {_short(value)}")
+    if not low <= value <= high:  # neither does NaN
         raise MessageError(f"`{name}` must lie between {low:g} and {high:g}, got {_short(value)}")
     return float(value)
 

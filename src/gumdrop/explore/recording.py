@@ -25,7 +25,32 @@ GRID = 61
 UNIT = 0.01
 """Numbers are kept as multiples of this."""
 DRAWS = 6
-STEPS = (0, 5, 10, 20, 30, 45, 60, 80, 100, 130, 160, 200, 250, 300, 360, 430, 510, 600, 700, 820, 960, 1120, 1300, 1500)
+STEPS = (
+    0,
+    5,
+    10,
+    20,
+    30,
+    45,
+    60,
+    80,
+    100,
+    130,
+    160,
+    200,
+    250,
+    300,
+    360,
+    430,
+    510,
+    600,
+    700,
+    820,
+    960,
+    1120,
+    1300,
+    1500,
+)
 """After how many steps of a chapter there is a frame."""
 
 
@@ -42,8 +67,15 @@ class Chapter(NamedTuple):
 GAP = (*(-2.6 + 0.2 * i for i in range(9)), *(0.6 + 0.2 * i for i in range(7)))
 MORE = (*GAP, *(-0.8 + 0.2 * i for i in range(7)), 2.0, 2.2, 2.4, 2.6, 2.8)
 STORY = (
-    Chapter("Few points", "16 points with gaps. The functions agree at the points and part ways beyond them.", GAP, Settings()),
-    Chapter("More points", "12 points more, in the gap and to the right: there the blue band shrinks.", MORE, Settings()),
+    Chapter(
+        "Few points",
+        "16 points with gaps. The functions agree at the points and part ways beyond them.",
+        GAP,
+        Settings(),
+    ),
+    Chapter(
+        "More points", "12 points more, in the gap and to the right: there the blue band shrinks.", MORE, Settings()
+    ),
     Chapter(
         "Every point counts more",
         "The same points, each counted 30 times: the likelihood wins, the rates fall, and the functions agree.",

@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import errno
 import json
+import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -46,7 +48,7 @@ CONTENT_POLICY = "; ".join(
     [
         "default-src 'none'",
         "script-src 'self'",
-        "style-src 'self'",
+        "style-src 'self' 'unsafe-inline'",  # a report that is opened from disk has its style inside, and this policy
         "img-src 'self' data:",
         "connect-src 'self'",
         "frame-src 'self' blob:",
@@ -231,13 +233,29 @@ def serve(listener: socket.socket, *, runs: Sequence[Run] = (), host: str = "127
         runs: Runs to show.
         host: Address that the socket is bound to.
     """
-    config = uvicorn.Config(
-        make_app(runs=runs, host=host),
+    _Server(_configure(make_app(runs=runs, host=host))).run(sockets=[listener])
+
+
+def _configure(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
         log_level="warning",
         ws="websockets-sansio",
         ws_max_size=MAX_MESSAGE,
         timeout_graceful_shutdown=1,
         server_header=False,
     )
-    with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server for which Ctrl-C is the ordinary end: it closes everything, and does not raise the signal again."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        kinds = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        before = {kind: signal.signal(kind, self.handle_exit) for kind in kinds}
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)

@@ -129,6 +129,7 @@
     .grid { stroke:var(--rule); stroke-width:1 }
     .curve { fill:none; stroke:var(--ink); stroke-width:2.5; stroke-linejoin:round }
     .term { fill:none; stroke-width:1.8; stroke-dasharray:6 5; opacity:.6 }
+    [data-of=likelihood] { stroke:var(--likelihood) } [data-of=weights] { stroke:var(--weights) } [data-of=entropy] { stroke:var(--entropy) }
     .optimum { stroke:var(--ink); stroke-width:1.3; stroke-dasharray:3 4 }
     svg text.optimum-label { fill:var(--ink); font-size:13px; font-weight:600 }
     .hit { fill:transparent; cursor:grab; touch-action:none; outline:none } .held .hit { cursor:grabbing }
@@ -359,7 +360,7 @@
     makeFrame() {
       const { svg } = this;
       this.grid = draw(svg, "g", { "aria-hidden": "true" });
-      this.terms = TERMS.map((name) => draw(svg, "path", { class: "term", style: `stroke:var(--${name})`, "data-of": name }));
+      this.terms = TERMS.map((name) => draw(svg, "path", { class: "term", "data-of": name }));
       this.curve = draw(svg, "path", { class: "curve", "data-of": "total" });
       this.line = draw(svg, "line", { class: "optimum" });
       this.label = draw(svg, "text", { class: "optimum-label", y: 14 });

@@ -41,7 +41,7 @@
     const bars = Array.from({ length: BINS }, () => draw(frame.marks, "rect", { class: "mass" }));
     const box = root.querySelector(".controls");
     const temperature = slider(box, { label: "temperature t", low: 0.01, high: 2, value: 0.1, log: true, change: () => show() });
-    const rate = slider(box, { label: "drop probability p", low: 0.02, high: 0.9, value: 0.3, text: (p) => p.toFixed(2), change: () => show() });
+    const rate = slider(box, { label: "drop probability p", low: 0.02, high: 0.9, value: 0.3, step: 0.01, text: (p) => p.toFixed(2), change: () => show() });
 
     function show() {
       if (!rate) return;

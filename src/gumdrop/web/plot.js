@@ -70,7 +70,7 @@
   const short = (value) => (value >= 10 ? value.toFixed(0) : value >= 1 ? value.toFixed(1) : value.toFixed(value >= 0.1 ? 2 : 3));
 
   /** A slider with its label: on a log scale where `log` is set. Returns { value, input }. */
-  function slider(parent, { label, low, high, value, log = false, text = short, change }) {
+  function slider(parent, { label, low, high, value, log = false, step, text = short, change }) {
     const box = parent.appendChild(document.createElement("div"));
     box.className = "control";
     const id = `slider-${++made}`;
@@ -78,7 +78,7 @@
     const input = box.querySelector("input"), output = box.querySelector("output");
     box.querySelector("span").textContent = label;
     const inner = log ? Math.log : (number) => number, outer = log ? Math.exp : (number) => number;
-    Object.assign(input, { min: inner(low), max: inner(high), step: (inner(high) - inner(low)) / 200 });
+    Object.assign(input, { min: inner(low), max: inner(high), step: step ?? (inner(high) - inner(low)) / 200 });
     const control = {
       input,
       get value() { return Math.min(high, Math.max(low, outer(Number(input.value)))); },

@@ -156,7 +156,7 @@
       this.colours = colours;
       this.frame = new Gumdrop.plot.Frame(svg, {
         x: [0, 100], y: [0, 0.6], ratio: 0.5, least: 180, most: 240, xLabel: "steps of training",
-        margins: { left: 36, right: 12, top: 10, bottom: 42 }, redraw: () => this.redraw(),
+        margins: { left: 36, right: 20, top: 10, bottom: 42 }, redraw: () => this.redraw(),
       });
       this.lines = colours.map((colour) => Gumdrop.plot.draw(this.frame.marks, "path", { class: "rate", style: `stroke:${colour}` }));
       this.clear();

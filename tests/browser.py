@@ -1,6 +1,7 @@
 """A headless browser for the tests of pages, and the page that they look at."""
 
 import importlib.util
+import time
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,11 @@ def views(browser, url):
         page.close()
         assert witness.said == []
         assert witness.schemes() <= {"file", "data"}
+
+
+def wait_until(page, expression, seconds=60):
+    """Wait for JavaScript to be true; Playwright's own way is evaluated in the page, whose policy may forbid that."""
+    deadline = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, expression
+        page.wait_for_timeout(20)

@@ -59,7 +59,6 @@ CONTENT_POLICY = "; ".join(
 )
 RUN_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'self'"
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-_WRONG_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 
 
@@ -210,19 +209,15 @@ def open_socket(host: str, port: int) -> socket.socket:
         OSError: If the address is none of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in (port, 0):
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
         try:
-            listener.bind((host, candidate))
-            listener.listen(64)
+            return socket.create_server((host, port), family=family)
         except OSError as error:
-            listener.close()
-            if candidate == 0 or error.errno in _WRONG_ADDRESS:
-                raise OSError(f"cannot listen on {host} ({error.strerror or error}); see --host") from error
-        else:
-            return listener
-    raise AssertionError("unreachable")
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            return socket.create_server((host, 0), family=family)
+    except OSError as error:
+        raise OSError(f"cannot listen on {host} ({error.strerror or error}); see --host") from error
 
 
 def serve(listener: socket.socket, *, runs: Sequence[Run] = (), host: str = "127.0.0.1") -> None:

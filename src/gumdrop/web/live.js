@@ -86,7 +86,7 @@
       const controls = box.querySelector(".controls"), change = () => this.settingsChanged();
       const make = (options) => Gumdrop.plot.slider(controls, { log: true, change, ...options });
       this.sliders = {
-        p: make({ label: "fixed p", low: 0.01, high: 0.9, value: 0.1, log: false, step: 0.01, text: (p) => p.toFixed(2) }),
+        p: make({ label: "p, where it is fixed", low: 0.01, high: 0.9, value: 0.1, log: false, step: 0.01, text: (p) => p.toFixed(2) }),
         weight: make({ label: "each point counts as", low: 1, high: 100, value: 6, text: (w) => `${Gumdrop.plot.short(w)} ×` }),
         lengthscale: make({ label: "prior lengthscale l", low: 0.05, high: 10, value: 0.5 }),
         temperature: make({ label: "mask temperature t", low: 0.02, high: 2, value: 0.1 }),

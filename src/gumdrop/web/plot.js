@@ -74,11 +74,11 @@
     const box = parent.appendChild(document.createElement("div"));
     box.className = "control";
     const id = `slider-${++made}`;
-    box.innerHTML = `<label for="${id}"><span></span><output></output></label><input id="${id}" type="range" step="any">`;
+    box.innerHTML = `<label for="${id}"><span></span><output></output></label><input id="${id}" type="range">`;
     const input = box.querySelector("input"), output = box.querySelector("output");
     box.querySelector("span").textContent = label;
     const inner = log ? Math.log : (number) => number, outer = log ? Math.exp : (number) => number;
-    Object.assign(input, { min: inner(low), max: inner(high), step: step ?? (inner(high) - inner(low)) / 200 });
+    Object.assign(input, { min: inner(low), max: inner(high), step: step ?? "any" });
     const control = {
       input,
       get value() { return Math.min(high, Math.max(low, outer(Number(input.value)))); },

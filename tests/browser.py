@@ -59,3 +59,16 @@ def wait_until(page, expression, seconds=60):
     while not page.evaluate(expression):
         assert time.monotonic() < deadline, expression
         page.wait_for_timeout(20)
+
+
+def contrast(ink, ground):
+    """Return the contrast ratio of two colours, each as red, green and blue from 0 to 255 (WCAG 2)."""
+    lights = sorted(luminance(colour) for colour in (ink, ground))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def luminance(colour):
+    """Return the relative luminance of a colour."""
+    parts = [value / 255 for value in colour]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in parts]
+    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

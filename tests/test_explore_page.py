@@ -4,6 +4,8 @@ import contextlib
 import functools
 import http.server
 import json
+import re
+import sys
 import threading
 
 import pytest
@@ -13,7 +15,7 @@ from gumdrop.explore import RunError, SiteError, open_runs, write_site
 from test_explore_server import running
 from test_report import regression_results
 
-from browser import Witness, views, wait_until
+from browser import Witness, contrast, views, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +201,64 @@ def test_runs_of_one_name_are_kept_apart(runs, tmp_path) -> None:
     for file in runs[1].iterdir():
         (twin / file.name).write_bytes(file.read_bytes())
     assert [run.name for run in open_runs([runs[1], twin, runs[0], twin])] == ["sums", "sums-2", "houses", "sums-3"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--run", "nowhere"], "nowhere holds no results.json"),
+        (["--port", "70000"], "--port"),
+        (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1"),
+    ],
+)
+def test_bad_words_are_one_clear_message(words, message, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", *words]) == 1
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err + captured.out
+
+
+def test_a_missing_extra_is_named(monkeypatch, capsys) -> None:
+    for name in [name for name in sys.modules if name.startswith("gumdrop.explore")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["explore"]) == 1
+    assert "pip install 'gumdrop[explore]'" in capsys.readouterr().err
+
+
+NAMELESS = """() => [document, document.querySelector('.ml-widget').shadowRoot].flatMap((root) =>
+  [...root.querySelectorAll('button, input, iframe, svg[role=img], [role=slider], [role=button], [role=group]')]
+    .filter((element) => {
+      const labels = [...(element.labels ?? [])].map((label) => label.textContent).join('');
+      const own = element.getAttribute('aria-label') ?? element.title ?? '';
+      return !(labels || own || element.textContent).trim();
+    }).map((element) => element.outerHTML))"""
+
+CONTRASTS = """() => [...document.querySelectorAll('p, dt, dd, h2, h3, li, button, label, output, a, text')]
+  .filter((element) => element.checkVisibility() && element.textContent.trim() && !element.closest('.skip'))
+  .map((element) => {
+    const style = getComputedStyle(element);
+    let ground = element;
+    while (ground && ['rgba(0, 0, 0, 0)', 'transparent'].includes(getComputedStyle(ground).backgroundColor)) {
+      ground = ground.parentElement;
+    }
+    const colour = element.localName === 'text' ? style.fill : style.color;
+    return [colour, getComputedStyle(ground).backgroundColor, element.textContent.trim().slice(0, 40)];
+  })"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_has_a_name_and_can_be_read(opened, site, scheme) -> None:
+    page = opened(site.as_uri(), ["file:"], color_scheme=scheme)
+    assert page.evaluate(NAMELESS) == []
+    pairs = page.evaluate(CONTRASTS)
+    assert len(pairs) > 50
+    assert [text for ink, ground, text in pairs if contrast(numbers(ink), numbers(ground)) < 4.5] == []
+
+
+def numbers(colour):
+    return [float(value) for value in re.findall(r"[\d.]+", colour)][:3]
 
 
 # Live

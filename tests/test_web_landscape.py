@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from browser import contrast
+
 CORNERS = [*itertools.product((10, 10000), (50, 5000)), (200, 500)]
 
 
@@ -190,23 +192,16 @@ def test_it_fits_and_can_be_read(page_of, width: int, scheme: str) -> None:
     page.evaluate("document.documentElement.style.colorScheme = 'light dark'")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for selector in (".tale", "dt", "output", "h4"):
-        assert contrast(page, selector) >= 4.5, selector
+        assert contrast_of(page, selector) >= 4.5, selector
 
 
-def contrast(page, selector):
+def contrast_of(page, selector):
     """Return the contrast ratio of text on the widget's card."""
     colours = page.locator(selector).first.evaluate(
         """element => [getComputedStyle(element).color,
              getComputedStyle(element.closest('.widget')).backgroundColor].map((text) => text.match(/[\\d.]+/g))"""
     )
-    lights = sorted(luminance([float(value) for value in colour[:3]]) for colour in colours)
-    return (lights[1] + 0.05) / (lights[0] + 0.05)
-
-
-def luminance(colour):
-    parts = [value / 255 for value in colour]
-    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in parts]
-    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return contrast(*([float(value) for value in colour[:3]] for colour in colours))
 
 
 def test_two_widgets_do_not_share_anything(page) -> None:

@@ -233,8 +233,14 @@ def explore(
         run: Folders of `gumdrop fit` or `gumdrop reproduce` to show.
         host: Address to serve on; by default this machine alone can reach it.
         port: Port to serve on; another one if it is taken.
+
+    Raises:
+        ValueError: If the extra is not installed.
     """
-    from gumdrop.explore import open_runs, open_socket, serve, write_site
+    try:
+        from gumdrop.explore import open_runs, open_socket, serve, write_site
+    except ModuleNotFoundError as error:
+        raise ValueError(f"this command needs {error.name}: pip install 'gumdrop[explore]'") from error
 
     runs = open_runs(run)
     if out is not None:

@@ -168,7 +168,7 @@ class Session:
             "aleatoric": _rounded(prediction.aleatoric.sqrt()),
             "draws": [_rounded(draw) for draw in prediction.draw_means[:DRAWN]],
             "rates": {name: round(float(p), 4) for name, p in dropout_rates(self.model).items()},
-            "losses": {name: round(value, 4) for name, value in self._losses.items()},
+            "losses": {name: round(value, 4) for name, value in self._losses.items() if self.points},
             "steps": self.steps,
             "state": self.state,
         }

@@ -67,7 +67,7 @@
   }
 
   /** Short text of a number of any size. */
-  const short = (value) => (value >= 10 ? value.toFixed(0) : value >= 1 ? value.toFixed(1) : value.toFixed(value >= 0.1 ? 2 : 3));
+  const short = (value) => value.toFixed([9.95, 0.995, 0.0995].filter((size) => value < size).length);
 
   /** A slider with its label: on a log scale where `log` is set. Returns { value, input }. */
   function slider(parent, { label, low, high, value, log = false, step, text = short, change }) {

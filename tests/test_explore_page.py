@@ -11,24 +11,26 @@ import threading
 import pytest
 
 from gumdrop.cli import main
+from gumdrop.experiments.page import Page
+from gumdrop.experiments.run import Run, RunOptions
 from gumdrop.explore import RunError, SiteError, open_runs, write_site
-from test_explore_server import running
-from test_report import regression_results
 
 from browser import Witness, contrast, views, wait_until
+from test_explore_server import running
+from test_report import regression_results
+from test_tables import write_table
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Give two folders: one of a fit that has lost its report, one of an experiment."""
+    """Give the folders of a fit and of an experiment."""
     place = tmp_path_factory.mktemp("runs")
-    fit, experiment = place / "houses", place / "sums"
-    for folder in (fit, experiment):
-        folder.mkdir()
-    (fit / "results.json").write_text(json.dumps(regression_results(20)))
-    (experiment / "results.json").write_text('{"experiment": "sums", "command": "gumdrop reproduce sums --seed 3"}')
-    (experiment / "report.html").write_text("<!doctype html><title>Sums</title><p id=it>It was 10.</p>")
-    return [fit, experiment]
+    table = write_table(place / "houses.csv")
+    words = ["fit", str(table), "--target", "price", "--out", str(place / "houses"), "--quiet"]
+    assert main([*words, "--epochs", "2", "--hidden", "8", "--draws", "10"]) == 0
+    with Run("sums", RunOptions(out=place / "sums", seed=3), notify=lambda note: None) as run:
+        run.finish({"total": 10}, Page("Sums", "It was 10.", body=[]))
+    return [place / "houses", place / "sums"]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +91,7 @@ def test_it_works_from_any_web_server_below_any_folder(opened, site) -> None:
         page = opened(base, [base])
         page.get_by_role("button", name="2. More points").click()
         frame = page.frame_locator("iframe")
-        assert "20 rows kept away" in frame.locator("body").inner_text()
+        assert "Predicting price" in frame.locator("body").inner_text()
         server.shutdown()
 
 
@@ -139,17 +141,18 @@ def test_a_mask_becomes_bernoulli_as_its_temperature_falls(opened, site) -> None
 def test_runs_are_shown_and_others_can_be_opened_from_disk(opened, site, runs, tmp_path) -> None:
     page = opened(site.as_uri(), ["file:"])
     status = page.locator("#run-view [role=status]")
-    assert status.inner_text() == "Predicting progression: gumdrop fit diabetes.csv, 100 rows"
-    page.get_by_role("button", name="gumdrop reproduce sums").click()
-    assert page.frame_locator("iframe").locator("#it").inner_text() == "It was 10."
-    assert status.inner_text() == "gumdrop reproduce sums: gumdrop reproduce sums --seed 3"
+    assert status.inner_text() == "Predicting price: gumdrop fit houses.csv, 120 rows"
+    page.get_by_role("button", name="Experiment sums").click()
+    assert page.frame_locator("iframe").locator(".lede").inner_text() == "It was 10."
+    assert status.inner_text() == "Experiment sums: gumdrop reproduce sums --seed 3 --device cpu"
     folder, single = page.locator("input[type=file]").all()
     folder.set_input_files(runs[1])
     wait_until(page, "document.querySelector('iframe').src.startsWith('blob:')")
-    assert page.frame_locator("iframe").locator("#it").inner_text() == "It was 10."
+    assert page.frame_locator("iframe").locator(".lede").inner_text() == "It was 10."
     single.set_input_files(runs[1] / "report.html")
     wait_until(page, "document.querySelector('#run-view [role=status]').textContent === 'report.html'")
-    folder.set_input_files(runs[0])
+    (tmp_path / "results.json").write_text(json.dumps(regression_results(20)))
+    folder.set_input_files(tmp_path)
     wait_until(
         page,
         "document.querySelector('#run-view [role=status]').textContent.startsWith('There is no report.html. It holds')",
@@ -193,6 +196,14 @@ def test_a_folder_that_is_no_run_is_explained(tmp_path, files, message) -> None:
         (tmp_path / name).write_text(content)
     with pytest.raises(RunError, match=message):
         open_runs([tmp_path])
+
+
+def test_the_report_of_a_fit_is_written_anew_where_it_is_gone(tmp_path) -> None:
+    (tmp_path / "results.json").write_text(json.dumps(regression_results(20)))
+    (run,) = open_runs([tmp_path])
+    assert run.title == "Predicting progression"
+    assert "20 rows kept away" in run.page
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
 
 
 def test_runs_of_one_name_are_kept_apart(runs, tmp_path) -> None:
@@ -417,11 +428,11 @@ def test_the_page_comes_back_when_the_server_does(browser) -> None:
 
 
 def test_a_served_run_is_shown(live) -> None:
-    live.get_by_role("button", name="gumdrop reproduce sums").click()
-    assert live.frame_locator("iframe").locator("#it").inner_text() == "It was 10."
+    live.get_by_role("button", name="Experiment sums").click()
+    assert live.frame_locator("iframe").locator(".lede").inner_text() == "It was 10."
 
 
 def test_a_run_opened_from_disk_keeps_its_looks_behind_the_server(live, runs) -> None:
     live.locator("input[type=file]").nth(0).set_input_files(runs[1])
     wait_until(live, "document.querySelector('iframe').src.startsWith('blob:')")
-    assert live.frame_locator("iframe").locator("#it").inner_text() == "It was 10."
+    assert live.frame_locator("iframe").locator(".lede").inner_text() == "It was 10."

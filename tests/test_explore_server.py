@@ -198,7 +198,7 @@ def test_runs_are_served_in_a_sandbox(tmp_path) -> None:
     (folder / "report.html").write_text("<p>It was 10.</p>")
     with running(runs=open_runs([folder])) as port:
         _, listed = ask(port, "/runs.js")
-        assert b'"title": "gumdrop reproduce sums"' in listed
+        assert b'"title": "Experiment sums"' in listed
         response, body = ask(port, "/runs/my-run.html")
         assert body == b"<p>It was 10.</p>"
         assert response.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'")

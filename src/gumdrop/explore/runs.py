@@ -57,7 +57,7 @@ def _open(folder: Path, name: str) -> Run:
     results = _read(folder)
     report = folder / "report.html"
     if "experiment" in results:
-        title = f"gumdrop reproduce {results['experiment']}"
+        title = f"Experiment {results['experiment']}"
         if not report.is_file():
             raise RunError(f"{folder} has no report.html: repeat its command with --resume to write it")
         return Run(name, title, str(results.get("command", "")), report.read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@
   class Posterior {
     constructor(svg, { editable, changed }) {
       const { draw, Frame } = Gumdrop.plot;
-      Object.assign(this, { svg, editable, changed, points: [], frameData: null, draw });
+      Object.assign(this, { svg, editable, changed, points: [], draw });
       this.frame = new Frame(svg, {
         x: [-EXTENT, EXTENT], y: [-EXTENT, EXTENT], ratio: 0.52, least: 300, most: 480, xLabel: "x",
         margins: { left: 36, right: 10, top: 10, bottom: 42 }, redraw: () => this.redraw(),
@@ -28,21 +28,37 @@
       frame.drawAxes([-3, -2, -1, 0, 1, 2, 3], [-3, -2, -1, 0, 1, 2, 3]);
       const box = { x: frame.left, y: frame.top, width: frame.width, height: frame.depth };
       for (const key in box) this.clip.setAttribute(key, box[key]);
-      if (this.frameData) this.show(this.frameData);
+      if (this.shown) this.paint(this.shown);
       this.showPoints();
     }
 
-    /** Draw what a frame of training says: means and standard deviations on an even grid. */
+    /** Show what a frame of training says (means and standard deviations on an even grid), gliding to it. */
     show(data) {
       this.frameData = data;
-      const xs = data.mean.map((_, i) => -EXTENT + (2 * EXTENT * i) / (data.mean.length - 1));
-      const edge = (sign, spread) => data.mean.map((mean, i) => mean + 2 * sign * spread(i));
-      const doubt = (i) => data.epistemic[i], total = (i) => Math.hypot(data.epistemic[i], data.aleatoric[i]);
+      const target = [data.mean, data.epistemic, data.aleatoric, ...data.draws];
+      const glides = this.shown?.length === target.length && !matchMedia("(prefers-reduced-motion: reduce)").matches;
+      cancelAnimationFrame(this.gliding);
+      if (glides) this.glide(target, 8);
+      else this.paint(target);
+    }
+
+    /** Go an equal part of the way with each frame of the screen, so that frames of training do not jump. */
+    glide(target, left) {
+      this.paint(this.shown.map((row, i) => row.map((value, j) => value + (target[i][j] - value) / left)));
+      if (left > 1) this.gliding = requestAnimationFrame(() => this.glide(target, left - 1));
+    }
+
+    paint(rows) {
+      this.shown = rows;
+      const [mean, epistemic, aleatoric, ...draws] = rows;
+      const xs = mean.map((_, i) => -EXTENT + (2 * EXTENT * i) / (mean.length - 1));
+      const edge = (sign, spread) => mean.map((value, i) => value + 2 * sign * spread(i));
+      const doubt = (i) => epistemic[i], total = (i) => Math.hypot(epistemic[i], aleatoric[i]);
       this.layers.noise.setAttribute("d", this.frame.band(xs, edge(-1, total), edge(1, total)));
       this.layers.doubt.setAttribute("d", this.frame.band(xs, edge(-1, doubt), edge(1, doubt)));
-      this.layers.mean.setAttribute("d", this.frame.line(xs, data.mean));
-      while (this.draws.childElementCount < data.draws.length) this.draw(this.draws, "path", { class: "draw" });
-      data.draws.forEach((values, i) => this.draws.children[i].setAttribute("d", this.frame.line(xs, values)));
+      this.layers.mean.setAttribute("d", this.frame.line(xs, mean));
+      while (this.draws.childElementCount < draws.length) this.draw(this.draws, "path", { class: "draw" });
+      draws.forEach((values, i) => this.draws.children[i].setAttribute("d", this.frame.line(xs, values)));
     }
 
     setPoints(points) {

@@ -46,7 +46,7 @@
       let title = report.webkitRelativePath.split("/")[0] || report.name;
       try {
         const content = results ? JSON.parse(await results.text()) : {};
-        if (content.experiment) title = `gumdrop reproduce ${content.experiment}`;
+        if (content.experiment) title = `Experiment ${content.experiment}`;
         else if (content.target) title = `Predicting ${content.target.name}`;
       } catch {
         say("Its results.json is damaged; the report may still tell.");

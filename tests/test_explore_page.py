@@ -288,9 +288,12 @@ def live(opened, served):
     return page
 
 
+STEPS = "Number(document.querySelector('#live [data-of=steps]').textContent.replaceAll(',', ''))"
+STATE = "document.querySelector('#live [data-of=state]').textContent"
+
+
 def wait_for_steps(page, steps):
-    count = "Number(document.querySelector('#live [data-of=steps]').textContent.replaceAll(',', ''))"
-    wait_until(page, f"{count} >= {steps}")
+    wait_until(page, f"{STEPS} >= {steps}")
 
 
 def spread(page, left, right):
@@ -328,7 +331,7 @@ def test_bands_shrink_where_points_are_added(live) -> None:
 def test_the_mouse_adds_moves_and_removes_points(live) -> None:
     live.locator("#live .plot").scroll_into_view_if_needed()
     live.get_by_role("button", name="No points").click()
-    wait_until(live, "document.querySelector('#live [data-of=state]').textContent === 'waiting for points'")
+    wait_until(live, f"{STATE} === 'waiting for points'")
     live.mouse.click(*place(live, -1, 1))
     assert points(live) == [[pytest.approx(-1, abs=0.02), pytest.approx(1, abs=0.02)]]
     live.mouse.move(*place(live, -1, 1.05))  # not quite on it
@@ -407,12 +410,12 @@ def test_every_setting_reaches_the_session(live) -> None:
 
 def test_pause_and_start_again(live) -> None:
     live.get_by_role("button", name="Pause").click()
-    wait_until(live, "document.querySelector('#live [data-of=state]').textContent === 'paused'")
+    wait_until(live, f"{STATE} === 'paused'")
     steps = live.locator("#live [data-of=steps]").inner_text()
     live.wait_for_timeout(300)
     assert live.locator("#live [data-of=steps]").inner_text() == steps
     live.get_by_role("button", name="Forget and start again").click()
-    wait_until(live, "document.querySelector('#live [data-of=steps]').textContent === '0'")
+    wait_until(live, f"{STEPS} === 0")
     live.get_by_role("button", name="Go on").click()
     wait_for_steps(live, 20)
 
@@ -422,9 +425,21 @@ def test_the_page_comes_back_when_the_server_does(browser) -> None:
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{port}/")
         wait_for_steps(page, 10)
-    wait_until(page, "document.querySelector('#live [data-of=state]').textContent !== 'training'")
+    wait_until(page, f"{STATE} !== 'training'")
     assert "connection to the server is gone" in page.locator("#live .message").inner_text()
     page.close()
+
+
+def test_two_tabs_and_a_closed_one(live, browser, served) -> None:
+    other = browser.new_page()
+    other.goto(f"http:{served}")
+    wait_for_steps(other, 20)
+    other.get_by_role("button", name="No points").click()
+    wait_until(other, f"{STATE} === 'waiting for points'")
+    assert live.locator(".point").count() == 16
+    other.close()
+    steps = live.evaluate(STEPS)
+    wait_for_steps(live, steps + 50)
 
 
 def test_a_served_run_is_shown(live) -> None:

@@ -136,8 +136,10 @@ def test_states_follow_what_was_asked() -> None:
     assert session.state == "settled"
     session.apply(Settings())
     assert session.state == "training"
+    before = session.frame()["mean"]
     session.apply(Restart())
     assert session.steps == 0
+    assert session.frame()["mean"] != before
     assert session.points == ((0.5, math.sin(1.0)),)
 
 

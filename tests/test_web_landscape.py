@@ -191,7 +191,7 @@ def test_it_fits_and_can_be_read(page_of, width: int, scheme: str) -> None:
     page = page_of("loss-landscape.js", viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.evaluate("document.documentElement.style.colorScheme = 'light dark'")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    for selector in (".tale", "dt", "output", "h4"):
+    for selector in (".tale", "dt", "output", "h3"):
         assert contrast_of(page, selector) >= 4.5, selector
 
 

@@ -51,7 +51,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Restart:
-    """Begin again with untrained weights."""
+    """Begin again with other untrained weights."""
 
 
 @dataclass(frozen=True)

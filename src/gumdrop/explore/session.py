@@ -89,6 +89,7 @@ class Session:
             self._use_settings()
         else:
             assert isinstance(message, Restart)
+            self._seed += 1
             self._restart()
 
     def _use_settings(self) -> None:

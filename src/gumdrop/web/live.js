@@ -17,11 +17,16 @@
       <li><i style="background:var(--blue);opacity:.4"></i>what it does not know (epistemic, ±2 sd)</li>
       <li><i style="background:var(--orange);opacity:.3"></i>and noise (aleatoric)</li></ul>`;
   const FACTS = `
-    <dl class="facts"><div><dt>state</dt><dd data-of="state"></dd></div><div><dt>steps</dt><dd data-of="steps"></dd></div>
-      <div><dt>N</dt><dd data-of="N"></dd></div><div><dt>nll, nats</dt><dd data-of="nll"></dd></div><div><dt>KL / N</dt><dd data-of="kl"></dd></div></dl>
+    <dl class="facts"><div><dt>state</dt><dd data-of="state"></dd></div>
+      <div><dt>steps</dt><dd data-of="steps"></dd></div><div><dt>N</dt><dd data-of="N"></dd></div>
+      <div><dt>nll, nats</dt><dd data-of="nll"></dd></div><div><dt>KL / N</dt><dd data-of="kl"></dd></div></dl>
     <p class="hidden" role="status"></p><p class="message" role="alert"></p>`;
-  const RATES = `<div><h3>Dropout rate p of each layer</h3><svg class="rates" role="img" aria-label="Rates over the steps of training"></svg>
-    <ul class="legend">${Object.values(LAYERS).map((name, i) => `<li><i class="line" style="color:${COLOURS[i]}"></i>${name} <b data-rate="${i}"></b></li>`).join("")}</ul></div>`;
+  const LEGEND = Object.values(LAYERS).map(
+    (name, i) => `<li><i class="line" style="color:${COLOURS[i]}"></i>${name} <b data-rate="${i}"></b></li>`,
+  );
+  const RATES = `<div><h3>Dropout rate p of each layer</h3>
+    <svg class="rates" role="img" aria-label="Rates over the steps of training"></svg>
+    <ul class="legend">${LEGEND.join("")}</ul></div>`;
 
   /** What live and recorded sessions show alike. */
   class View {
@@ -46,7 +51,9 @@
       const minus = (value) => (value === undefined ? "–" : value.toFixed(2).replace("-", "−"));
       this.fact("nll", minus(frame.losses.nll));
       this.fact("kl", minus(frame.losses.kl));
-      Object.values(frame.rates).forEach((p, i) => (this.root.querySelector(`[data-rate="${i}"]`).textContent = p.toFixed(3)));
+      Object.values(frame.rates).forEach((p, i) => {
+        this.root.querySelector(`[data-rate="${i}"]`).textContent = p.toFixed(3);
+      });
     }
   }
 
@@ -64,11 +71,12 @@
 
   class Live {
     constructor(root) {
+      const examples = Object.keys(EXAMPLES).map((name) => `<button type="button" data-example="${name}">${name}</button>`);
       root.innerHTML = `${PICTURE}${FACTS}<div class="row" style="margin-top:1rem">
           <button type="button" data-do="pause" aria-pressed="false">Pause</button>
           <button type="button" data-do="restart">Forget and start again</button>
           <button type="button" data-do="add">Add a point</button></div>
-        <div class="row" style="margin-top:.6rem" role="group" aria-label="Examples">${Object.keys(EXAMPLES).map((name) => `<button type="button" data-example="${name}">${name}</button>`).join("")}</div>
+        <div class="row" style="margin-top:.6rem" role="group" aria-label="Examples">${examples.join("")}</div>
         <p class="soft" style="margin-top:.8rem">Keys: Tab goes to a point, arrows move it, Delete removes it.</p>
         <div class="columns">${RATES}<div class="settings"><h3>What you choose</h3></div></div>`;
       this.root = root;
@@ -82,12 +90,18 @@
     makeSettings(box) {
       box.insertAdjacentHTML("beforeend", `<fieldset class="switch"><legend class="hidden">Rates</legend>
         <label><input type="radio" name="learned" value="yes" checked><span>Learned p</span></label>
-        <label><input type="radio" name="learned" value="no"><span>Fixed p</span></label></fieldset><div class="controls"></div>`);
+        <label><input type="radio" name="learned" value="no"><span>Fixed p</span></label></fieldset>
+        <div class="controls"></div>`);
       const controls = box.querySelector(".controls"), change = () => this.settingsChanged();
       const make = (options) => Gumdrop.plot.slider(controls, { log: true, change, ...options });
       this.sliders = {
-        p: make({ label: "p, where it is fixed", low: 0.01, high: 0.9, value: 0.1, log: false, step: 0.01, text: (p) => p.toFixed(2) }),
-        weight: make({ label: "each point counts as", low: 1, high: 100, value: 6, text: (w) => `${Gumdrop.plot.short(w)} ×` }),
+        p: make({
+          label: "p, where it is fixed", low: 0.01, high: 0.9, value: 0.1, log: false, step: 0.01,
+          text: (p) => p.toFixed(2),
+        }),
+        weight: make({
+          label: "each point counts as", low: 1, high: 100, value: 6, text: (w) => `${Gumdrop.plot.short(w)} ×`,
+        }),
         lengthscale: make({ label: "prior lengthscale l", low: 0.05, high: 10, value: 0.5 }),
         temperature: make({ label: "mask temperature t", low: 0.02, high: 2, value: 0.1 }),
       };
@@ -119,7 +133,8 @@
 
     get settings() {
       const numbers = Object.fromEntries(Object.entries(this.sliders).map(([name, slider]) => [name, slider.value]));
-      return { type: "settings", learned: this.root.querySelector("[name=learned]:checked").value === "yes", ...numbers };
+      const learned = this.root.querySelector("[name=learned]:checked").value === "yes";
+      return { type: "settings", learned, ...numbers };
     }
 
     setPoints(points) {
@@ -200,10 +215,12 @@
 
   class Recorded {
     constructor(root, recording) {
-      const chapters = recording.chapters.map(({ title }, i) => `<button type="button" data-chapter="${i}">${i + 1}. ${title}</button>`).join("");
+      const chapters = recording.chapters.map(
+        ({ title }, i) => `<button type="button" data-chapter="${i}">${i + 1}. ${title}</button>`,
+      );
       root.innerHTML = `${PICTURE}<div class="player"><button type="button" data-do="play">Play</button>
           <input type="range" aria-label="Moment of the recording" min="0" step="1" value="0">
-          <p class="caption soft"></p><div class="row chapters">${chapters}</div></div>${FACTS}
+          <p class="caption soft"></p><div class="row chapters">${chapters.join("")}</div></div>${FACTS}
         <div class="columns">${RATES}<div><h3>What was chosen</h3><dl class="facts chosen"></dl></div></div>`;
       Object.assign(this, { root, recording, timer: null });
       this.frames = recording.chapters.flatMap((chapter, c) => chapter.frames.map((frame) => ({ chapter: c, frame })));
@@ -252,15 +269,17 @@
       this.view.picture.setPoints(points);
       this.view.show(this.expand(frame));
       this.view.fact("N", Math.round(settings.weight * points.length).toLocaleString("en"));
-      this.view.rates.history = this.frames.slice(0, index + 1).map((each) => [each.frame.steps, Object.values(each.frame.rates)]);
-      this.view.rates.redraw();
+      const until = this.frames.slice(0, index + 1);
+      this.view.rates.setHistory(until.map((each) => [each.frame.steps, Object.values(each.frame.rates)]));
       if (this.chapter !== chapter) this.showChapter(chapter, settings, caption);
     }
 
     /** The recording holds whole numbers of a small unit. */
     expand(frame) {
       const scaled = (values) => values.map((value) => value * this.recording.unit);
-      return { ...frame, mean: scaled(frame.mean), epistemic: scaled(frame.epistemic), aleatoric: scaled(frame.aleatoric), draws: frame.draws.map(scaled) };
+      const { mean, epistemic, aleatoric, draws, ...rest } = frame;
+      const curves = { mean: scaled(mean), epistemic: scaled(epistemic), aleatoric: scaled(aleatoric) };
+      return { ...rest, ...curves, draws: draws.map(scaled) };
     }
 
     showChapter(chapter, settings, caption) {
@@ -275,7 +294,9 @@
       };
       this.root.querySelector(".chosen").replaceChildren(...Object.entries(chosen).map(([name, value]) => {
         const box = document.createElement("div");
-        box.append(Object.assign(document.createElement("dt"), { textContent: name }), Object.assign(document.createElement("dd"), { textContent: value }));
+        for (const [tag, text] of [["dt", name], ["dd", value]]) {
+          box.appendChild(document.createElement(tag)).textContent = text;
+        }
         return box;
       }));
     }

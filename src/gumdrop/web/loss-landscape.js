@@ -81,7 +81,10 @@
 
   const NAMES = { likelihood: "likelihood", weights: "weights", entropy: "entropy" };
   const FORMULAS = {
-    stylised: { total: "L(p) = p/N + 0.8 (1−p)² − (K/N) H(p)", likelihood: "p / N", weights: "0.8 (1−p)²", entropy: "−(K/N) H(p)" },
+    stylised: {
+      total: "L(p) = p/N + 0.8 (1−p)² − (K/N) H(p)",
+      likelihood: "p / N", weights: "0.8 (1−p)²", entropy: "−(K/N) H(p)",
+    },
     library: {
       total: "L(p) = ‖W‖²/2σ² · p/(1−p) + [ l²/2 · ‖W‖²/(1−p) − K H(p) ] / N",
       likelihood: "‖W‖²/2σ² · p/(1−p)", weights: "l²/2N · ‖W‖²/(1−p)", entropy: "−(K/N) H(p)",
@@ -147,7 +150,7 @@
     button:focus-visible, input[type=range]:focus-visible { outline:2px solid var(--likelihood); outline-offset:2px }
     .buttons { display:flex; gap:.6rem }
     .lower { display:grid; grid-template-columns:minmax(0,1.1fr) minmax(0,1fr); gap:1.2rem 2.4rem; margin-top:1.3rem; border-top:1px solid var(--rule); padding-top:1.1rem }
-    h4 { margin:0 0 .5rem; font-size:.95rem }
+    h3 { margin:0 0 .5rem; font-size:.95rem }
     .forces { display:grid; grid-template-columns:auto minmax(3.5rem,1fr) auto; gap:.45rem .8rem; align-items:center; font-size:.9rem }
     .forces .name { display:flex; align-items:center; gap:.5rem } .forces .name i { width:1.1rem; border-top:3px dashed; flex:none }
     .forces .value { text-align:right; color:var(--soft); min-width:4.2rem }
@@ -191,7 +194,7 @@
         <div class="control"><label for="N">N, training examples<output></output></label><input id="N" type="range" min="1" max="4" step="0.001"></div>
         <div class="control"><label for="K">K, units that can be dropped<output></output></label><input id="K" type="range" min="50" max="5000" step="10"></div>
         <div class="buttons"><button type="button" data-do="release">Let go</button><button type="button" data-do="reset">Reset</button></div></div>
-      <div class="lower"><div><h4>Forces on p, where the ball is</h4><div class="forces"></div></div><div><h4 class="which"></h4><p class="tale"></p></div></div>
+      <div class="lower"><div><h3>Forces on p, where the ball is</h3><div class="forces"></div></div><div><h3 class="which"></h3><p class="tale"></p></div></div>
     </div>`;
 
   let style = null;
@@ -327,7 +330,8 @@
     }
 
     press(event) {
-      const moves = { ArrowLeft: -0.01, ArrowDown: -0.01, ArrowRight: 0.01, ArrowUp: 0.01, PageDown: -0.1, PageUp: 0.1, Home: -1, End: 1 };
+      const small = { ArrowLeft: -0.01, ArrowDown: -0.01, ArrowRight: 0.01, ArrowUp: 0.01 };
+      const moves = { ...small, PageDown: -0.1, PageUp: 0.1, Home: -1, End: 1 };
       if (event.key in moves) this.place(this.p + moves[event.key]);
       else if (event.key === "Enter" || event.key === " ") this.release();
       else return;
@@ -354,7 +358,8 @@
         value.className = "value";
         this.bars[name] = { bar, value, label };
       }
-      box.insertAdjacentHTML("beforeend", '<span class="ends" aria-hidden="true"><span>← less</span><span>more →</span></span>');
+      const ends = "<span>← less</span><span>more →</span>";
+      box.insertAdjacentHTML("beforeend", `<span class="ends" aria-hidden="true">${ends}</span>`);
     }
 
     makeFrame() {
@@ -387,7 +392,7 @@
       const width = Math.max(240, Math.round(this.svg.getBoundingClientRect().width));
       const height = Math.round(Math.min(400, Math.max(270, 0.5 * width)));
       this.svg.setAttribute("height", height);
-      Object.assign(this, { left: 48, across: width - 48 - 16, top: 38, bottom: height - 42 });
+      Object.assign(this, { left: 60, across: width - 60 - 24, top: 38, bottom: height - 42 });
       this.drawCurves();
       this.drawGrid(width, height);
       this.drawOptimum();
@@ -406,7 +411,8 @@
       const low = Math.min(...inside), high = Math.max(...inside), margin = 0.06 * (high - low);
       Object.assign(this, { low: low - margin, high: high + margin });
       const floor = (y) => Math.max(-50, y).toFixed(2);
-      const path = (numbers) => numbers.map((value, i) => `${i ? "L" : "M"}${this.x(ps[i]).toFixed(2)} ${floor(this.y(value))}`).join("");
+      const point = (value, i) => `${i ? "L" : "M"}${this.x(ps[i]).toFixed(2)} ${floor(this.y(value))}`;
+      const path = (numbers) => numbers.map(point).join("");
       this.curve.setAttribute("d", path(sums));
       TERMS.forEach((name, i) => this.terms[i].setAttribute("d", path(values.map((terms) => terms[name].value))));
     }
@@ -420,7 +426,7 @@
         const y = this.y(value);
         draw(this.grid, "line", { class: "grid", x1: this.left, x2: this.left + this.across, y1: y, y2: y });
         const text = value.toFixed(digits).replace("-", "−");
-        draw(this.grid, "text", { x: this.left - 8, y: y + 4, "text-anchor": "end" }, text);
+        draw(this.grid, "text", { x: this.left - 18, y: y + 4, "text-anchor": "end" }, text);
       }
       for (const p of [0, 0.25, 0.5, 0.75, 1]) {
         draw(this.grid, "text", { x: this.x(p), y: height - 24, "text-anchor": "middle" }, String(p));
@@ -432,7 +438,8 @@
     drawOptimum() {
       this.best = optimum(this.objective, this.N, this.K);
       const x = this.x(this.best);
-      for (const [key, value] of Object.entries({ x1: x, x2: x, y1: 20, y2: this.bottom })) this.line.setAttribute(key, value);
+      const ends = { x1: x, x2: x, y1: 20, y2: this.bottom };
+      for (const key in ends) this.line.setAttribute(key, ends[key]);
       const anchor = this.best < 0.12 ? "start" : this.best > 0.88 ? "end" : "middle";
       this.label.setAttribute("x", x);
       this.label.setAttribute("text-anchor", anchor);

@@ -40,14 +40,18 @@
     });
     const bars = Array.from({ length: BINS }, () => draw(frame.marks, "rect", { class: "mass" }));
     const box = root.querySelector(".controls");
-    const temperature = slider(box, { label: "temperature t", low: 0.01, high: 2, value: 0.1, log: true, change: () => show() });
-    const rate = slider(box, { label: "drop probability p", low: 0.02, high: 0.9, value: 0.3, step: 0.01, text: (p) => p.toFixed(2), change: () => show() });
+    const change = () => show();
+    const temperature = slider(box, { label: "temperature t", low: 0.01, high: 2, value: 0.1, log: true, change });
+    const rate = slider(box, {
+      label: "drop probability p", low: 0.02, high: 0.9, value: 0.3, step: 0.01, text: (p) => p.toFixed(2), change,
+    });
 
     function show() {
       if (!rate) return;
       const p = rate.value, t = temperature.value;
       NOISE.forEach((noise, i) => {
-        cells[i].style.background = `color-mix(in srgb, var(--blue) ${(100 * softKeep(p, noise, t)).toFixed(1)}%, transparent)`;
+        const share = (100 * softKeep(p, noise, t)).toFixed(1);
+        cells[i].style.background = `color-mix(in srgb, var(--blue) ${share}%, transparent)`;
       });
       const masses = bars.map((_, i) => cdf((i + 1) / BINS, p, t) - cdf(i / BINS, p, t));
       frame.yRange = [0, Math.max(0.2, Math.ceil(Math.max(...masses) * 10) / 10)];
@@ -58,10 +62,12 @@
         for (const key in sizes) bar.setAttribute(key, Math.max(0, sizes[key]).toFixed(2));
       });
       const between = cdf(0.95, p, t) - cdf(0.05, p, t);
-      const kind = between < 0.03 ? "all but Bernoulli" : between < 0.35 ? "Concrete, close to Bernoulli" : "Concrete, far from Bernoulli";
+      const distance = between < 0.35 ? "close to" : "far from";
+      const kind = between < 0.03 ? "all but Bernoulli" : `Concrete, ${distance} Bernoulli`;
       const text = `${(100 * between).toFixed(between < 0.1 ? 1 : 0)} % of masks lie between 0.05 and 0.95: ${kind}.`;
       const average = `On average it keeps ${mean(p, t).toFixed(3)}, a Bernoulli mask ${(1 - p).toFixed(3)}.`;
-      root.querySelector("[role=status]").textContent = `${text} ${average} gumdrop trains at t = 0.1 unless told otherwise.`;
+      const usual = "gumdrop trains at t = 0.1 unless told otherwise.";
+      root.querySelector("[role=status]").textContent = `${text} ${average} ${usual}`;
       root.querySelector(".masks").setAttribute("aria-label", `48 units at drop probability ${p.toFixed(2)}. ${text}`);
     }
     show();

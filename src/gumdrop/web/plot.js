@@ -34,7 +34,8 @@
     /** The place of a point of the screen. */
     at(event) {
       const box = this.svg.getBoundingClientRect();
-      const across = (event.clientX - box.left - this.left) / this.width, down = (event.clientY - box.top - this.top) / this.depth;
+      const across = (event.clientX - box.left - this.left) / this.width;
+      const down = (event.clientY - box.top - this.top) / this.depth;
       return [
         this.xRange[0] + across * (this.xRange[1] - this.xRange[0]),
         this.yRange[1] - down * (this.yRange[1] - this.yRange[0]),

@@ -15,9 +15,10 @@
       const clip = `frame-${Math.random().toString(36).slice(2)}`;
       this.clip = draw(draw(svg, "clipPath", { id: clip }), "rect");
       this.frame.marks.setAttribute("clip-path", `url(#${clip})`);
-      this.layers = Object.fromEntries(["noise", "doubt"].map((name) => [name, draw(this.frame.marks, "path", { class: name })]));
+      const layer = (name) => draw(this.frame.marks, "path", { class: name });
+      this.layers = { noise: layer("noise"), doubt: layer("doubt") };
       this.draws = draw(this.frame.marks, "g");
-      this.layers.mean = draw(this.frame.marks, "path", { class: "mean" });
+      this.layers.mean = layer("mean");
       this.dots = draw(svg, "g", { role: "group", "aria-label": "Points" });
       if (editable) this.listen();
       this.redraw();
@@ -169,17 +170,20 @@
   /** The rates of all layers over the steps of training. */
   class Rates {
     constructor(svg, colours) {
-      this.colours = colours;
       this.frame = new Gumdrop.plot.Frame(svg, {
         x: [0, 100], y: [0, 0.6], ratio: 0.5, least: 180, most: 240, xLabel: "steps of training",
         margins: { left: 36, right: 20, top: 10, bottom: 42 }, redraw: () => this.redraw(),
       });
-      this.lines = colours.map((colour) => Gumdrop.plot.draw(this.frame.marks, "path", { class: "rate", style: `stroke:${colour}` }));
+      const line = (colour) => Gumdrop.plot.draw(this.frame.marks, "path", { class: "rate", style: `stroke:${colour}` });
+      this.lines = colours.map(line);
       this.clear();
     }
 
-    clear() {
-      this.history = [];
+    clear() { this.setHistory([]); }
+
+    /** Show rates over steps: pairs of a number of steps and the rates of all layers. */
+    setHistory(history) {
+      this.history = history;
       this.redraw();
     }
 
@@ -188,17 +192,17 @@
       const last = this.history.at(-1);
       if (last && last[0] === steps) this.history.pop();
       this.history.push([steps, Object.values(rates)]);
-      if (this.history.length > 800) this.history = this.history.filter((_, i) => i % 2 === 0);
-      this.redraw();
+      this.setHistory(this.history.length > 800 ? this.history.filter((_, i) => i % 2 === 0) : this.history);
     }
 
     redraw() {
       const steps = this.history.map(([step]) => step), values = this.history.flatMap(([, rates]) => rates);
-      const size = [100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000].find((top) => top >= (steps.at(-1) ?? 0)) ?? steps.at(-1);
+      const last = steps.at(-1) ?? 0;
+      const size = [100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000].find((top) => top >= last) ?? last;
       this.frame.xRange = [0, size];
       this.frame.yRange = [0, Math.max(0, ...values) > 0.58 ? 1 : 0.6];
       this.frame.drawAxes([0, size / 2, size], this.frame.yRange[1] === 1 ? [0, 0.5, 1] : [0, 0.2, 0.4, 0.6]);
-      if (this.lines) this.lines.forEach((line, i) => line.setAttribute("d", this.frame.line(steps, this.history.map(([, rates]) => rates[i]))));
+      this.lines.forEach((line, i) => line.setAttribute("d", this.frame.line(steps, this.history.map(([, p]) => p[i]))));
     }
   }
 

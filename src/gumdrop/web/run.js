@@ -1,4 +1,4 @@
-// A run: shows the report that a run left. Runs given on the command line are listed; any other can be chosen from disk.
+// A run: shows the report that it left. Those given on the command line are listed; any other is chosen from disk.
 (function () {
   "use strict";
 
@@ -7,7 +7,8 @@
       <label class="button">Choose a report.html<input class="hidden" type="file" accept=".html"></label></div>
     <div class="row listed" role="group" aria-label="Runs" style="margin-top:.8rem"></div>
     <p class="soft" role="status" style="margin-top:.8rem">No run is open.</p>
-    <div class="opened" hidden><p style="margin:.6rem 0 0"><a target="_blank" rel="noopener">Open the report in a tab of its own</a></p>
+    <div class="opened" hidden>
+      <p style="margin:.6rem 0 0"><a target="_blank" rel="noopener">Open the report in a tab of its own</a></p>
       <iframe sandbox title="Report of the run"></iframe></div>`;
 
   function build(root, runs) {
@@ -37,7 +38,9 @@
       const report = files.find((file) => file.name === "report.html");
       const results = files.find((file) => file.name === "results.json");
       if (!report) {
-        const hint = results ? "It holds results.json: gumdrop explore --run FOLDER can show it." : "Choose a folder that gumdrop fit or gumdrop reproduce left.";
+        const hint = results
+          ? "It holds results.json: gumdrop explore --run FOLDER can show it."
+          : "Choose a folder that gumdrop fit or gumdrop reproduce left.";
         say(`There is no report.html. ${hint}`);
         return;
       }

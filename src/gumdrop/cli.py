@@ -188,7 +188,11 @@ def demo(*, out: Path = Path("demo")) -> None:
     predict(out / "diabetes", out / "new-patients.csv", out=out / "new-patients.predictions.csv", overwrite=True)
 
 
-reproduce = App(name="reproduce", help="Run a published experiment again, and see its figures beside the published.")
+reproduce = App(
+    default_parameter=Parameter(consume_multiple=True),
+    name="reproduce",
+    help="Run a published experiment again, and see its figures beside the published.",
+)
 app.command(reproduce)
 for _experiment in EXPERIMENTS:
     reproduce.command(_experiment.function, name=_experiment.name)

@@ -1,22 +1,22 @@
-"""How long is a frame of the interactive page while something is dragged? Needs Chromium.
+"""How long is a frame of the interactive page while something is dragged, and training goes on? Needs Chromium.
 
 The browser runs without its limit of 60 frames a second; on a machine without a display it may still pace itself, so
 both the work of a frame and the time between two are given.
 Run with ``make benchmark-page``; writes ``docs/results/page_frames.json``.
 """
 
+import contextlib
 import json
 import platform
 import shutil
 import statistics
+import subprocess
 import sys
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from playwright.sync_api import Page, sync_playwright
-
-from gumdrop.explore import write_site
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync", "--disable-frame-rate-limit", "--disable-gpu-vsync"]
@@ -31,9 +31,6 @@ WATCH = """() => { // from the start of a frame to after its paint; and from one
   const tick = () => { const now = performance.now(); window.seen.interval.push(now - start); start = now;
     channel.port2.postMessage(0); requestAnimationFrame(tick); };
   requestAnimationFrame(tick); }"""
-POSTERIOR = """() => { // the recorded picture, with points that can be dragged as those of the live page can
-  const picture = Gumdrop.live.view.picture;
-  picture.editable = true; picture.changed = () => {}; picture.listen(); }"""
 
 
 def drag(page: Page, x: float, y: float) -> dict[str, list[float]]:
@@ -48,19 +45,30 @@ def drag(page: Page, x: float, y: float) -> dict[str, list[float]]:
     return {name: values[5:] for name, values in times.items()}
 
 
+@contextlib.contextmanager
+def served() -> Iterator[str]:
+    """Run ``gumdrop explore``; yield the address of its page."""
+    words = [sys.executable, "-c", "from gumdrop.cli import main; main(['explore', '--port', '0'])"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[2]
+        finally:
+            process.terminate()
+
+
 def main() -> None:
-    """Drag the ball and a point, light on a phone's width and dark on a desk's, and write the times."""
+    """Drag the ball and a point, on a page as wide as a phone and as wide as a desk, and write the times."""
     chromium = shutil.which("chromium")
     if chromium is None:
         sys.exit("needs chromium on the path")
     results = []
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        site = write_site(Path(folder) / "site")
+    with served() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         for width in (390, 1440):
             page = browser.new_page(viewport={"width": width, "height": 900})
-            page.goto(site.as_uri())
-            page.evaluate(POSTERIOR)
+            page.goto(address)
+            page.locator("path.mean[d]").wait_for(state="attached")
             for name, selector in (("ball", ".ball"), ("point", ".point:nth-child(8)")):
                 page.locator(selector).scroll_into_view_if_needed()
                 box = page.locator(selector).bounding_box()

@@ -404,8 +404,10 @@ def test_every_setting_reaches_the_session(live) -> None:
         "temperature": pytest.approx(2),
     }
     assert live.locator("#live .message").inner_text() == ""
+    slide(live, "p, where it is fixed", 1)
+    wait_until(live, "Object.values(Gumdrop.live.view.picture.frameData.rates).every((p) => p === 0.9)")
     live.get_by_role("radio", name="Learned p").check()
-    wait_until(live, "Object.values(Gumdrop.live.view.picture.frameData.rates).every((p) => p !== 0.1)")
+    wait_until(live, "Object.values(Gumdrop.live.view.picture.frameData.rates).every((p) => p !== 0.9)")
 
 
 def test_pause_and_start_again(live) -> None:

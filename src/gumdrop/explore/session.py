@@ -18,11 +18,9 @@ from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
 from gumdrop.objective import gaussian_nll, negative_elbo
 from gumdrop.prediction import predict_regression
 
-__all__ = ["LAYERS", "Session"]
+__all__ = ["Session"]
 
 HIDDEN = 64
-LAYERS = {"2": "hidden layer 1", "4": "hidden layer 2"}
-"""Sites of the network, by what is dropped there."""
 NOISE_VARIANCE, NOISE_STRENGTH = 0.04, 100.0
 """Mode and shape of the prior on the noise: so few points would else be taken for exact, and all rates go to 0."""
 ROWS = 128

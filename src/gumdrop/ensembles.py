@@ -230,6 +230,8 @@ class EnsembleFit(NamedTuple):
     """A `RegressionEnsemble` or `ClassificationEnsemble`."""
     members: list[FitResult]
     """History of each member."""
+    held_out: list[Tensor]
+    """Numbers of the rows that each member did not train on and was watched on."""
 
 
 def fit_regression_ensembles(
@@ -305,7 +307,7 @@ def fit_regression_ensembles(
         ensemble = RegressionEnsemble(networks, NoiseFunction(x.shape[1], y.shape[1]).to(x.device))
         if input_noise:
             _fit_noise(ensemble, x, y, held_out, seed)
-        fits.append(EnsembleFit(ensemble, histories))
+        fits.append(EnsembleFit(ensemble, histories, held_out))
     return fits
 
 
@@ -344,7 +346,7 @@ def fit_classification_ensembles(
             is out of its range.
         CheckpointError: If ``checkpoint`` cannot be continued from.
     """
-    members, _, results = _fit_members(
+    members, folds, results = _fit_members(
         make,
         train,
         num_members,
@@ -358,7 +360,10 @@ def fit_classification_ensembles(
         checkpoint=checkpoint,
         progress=progress,
     )
-    return [EnsembleFit(ClassificationEnsemble(each), mine) for each, mine in zip(members, results, strict=True)]
+    return [
+        EnsembleFit(ClassificationEnsemble(networks), histories, held_out)
+        for networks, histories, held_out in zip(members, results, folds, strict=True)
+    ]
 
 
 def _fit_members(

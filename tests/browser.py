@@ -53,6 +53,11 @@ def views(browser, url):
         assert witness.schemes() <= {"file", "data"}
 
 
+def painted(page):
+    """Let what was asked for be painted."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def wait_until(page, expression, seconds=60):
     """Wait for JavaScript to be true; Playwright's own way is evaluated in the page, whose policy may forbid that."""
     deadline = time.monotonic() + seconds

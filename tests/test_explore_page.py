@@ -15,7 +15,7 @@ from gumdrop.experiments.page import Page
 from gumdrop.experiments.run import Run, RunOptions
 from gumdrop.explore import RunError, SiteError, open_runs, write_site
 
-from browser import Witness, contrast, views, wait_until
+from browser import Witness, contrast, painted, views, wait_until
 from test_explore_server import running
 from test_report import regression_results
 from test_tables import write_table
@@ -74,7 +74,7 @@ def slide(page, label, share):
 
 def test_it_works_from_a_file_at_every_width(browser, site) -> None:
     for page in views(browser, site.as_uri()):
-        page.wait_for_timeout(100)
+        painted(page)
         assert page.locator("path.mean").get_attribute("d").startswith("M")
         assert page.locator("#live [data-of=state]").inner_text() == "recorded"
 
@@ -95,15 +95,17 @@ def test_it_works_from_any_web_server_below_any_folder(opened, site) -> None:
         server.shutdown()
 
 
-def test_a_recording_plays_and_can_be_scrubbed(opened, site) -> None:
-    page = opened(site.as_uri(), ["file:"])
+def test_a_recording_plays_and_can_be_scrubbed(opened, tmp_path) -> None:
+    page = opened(write_site(tmp_path / "bare").as_uri(), ["file:"])
     steps, caption = page.locator("#live [data-of=steps]"), page.locator(".caption")
     assert page.locator(".point").count() == 16
     assert caption.inner_text().startswith("16 points")
+    page.clock.install()
     page.get_by_role("button", name="2. More points").click()
     assert page.locator(".point").count() == 28
     assert page.get_by_role("button", name="2. More points").get_attribute("aria-current") == "true"
-    wait_until(page, "document.querySelector('.caption').textContent.startsWith('The same points')")
+    page.clock.run_for(25 * 90)
+    assert caption.inner_text().startswith("The same points")
     page.get_by_role("button", name="Stop").click()
     moment = page.get_by_label("Moment of the recording")
     moment.fill("95")
@@ -117,7 +119,7 @@ def test_a_recording_plays_and_can_be_scrubbed(opened, site) -> None:
 def test_without_motion_a_chapter_shows_its_end(opened, site) -> None:
     page = opened(site.as_uri(), ["file:"], reduced_motion="reduce")
     page.get_by_role("button", name="3. Every point counts more").click()
-    page.wait_for_timeout(250)
+    painted(page)
     assert page.locator("#live [data-of=steps]").inner_text() == "4,500"
 
 

@@ -5,9 +5,12 @@ import re
 
 import pytest
 
-from browser import contrast
+from browser import contrast, painted, wait_until
 
 CORNERS = [*itertools.product((10, 10000), (50, 5000)), (200, 500)]
+
+
+P = "Number(document.querySelector('.ml-widget').shadowRoot.querySelector('dd[data-of=p]').textContent)"
 
 
 @pytest.fixture
@@ -78,14 +81,13 @@ def test_a_press_elsewhere_places_the_ball(page) -> None:
     box = page.locator("svg").bounding_box()
     page.mouse.move(x + 250, box["y"] + 60)
     page.mouse.down()
-    page.wait_for_timeout(60)
+    painted(page)
     assert ball(page)[0] == pytest.approx(x + 250, abs=1)
     page.mouse.move(box["x"] + box["width"] + 300, box["y"])  # beyond the frame it stays inside
-    page.wait_for_timeout(60)
+    painted(page)
     assert status(page)[0] == 0.99
     page.mouse.up()
-    page.wait_for_timeout(150)
-    assert status(page)[0] < 0.99
+    wait_until(page, f"{P} < 0.99")
 
 
 def test_touch_drags_the_ball(page_of) -> None:
@@ -99,12 +101,12 @@ def test_touch_drags_the_ball(page_of) -> None:
     send("touchStart", (x, y))
     for step in range(1, 9):
         send("touchMove", (x + 10 * step, y - 5 * step))  # also upwards: the ball must not scroll the page
-    page.wait_for_timeout(60)
+    painted(page)
     assert status(page)[2] == "held"
     assert ball(page)[0] == pytest.approx(x + 80, abs=1.5)
     assert page.evaluate("scrollY") == 0
     send("touchEnd")
-    page.wait_for_timeout(150)
+    wait_until(page, f"{P} < 0.7")
     assert status(page)[2] == "descending"
     assert page.witness.said == []
 
@@ -161,7 +163,7 @@ def test_reset_goes_back(page) -> None:
     set_slider(page, "K", 5000)
     page.locator("[data-do=release]").click()
     page.locator("[data-do=reset]").click()
-    page.wait_for_timeout(100)
+    painted(page)
     assert status(page) == (0.5, 0.568, "at rest")
     assert page.locator("#N").evaluate("input => Math.round(10 ** input.value)") == 200
     assert page.locator("#K").input_value() == "500"
@@ -170,7 +172,7 @@ def test_reset_goes_back(page) -> None:
 def test_reduced_motion_goes_straight_to_the_end(page_of) -> None:
     page = page_of("loss-landscape.js", reduced_motion="reduce")
     page.locator("[data-do=release]").click()
-    page.wait_for_timeout(60)
+    painted(page)
     assert status(page) == (0.568, 0.568, "arrived at p*")
 
 

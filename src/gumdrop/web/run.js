@@ -8,8 +8,7 @@
     <div class="row listed" role="group" aria-label="Runs" style="margin-top:.8rem"></div>
     <p class="soft" role="status" style="margin-top:.8rem">No run is open.</p>
     <div class="opened" hidden>
-      <p style="margin:.6rem 0 0"><a target="_blank" rel="noopener">Open the report in a tab of its own</a></p>
-      <iframe sandbox title="Report of the run"></iframe></div>`;
+      <p style="margin:.6rem 0 0"><a target="_blank" rel="noopener">Open the report in a tab of its own</a></p></div>`;
 
   function build(root, runs) {
     root.innerHTML = PAGE;
@@ -18,8 +17,10 @@
     let blob = null;
 
     function show(address, title, note) {
-      find("iframe").src = find("a").href = address;
-      find("iframe").title = `Report: ${title}`;
+      const frame = find("iframe") ?? find(".opened").appendChild(document.createElement("iframe"));
+      frame.setAttribute("sandbox", ""); // a report has no scripts, and gets none
+      frame.title = `Report: ${title}`;
+      frame.src = find("a").href = address;
       find(".opened").hidden = false;
       say(note ? `${title}: ${note}` : title);
     }

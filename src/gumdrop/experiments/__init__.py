@@ -28,5 +28,14 @@ class Experiment:
     """The function, as ``module:name``, imported when it is run."""
 
 
-EXPERIMENTS: tuple[Experiment, ...] = ()
+EXPERIMENTS = (
+    Experiment(
+        name="line",
+        shows="a noisy line from 10 to 10,000 points: noise, ignorance and the learned rates against the truth",
+        minutes=40,
+        quick_minutes=2,
+        source="stored runs of Gal, Hron & Kendall 2017 (arXiv:1705.07832), Fig. 1",
+        function="gumdrop.experiments.line:line",
+    ),
+)
 """All of them, in the order of the list."""

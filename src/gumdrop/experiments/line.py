@@ -65,7 +65,7 @@ class _Scale:
         return round(self.steps * 2 ** max(0.0, math.log10(num_data) - 2))
 
 
-FULL = (_Scale(width=1024, steps=1200), _Scale(width=64, steps=3000))
+FULL = (_Scale(width=1024, steps=2000), _Scale(width=64, steps=3000))
 QUICK = (_Scale(width=64, steps=300, num_samples=100), _Scale(width=16, steps=300, num_samples=100))
 
 Result = dict[str, Any]
@@ -78,7 +78,7 @@ def line(options: RunOptions = RunOptions(), *, steps: int | None = None) -> Non
     Args:
         options: The flags that all experiments share.
         steps: Steps for up to a hundred points; twice as many for a thousand, four times for ten thousand. By
-            default 1,200 for the published width of 1024 units and 3,000 for 64 units.
+            default 2,000 for the published width of 1024 units and 3,000 for 64 units.
 
     Raises:
         ValueError: If `steps` is less than 2.

@@ -6,7 +6,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.networks import mlp
-from gumdrop.training import CheckpointError, fit, fit_stacked, state
+from gumdrop.training import CheckpointError, fit, fit_stacked, stacked, state
 
 
 def task(seed: int, num_rows: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
@@ -136,12 +136,183 @@ def test_a_stopped_stack_goes_on(tmp_path, monkeypatch) -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="of one length, at least 1, got 2 and 1"):
+    with pytest.raises(ValueError, match="of one length, at least 1, got 2, 1, 1 and 1"):
         fit_stacked(networks(2), [task(0)], likelihood="gaussian", epochs=1)
-    with pytest.raises(ValueError, match="the same layers and shapes"):
-        fit_stacked([*networks(1), mlp(3, 2, hidden=[9])], [task(0)] * 2, likelihood="gaussian", epochs=1)
+    with pytest.raises(ValueError, match="`keep_best` needs `held_out` rows"):
+        fit_stacked(networks(1), [task(0)], likelihood="gaussian", epochs=1, keep_best=True)
+    with pytest.raises(ValueError, match="`honest_noise` needs held-out data"):
+        fit_stacked(networks(1), [task(0)], likelihood="gaussian", epochs=1, honest_noise=True)
     with pytest.raises(ValueError, match="`epochs` must be at least 1"):
         fit_stacked(networks(1), [task(0)], likelihood="gaussian", epochs=0)
     x, y = task(0)
     with pytest.raises(ValueError, match="not finite in epoch 1"):
         fit_stacked(networks(1), [(x, y * 1e30)], likelihood="gaussian", epochs=1)
+
+
+# Rows of shared data, and rows that are held out
+
+
+def test_shared_data_are_held_once_and_only_the_named_rows_are_seen() -> None:
+    """Rows that no model is to see are not numbers."""
+    x, y = task(0, num_rows=40)
+    x[30:] = float("nan")
+    rows = [torch.arange(0, 20), torch.arange(5, 30)]
+    data = stacked._Rows([(x, y), (x, y)], rows)
+    assert data._x is x
+    assert [set(order.tolist()) for order in data.shuffled()] == [set(each.tolist()) for each in rows]
+    models = networks(2)
+    fit_stacked(models, [(x, y)] * 2, rows=rows, likelihood="gaussian", epochs=2)
+    assert all(weights(model).isfinite().all() for model in models)
+
+
+def test_rows_of_different_data_do_not_mix() -> None:
+    first, second = task(0, num_rows=10), task(1, num_rows=12)
+    data = stacked._Rows([first, second, first], [torch.arange(10), torch.arange(12), torch.tensor([3])])
+    x, y = data[data.shuffled()]
+    for i, source in enumerate([first, second]):
+        assert {tuple(row) for row in x[i].tolist()} == {tuple(row) for row in source[0].tolist()}
+        assert {tuple(row) for row in y[i].tolist()} == {tuple(row) for row in source[1].tolist()}
+    assert (x[2] == first[0][3]).all()
+    assert (y[2] == first[1][3]).all()
+
+
+def noisy_networks(count: int) -> list[nn.Sequential]:
+    torch.manual_seed(7)
+    return [mlp(3, 1, hidden=[16], homoscedastic_noise=True) for _ in range(count)]
+
+
+def apart(monkeypatch) -> None:
+    monkeypatch.setattr(stacked, "Together", _refuse)
+
+
+def _refuse(*arguments) -> None:
+    raise RuntimeError("vmap: not today\nsecond line")
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.filterwarnings("ignore:the models are trained one after the other")
+def test_honest_noise_is_that_of_the_held_out_rows_of_each_model(together, monkeypatch) -> None:
+    """The held-out rows of the second model are four times as noisy as those it trains on."""
+    if not together:
+        apart(monkeypatch)
+    x, _ = task(0, num_rows=160)
+    spread = torch.where(torch.arange(160) < 120, 0.2, 0.8).unsqueeze(1)
+    y = x[:, :1] + spread * torch.randn(160, 1, generator=torch.Generator().manual_seed(3))
+    rows = [torch.arange(100), torch.arange(100)]
+    held_out = [torch.arange(100, 120), torch.arange(120, 160)]
+    models = noisy_networks(2)
+    options = {"likelihood": "gaussian", "epochs": 150, "lr": 1e-2, "lengthscale": "weak"}
+    fit_stacked(models, [(x, y)] * 2, rows=rows, held_out=held_out, honest_noise=True, **options)
+    for model, each in zip(models, held_out, strict=True):
+        with gd.sampling(model, seed=0, shared=False), torch.no_grad():
+            residuals = torch.cat([model(x[each])[:, :1] - y[each] for _ in range(50)])
+        assert model[-1].log_variance.exp().item() == pytest.approx(residuals.square().mean().item(), rel=0.25)
+        assert model[-1].log_variance.requires_grad
+    assert models[1][-1].log_variance > models[0][-1].log_variance + 1
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.filterwarnings("ignore:the models are trained one after the other")
+def test_the_best_epoch_of_each_model_is_kept(together, monkeypatch) -> None:
+    """Long training on pure noise gets worse on other rows; a model that learns something gets better."""
+    if not together:
+        apart(monkeypatch)
+    x, y = task(0, num_rows=64)
+    noise = torch.randn(64, 1, generator=torch.Generator().manual_seed(1))
+    data = [(x, y), (x, noise)]
+    rows, held_out = [torch.arange(24)] * 2, [torch.arange(24, 64)] * 2
+    models = networks(2, p=0.01)
+    options = {"likelihood": "gaussian", "epochs": 40, "lr": 2e-2, "lengthscale": 0.01}
+    results = fit_stacked(models, data, rows=rows, held_out=held_out, keep_best=True, **options)
+    for model, (inputs, targets), each, result in zip(models, data, held_out, results, strict=True):
+        scores = [record.validation_nll for record in result.history]
+        assert result.best_epoch == 1 + min(range(len(scores)), key=scores.__getitem__)
+        score = -gd.predict_regression(model, inputs[each], seed=0).log_prob(targets[each]).mean().item()
+        assert score == pytest.approx(min(scores), abs=0.1)
+    assert results[1].best_epoch < 20 < results[0].best_epoch
+
+
+def test_a_stopped_run_with_held_out_rows_goes_on(tmp_path) -> None:
+    x, y = task(0, num_rows=40)
+    options = {"rows": [torch.arange(30)] * 2, "held_out": [torch.arange(30, 40)] * 2, "epochs": 6, "batch_size": 8}
+    options |= {"honest_noise": True, "keep_best": True}
+    whole, models = noisy_networks(2), noisy_networks(2)
+    expected = fit_stacked(whole, [(x, y)] * 2, likelihood="gaussian", **options)
+    calls = 0
+
+    def interrupted(output, target):
+        nonlocal calls
+        calls += 1
+        if calls > 20:
+            raise KeyboardInterrupt
+        return gd.gaussian_nll(*output.chunk(2, -1), target)
+
+    interrupted.__qualname__ = "gaussian"
+    state_of = {"checkpoint": tmp_path / "stack.pt"}
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(state, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    with monkey.context(), pytest.raises(KeyboardInterrupt):
+        fit_stacked(noisy_networks(2), [(x, y)] * 2, likelihood=interrupted, **options, **state_of)
+    monkey.undo()
+    results = fit_stacked(models, [(x, y)] * 2, likelihood="gaussian", **options, **state_of)
+    assert results == expected
+    assert all(torch.equal(weights(model), weights(other)) for model, other in zip(models, whole, strict=True))
+
+
+# Models that cannot be stacked
+
+
+def test_models_of_other_shapes_train_one_after_the_other() -> None:
+    models = [*networks(1), mlp(3, 2, hidden=[9])]
+    with pytest.warns(UserWarning, match="cannot be stacked: their layers or shapes differ"):
+        results = fit_stacked(models, [task(0)] * 2, likelihood="gaussian", epochs=30, lr=1e-2)
+    assert all(result.history[-1].nll < result.history[0].nll - 0.3 for result in results)
+    assert not any(model.training for model in models)
+
+
+class _Branching(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x if x.mean().item() > -100 else -x)
+
+
+def test_a_model_that_looks_at_its_numbers_trains_one_after_the_other() -> None:
+    torch.manual_seed(0)
+    models = [gd.learn_dropout(_Branching(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))) for _ in range(2)]
+    with pytest.warns(UserWarning, match="cannot be stacked: vmap"):
+        results = fit_stacked(models, [task(0)] * 2, likelihood="gaussian", epochs=30, lr=1e-2)
+    assert all(result.history[-1].nll < result.history[0].nll - 0.3 for result in results)
+
+
+def test_batch_normalisation_is_stacked_and_keeps_statistics_for_each_model() -> None:
+    torch.manual_seed(0)
+    layers = [[nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)] for _ in range(2)]
+    models = [gd.learn_dropout(nn.Sequential(*each)) for each in layers]
+    fit_stacked(models, [task(0), task(1)], likelihood="gaussian", epochs=3)
+    assert not torch.equal(models[0][1].running_mean, models[1][1].running_mean)
+    assert [int(model[1].num_batches_tracked) for model in models] == [3 * 2] * 2
+
+
+def test_apart_takes_the_same_steps_as_together(monkeypatch) -> None:
+    models = [without_noise(model) for model in networks(3)]
+    others = copy.deepcopy(models)
+    data = [task(i) for i in range(3)]
+    options = {"likelihood": "gaussian", "epochs": 10, "batch_size": 64, "lr": 2e-2}
+    expected = fit_stacked(models, data, **options)
+    apart(monkeypatch)
+    with pytest.warns(UserWarning, match="cannot be stacked: vmap: not today$"):
+        results = fit_stacked(others, data, **options)
+    for model, other, result, record in zip(models, others, results, expected, strict=True):
+        torch.testing.assert_close(weights(model), weights(other), rtol=1e-3, atol=1e-4)
+        assert result.history[-1].nll == pytest.approx(record.history[-1].nll, rel=1e-3)
+        assert result.history[-1].rates == pytest.approx(record.history[-1].rates, rel=1e-3)
+
+
+def test_parameters_that_want_no_gradient_are_left_alone() -> None:
+    models = networks(2)
+    for model in models:
+        model[0].weight.requires_grad_(False)
+    before = [(model[0].weight.clone(), model[2].weight.clone()) for model in models]
+    fit_stacked(models, [task(0)] * 2, likelihood="gaussian", epochs=2)
+    for model, (frozen, free) in zip(models, before, strict=True):
+        assert torch.equal(model[0].weight, frozen)
+        assert not torch.equal(model[2].weight, free)

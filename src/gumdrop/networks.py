@@ -22,6 +22,10 @@ def mlp(
 ) -> nn.Sequential:
     """Build a ReLU network with learned dropout in front of every layer.
 
+    Hidden weights start as He et al. 2015 propose (arXiv:1502.01852), those of the output a tenth as large as that
+    would be, and biases at 0: the first predictions are close to the mean of a standardised target, so that neither
+    the noise nor the rates have to recover from a wild start. Initial weights come from torch's global random state.
+
     Args:
         num_inputs: Number of inputs.
         num_outputs: Number of outputs: 2 D for a heteroscedastic regression of D targets, C for C classes; D
@@ -51,4 +55,13 @@ def mlp(
     if homoscedastic_noise:
         layers.append(HomoscedasticNoise(num_outputs))
     network = nn.Sequential(*layers)
+    _initialise([layer for layer in layers if isinstance(layer, nn.Linear)])
     return learn_dropout(network, p=p, temperature=temperature, types=nn.Linear)
+
+
+def _initialise(layers: Sequence[nn.Linear]) -> None:
+    for layer in layers:
+        last = layer is layers[-1]
+        std = (0.1 if last else 2**0.5) / layer.in_features**0.5
+        nn.init.normal_(layer.weight, std=std)
+        nn.init.zeros_(layer.bias)

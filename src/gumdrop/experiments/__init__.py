@@ -28,7 +28,7 @@ class Experiment:
     """The function, as ``module:name``, imported when it is run."""
 
 
-EXPERIMENTS = (
+EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="line",
         shows="a noisy line from 10 to 10,000 points: noise, ignorance and the learned rates against the truth",
@@ -36,6 +36,22 @@ EXPERIMENTS = (
         quick_minutes=2,
         source="stored runs of Gal, Hron & Kendall 2017 (arXiv:1705.07832), Fig. 1",
         function="gumdrop.experiments.line:line",
+    ),
+    Experiment(
+        name="uci",
+        shows="learned dropout with nothing to tune against a grid search over rate and noise, on UCI regression",
+        minutes=60,
+        quick_minutes=2,
+        source="Gal, Hron & Kendall 2017, table 1; Gal & Ghahramani 2016, its authors' clean grid search of 2018",
+        function="gumdrop.experiments.uci:uci",
+    ),
+    Experiment(
+        name="tuning",
+        shows="how the default for tables was chosen: variants of it, on training parts alone",
+        minutes=60,
+        quick_minutes=2,
+        source="none; the candidates and their reasons are in docs/method.md",
+        function="gumdrop.experiments.tuning:tuning",
     ),
 )
 """All of them, in the order of the list."""

@@ -1,7 +1,7 @@
 """Predict classes: probabilities averaged over drawn functions."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,25 @@ class ClassificationPrediction:
     """Log of the averaged probabilities, shape (N, C, ...)."""
     expected_entropy: Tensor
     """Mean entropy of the draws: ambiguity that more data would not remove."""
+
+    @staticmethod
+    def mixture(parts: Sequence["ClassificationPrediction"]) -> "ClassificationPrediction":
+        """Mix predictions of the same rows, each with the same weight, as those of the members of an ensemble.
+
+        Args:
+            parts: Predictions of the same rows and classes.
+
+        Returns:
+            The prediction whose probabilities are the average.
+
+        Raises:
+            ValueError: If there are no parts.
+        """
+        if not parts:
+            raise ValueError("`parts` must hold at least one prediction")
+        total = torch.logsumexp(torch.stack([part.log_probabilities for part in parts]), dim=0)
+        entropy = torch.stack([part.expected_entropy for part in parts]).mean(0)
+        return ClassificationPrediction(total - math.log(len(parts)), entropy)
 
     @property
     def probabilities(self) -> Tensor:

@@ -1,7 +1,7 @@
 """Predict numbers: a mixture of Gaussians for each row."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,12 @@ from gumdrop.prediction.masks import Inputs, draws
 from gumdrop.prediction.moments import RunningMoments
 
 __all__ = ["RegressionPrediction", "predict_regression"]
+
+
+def _concatenated(parts: Sequence["RegressionPrediction"], dim: int) -> list[Tensor | None]:
+    """Draws of several predictions; none unless all were kept."""
+    kept = [part._components() for part in parts if part.draw_means is not None]
+    return [torch.cat(each, dim) for each in zip(*kept, strict=True)] if len(kept) == len(parts) else [None, None]
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,55 @@ class RegressionPrediction:
             None if self.draw_means is None else self.draw_means * factor + shift,
             None if self.draw_variances is None else self.draw_variances * square,
         )
+
+    @staticmethod
+    def mixture(parts: Sequence["RegressionPrediction"]) -> "RegressionPrediction":
+        """Mix predictions of the same rows, each with the same weight, as those of the members of an ensemble.
+
+        Args:
+            parts: Predictions of N rows, with the same number of draws each.
+
+        Returns:
+            One prediction with all draws, whose epistemic variance holds the spread between the parts.
+
+        Raises:
+            ValueError: If there are no parts, or their numbers of draws differ.
+        """
+        draws = {None if part.draw_means is None else len(part.draw_means) for part in parts}
+        if len(draws) != 1:
+            raise ValueError(f"`parts` must be predictions with the same number of draws, at least one, got {draws}")
+        means = torch.stack([part.mean for part in parts])
+        within, aleatoric = (
+            torch.stack([getattr(part, name) for part in parts]).mean(0) for name in ("epistemic", "aleatoric")
+        )
+        return RegressionPrediction(
+            means.mean(0), within + means.var(0, correction=0), aleatoric, *_concatenated(parts, dim=0)
+        )
+
+    @staticmethod
+    def joined(parts: Sequence["RegressionPrediction"]) -> "RegressionPrediction":
+        """Put predictions of different rows one below the other.
+
+        Args:
+            parts: Predictions with the same number of draws each.
+
+        Returns:
+            One prediction with the rows of all.
+        """
+        moments = [torch.cat([getattr(part, n) for part in parts]) for n in ("mean", "epistemic", "aleatoric")]
+        return RegressionPrediction(*moments, *_concatenated(parts, dim=1))
+
+    def scale_noise(self, factor: Tensor | float) -> "RegressionPrediction":
+        """Multiply the noise variance of every draw.
+
+        Args:
+            factor: Positive; broadcasts to (N, D).
+
+        Returns:
+            The prediction with this noise.
+        """
+        variances = None if self.draw_variances is None else self.draw_variances * factor
+        return RegressionPrediction(self.mean, self.epistemic, self.aleatoric * factor, self.draw_means, variances)
 
     def _components(self) -> tuple[Tensor, Tensor]:
         if self.draw_means is None or self.draw_variances is None:

@@ -19,19 +19,26 @@ from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checks
 
 __all__ = [
     "FUSED_DEVICES",
+    "MOST_NOISE_ROWS",
+    "STEPS_BETWEEN_NOISE",
     "Likelihood",
+    "check_data",
     "check_finite",
     "check_settings",
     "epoch_seed",
     "find_likelihood",
     "fit",
+    "follow_residuals",
     "mean_rates",
+    "noise_of",
+    "without_gradient",
 ]
 
 FUSED_DEVICES = ("cpu", "cuda")
 """Where one kernel updates all parameters; elsewhere that of PyTorch's choice does."""
 
 STEPS_BETWEEN_NOISE = 10
+MOST_NOISE_ROWS = 256
 
 Likelihood = Callable[[Tensor, Tensor], Tensor]
 Data = tuple[Tensor, Tensor] | DataLoader[Any]
@@ -108,14 +115,14 @@ def fit(
         [1, 2]
     """
     nll_of = find_likelihood(likelihood)
-    size = _check_data(train, "train", likelihood)
+    size = check_data(train, "train", likelihood)
     if validation is not None:
-        _check_data(validation, "validation", likelihood)
+        check_data(validation, "validation", likelihood)
     check_settings(epochs=epochs, batch_size=batch_size, validation_samples=validation_samples)
     check_settings(lr=lr, rate_lr=rate_lr, max_norm=max_norm, patience=patience)
     if patience is not None and validation is None:
         raise ValueError("`patience` needs `validation` data to watch")
-    noise = _honest_noise(model, validation) if honest_noise else None
+    noise = noise_of(model, validation) if honest_noise else None
     num_data = size if num_data is None else num_data
     rate_lr = 10 * lr if rate_lr is None else rate_lr
     settings: dict[str, Any] = {
@@ -140,7 +147,7 @@ def fit(
         advance = stack.enter_context(progress_bar(progress, epochs, len(state.epochs)))
         stack.enter_context(state.keep_best())
         if noise is not None:
-            stack.enter_context(_without_gradient(noise))
+            stack.enter_context(without_gradient(noise))
         while len(state.epochs) < epochs and not state.is_stale(patience):
             epoch = len(state.epochs) + 1
             torch.manual_seed(epoch_seed(seed, epoch))
@@ -151,7 +158,7 @@ def fit(
                 loss = negative_elbo(nll, model, num_data=num_data, lengthscale=lengthscale)
                 state.step(loss.total, max_norm)
                 if noise is not None and validation is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
-                    _follow_residuals(noise, model, validation, state.steps)
+                    _follow(noise, model, validation, state.steps)
                 totals += torch.stack([loss.nll.detach(), loss.kl.detach(), torch.ones_like(loss.nll)]).cpu() * len(x)
             check_finite(totals, epoch)
             held_out = None if validation is None else _mixture_nll(model, validation, nll_of, validation_samples, seed)
@@ -162,22 +169,41 @@ def fit(
             advance(record)
         state.save()
     model.eval()
-    return FitResult([record for record, *_ in state.epochs], state.best_epoch)
+    return FitResult([record for record, *_ in state.epochs], state.best_epochs[0])
 
 
-def _honest_noise(model: nn.Module, validation: Any) -> Tensor:
-    """Take the log variance of a model out of the reach of the likelihood."""
+def noise_of(model: nn.Module, held_out: Any) -> Tensor:
+    """Find the log variance of a model, which is to follow the residuals of held-out data.
+
+    Args:
+        model: A model with one `gumdrop.HomoscedasticNoise`.
+        held_out: The data, or None.
+
+    Returns:
+        Its parameter, shape (D,).
+
+    Raises:
+        ValueError: If there is another number of them, or no data.
+    """
     modules = [module for module in model.modules() if isinstance(module, HomoscedasticNoise)]
-    if len(modules) != 1 or validation is None:
+    if len(modules) != 1 or held_out is None:
         raise ValueError(
-            "`honest_noise` needs `validation` data and a model with one `gumdrop.HomoscedasticNoise`, got "
-            f"{len(modules)} of these and {'no' if validation is None else 'such'} data"
+            "`honest_noise` needs held-out data and a model with one `gumdrop.HomoscedasticNoise`, got "
+            f"{len(modules)} of these and {'no' if held_out is None else 'such'} data"
         )
     return modules[0].log_variance
 
 
 @contextlib.contextmanager
-def _without_gradient(parameter: Tensor) -> Iterator[None]:
+def without_gradient(parameter: Tensor) -> Iterator[None]:
+    """Context in which a parameter is not trained.
+
+    Args:
+        parameter: The parameter.
+
+    Yields:
+        Nothing.
+    """
     required = parameter.requires_grad
     parameter.requires_grad_(False)
     try:
@@ -186,15 +212,28 @@ def _without_gradient(parameter: Tensor) -> Iterator[None]:
         parameter.requires_grad_(required)
 
 
-def _follow_residuals(log_variance: Tensor, model: nn.Module, held_out: tuple[Tensor, Tensor], steps: int) -> None:
-    """Move the log variance towards that of the residuals of drawn functions, quickly at first."""
+def follow_residuals(log_variance: Tensor, output: Tensor, y: Tensor, steps: int) -> None:
+    """Move the log variance of the noise towards that of held-out residuals, in place, quickly at first.
+
+    Args:
+        log_variance: Log variances, shape (..., D).
+        output: What drawn functions say of the held-out rows, means and log variances, shape (..., N, 2 D).
+        y: Observations, shape (..., N, D).
+        steps: Number of steps taken so far.
+    """
+    mean, _ = split_gaussian(output)
+    square = (y.to(mean.device) - mean).square().mean(-2)
+    log_variance.lerp_(square.clamp(min=1e-6).log(), max(0.1, STEPS_BETWEEN_NOISE / (steps + STEPS_BETWEEN_NOISE)))
+
+
+def _follow(log_variance: Tensor, model: nn.Module, held_out: tuple[Tensor, Tensor], steps: int) -> None:
+    """Let the noise follow the residuals of drawn functions on some held-out rows."""
     x, y = held_out
-    rows = torch.randperm(len(x))[:256].to(x.device)
+    rows = torch.randperm(len(x))[:MOST_NOISE_ROWS]
     seed = int(torch.randint(2**31, ()))
     with torch.no_grad(), sampling(model, seed=seed, shared=False):
-        mean, _ = split_gaussian(model(x[rows].to(log_variance.device)))
-        residuals = (y[rows].to(mean.device) - mean).square().mean(0)
-        log_variance.lerp_(residuals.clamp(min=1e-6).log(), max(0.1, 10 / (steps + 10)))
+        output = model(x[rows.to(x.device)].to(log_variance.device))
+        follow_residuals(log_variance, output, y[rows.to(y.device)], steps)
 
 
 def check_settings(**settings: float | None) -> None:
@@ -271,8 +310,21 @@ def find_likelihood(likelihood: str | Likelihood) -> Likelihood:
     return LIKELIHOODS[likelihood]
 
 
-def _check_data(data: Data, name: str, likelihood: str | Likelihood) -> int:
-    """Check inputs and targets, and count the rows."""
+def check_data(data: Data, name: str, likelihood: str | Likelihood) -> int:
+    """Check inputs and targets, and count the rows; those of a loader are taken on trust.
+
+    Args:
+        data: Inputs and targets, or a loader of such.
+        name: What an error calls them.
+        likelihood: Tells which targets are possible.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        TypeError: If they are neither.
+        ValueError: If rows do not match, there are none, or a value is not finite or cannot be.
+    """
     if isinstance(data, DataLoader):
         return len(data.dataset)  # type: ignore[arg-type]
     if not (isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data)):

@@ -4,90 +4,39 @@ Small networks leave a processor waiting for the next call. Models of one archit
 number of steps are independent, so their parameters can be stacked and every step of all of them taken at once.
 """
 
-import copy
-import itertools
+import contextlib
 import math
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import vmap
 
-from gumdrop.conversion import parameter_groups
-from gumdrop.layers import dropout_blocks
-from gumdrop.objective import Lengthscale, kl_divergence
-from gumdrop.training.loop import FUSED_DEVICES, Likelihood, check_finite, check_settings, epoch_seed, find_likelihood
+from gumdrop.objective import Lengthscale
+from gumdrop.training.loop import (
+    FUSED_DEVICES,
+    MOST_NOISE_ROWS,
+    STEPS_BETWEEN_NOISE,
+    Likelihood,
+    check_data,
+    check_finite,
+    check_settings,
+    epoch_seed,
+    find_likelihood,
+    follow_residuals,
+    noise_of,
+    without_gradient,
+)
+from gumdrop.training.stacks import Apart, Together
 from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
 
 __all__ = ["fit_stacked"]
 
-
-class _WithKL(nn.Module):
-    """A model that returns its KL divergence beside its output, so that one functional call gives both."""
-
-    def __init__(self, model: nn.Module, lengthscale: Lengthscale) -> None:
-        super().__init__()
-        self.model, self.lengthscale = model, lengthscale
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return self.model(x), kl_divergence(self.model, lengthscale=self.lengthscale)
-
-
-class _Stack(nn.Module):
-    """The parameters of several models of one architecture, stacked in dimension 0."""
-
-    def __init__(self, models: Sequence[nn.Module], lengthscale: Lengthscale) -> None:
-        super().__init__()
-        parameters, buffers = stack_module_state([_WithKL(model, lengthscale) for model in models])
-        # Dots cannot stand in the names of a module's own parameters.
-        self._keys = {name: name.replace(".", "/") for name in [*parameters, *buffers]}
-        for name, value in parameters.items():
-            self.register_parameter(self._keys[name], nn.Parameter(value.detach()))
-        for name, value in buffers.items():
-            self.register_buffer(self._keys[name], value)
-        self._template = [_WithKL(copy.deepcopy(models[0]), lengthscale).train()]  # in a list: not a part of this one
-
-    def _stacked_of(self, value: Tensor) -> Tensor:
-        model = self._template[0]
-        named = itertools.chain(model.named_parameters(), model.named_buffers())
-        (name,) = (name for name, each in named if each is value)
-        return self._values()[name]
-
-    def _values(self) -> dict[str, Tensor]:
-        return {name: getattr(self, key) for name, key in self._keys.items()}
-
-    def losses(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
-        """Negative log likelihood and KL per datum of each model on a batch of its own, each of shape (models,)."""
-
-        def one(values: dict[str, Tensor], x: Tensor, y: Tensor, num_data: Tensor) -> tuple[Tensor, Tensor]:
-            output, kl = functional_call(self._template[0], values, (x,))
-            return nll_of(output, y).mean(), kl / num_data
-
-        nll, kl = vmap(one, randomness="different")(self._values(), x, y, num_data)
-        return nll, kl
-
-    def groups(self, weight_decay: float, rate_lr: float) -> list[dict[str, Any]]:
-        """The parameter groups of one model, with stacked parameters in them."""
-        groups = parameter_groups(self._template[0].model, weight_decay=weight_decay, rate_lr=rate_lr)
-        return [group | {"params": [self._stacked_of(each) for each in group["params"]]} for group in groups]
-
-    def rates(self) -> dict[str, Tensor]:
-        """Drop probability of each site, shape (models,); the mean where each unit has its own."""
-        blocks = list(dropout_blocks(self._template[0].model))
-        logits = {block.name: self._stacked_of(block.site.p_logit).detach() for block in blocks}
-        return {
-            name: torch.sigmoid(logit).flatten(1).mean(1) if logit.ndim > 1 else torch.sigmoid(logit)
-            for name, logit in logits.items()
-        }
-
-    def write_back(self, models: Sequence[nn.Module]) -> None:
-        """Give each model its slice, and leave it in eval."""
-        for i, model in enumerate(models):
-            state = {name.removeprefix("model."): value.detach()[i] for name, value in self._values().items()}
-            model.load_state_dict(state, strict=False)  # tied parameters stand there once
-            model.eval()
+ROWS_AT_ONCE = 8192
+"""Rows of held-out data, counted once for each draw, that are evaluated in one call."""
 
 
 def fit_stacked(
@@ -96,31 +45,42 @@ def fit_stacked(
     *,
     likelihood: str | Likelihood,
     epochs: int,
+    rows: Sequence[Tensor] | None = None,
+    held_out: Sequence[Tensor] | None = None,
     batch_size: int = 32,
     lr: float = 5e-3,
     rate_lr: float | None = None,
     weight_decay: float = 0.0,
     lengthscale: Lengthscale = "fan_in",
+    honest_noise: bool = False,
+    keep_best: bool = False,
+    validation_samples: int = 20,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> list[FitResult]:
-    """Train models of one architecture in place, each on its own data, as one program.
+    """Train models in place, each on its own data or rows, as one program.
 
     Each model is trained as `gumdrop.training.fit` would, with the same optimiser, schedule and objective, on its own
-    batches and masks. Data sets that are smaller than the largest begin again within an epoch, so that all models
-    take the same number of steps.
+    batches and masks. Models with fewer rows than another begin theirs again within an epoch, so that all take the
+    same number of steps. Models that cannot be stacked (other shapes, batch normalisation) are called one after the
+    other, with a warning that says why.
 
     Args:
         models: Converted models with the same layers and shapes.
-        train: Inputs and targets of each model, rows in dimension 0.
-        likelihood: As for `gumdrop.training.fit`, like all that follow.
-        epochs: Passes over the largest of the data sets.
+        train: Inputs and targets of each model, rows in dimension 0. Data that several models share are held once.
+        likelihood: As for `gumdrop.training.fit`, like all that is not described here.
+        epochs: Passes over the largest number of rows.
+        rows: Numbers of the rows that each model trains on; all of its data if None.
+        held_out: Numbers of the rows of its data that each model is watched on.
         batch_size: Rows per step and model.
         lr: Largest learning rate of the cycle.
         rate_lr: The same for the logits; ten times ``lr`` if None.
         weight_decay: Decay of the weights, beside the prior's.
         lengthscale: Prior, see `gumdrop.kl_divergence`.
+        honest_noise: Take the noise of each model from the residuals of its held-out rows.
+        keep_best: Leave each model with the parameters of the epoch that is best on its held-out rows.
+        validation_samples: Draws for each evaluation of the held-out rows.
         seed: Seed of shuffling and masks.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
@@ -129,57 +89,147 @@ def fit_stacked(
         One result for each model.
 
     Raises:
-        ValueError: If models and data do not match in number, models cannot be stacked, or the loss stops being
-            finite.
+        ValueError: If models, data and rows do not match in number, a setting is out of its range, held-out rows
+            are wanted and not given, or the loss stops being finite.
         CheckpointError: If ``checkpoint`` cannot be continued from.
     """
-    if not models or len(models) != len(train):
-        raise ValueError(f"`models` and `train` must be of one length, at least 1, got {len(models)} and {len(train)}")
-    shapes = [{name: value.shape for name, value in model.state_dict().items()} for model in models]
-    if any(shape != shapes[0] for shape in shapes):
-        raise ValueError("`models` must have the same layers and shapes to be stacked; train the others by themselves")
+    if rows is None:
+        rows = [torch.arange(check_data(pair, "train", likelihood)) for pair in train]
+    if not models or not len(models) == len(train) == len(rows) == len(held_out or rows):
+        raise ValueError(
+            f"`models`, `train`, `rows` and `held_out` must be of one length, at least 1, got {len(models)}, "
+            f"{len(train)}, {len(rows)} and {len(held_out or rows)}"
+        )
+    if keep_best and held_out is None:
+        raise ValueError("`keep_best` needs `held_out` rows to watch")
     nll_of = find_likelihood(likelihood)
-    check_settings(epochs=epochs, batch_size=batch_size, lr=lr, rate_lr=rate_lr)
+    check_settings(epochs=epochs, batch_size=batch_size, lr=lr, rate_lr=rate_lr, validation_samples=validation_samples)
     rate_lr = 10 * lr if rate_lr is None else rate_lr
-    sizes = torch.tensor([len(x) for x, _ in train])
     settings: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "rate_lr": rate_lr}
     settings |= {"weight_decay": weight_decay, "lengthscale": lengthscale, "seed": seed}
+    settings |= {"honest_noise": honest_noise, "keep_best": keep_best}
     if checkpoint is not None:
-        settings["data"] = checksum(*(part for pair in train for part in pair))
-    stack = _Stack(models, lengthscale)
-    fused = next(stack.parameters()).device.type in FUSED_DEVICES
-    optimizer = torch.optim.AdamW(stack.groups(weight_decay, rate_lr), lr=lr, fused=fused)
-    steps = epochs * math.ceil(int(sizes.max()) / batch_size)
-    state = TrainingState(stack, optimizer, steps=steps, settings=settings, checkpoint=checkpoint)
-    x, y = (nn.utils.rnn.pad_sequence([pair[i] for pair in train], batch_first=True) for i in range(2))
-    each = torch.arange(len(models)).unsqueeze(1)
+        settings["data"] = checksum(*(part for pair in train for part in pair), *rows, *(held_out or []))
+    sizes = torch.tensor([len(each) for each in rows])
+    device = next(models[0].parameters()).device
+    data = _Rows(train, rows, device)
+    watched = None if held_out is None else _Rows(train, held_out, device)
 
-    with torch.random.fork_rng(), progress_bar(progress, epochs, len(state.epochs)) as advance:
+    with contextlib.ExitStack() as context:
+        context.enter_context(torch.random.fork_rng())
+        if honest_noise:
+            for model in models:
+                context.enter_context(without_gradient(noise_of(model, held_out)))
+        stack = _stacked(models, data, nll_of, lengthscale)
+        optimizer = torch.optim.AdamW(stack.groups(weight_decay, rate_lr), lr=lr, fused=device.type in FUSED_DEVICES)
+        state = TrainingState(
+            stack,
+            optimizer,
+            steps=epochs * math.ceil(int(sizes.max()) / batch_size),
+            settings=settings,
+            checkpoint=checkpoint,
+            states=stack.states,
+        )
+        advance = context.enter_context(progress_bar(progress, epochs, len(state.epochs)))
         while len(state.epochs) < epochs:
             epoch = len(state.epochs) + 1
             torch.manual_seed(epoch_seed(seed, epoch))
             totals = torch.zeros(2, len(models))
-            for rows in _shuffled(sizes).split(batch_size, dim=1):
-                batch_nll, batch_kl = stack.losses(x[each, rows], y[each, rows], sizes, nll_of)
-                state.step((batch_nll + batch_kl).sum())
-                totals += torch.stack([batch_nll.detach(), batch_kl.detach()]) * rows.shape[1] / sizes.max()
+            for x, y in data.batches(batch_size):
+                nll, kl = stack.losses(x, y, sizes.to(device), nll_of)
+                state.step((nll + kl).sum())
+                if honest_noise and watched is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
+                    _follow(stack, watched, state.steps)
+                totals += torch.stack([nll.detach(), kl.detach()]).cpu() * x.shape[1] / sizes.max()
             check_finite(totals, epoch)
-            lr_now = optimizer.param_groups[0]["lr"]
-            rates = {name: p.tolist() for name, p in stack.rates().items()}
-            state.record(
-                *(
-                    EpochRecord(epoch, nll, kl, None, lr_now, {name: p[i] for name, p in rates.items()})
-                    for i, (nll, kl) in enumerate(totals.T.tolist())
-                )
-            )
-            advance(EpochRecord(epoch, totals[0].mean().item(), totals[1].mean().item(), None, lr_now, {}))
+            scores = _mixture_nll(stack, watched, nll_of, validation_samples) if watched and keep_best else None
+            records = _records(epoch, totals, scores, optimizer.param_groups[0]["lr"], stack.rates())
+            state.record(*records)
+            advance(records[0])
         state.save()
-    stack.write_back(models)
-    return [FitResult(list(history), epochs) for history in zip(*state.epochs, strict=True)]
+    for model, best in zip(models, state.best_states or stack.states(), strict=True):
+        model.load_state_dict(best, strict=False)  # tied parameters stand there once
+        model.eval()
+    histories = zip(*state.epochs, strict=True)
+    return [FitResult(list(history), best) for history, best in zip(histories, state.best_epochs, strict=True)]
 
 
-def _shuffled(sizes: Tensor) -> Tensor:
-    """Shuffle the row numbers of each data set; the shorter ones begin again until all are as long as the longest."""
-    longest = int(sizes.max())
-    orders = [torch.cat([torch.randperm(n) for _ in range(-(-longest // n))])[:longest] for n in sizes.tolist()]
-    return torch.stack(orders)
+class _Rows:
+    """Rows of several data sets, of which those that are the same tensors are held once."""
+
+    def __init__(
+        self, data: Sequence[tuple[Tensor, Tensor]], rows: Sequence[Tensor], device: torch.device | str = "cpu"
+    ) -> None:
+        self._device = device
+        distinct = {(id(x), id(y)): (x, y) for x, y in data}
+        x, y = zip(*distinct.values(), strict=True)
+        self._x, self._y = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in (x, y))
+        ends = torch.tensor([len(part) for part in x]).cumsum(0)
+        starts = dict(zip(distinct, [0, *ends.tolist()], strict=False))
+        self._rows = [each + starts[id(x), id(y)] for each, (x, y) in zip(rows, data, strict=True)]
+
+    def shuffled(self) -> Tensor:
+        """Shuffle the rows of each; the shorter begin again until all are as long as the longest."""
+        longest = max(len(rows) for rows in self._rows)
+        orders = [
+            torch.cat([rows[torch.randperm(len(rows))] for _ in range(-(-longest // len(rows)))])[:longest]
+            for rows in self._rows
+        ]
+        return torch.stack(orders)
+
+    def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield inputs and targets of one pass, shape (models, B, ...)."""
+        for rows in self.shuffled().split(batch_size, dim=1):
+            yield self[rows]
+
+    def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        x, y = (part[rows.to(part.device)].to(self._device) for part in (self._x, self._y))
+        return x, y
+
+
+def _stacked(
+    models: Sequence[nn.Module], data: _Rows, nll_of: Likelihood, lengthscale: Lengthscale
+) -> Together | Apart:
+    """Stack models if they can be: only a step tells."""
+    shapes = [{name: value.shape for name, value in model.state_dict().items()} for model in models]
+    reason: object = "their layers or shapes differ"
+    if all(shape == shapes[0] for shape in shapes):
+        try:
+            trial = Together(models, lengthscale)
+            x, y = next(data.batches(2))
+            nll, kl = trial.losses(x, y, torch.ones(len(models), device=x.device), nll_of)
+            (nll + kl).sum().backward()
+            trial.drawn(x)
+            return Together(models, lengthscale)  # another one, whose running statistics have not seen the trial
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+    warnings.warn(f"the models are trained one after the other, because they cannot be stacked: {reason}", stacklevel=3)
+    return Apart(models, lengthscale)
+
+
+def _follow(stack: Together | Apart, held_out: _Rows, steps: int) -> None:
+    """Let the noise of each model follow the residuals of drawn functions on its held-out rows."""
+    x, y = held_out[held_out.shuffled()[:, :MOST_NOISE_ROWS]]
+    with torch.no_grad():
+        for log_variance, output, target in zip(stack.noises(), stack.drawn(x), y, strict=True):
+            follow_residuals(log_variance, output, target, steps)
+
+
+def _mixture_nll(stack: Together | Apart, held_out: _Rows, nll_of: Likelihood, num_samples: int) -> Tensor:
+    """Score the averaged predictive distribution of each model on its held-out rows, shape (models,)."""
+    totals = []
+    for rows in held_out.shuffled().split(max(1, ROWS_AT_ONCE // num_samples), dim=1):
+        x, y = held_out[rows.repeat(1, num_samples)]
+        nll = vmap(nll_of)(stack.drawn(x), y).unflatten(1, (num_samples, -1))
+        totals.append(math.log(num_samples) - torch.logsumexp(-nll, dim=1))
+    return torch.cat(totals, dim=1).mean(1)
+
+
+def _records(
+    epoch: int, totals: Tensor, scores: Tensor | None, lr: float, rates: list[dict[str, float]]
+) -> list[EpochRecord]:
+    held_out = [None] * len(rates) if scores is None else scores.tolist()
+    return [
+        EpochRecord(epoch, nll, kl, score, lr, p)
+        for (nll, kl), score, p in zip(totals.T.tolist(), held_out, rates, strict=True)
+    ]

@@ -19,7 +19,7 @@ from gumdrop.version import VERSION
 
 __all__ = ["CheckpointError", "EpochRecord", "FitResult", "TrainingState", "checksum", "progress_bar"]
 
-CHECKPOINT_FORMAT = 1
+CHECKPOINT_FORMAT = 2
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
@@ -107,6 +107,7 @@ class TrainingState:
         steps: Number of steps of the whole run, over which the learning rate goes through one cycle.
         settings: What must be the same when the run is continued.
         checkpoint: File to continue from if it exists, and to keep the state in; none if None.
+        states: Gives the state of each model, where ``model`` stands for several.
 
     Raises:
         CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
@@ -120,12 +121,14 @@ class TrainingState:
         steps: int,
         settings: dict[str, Any],
         checkpoint: str | os.PathLike[str] | None,
+        states: Callable[[], list[dict[str, Tensor]]] | None = None,
     ) -> None:
         self.model, self.optimizer, self.settings = model, optimizer, settings
+        self._states = states or (lambda: [model.state_dict()])
         peaks = [group["lr"] for group in optimizer.param_groups]
         self.scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, peaks, total_steps=steps, cycle_momentum=False)
         self.epochs: list[list[EpochRecord]] = []  # of each epoch a record for each model
-        self.best_state: dict[str, Tensor] | None = None
+        self.best_states: list[dict[str, Tensor]] = []  # of each model, once there is a held-out value
         self._path = None if checkpoint is None else Path(checkpoint)
         self._saved_at = time.monotonic()
         if self._path is not None and self._path.exists():
@@ -151,26 +154,33 @@ class TrainingState:
         return int(self.scheduler.last_epoch)
 
     @property
-    def best_epoch(self) -> int:
-        """The epoch with the best held-out value of the first model; the last without such values."""
-        scores = [(first.validation_nll, first.epoch) for first, *_ in self.epochs if first.validation_nll is not None]
-        return min(scores)[1] if scores else len(self.epochs)
+    def best_epochs(self) -> list[int]:
+        """For each model the epoch with the best held-out value; the last without such values."""
+        scores = [
+            [(record.validation_nll, record.epoch) for record in history if record.validation_nll is not None]
+            for history in zip(*self.epochs, strict=True)
+        ]
+        return [min(each)[1] if each else len(self.epochs) for each in scores]
 
     def record(self, *records: EpochRecord) -> None:
-        """Close an epoch: note what it did, remember its parameters if they are the best, and save if it is time.
+        """Close an epoch: note what it did, remember parameters that are the best, and save if it is time.
 
         Args:
             records: One for each model.
         """
         self.epochs.append(list(records))
-        if records[0].validation_nll is not None and self.best_epoch == records[0].epoch:
-            self.best_state = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+        if records[0].validation_nll is not None:
+            states = self._states()
+            self.best_states = self.best_states or states
+            for i, best in enumerate(self.best_epochs):
+                if best == len(self.epochs):
+                    self.best_states[i] = {name: value.detach().clone() for name, value in states[i].items()}
         if time.monotonic() - self._saved_at > SECONDS_BETWEEN_CHECKPOINTS:
             self.save()
 
     def is_stale(self, patience: int | None) -> bool:
         """Whether so many epochs have brought no better held-out value."""
-        return patience is not None and len(self.epochs) - self.best_epoch >= patience
+        return patience is not None and bool(self.epochs) and len(self.epochs) - self.best_epochs[0] >= patience
 
     @contextlib.contextmanager
     def keep_best(self) -> Iterator[None]:
@@ -182,8 +192,8 @@ class TrainingState:
         try:
             yield
         finally:
-            if self.best_state is not None:
-                self.model.load_state_dict(self.best_state)
+            if self.best_states:
+                self.model.load_state_dict(self.best_states[0])
 
     def save(self) -> None:
         """Write the checkpoint, if there is to be one."""
@@ -197,7 +207,7 @@ class TrainingState:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler.state_dict(),
-            "best_state": self.best_state,
+            "best_states": self.best_states,
         }
         with replacing(self._path, "wb") as file:
             torch.save(state, file)
@@ -231,4 +241,4 @@ class TrainingState:
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
         self.epochs = [[EpochRecord(**record) for record in records] for records in state["epochs"]]
-        self.best_state = state["best_state"]
+        self.best_states = state["best_states"]

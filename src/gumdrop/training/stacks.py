@@ -1,0 +1,221 @@
+"""Several models under one set of calls: stacked into one batched program, or apart where that cannot be done."""
+
+import contextlib
+import copy
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from gumdrop.conversion import parameter_groups
+from gumdrop.functional import uniform_noise
+from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.objective import Lengthscale, kl_divergence
+from gumdrop.prediction import sampling
+from gumdrop.training.loop import Likelihood, mean_rates
+
+__all__ = ["Apart", "Together"]
+
+
+class _WithKL(nn.Module):
+    """A model that returns its KL divergence beside its output, so that one functional call gives both."""
+
+    def __init__(self, model: nn.Module, lengthscale: Lengthscale) -> None:
+        super().__init__()
+        self.model, self.lengthscale = model, lengthscale
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.model(x), kl_divergence(self.model, lengthscale=self.lengthscale)
+
+
+def _noise_of_rows(site: ConcreteDropout, rows: int) -> Tensor:
+    return uniform_noise((rows, site.num_units), dtype=torch.promote_types(site.p_logit.dtype, torch.float32))
+
+
+class Together(nn.Module):
+    """The parameters of models of one architecture, stacked in dimension 0, so that each operation serves all.
+
+    Args:
+        models: Converted models with the same layers and shapes.
+        lengthscale: Prior, see `gumdrop.kl_divergence`.
+    """
+
+    def __init__(self, models: Sequence[nn.Module], lengthscale: Lengthscale) -> None:
+        super().__init__()
+        parameters, buffers = stack_module_state([_WithKL(model, lengthscale) for model in models])
+        # Dots cannot stand in the names of a module's own parameters.
+        self._keys = {name: name.replace(".", "/") for name in [*parameters, *buffers]}
+        wanted = {f"model.{name}": value.requires_grad for name, value in models[0].named_parameters()}
+        for name, value in parameters.items():
+            self.register_parameter(self._keys[name], nn.Parameter(value.detach(), requires_grad=wanted[name]))
+        for name, value in buffers.items():
+            self.register_buffer(self._keys[name], value)
+        self._template = [_WithKL(copy.deepcopy(models[0]), lengthscale).train()]  # in a list: not a part of this one
+
+    @property
+    def _model(self) -> nn.Module:
+        return self._template[0].model
+
+    def _stacked_of(self, value: Tensor) -> Tensor:
+        model = self._template[0]
+        named = itertools.chain(model.named_parameters(), model.named_buffers())
+        (name,) = (name for name, each in named if each is value)
+        return self._values()[name]
+
+    def _values(self) -> dict[str, Tensor]:
+        return {name: getattr(self, key) for name, key in self._keys.items()}
+
+    def losses(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
+        """Losses of each model on a batch of its own.
+
+        Args:
+            x: Inputs, shape (models, B, ...).
+            y: Targets, shape (models, B, ...).
+            num_data: Size of the training set of each model, shape (models,).
+            nll_of: Negative log likelihood of each example.
+
+        Returns:
+            Mean negative log likelihood and KL per datum, each of shape (models,).
+        """
+
+        def one(values: dict[str, Tensor], x: Tensor, y: Tensor, num_data: Tensor) -> tuple[Tensor, Tensor]:
+            output, kl = functional_call(self._template[0], values, (x,))
+            return nll_of(output, y).mean(), kl / num_data
+
+        nll, kl = vmap(one, randomness="different")(self._values(), x, y, num_data)
+        return nll, kl
+
+    @torch.no_grad()
+    def drawn(self, x: Tensor) -> Tensor:
+        """Outputs under Bernoulli masks, another one for each row.
+
+        Args:
+            x: Inputs, shape (models, B, ...).
+
+        Returns:
+            Shape (models, B, ...).
+        """
+        values = {name.removeprefix("model."): value for name, value in self._values().items()}
+        with self._drawing():
+            call = functools.partial(functional_call, self._model)
+            return vmap(lambda values, x: call(values, (x,)), randomness="different")(values, x)
+
+    @contextlib.contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Switch the template from relaxed to drawn masks; no generator, so that each model draws its own."""
+        sites = [module for module in self._model.modules() if isinstance(module, ConcreteDropout)]
+        try:
+            self._model.eval()
+            for site in sites:
+                site.noise_source = _noise_of_rows
+            yield
+        finally:
+            for site in sites:
+                site.noise_source = None
+            self._model.train()
+
+    def noises(self) -> list[Tensor]:
+        """Log variances of the `gumdrop.HomoscedasticNoise` of the models, each of shape (D,); not copies."""
+        modules = [module for module in self._model.modules() if isinstance(module, HomoscedasticNoise)]
+        return [each for module in modules for each in self._stacked_of(module.log_variance).detach()]
+
+    def groups(self, weight_decay: float, rate_lr: float) -> list[dict[str, Any]]:
+        """The parameter groups of one model, with stacked parameters in them.
+
+        Args:
+            weight_decay: See `gumdrop.parameter_groups`.
+            rate_lr: See there.
+
+        Returns:
+            Groups for an optimiser.
+        """
+        groups = parameter_groups(self._model, weight_decay=weight_decay, rate_lr=rate_lr)
+        return [group | {"params": [self._stacked_of(each) for each in group["params"]]} for group in groups]
+
+    def rates(self) -> list[dict[str, float]]:
+        """Drop probability of each site of each model, the mean where each unit has its own."""
+        blocks = list(dropout_blocks(self._model))
+        p = {block.name: torch.sigmoid(self._stacked_of(block.site.p_logit).detach()) for block in blocks}
+        columns = {name: (each.flatten(1).mean(1) if each.ndim > 1 else each).tolist() for name, each in p.items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def states(self) -> list[dict[str, Tensor]]:
+        """State of each model, under the names of a single one; slices, not copies."""
+        named = [(name.removeprefix("model."), value.detach()) for name, value in self._values().items()]
+        count = len(named[0][1])
+        return [{name: value[i] for name, value in named} for i in range(count)]
+
+
+class Apart(nn.Module):
+    """Models that cannot be stacked, called one after the other; the same calls as `Together`.
+
+    Args:
+        models: Converted models.
+        lengthscale: Prior, see `gumdrop.kl_divergence`.
+    """
+
+    def __init__(self, models: Sequence[nn.Module], lengthscale: Lengthscale) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models).train()
+        self.lengthscale = lengthscale
+
+    def losses(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
+        """Losses of each model on a batch of its own; see `Together.losses`.
+
+        Args:
+            x: Inputs.
+            y: Targets.
+            num_data: Size of each training set.
+            nll_of: Negative log likelihood of each example.
+
+        Returns:
+            Mean negative log likelihood and KL per datum.
+        """
+        nll = [nll_of(model(each), target).mean() for model, each, target in zip(self.models, x, y, strict=True)]
+        kl = [kl_divergence(model, lengthscale=self.lengthscale) for model in self.models]
+        return torch.stack(nll), torch.stack(kl) / num_data
+
+    @torch.no_grad()
+    def drawn(self, x: Tensor) -> Tensor:
+        """Outputs under Bernoulli masks; see `Together.drawn`.
+
+        Args:
+            x: Inputs.
+
+        Returns:
+            Outputs.
+        """
+        outputs = []
+        for model, each in zip(self.models, x, strict=True):
+            with sampling(model, seed=int(torch.randint(2**31, ())), shared=False):
+                outputs.append(model(each))
+        return torch.stack(outputs)
+
+    def noises(self) -> list[Tensor]:
+        """Log variances of the `gumdrop.HomoscedasticNoise` of the models, each of shape (D,); not copies."""
+        return [module.log_variance.detach() for module in self.modules() if isinstance(module, HomoscedasticNoise)]
+
+    def groups(self, weight_decay: float, rate_lr: float) -> list[dict[str, Any]]:
+        """The parameter groups of all models.
+
+        Args:
+            weight_decay: See `gumdrop.parameter_groups`.
+            rate_lr: See there.
+
+        Returns:
+            Groups for an optimiser.
+        """
+        groups = [parameter_groups(model, weight_decay=weight_decay, rate_lr=rate_lr) for model in self.models]
+        return [group for each in groups for group in each]
+
+    def rates(self) -> list[dict[str, float]]:
+        """Drop probability of each site of each model, the mean where each unit has its own."""
+        return [mean_rates(model) for model in self.models]
+
+    def states(self) -> list[dict[str, Tensor]]:
+        """State of each model; not copies."""
+        return [model.state_dict() for model in self.models]

@@ -29,7 +29,7 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 	$(BIN)/python docs/figures/forces.py
 	$(BIN)/python docs/figures/demo_picture.py
 
-docs-experiments: $(VENV)/installed-cli ## Run the experiments of docs/experiments.md again (about an hour)
+docs-experiments: $(VENV)/installed-cli ## Run the experiments of docs/experiments.md again; writes docs/results
 	for name in $(EXPERIMENTS); do \
 	  $(BIN)/gumdrop reproduce $$name --resume && cp runs/$$name/results.json docs/results/$$name.json \
 	    && cp runs/$$name/*.png docs/results/ || exit 1; \

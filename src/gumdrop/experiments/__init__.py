@@ -32,8 +32,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="line",
         shows="a noisy line from 10 to 10,000 points: noise, ignorance and the learned rates against the truth",
-        minutes=40,
-        quick_minutes=2,
+        minutes=20,
+        quick_minutes=1,
         source="stored runs of Gal, Hron & Kendall 2017 (arXiv:1705.07832), Fig. 1",
         function="gumdrop.experiments.line:line",
     ),

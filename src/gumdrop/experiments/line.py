@@ -37,7 +37,7 @@ USUAL = torch.special.ndtri((torch.arange(50) + 0.5) / 50)
 GRID = torch.linspace(-4, 4, 41)
 SUMMARY = ("aleatoric", "epistemic", "error", "rates")
 LAYERS = ("input", "hidden 1", "hidden 2", "hidden 3")
-COLOURS = (plots.PALETTE[3], plots.BLUE, plots.GREEN, plots.PALETTE[4])
+COLOURS = (plots.PALETTE[3], plots.BLUE, plots.GREEN, plots.ORANGE)
 
 BATCH_SIZE, LR, RATE_LR, MAX_NORM = 100, 1e-3, 0.1, 10.0
 LENGTHSCALE = 1.0
@@ -239,17 +239,18 @@ def _draw_uncertainty(networks: list[Series]) -> Drawing:
     panels = drawing.subplots(1, 2)
     for ax, name in zip(panels, ("aleatoric", "epistemic"), strict=True):
         ax.axhline(NOISE if name == "aleatoric" else 0, color=plots.INK, linewidth=1, label="truth (unlimited data)")
-        ax.plot(*zip(*PUBLISHED[name].items(), strict=True), "D--", color="grey", label="published, 1024 units (ends)")
+        ax.plot(*zip(*PUBLISHED[name].items(), strict=True), "D--", color="grey", label="published (ends)")
         for series, colour in zip(networks, (plots.BLUE, plots.ORANGE), strict=True):
             units = f"{series['width']} units"
             optimum = [even_network(int(n), series["width"])[name] for n in sizes]
             ax.plot(SIZES, [run[name] for run in series["runs"]], "o-", color=colour, label=f"ours, {units}")
             ax.plot(SIZES, [run[name] for run in series["half_the_steps"]], "o--", color=colour, alpha=0.4)
-            ax.plot(sizes, optimum, ":", color=colour, label=f"optimum if weights are even, {units}")
+            ax.plot(sizes, optimum, ":", color=colour, label=f"optimum, even weights, {units}")
         ax.set(xscale="log", xlabel="number of data, N", ylim=(-0.03 if name == "epistemic" else 0.8, None))
         _dress(ax, title=f"{name} standard deviation")
     panels[0].plot([], [], "o--", color="grey", alpha=0.4, label="half the steps")
-    drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    entries = panels[0].get_legend_handles_labels()
+    drawing.legend(*entries, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return drawing
 
 

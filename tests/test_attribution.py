@@ -116,7 +116,7 @@ def test_masks_are_those_of_one_image_and_one_mask_at_a_time() -> None:
 @pytest.mark.parametrize("infill", ["blur", "local_shuffle", "normal"])
 @pytest.mark.parametrize("chunk_size", [2, 5, 12, 100])
 def test_masks_do_not_depend_on_the_batch_or_the_chunks(infill, chunk_size) -> None:
-    model, x = network(), images()
+    model, x = network().double(), images().double()
     options = {"target": torch.tensor([2, 0, 1]), "infill": infill, "seed": 3}
     whole = FIDO(model, QUICK).explain(x, **options)
     parts = FIDO(model, QUICK).explain(x, chunk_size=chunk_size, **options)

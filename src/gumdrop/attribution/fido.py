@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.attribution.explanation import Explanation, Region
-from gumdrop.attribution.infills import Infill, make_infill
+from gumdrop.attribution.infills import Infill, draw_infill, make_infill
 from gumdrop.attribution.masks import Layout, LayoutName, find_layout
 from gumdrop.attribution.search import FIDOSettings, Found, Search, Task, random_streams
 from gumdrop.attribution.targets import Score, Target, call, find_target, log_odds, score_of
@@ -143,9 +143,11 @@ class FIDO:
             fill = make_infill(infill, inputs, known)
             output = self._outputs(inputs, extra, chunk_size)
             classes = find_target(output, target)
+            shown = draw_infill(fill, inputs, random_streams(seed)[1])
             score = score_of(self.score, output, classes)
-            task = Task(inputs, fill, classes, score, extra, known, cells)
-            return self._explanation(task, seed, chunk_size, self._find(task, seed, chunk_size, show_progress))
+            score_infill = score_of(self.score, self._outputs(shown, extra, chunk_size), classes)
+            task = Task(inputs, fill, classes, score, score_infill, extra, known, cells)
+            return _explanation(task, shown, self._find(task, seed, chunk_size, show_progress))
 
     def _outputs(self, inputs: Tensor, extra: tuple[Any, ...], chunk_size: int) -> Tensor:
         rows = torch.arange(len(inputs), device=inputs.device).split(chunk_size)
@@ -160,24 +162,23 @@ class FIDO:
             found = [search(task[group], seed=seed, rows=group, advance=advance) for group in groups]
         return Found(*(torch.cat(parts, dim=-1) for parts in zip(*found, strict=True)))
 
-    def _explanation(self, task: Task, seed: int, chunk_size: int, found: Found) -> Explanation:
-        fill = task.fill(1, random_streams(seed)[1])[0]
-        grid = task.layout.grid(task.inputs)
-        keep = [task.layout.spread(torch.sigmoid(-logit.movedim(-1, 0)), grid) for logit in found.p_logit]
-        output = self._outputs(fill, task.extra, chunk_size)
-        return Explanation(
-            inputs=task.inputs,
-            infill=fill,
-            target=task.target,
-            keep_ssr=keep[0].to(task.inputs.dtype),
-            keep_sdr=keep[1].to(task.inputs.dtype),
-            score=task.score,
-            score_infill=score_of(self.score, output, task.target),
-            curve_ssr=found.curves[0],
-            curve_sdr=found.curves[1],
-            iterations=found.steps,
-            layout_name=task.layout.name,
-        )
+
+def _explanation(task: Task, infill: Tensor, found: Found) -> Explanation:
+    grid = task.layout.grid(task.inputs)
+    keep = [task.layout.spread(torch.sigmoid(-logit.movedim(-1, 0)), grid) for logit in found.p_logit]
+    return Explanation(
+        inputs=task.inputs,
+        infill=infill,
+        target=task.target,
+        keep_ssr=keep[0].to(task.inputs.dtype),
+        keep_sdr=keep[1].to(task.inputs.dtype),
+        score=task.score,
+        score_infill=task.score_infill,
+        curve_ssr=found.curves[0],
+        curve_sdr=found.curves[1],
+        iterations=found.steps,
+        layout_name=task.layout.name,
+    )
 
 
 def _check_inputs(inputs: Tensor, chunk_size: int) -> None:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from gumdrop.attribution.masks import Layout
 from gumdrop.functional import uniform_noise
 
-__all__ = ["FIXED", "RANDOM", "Infill", "InfillCall", "blur", "make_infill"]
+__all__ = ["FIXED", "RANDOM", "Infill", "InfillCall", "blur", "draw_infill", "make_infill"]
 
 InfillCall = Callable[[Tensor, Generator], Tensor]
 Infill = str | float | Tensor | InfillCall
@@ -131,6 +131,28 @@ def make_infill(infill: Infill | None, inputs: Tensor, layout: Layout) -> Tensor
     if not values.isfinite().all():
         raise ValueError("`infill` must be finite, got NaN or infinity in it")
     return values
+
+
+def draw_infill(infill: Tensor | InfillCall, inputs: Tensor, generator: Generator) -> Tensor:
+    """Draw what stands in for inputs.
+
+    Args:
+        infill: What `make_infill` gives.
+        inputs: The batch that it was made for.
+        generator: Source of what is random.
+
+    Returns:
+        Tensor of the shape of ``inputs``.
+
+    Raises:
+        ValueError: If a callable gives something else.
+    """
+    if isinstance(infill, Tensor):
+        return infill
+    drawn = infill(inputs, generator)
+    if not isinstance(drawn, Tensor) or drawn.shape != inputs.shape:
+        raise ValueError(f"`infill` must return a tensor of the shape of its input, {tuple(inputs.shape)}")
+    return drawn
 
 
 def _named(name: str, inputs: Tensor, layout: Layout) -> Tensor | InfillCall:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gumdrop.attribution.infills import InfillCall
+from gumdrop.attribution.infills import InfillCall, draw_infill
 from gumdrop.attribution.masks import Layout, total_variation
 from gumdrop.attribution.targets import Score, call, rows_of, score_of
 from gumdrop.functional import soft_keep, uniform_noise
@@ -25,10 +25,12 @@ class FIDOSettings:
     """Masks drawn for each input and step, of either kind."""
     temperature: float = 0.1
     """Of the relaxed Bernoulli masks."""
-    l1: float = 30.0
-    """Cost in nats of two masks that cover everything: half for what SSR keeps, half for what SDR drops."""
-    tv: float = 1.0
-    """Cost in nats of a straight border through the whole input, in either map."""
+    l1: float = 4.0
+    """Cost of two masks that cover everything, half for what SSR keeps and half for what SDR drops, in units of the
+    evidence: what the score of the input is away from that of its infill, or 1 if that is more."""
+    tv: float = 0.06
+    """Cost of a straight border through the whole input, in either map, in the same unit. Where it is more than
+    ``l1 / 2`` over the number of cells along a side, gaps of one cell are filled."""
     ramp: int = 5
     """Steps over which both costs rise to their full value."""
     lr: float = 0.1
@@ -61,6 +63,8 @@ class Task:
     target: Tensor | None
     score: Tensor
     """Score of the inputs as they are, shape (N,)."""
+    score_infill: Tensor
+    """Score of the infill, of a random one of one draw, shape (N,)."""
     extra: tuple[Any, ...]
     """Further arguments of the model."""
     layout: Layout
@@ -70,17 +74,20 @@ class Task:
     def __getitem__(self, rows: Tensor) -> "Task":
         """The same about some of the inputs."""
         infill = rows_of(self.infill, rows)
-        target, score = rows_of(self.target, rows), self.score[rows]
+        target, score, score_infill = (rows_of(value, rows) for value in (self.target, self.score, self.score_infill))
         extra = tuple(rows_of(value, rows) for value in self.extra)
-        return Task(self.inputs[rows], infill, target, score, extra, self.layout, self.cells)
+        return Task(self.inputs[rows], infill, target, score, score_infill, extra, self.layout, self.cells)
+
+    @property
+    def evidence(self) -> Tensor:
+        """How far the scores of input and infill are apart, at least 1, shape (N,)."""
+        return (self.score - self.score_infill).abs().clamp(min=1)
 
     def fill(self, num_draws: int, generator: torch.Generator) -> Tensor:
         """What stands in for the inputs, shape (num_draws or 1, N, ...)."""
         if isinstance(self.infill, Tensor):
             return self.infill[None]
-        draws = [self.infill(self.inputs, generator) for _ in range(num_draws)]
-        if any(not isinstance(draw, Tensor) or draw.shape != self.inputs.shape for draw in draws):
-            raise ValueError(f"`infill` must return a tensor of the shape of its input, {tuple(self.inputs.shape)}")
+        draws = [draw_infill(self.infill, self.inputs, generator) for _ in range(num_draws)]
         return torch.stack(draws)
 
 
@@ -170,7 +177,7 @@ class Search:
                 scores, slope = self._score_gradient(part, logits, *noise)
                 if step == 0:
                     _check_varies(scores, task.score, rows)
-                cost, cost_slope = self._cost_gradient(logits, task.layout, step)
+                cost, cost_slope = self._cost_gradient(part, logits, step)
                 adam.step(active, slope + cost_slope, step + 1)
                 curves[:, step, active] = scores.mean(dim=1).to(curves.dtype)
                 objective[step, active] = (scores[1] - scores[0]).mean(dim=0).to(cost.dtype) + cost
@@ -213,17 +220,17 @@ class Search:
             )
         return score_of(self._score, output, rows_of(task.target, rows)).unflatten(0, shape)
 
-    def _cost_gradient(self, p_logit: Tensor, layout: Layout, step: int) -> tuple[Tensor, Tensor]:
+    def _cost_gradient(self, task: Task, p_logit: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """What area and ragged borders cost, (N,), and the gradient of that."""
         settings = self._settings
         with torch.enable_grad():
             logit = p_logit.detach().requires_grad_()
             ssr, sdr = torch.sigmoid(logit)
             cost = settings.l1 / 2 * (1 - ssr + sdr).flatten(1).mean(1)
-            if layout.ordered:
+            if task.layout.ordered:
                 border = ssr[0].numel() ** (1 - 1 / ssr[0].ndim)  # cells along a straight one
                 cost = cost + settings.tv / border * (total_variation(ssr) + total_variation(sdr))
-            cost = cost * min(1.0, (step + 1) / max(1, settings.ramp))
+            cost = cost * task.evidence.to(cost.dtype) * min(1.0, (step + 1) / max(1, settings.ramp))
             (slope,) = torch.autograd.grad(cost.sum(), logit)
         return cost.detach(), slope
 

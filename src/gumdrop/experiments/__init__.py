@@ -28,5 +28,22 @@ class Experiment:
     """The function, as ``module:name``, imported when it is run."""
 
 
-EXPERIMENTS: tuple[Experiment, ...] = ()
+EXPERIMENTS: tuple[Experiment, ...] = (
+    Experiment(
+        "attribution",
+        "which pixels suffice for a prediction and which destroy it, beside Captum's methods",
+        15,
+        2,
+        "Chang et al. 2019 (arXiv:1807.08024); Korsch et al. 2023 (arXiv:2307.14825): figures, no table on these data",
+        "gumdrop.experiments.attribution:attribution",
+    ),
+    Experiment(
+        "gradients",
+        "bias, variance and norms of gradient estimators for dropout rates, and whether they matter",
+        15,
+        1,
+        "supplement of Korsch et al. 2023 (arXiv:2307.14825): norms over 100 steps of 30 runs, as curves",
+        "gumdrop.experiments.gradients:gradients",
+    ),
+)
 """All of them, in the order of the list."""

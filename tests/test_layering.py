@@ -63,6 +63,7 @@ RANKS = {
     "experiments": 5.2,
     "report": 5,
     "table_fit": 5,
+    "explain": 5,
     "cli": 6,
 }
 """Rank of each module, or of all modules of a folder; fractions order those of one folder that build on each other."""

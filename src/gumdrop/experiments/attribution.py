@@ -6,6 +6,7 @@ crops of eight pictures apart, and its masks show by what it does.
 """
 
 import functools
+import itertools
 import statistics
 import time
 from dataclasses import asdict
@@ -266,11 +267,14 @@ def _speed(model: nn.Module, x: Tensor, settings: FIDOSettings, options: RunOpti
         perceptron = digit_perceptron().eval()
     short = FIDOSettings(iterations=10 if options.quick else 30)
     found: dict[str, Any] = {"images": len(x), "iterations": short.iterations, "num_samples": short.num_samples}
-    for name, network in (("convolutional", model), ("dense", perceptron)):
+    networks = {"convolutional": model, "dense": perceptron}
+    before = torch.get_num_threads()
+    for threads, (name, network) in itertools.product((1, 2), networks.items()):
+        torch.set_num_threads(threads)
         with torch.no_grad():
             target = network(x).argmax(1)
         batch, alone, usual = _timed(network, x, target, short)
-        found[name] = {
+        found.setdefault("networks", {})[f"{name}, {threads} thread{'s' * (threads > 1)}"] = {
             "batch": batch[0],
             "alone": alone[0],
             "usual": usual[0],
@@ -278,6 +282,7 @@ def _speed(model: nn.Module, x: Tensor, settings: FIDOSettings, options: RunOpti
             "times_faster_than_usual": usual[0] / batch[0],
             "largest_difference": (batch[1] - alone[1]).abs().max().item(),
         }
+    torch.set_num_threads(before)
     return found
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Drawing
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
@@ -16,7 +15,6 @@ from gumdrop.experiments.page import Figure, Page, Table
 
 __all__ = ["curves", "digits", "numbers_of", "page", "photographs", "planted"]
 
-HEAT = LinearSegmentedColormap.from_list("relevance", ["#ffffff", "#9ecae1", plots.BLUE, "#06304f"])
 TITLES = {"inputs": "input", "ssr": "SSR: kept", "sdr": "SDR: dropped", "joint": "joint", "enhanced": "enhanced"}
 INFILLS = {"zeros": "zeros", "blur": "blur"}
 HEADLINE = ("FIDO ssr", "FIDO sdr", "FIDO joint", "Gumbel t=1 ssr", "integrated gradients", "occlusion 5 x 5")
@@ -45,7 +43,7 @@ def _images(rows: Any, count: int) -> NDArray[np.float64]:
 
 def _show(ax: Axes, picture: NDArray[np.float64], *, grey: tuple[float, float] = (0, 1), heat: bool = False) -> None:
     if heat:
-        ax.imshow(picture, cmap=HEAT, vmin=0, vmax=1, interpolation="nearest")
+        ax.imshow(picture, cmap=plots.RELEVANCE, vmin=0, vmax=1, interpolation="nearest")
     else:
         ax.imshow(picture.clip(*grey), cmap="Greys", vmin=grey[0], vmax=grey[1], interpolation="nearest")
     ax.set(xticks=[], yticks=[])
@@ -234,11 +232,11 @@ def _speed_table(found: Mapping[str, Any]) -> Table:
     rows = [
         [
             name,
-            *(f"{1000 * found[name][key]:.1f}" for key in keys),
-            f"{found[name]['times_faster_than_alone']:.1f}",
-            f"{found[name]['times_faster_than_usual']:.1f}",
+            *(f"{1000 * row[key]:.1f}" for key in keys),
+            f"{row['times_faster_than_alone']:.1f}",
+            f"{row['times_faster_than_usual']:.1f}",
         ]
-        for name in ("convolutional", "dense")
+        for name, row in found["networks"].items()
     ]
     caption = (
         f"Milliseconds for an image at equal steps ({found['iterations']}), masks ({found['num_samples']} of either "

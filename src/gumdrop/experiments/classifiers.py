@@ -110,8 +110,8 @@ def photograph_batches(pictures: Tensor, *, size: int, batch_size: int) -> Batch
 
 
 def train_or_load(
-    build: Callable[[], nn.Module], batches: Callable[[], Batches], place: Path, *, steps: int, seed: int
-) -> nn.Module:
+    build: Callable[[], nn.Sequential], batches: Callable[[], Batches], place: Path, *, steps: int, seed: int
+) -> nn.Sequential:
     """Train a classifier by AdamW with a one-cycle learning rate, or load it where it was trained before.
 
     Args:

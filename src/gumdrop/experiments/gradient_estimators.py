@@ -35,7 +35,8 @@ class _SimplifiedKeep(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: FunctionCtx, p_logit: Tensor, u: Tensor, temperature: float) -> Tensor:
-        exponent = torch.exp(-(torch.logit(u) - p_logit) / temperature)
+        # As written it overflows in float32, and 0 times infinity is no gradient: the exponent is bounded.
+        exponent = torch.exp((-(torch.logit(u) - p_logit) / temperature).clamp(max=40))
         keep = 1 / (1 + exponent)
         ctx.save_for_backward(keep, exponent)
         ctx.temperature = temperature  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ def place(tmp_path_factory):
     place = tmp_path_factory.mktemp("cli")
     table = write_table(place / "houses.csv")
     words = ["fit", str(table), "--target", "price", "--ignore", "grade", "--out", str(place / "run"), "--quiet"]
-    assert main([*words, "--epochs", "3", "--hidden", "8", "--draws", "10"]) == 0
+    assert main([*words, "--epochs", "3", "--hidden", "8", "--members", "2", "--draws", "10"]) == 0
     return place
 
 
@@ -42,6 +42,7 @@ def test_help_and_version(capsys) -> None:
         (["fit", "houses.csv"], "--target"),
         (["fit", "houses.csv", "--target", "price", "--coverage", "1.5"], "--coverage"),
         (["fit", "houses.csv", "--target", "price", "--epochs", "0"], "--epochs"),
+        (["fit", "houses.csv", "--target", "price", "--members", "0"], "--members"),
         (["fit", "houses.csv", "--target", "price", "--task", "ranking"], "--task"),
         (["fit", "houses.csv", "--target", "price", "--ignore", "colr"], "colr"),
         (["fit", "houses.csv", "--target", "price", "--out", "run"], "exists already"),
@@ -101,14 +102,17 @@ def test_several_hidden_layers_and_a_name_with_dots(place, monkeypatch) -> None:
 
 
 def test_an_interruption_is_told(place, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("gumdrop.table_fit.fit", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(
+        "gumdrop.table_fit.fit_regression_ensembles", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
     words = ["fit", str(place / "houses.csv"), "--target", "price", "--out", str(place / "stopped"), "--quiet"]
     assert main(words) == 130
     assert "the same command goes on from here" in capsys.readouterr().err
 
 
 def test_demo_runs_on_real_data(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("gumdrop.table_fit.FitSettings.epochs_for", lambda self, rows: 5)
+    monkeypatch.setattr("gumdrop.ensembles.STEPS", 10)
+    monkeypatch.setattr("gumdrop.ensembles.PASSES", 5)
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     assert (tmp_path / "demo" / "diabetes" / "report.html").is_file()
     assert len(pd.read_csv(tmp_path / "demo" / "new-patients.predictions.csv")) == 20

@@ -35,13 +35,15 @@ def _history(rng: np.random.Generator, epochs: int, finals: dict[str, float]) ->
 def _common(rng: np.random.Generator, rows: int, epochs: int, layers: int, features: list[str]) -> dict[str, Any]:
     labels = [f"input ({len(features)} columns)"] + [f"hidden layer {i} (50 units)" for i in range(1, layers)]
     finals = {str(2 * i): float(p) for i, p in enumerate(rng.uniform(0.02, 0.35, layers))}
-    sites = [{"site": site, "label": label, "p": p} for (site, p), label in zip(finals.items(), labels, strict=True)]
-    settings = {"hidden": [50, 50], "epochs": epochs, "batch_size": 32, "learning_rate": 0.005, "seed": 0}
+    spread = {site: {"p": p, "least": 0.8 * p, "most": 1.3 * p} for site, p in finals.items()}
+    sites = [{"site": s, "label": label, **p} for (s, p), label in zip(spread.items(), labels, strict=True)]
+    settings = {"hidden": [50, 50], "num_members": 5, "epochs": epochs, "batch_size": 32, "lr": 0.01, "seed": 0}
     return {
         "format": 1,
         "gumdrop": "0.1.0",
         "table": {"name": "diabetes.csv", "rows": 5 * rows, "features": features}
-        | {"train_rows": 3 * rows, "validation_rows": rows, "test_rows": rows},
+        | {"train_rows": 4 * rows, "watched_rows": [rows // 3 + i // 3 for i in range(5)], "test_rows": rows},
+        "best_epochs": [max(1, epochs - i) for i in range(5)],
         "settings": {**settings, "num_samples": 100, "coverage": 0.9},
         "environment": {"python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.0", "hardware": "x86_64 CPU, 4 threads"},
         "seconds": 12.3,
@@ -286,8 +288,23 @@ def test_optional_parts_may_be_absent_and_numbers_null() -> None:
     results["test"]["mean"][3] = None
     text = _text(render(results))
     assert "overfitting cannot be seen here" in text
-    assert "The list shows the model that was kept" not in text
+    assert "The list shows what was kept" not in text
     assert "On the 87 rows" in text
+
+
+def test_the_members_and_what_they_were_watched_on_are_told() -> None:
+    text = _text(render(regression_results()))
+    assert "The model is 5 small networks" in text
+    assert "Each network learned without 29 or 30 of the 352 training rows, different ones for each. Its errors" in text
+    assert "below it their range" in text
+    assert "after which epoch it was at its best" in _text(render(classification_results()))
+    alone = regression_results()
+    alone["settings"]["num_members"] = 1
+    alone["table"]["watched_rows"] = [30]
+    text = _text(render(alone))
+    assert "The model asks itself 100 times" in text
+    assert "The network learned without 30 of the 352 training rows. Its errors" in text
+    assert "their range" not in text
 
 
 def test_headline_compares_with_the_best_other_model() -> None:
@@ -363,9 +380,9 @@ def test_training_tale_follows_the_numbers() -> None:
     for epoch in results["history"]:
         epoch["validation_nll"] = 1 + abs(epoch["epoch"] - 100) / 100
     results["rates"][0]["p"] += 0.02
-    assert "The list shows the model that was kept" in _text(render(results))
+    assert "The list shows what was kept" in _text(render(results))
     assert "lowest near epoch 100" in _text(render(results))
-    assert "the epochs after that overfitted" in _text(render(results))
+    assert "the epochs after that overfitted. Each network was kept from the epoch" in _text(render(results))
     results["history"][-1]["nll"] = 3.0
     assert "gave up what it had learned" in _text(render(results))
 

@@ -5,11 +5,14 @@ import pandas as pd
 import pytest
 import torch
 
+from gumdrop import table_fit
+from gumdrop.conversion import dropout_rates
 from gumdrop.datasets.tabular import TableError, read_table
 from gumdrop.table_fit import FitSettings, fit_table
 from gumdrop.tables import load_table_model
+from gumdrop.training.state import TrainingState
 
-QUICK = FitSettings(hidden=(12,), epochs=4, num_samples=10)
+QUICK = FitSettings(hidden=(12,), num_members=3, epochs=4, num_samples=12)
 
 
 def write_table(path, num_rows: int = 120, seed: int = 0):
@@ -49,13 +52,16 @@ def test_results_say_what_was_done(regression) -> None:
     results = json.loads((regression / "run" / "results.json").read_text())
     assert results["task"] == "regression"
     assert results["table"] | {"features": None} == {
-        "name": "houses.csv", "rows": 120, "train_rows": 82, "validation_rows": 14, "test_rows": 24, "features": None,
+        "name": "houses.csv", "rows": 120, "train_rows": 96, "watched_rows": [11, 11, 11], "test_rows": 24,
+        "features": None,
     }  # fmt: skip
     assert [score["name"] for score in results["scores"]] == [
         "learned dropout", "fixed dropout, p = 0.1", "gradient-boosted trees", "mean of the training part",
     ]  # fmt: skip
     assert [rate["label"] for rate in results["rates"]] == ["input (4 columns)", "hidden layer 1 (12 units)"]
-    assert results["settings"]["epochs"] == 4
+    assert all(0 < rate["least"] < rate["p"] < rate["most"] < 1 for rate in results["rates"])
+    assert results["settings"] | {"epochs": 4, "batch_size": 32, "num_members": 3} == results["settings"]
+    assert results["best_epochs"] == [4, 4, 4]
     assert len(results["history"]) == 4
     assert results["notes"] == ["1 missing values in 'size' were replaced by the training median"]
 
@@ -87,6 +93,7 @@ def test_scores_are_in_units_of_the_target(regression) -> None:
 def test_classification(classification) -> None:
     results = json.loads((classification / "run" / "results.json").read_text())
     assert results["target"]["classes"] == ["bad", "good"]
+    assert all(record["validation_nll"] > 0 for record in results["history"])
     written = pd.read_csv(classification / "run" / "predictions.csv")
     assert set(written["prediction"]) <= {"bad", "good"}
     np.testing.assert_allclose(written["p(bad)"] + written["p(good)"], 1, rtol=1e-5)
@@ -104,6 +111,59 @@ def test_a_new_table_is_told_about_unseen_categories_and_missing_values(regressi
     assert np.isfinite(predictions.to_numpy()).all()
     assert any("'violet' (2 rows)" in note for note in notes)
     assert any("1 missing values in 'size'" in note for note in notes)
+
+
+def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> None:
+    written = pd.read_csv(regression / "run" / "predictions.csv")
+    assert written["aleatoric_std"].std() > 0
+    ensemble = load_table_model(regression / "run").ensemble
+    assert len(ensemble.members) == 3
+    assert not any(module.training for module in ensemble.modules())
+    assert ensemble.noise.weight.abs().max() > 0
+
+
+def test_the_fixed_twin_is_the_same_ensemble_at_one_rate(regression, tmp_path, monkeypatch) -> None:
+    rates = []
+    fit = table_fit.fit_regression_ensembles
+
+    def watched(make, train, **options):
+        fits = fit(make, train, **options)
+        rates.append([dropout_rates(member) for member in fits[0].model.members])
+        return fits
+
+    monkeypatch.setattr(table_fit, "fit_regression_ensembles", watched)
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", ignore=("grade",), settings=QUICK)
+    learned, fixed = rates
+    assert len(learned) == len(fixed) == 3
+    assert all(p == pytest.approx(0.1) for member in fixed for p in member.values())
+    assert any(abs(p - 0.1) > 0.01 for member in learned for p in member.values())
+
+
+def test_a_stopped_fit_goes_on_where_it_was(regression, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("gumdrop.training.state.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    record, seen = TrainingState.record, []
+
+    def stop_in_the_third_epoch(state, *records):
+        record(state, *records)
+        seen.append(records[0].epoch)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingState, "record", stop_in_the_third_epoch)
+    arguments = (regression / "houses.csv", "price", tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        fit_table(*arguments, ignore=("grade",), settings=QUICK)
+    assert (tmp_path / "run.partial").is_dir()
+    fit_table(*arguments, ignore=("grade",), settings=QUICK)
+    assert seen == [1, 2, 3, 4, 1, 2, 3, 4]
+    for name in ("predictions.csv", "model.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (regression / "run" / name).read_bytes()
+
+
+def test_the_number_of_threads_is_left_alone(regression, tmp_path) -> None:
+    before = torch.get_num_threads()
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", ignore=("grade",), settings=QUICK)
+    assert torch.get_num_threads() == before
 
 
 def test_the_same_seed_gives_the_same_folder(regression, tmp_path) -> None:
@@ -162,8 +222,8 @@ def test_a_model_of_a_newer_format_is_refused(regression, tmp_path) -> None:
     for path in (regression / "run").iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     description = json.loads((tmp_path / "model.json").read_text())
-    (tmp_path / "model.json").write_text(json.dumps(description | {"format": 2, "gumdrop": "9.0"}))
-    with pytest.raises(TableError, match=r"format 2 \(gumdrop 9\.0\)"):
+    (tmp_path / "model.json").write_text(json.dumps(description | {"format": 3, "gumdrop": "9.0"}))
+    with pytest.raises(TableError, match=r"format 3 \(gumdrop 9\.0\)"):
         load_table_model(tmp_path)
 
 
@@ -173,6 +233,8 @@ def test_a_model_of_a_newer_format_is_refused(regression, tmp_path) -> None:
         ({"coverage": 1.0}, "`coverage` must be strictly between"),
         ({"test_fraction": 0.0}, "`test_fraction` must be"),
         ({"batch_size": 0}, "`batch_size` must be at least 1"),
+        ({"num_members": 0}, "`num_members` must be at least 1"),
+        ({"lr": 0.0}, "`lr` must be positive"),
         ({"epochs": 0}, "`epochs` must be at least 1"),
         ({"hidden": (5, 0)}, "`hidden` must hold positive sizes"),
     ],

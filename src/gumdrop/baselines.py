@@ -1,14 +1,25 @@
 """Plain models to stand beside a learned one, as predictions of the same kind, so that the same scores apply."""
 
+import contextlib
+
 import numpy as np
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import cross_val_predict
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 
 __all__ = ["boosted_classes", "boosted_regression", "frequencies", "mean_of_targets"]
+
+
+ROWS_FOR_THREADS = 20_000
+"""Rows from which trees grow on several threads; below, these wait for each other, for minutes on a busy machine."""
+
+
+def _threads_for(num_rows: int) -> contextlib.AbstractContextManager[object]:
+    return contextlib.nullcontext() if num_rows >= ROWS_FOR_THREADS else threadpool_limits(1, user_api="openmp")
 
 
 def _gaussian(mean: Tensor, variance: float) -> RegressionPrediction:
@@ -65,9 +76,10 @@ def boosted_regression(x_train: Tensor, y_train: Tensor, x: Tensor, *, seed: int
     """
     trees = HistGradientBoostingRegressor(random_state=seed)
     inputs, targets = x_train.numpy(), y_train.squeeze(1).numpy()
-    residuals = targets - cross_val_predict(trees, inputs, targets, cv=min(5, len(targets)))
-    mean = torch.as_tensor(trees.fit(inputs, targets).predict(x.numpy()), dtype=x.dtype).unsqueeze(1)
-    return _gaussian(mean, float(np.mean(residuals**2)))
+    with _threads_for(len(inputs)):
+        residuals = targets - cross_val_predict(trees, inputs, targets, cv=min(5, len(targets)))
+        mean = trees.fit(inputs, targets).predict(x.numpy())
+    return _gaussian(torch.as_tensor(mean, dtype=x.dtype).unsqueeze(1), float(np.mean(residuals**2)))
 
 
 def boosted_classes(
@@ -85,9 +97,9 @@ def boosted_classes(
     Returns:
         The prediction; probabilities are kept above 1e-6.
     """
-    trees = HistGradientBoostingClassifier(random_state=seed).fit(x_train.numpy(), y_train.numpy())
+    with _threads_for(len(x_train)):
+        trees = HistGradientBoostingClassifier(random_state=seed).fit(x_train.numpy(), y_train.numpy())
+        found = torch.as_tensor(trees.predict_proba(x.numpy()), dtype=torch.float32)
     probabilities = torch.full((len(x), num_classes), 1e-6)
-    probabilities[:, torch.as_tensor(trees.classes_)] = torch.as_tensor(
-        trees.predict_proba(x.numpy()), dtype=torch.float32
-    ).clamp(min=1e-6)
+    probabilities[:, torch.as_tensor(trees.classes_)] = found.clamp(min=1e-6)
     return _certain((probabilities / probabilities.sum(1, keepdim=True)).log())

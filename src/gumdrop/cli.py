@@ -45,9 +45,10 @@ def fit(
     task: Literal["regression", "classification"] | None = None,
     ignore: Several[str] = (),
     hidden: Several[int] = (50, 50),
+    members: Count = 5,
     epochs: Count | None = None,
-    batch_size: Count = 32,
-    lr: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 5e-3,
+    batch_size: Count | None = None,
+    lr: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-2,
     draws: Count = 100,
     coverage: Fraction = 0.9,
     test_fraction: Fraction = 0.2,
@@ -55,7 +56,7 @@ def fit(
     overwrite: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Train a network on a table, and leave a folder with the model, test predictions and a report to look at.
+    """Train networks on a table, and leave a folder with the model, test predictions and a report to look at.
 
     Args:
         table: CSV file (also .csv.gz) with a header line.
@@ -64,28 +65,25 @@ def fit(
         task: What the target is; found from its values by default: text is classes, numbers are numbers,
             unless there are two of them or they count from 0 or 1 to at most 10.
         ignore: Columns to leave out.
-        hidden: Units of the hidden layers.
+        hidden: Units of the hidden layers of each network.
+        members: Networks, whose answers are mixed.
         epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes.
-        batch_size: Rows per step.
+        batch_size: Rows per step; by default between 32 and 1,024, more for a longer table.
         lr: Largest learning rate.
-        draws: Functions to average in a prediction.
+        draws: Functions to average in a prediction, spread over the networks.
         coverage: Probability of the intervals.
         test_fraction: Share of the rows that is held out for the report.
         seed: Seed of everything random.
         overwrite: Replace the folder if it exists.
         quiet: Show no progress.
     """
-    import torch
-
     from gumdrop.report import write_report
     from gumdrop.table_fit import FitSettings, fit_table
 
-    if max(hidden, default=1) * batch_size < 2**16:
-        # On a small network threads only wait for each other, for seconds an epoch where the machine is busy.
-        torch.set_num_threads(1)
     place = out or Path(_stem(table))
     settings = FitSettings(
         hidden=hidden,
+        num_members=members,
         epochs=epochs,
         batch_size=batch_size,
         lr=lr,
@@ -256,7 +254,11 @@ def demo(*, out: Path = Path("demo")) -> None:
     predict(out / "diabetes", out / "new-patients.csv", out=out / "new-patients.predictions.csv", overwrite=True)
 
 
-reproduce = App(name="reproduce", help="Run a published experiment again, and see its figures beside the published.")
+reproduce = App(
+    default_parameter=Parameter(consume_multiple=True),
+    name="reproduce",
+    help="Run a published experiment again, and see its figures beside the published.",
+)
 app.command(reproduce)
 for _experiment in EXPERIMENTS:
     reproduce.command(_experiment.function, name=_experiment.name)

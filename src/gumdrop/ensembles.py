@@ -35,6 +35,7 @@ from gumdrop.prediction import (
     predict_regression,
 )
 from gumdrop.training import FitResult, fit_stacked
+from gumdrop.training.loop import check_data
 
 __all__ = [
     "ClassificationEnsemble",
@@ -43,6 +44,7 @@ __all__ = [
     "RegressionEnsemble",
     "fit_classification_ensembles",
     "fit_regression_ensembles",
+    "schedule",
 ]
 
 NUM_FOLDS = 10
@@ -228,6 +230,8 @@ class EnsembleFit(NamedTuple):
     """A `RegressionEnsemble` or `ClassificationEnsemble`."""
     members: list[FitResult]
     """History of each member."""
+    held_out: list[Tensor]
+    """Numbers of the rows that each member did not train on and was watched on."""
 
 
 def fit_regression_ensembles(
@@ -265,7 +269,8 @@ def fit_regression_ensembles(
         A fit for each data set.
 
     Raises:
-        ValueError: If a data set has fewer than 4 rows, or a setting is out of its range.
+        ValueError: If a data set has fewer than 4 rows, values that are not finite or the wrong shape, or a setting
+            is out of its range.
         CheckpointError: If ``checkpoint`` cannot be continued from.
 
     Example:
@@ -277,6 +282,12 @@ def fit_regression_ensembles(
         >>> fitted.model.predict(x, seed=0).mean.shape
         torch.Size([60, 1])
     """
+    for x, y in train:
+        if x.ndim != 2 or y.ndim != 2:
+            raise ValueError(
+                f"`train` must hold inputs of shape (N, F) and targets of shape (N, D), got {tuple(x.shape)} and "
+                f"{tuple(y.shape)}; see Tensor.unsqueeze"
+            )
     members, folds, results = _fit_members(
         make,
         train,
@@ -296,7 +307,7 @@ def fit_regression_ensembles(
         ensemble = RegressionEnsemble(networks, NoiseFunction(x.shape[1], y.shape[1]).to(x.device))
         if input_noise:
             _fit_noise(ensemble, x, y, held_out, seed)
-        fits.append(EnsembleFit(ensemble, histories))
+        fits.append(EnsembleFit(ensemble, histories, held_out))
     return fits
 
 
@@ -331,10 +342,11 @@ def fit_classification_ensembles(
         A fit for each data set.
 
     Raises:
-        ValueError: If a data set has fewer than 4 rows, or a setting is out of its range.
+        ValueError: If a data set has fewer than 4 rows, values that are not finite or the wrong shape, or a setting
+            is out of its range.
         CheckpointError: If ``checkpoint`` cannot be continued from.
     """
-    members, _, results = _fit_members(
+    members, folds, results = _fit_members(
         make,
         train,
         num_members,
@@ -348,7 +360,10 @@ def fit_classification_ensembles(
         checkpoint=checkpoint,
         progress=progress,
     )
-    return [EnsembleFit(ClassificationEnsemble(each), mine) for each, mine in zip(members, results, strict=True)]
+    return [
+        EnsembleFit(ClassificationEnsemble(networks), histories, held_out)
+        for networks, histories, held_out in zip(members, results, folds, strict=True)
+    ]
 
 
 def _fit_members(
@@ -356,13 +371,14 @@ def _fit_members(
     train: Sequence[tuple[Tensor, Tensor]],
     num_members: int,
     *,
+    likelihood: str,
     epochs: int | None,
     batch_size: int | None,
     seed: int,
     **options: Any,
 ) -> tuple[list[list[nn.Module]], list[list[Tensor]], list[list[FitResult]]]:
     """Train all members of all ensembles; give networks, held-out rows and histories, grouped by ensemble."""
-    smallest = min((len(x) for x, _ in train), default=0)
+    smallest = min((check_data(pair, "train", likelihood) for pair in train), default=0)
     if smallest < 4 or num_members < 1:
         raise ValueError(
             f"an ensemble needs at least 4 rows and 1 member, got {smallest} rows and {num_members} members"
@@ -373,19 +389,42 @@ def _fit_members(
         orders = [torch.randperm(len(x)) for x, _ in train]
     folds = [_folds(order, num_members) for order in orders]
     most = max(len(order) for order in orders)
-    batch_size = batch_size or min(1024, max(32, 2 ** math.ceil(math.log2(most / 64))))
+    batch_size, epochs = schedule(most, batch_size=batch_size, epochs=epochs)
     results = fit_stacked(
         [model for each in models for model in each],
         [pair for pair in train for _ in range(num_members)],
         rows=[rows for each in folds for rows, _ in each],
         held_out=[held_out for each in folds for _, held_out in each],
-        epochs=epochs or max(PASSES, round(STEPS * batch_size / most)),
+        likelihood=likelihood,
+        epochs=epochs,
         batch_size=batch_size,
         seed=seed,
         **options,
     )
     grouped = [results[i : i + num_members] for i in range(0, len(results), num_members)]
     return models, [[held_out for _, held_out in each] for each in folds], grouped
+
+
+def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None = None) -> tuple[int, int]:
+    """Batch size and number of passes for a data set; what is given is kept.
+
+    Small sets are what these networks are for, and there 2,500 steps are enough, whatever the number of rows; with
+    more rows the batches grow, so that they still see each row 20 times.
+
+    Args:
+        num_rows: Size of the data set, N.
+        batch_size: Rows per step; None for the power of two above N / 64, between 32 and 1,024.
+        epochs: Passes over the rows; None for 2,500 steps, and at least 20 passes.
+
+    Returns:
+        Batch size and passes.
+
+    Example:
+        >>> schedule(455), schedule(7373), schedule(1_000_000)
+        ((32, 176), (128, 43), (1024, 20))
+    """
+    batch_size = batch_size or min(1024, max(32, 2 ** math.ceil(math.log2(num_rows / 64))))
+    return batch_size, epochs or max(PASSES, round(STEPS * batch_size / num_rows))
 
 
 def _folds(order: Tensor, num_members: int) -> list[tuple[Tensor, Tensor]]:

@@ -33,6 +33,7 @@ COLOURS = {plots.INK: "currentColor"} | {c: f"var(--c{i})" for i, c in enumerate
 
 SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, jinja2.UndefinedError)
 ABSENT: dict[str, Any] = {"environment": {}, "score_notes": {}, "notes": [], "seconds": None, "gumdrop": ""}
+ABSENT |= {"best_epochs": []}
 DASH, MINUS, SPACE = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
 
 Results = Mapping[str, Any]
@@ -122,6 +123,7 @@ def _percent(share: float | None) -> str:
 def _view(results: Results, folder: str) -> dict[str, Any]:
     test = _Test(results)
     page = {"folder": folder, "test": test, "regression": test.regression, "coverage": _goal(results)}
+    page |= {"members": int(results["settings"].get("num_members") or 1), "watched": _watched(results)}
     parts = {
         "scores": _scores(results, test),
         "calibration": _calibration(results, test),
@@ -136,6 +138,11 @@ def _view(results: Results, folder: str) -> dict[str, Any]:
 
 def _goal(results: Results) -> float:
     return float(results["settings"].get("coverage") or 0.9)
+
+
+def _watched(results: Results) -> str:
+    counts = results["table"].get("watched_rows") or []
+    return " or ".join(f"{count:,}" for count in sorted(set(counts)))
 
 
 class _Test:
@@ -328,7 +335,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 def _rates(results: Results) -> dict[str, Any]:
     sites, history = results["rates"], results["history"]
     rows = [
-        {"label": str(s["label"]), "p": float(s["p"]), "colour": COLOURS.get(c, c)}
+        {**s, "label": str(s["label"]), "p": float(s["p"]), "colour": COLOURS.get(c, c)}
         for s, c in zip(sites, plots.site_colours(len(sites)), strict=True)
     ]
     if not rows or not history:
@@ -352,7 +359,7 @@ def _training(results: Results) -> dict[str, Any] | None:
         np.array([step.get(name) for step in history], dtype=float) for name in ("epoch", "nll", "kl", "validation_nll")
     )
     ax = plots.training_curve(epochs, nll, kl=kl, validation_nll=held)
-    view = {"svg": _svg(ax, "training", "Loss over training"), "epochs": len(history), "best": None}
+    view: dict[str, Any] = {"svg": _svg(ax, "training", "Loss over training"), "epochs": len(history), "best": None}
     known = np.flatnonzero(np.isfinite(held))
     if not known.size:
         return view

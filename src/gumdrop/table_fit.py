@@ -1,11 +1,12 @@
 """Fit a table: split it, train, hold a test part against plain models, and leave a folder that tells all."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,18 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.model_selection import train_test_split
-from torch import Tensor
+from torch import Tensor, nn
 
 from gumdrop.baselines import boosted_classes, boosted_regression, frequencies, mean_of_targets
 from gumdrop.conversion import dropout_rates, fix_dropout
 from gumdrop.datasets.schema import TableSchema, Task, infer_schema
 from gumdrop.datasets.tabular import TableError, read_table
+from gumdrop.ensembles import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles, schedule
 from gumdrop.environment import environment
 from gumdrop.metrics import accuracy, calibration_error, central_coverage, crps, interval_coverage, reliability, rmse
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables import TableModel, encoding_notes, replace_target, table_network
-from gumdrop.training import CheckpointError, FitResult, fit
+from gumdrop.training import CheckpointError, EpochRecord
 from gumdrop.version import VERSION
 
 __all__ = ["FitSettings", "fit_table"]
@@ -41,44 +43,40 @@ class FitSettings:
     """Everything about a fit that is a choice; written into the results."""
 
     hidden: tuple[int, ...] = (50, 50)
-    """Units of the hidden layers."""
+    """Units of the hidden layers of each network."""
+    num_members: int = 5
+    """Networks in the ensemble."""
     epochs: int | None = None
     """Passes over the training part; None for about 2,500 steps, and at least 20 passes."""
-    batch_size: int = 32
-    """Rows per step."""
-    lr: float = 5e-3
+    batch_size: int | None = None
+    """Rows per step; None for the power of two above a 64th of the training part, between 32 and 1,024."""
+    lr: float = 1e-2
     """Largest learning rate of the cycle."""
     seed: int = 0
     """Seed of the split, the initial weights, the training and the draws."""
     num_samples: int = 100
-    """Draws for a prediction."""
+    """Draws for a prediction, spread over the networks."""
     coverage: float = 0.9
     """Probability of the intervals."""
     test_fraction: float = 0.2
     """Share of the rows that is held out for the report."""
-    validation_fraction: float = 0.15
-    """Share of the other rows that sets the noise and picks the best epoch."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        for name in ("coverage", "test_fraction", "validation_fraction"):
+        for name in ("coverage", "test_fraction"):
             value = getattr(self, name)
             if not 0 < value < 1:
                 raise ValueError(f"`{name}` must be strictly between 0 and 1, got {value}")
-        for name in ("batch_size", "num_samples"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}")
-        if self.epochs is not None and self.epochs < 1:
-            raise ValueError(f"`epochs` must be at least 1, got {self.epochs}")
+        for name in ("num_members", "epochs", "batch_size", "num_samples"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {value}")
+        if not self.lr > 0:
+            raise ValueError(f"`lr` must be positive, got {self.lr}")
         if self.seed < 0:
             raise ValueError(f"`seed` must be at least 0, got {self.seed}")
         if any(size < 1 for size in self.hidden):
             raise ValueError(f"`hidden` must hold positive sizes, got {list(self.hidden)}")
-
-    def epochs_for(self, num_rows: int) -> int:
-        """Number of passes over so many training rows."""
-        steps = -(-num_rows // self.batch_size)
-        return self.epochs or max(20, 2500 // steps)
 
 
 def fit_table(
@@ -131,7 +129,7 @@ def fit_table(
         shutil.rmtree(partial)
     partial.mkdir(parents=True, exist_ok=True)
     try:
-        model, result = _train(data, settings, False, partial / "learned.checkpoint", progress and OURS)
+        model, fitted = _train(data, settings, False, partial / "learned.checkpoint", progress and OURS)
         fixed, _ = _train(data, settings, True, partial / "fixed.checkpoint", progress and FIXED)
     except CheckpointError as error:
         raise TableError(
@@ -146,8 +144,9 @@ def fit_table(
     tested.insert(0, "row", np.asarray(data.test) + 1)
     tested.insert(1, "observed", data.frame.iloc[data.test][target].to_numpy())
     tested.to_csv(partial / "predictions.csv", index=False)
-    choices = {"epochs": settings.epochs_for(len(data.train)), "ignore": list(ignore), "task": task}
-    contents = _results(data, settings.coverage, model, result, predictions, tested)
+    choices: dict[str, Any] = {"epochs": len(fitted.members[0].history), "batch_size": _batch_size(data, settings)}
+    choices |= {"ignore": list(ignore), "task": task}
+    contents = _results(data, settings.coverage, model, fitted, predictions, tested)
     contents |= {"settings": dataclasses.asdict(settings) | choices, "seconds": time.monotonic() - started}
     _write_json(partial / "results.json", contents)
     for checkpoint in partial.glob("*.checkpoint"):
@@ -166,7 +165,6 @@ class _Data:
     frame: pd.DataFrame
     schema: TableSchema
     train: list[int]
-    validation: list[int]
     test: list[int]
     x: np.ndarray
     notes: list[str]
@@ -179,7 +177,7 @@ class _Data:
 def _read(table: Path, target: str, task: Task | None, ignore: tuple[str, ...], settings: FitSettings) -> _Data:
     frame = read_table(table)
     whole = infer_schema(frame, target, task=task, ignore=ignore)
-    train, validation, test = _split(frame, whole, settings)
+    train, test = _split(frame, whole, settings)
     schema = infer_schema(frame.iloc[train], target, task=whole.target.task, ignore=ignore)
     if whole.target.classes:
         schema = replace_target(schema, whole.target.classes)
@@ -187,14 +185,14 @@ def _read(table: Path, target: str, task: Task | None, ignore: tuple[str, ...], 
     notes = encoding_notes(schema, encoded.unseen, encoded.missing)
     if repeated := int(frame.duplicated().sum()):
         notes.append(f"{repeated} rows repeat an earlier row, so test rows may have been trained on: scores flatter")
-    return _Data(table.name, frame, schema, train, validation, test, encoded.x, notes)
+    return _Data(table.name, frame, schema, train, test, encoded.x, notes)
 
 
 def _results(
     data: _Data,
     coverage: float,
     model: TableModel,
-    result: FitResult,
+    fitted: EnsembleFit,
     predictions: dict[str, Prediction],
     tested: pd.DataFrame,
 ) -> dict[str, Any]:
@@ -209,14 +207,14 @@ def _results(
             "name": data.name,
             "rows": len(data.frame),
             "train_rows": len(data.train),
-            "validation_rows": len(data.validation),
+            "watched_rows": [len(rows) for rows in fitted.held_out],
             "test_rows": len(data.test),
             "features": [column.name for column in schema.columns],
         },
         "target": {"name": schema.target.name, "classes": list(schema.target.classes)},
         "environment": environment(),
-        "best_epoch": result.best_epoch,
-        "history": [dataclasses.asdict(record) for record in result.history],
+        "best_epochs": [member.best_epoch for member in fitted.members],
+        "history": [_mean_record(records) for records in zip(*(m.history for m in fitted.members), strict=True)],
         "rates": _named_rates(model),
         "scores": [
             {"name": name, "ours": name == OURS, "values": _scores(each, y_test, coverage)}
@@ -245,26 +243,20 @@ def _check_free(place: Path, overwrite: bool) -> None:
         raise TableError(f"{place} holds {strange[0]!r}, which gumdrop did not make, so it is not replaced; see --out")
 
 
-def _split(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> tuple[list[int], list[int], list[int]]:
-    """Split row numbers into training, validation and test parts, classes in equal shares where they allow it."""
-    y = schema.encode_target(frame)
-
-    def halves(rows: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
-        classes = y[rows] if schema.target.task == "classification" else None
-        counts = np.unique(classes, return_counts=True)[1] if classes is not None else np.array([0])
-        test_size = min(max(1, round(share * len(rows))), len(rows) - 1)
-        stratify = classes if counts.min() >= 2 and test_size >= len(counts) else None
-        kept, held_out = train_test_split(rows, test_size=test_size, random_state=settings.seed, stratify=stratify)
-        return np.sort(kept), np.sort(held_out)
-
-    rest, test = halves(np.arange(len(frame)), settings.test_fraction)
-    train, validation = halves(rest, settings.validation_fraction)
+def _split(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> tuple[list[int], list[int]]:
+    """Split row numbers into training and test parts, classes in equal shares where they allow it."""
+    classes = schema.encode_target(frame) if schema.target.task == "classification" else None
+    counts = np.unique(classes, return_counts=True)[1] if classes is not None else np.array([0])
+    test_size = min(max(1, round(settings.test_fraction * len(frame))), len(frame) - 1)
+    stratify = classes if counts.min() >= 2 and test_size >= len(counts) else None
+    rows = np.arange(len(frame))
+    train, test = train_test_split(rows, test_size=test_size, random_state=settings.seed, stratify=stratify)
     if len(train) < 10:
         raise TableError(
-            f"{len(frame)} rows leave {len(train)} to train on, beside {len(validation)} to watch and {len(test)} to "
-            "test, and at least 10 are needed; add rows or lower --test-fraction"
+            f"{len(frame)} rows leave {len(train)} to train on, beside {len(test)} to test, and at least 10 are "
+            "needed; add rows or lower --test-fraction"
         )
-    return train.tolist(), validation.tolist(), test.tolist()
+    return np.sort(train).tolist(), np.sort(test).tolist()
 
 
 def _targets(schema: TableSchema, frame: pd.DataFrame) -> Tensor:
@@ -273,31 +265,62 @@ def _targets(schema: TableSchema, frame: pd.DataFrame) -> Tensor:
     return y if schema.target.task == "classification" else y * schema.target.std + schema.target.mean
 
 
+def _batch_size(data: _Data, settings: FitSettings) -> int:
+    return schedule(len(data.train), batch_size=settings.batch_size)[0]
+
+
 def _train(
     data: _Data, settings: FitSettings, fixed: bool, checkpoint: Path, progress: bool | str
-) -> tuple[TableModel, FitResult]:
+) -> tuple[TableModel, EnsembleFit]:
     schema = data.schema
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
+
+    def make() -> nn.Module:
         network = table_network(schema, settings.hidden)
-    if fixed:
-        fix_dropout(network)
-    result = fit(
-        network,
-        data.part(data.train),
-        likelihood="gaussian" if schema.target.task == "regression" else "categorical",
-        epochs=settings.epochs_for(len(data.train)),
-        validation=data.part(data.validation),
-        batch_size=settings.batch_size,
-        lr=settings.lr,
-        lengthscale="weak",  # the held-out part watches over what this prior lets pass
-        honest_noise=schema.target.task == "regression",
-        seed=settings.seed,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
-    model = TableModel(schema, network, settings.hidden, settings.num_samples, settings.coverage, settings.seed)
-    return model, result
+        return fix_dropout(network) if fixed else network
+
+    fit = fit_regression_ensembles if schema.target.task == "regression" else fit_classification_ensembles
+    with _threads_for(settings.num_members * max(settings.hidden, default=1) * _batch_size(data, settings)):
+        (fitted,) = fit(
+            make,
+            [data.part(data.train)],
+            num_members=settings.num_members,
+            epochs=settings.epochs,
+            batch_size=settings.batch_size,
+            lr=settings.lr,
+            seed=settings.seed,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+    model = TableModel(schema, fitted.model, settings.hidden, settings.num_samples, settings.coverage, settings.seed)
+    return model, fitted
+
+
+@contextlib.contextmanager
+def _threads_for(size: int) -> Iterator[None]:
+    """Use one thread for small layers, where several only wait for each other, for seconds an epoch on a busy machine.
+
+    Args:
+        size: Numbers that the largest layer computes in one step.
+
+    Yields:
+        Nothing.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if size < 2**16 else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _mean_record(records: tuple[EpochRecord, ...]) -> dict[str, Any]:
+    """What one epoch did, as the mean over the members."""
+    mean = dataclasses.asdict(records[0])
+    for name in ("nll", "kl", "validation_nll"):
+        values = [getattr(record, name) for record in records]
+        mean[name] = None if None in values else float(np.mean(values))
+    mean["rates"] = {site: float(np.mean([record.rates[site] for record in records])) for site in records[0].rates}
+    return mean
 
 
 def _baseline_predictions(
@@ -399,12 +422,15 @@ def _unsure_rows(frame: pd.DataFrame, schema: TableSchema, table: pd.DataFrame, 
 
 
 def _named_rates(model: TableModel) -> list[dict[str, Any]]:
+    """Learned rate of each layer: mean over the members, least and most."""
+    members = [dropout_rates(member) for member in model.ensemble.members]
     rates = []
-    for i, (site, p) in enumerate(dropout_rates(model.network).items()):
+    for i, site in enumerate(members[0]):
         label = (
             f"hidden layer {i} ({model.hidden[i - 1]} units)" if i else f"input ({model.schema.num_features} columns)"
         )
-        rates.append({"site": site, "label": label, "p": p})
+        p = [float(member[site]) for member in members]
+        rates.append({"site": site, "label": label, "p": float(np.mean(p)), "least": min(p), "most": max(p)})
     return rates
 
 

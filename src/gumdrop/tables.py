@@ -1,4 +1,4 @@
-"""A table model: a network with learned dropout, and the schema that feeds it, in one folder."""
+"""A table model: an ensemble of networks with learned dropout, and the schema that feeds it, in one folder."""
 
 import dataclasses
 import json
@@ -17,34 +17,30 @@ from torch import Tensor
 
 from gumdrop.datasets.schema import TableSchema
 from gumdrop.datasets.tabular import TableError
+from gumdrop.ensembles import ClassificationEnsemble, NoiseFunction, RegressionEnsemble
 from gumdrop.networks import mlp
-from gumdrop.prediction import (
-    ClassificationPrediction,
-    RegressionPrediction,
-    predict_classification,
-    predict_regression,
-)
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.version import VERSION
 
 __all__ = ["MODEL_FILE", "TableModel", "load_table_model"]
 
-MODEL_FORMAT = 1
+MODEL_FORMAT = 2
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 
 
 @dataclass(frozen=True)
 class TableModel:
-    """A network over the columns of a table, and everything that is needed to use it again."""
+    """An ensemble over the columns of a table, and everything that is needed to use it again."""
 
     schema: TableSchema
     """Columns, target, and the statistics of the training part."""
-    network: torch.nn.Sequential
-    """Network over the encoded columns; its targets are standardised."""
+    ensemble: RegressionEnsemble | ClassificationEnsemble
+    """Networks over the encoded columns; their targets are standardised."""
     hidden: tuple[int, ...]
-    """Units of the hidden layers."""
+    """Units of the hidden layers of each network."""
     num_samples: int = 100
-    """Draws for a prediction."""
+    """Draws for a prediction, spread over the networks."""
     coverage: float = 0.9
     """Probability of the intervals that are written out."""
     seed: int = 0
@@ -64,11 +60,10 @@ class TableModel:
         Returns:
             In units of the target, or over the classes of the schema.
         """
-        options: dict[str, Any] = {"num_samples": self.num_samples, "seed": self.seed, "batch_size": 8192}
-        if not self.is_regression:
-            return predict_classification(self.network, x, **options)
-        target = self.schema.target
-        return predict_regression(self.network, x, **options).rescale(target.std, target.mean)
+        prediction = self.ensemble.predict(x, num_samples=self.num_samples, seed=self.seed, batch_size=8192)
+        if isinstance(prediction, ClassificationPrediction):
+            return prediction
+        return prediction.rescale(self.schema.target.std, self.schema.target.mean)
 
     def predict_frame(
         self, frame: pd.DataFrame, *, notify: Callable[[str], object] = lambda note: None
@@ -136,17 +131,18 @@ class TableModel:
             folder: An existing folder, which nobody reads yet: the two files belong together.
         """
         place = Path(folder)
-        safetensors.torch.save_file(self.network.state_dict(), place / WEIGHTS_FILE)
-        settings = {"hidden": list(self.hidden), "num_samples": self.num_samples}
-        settings |= {"coverage": self.coverage, "seed": self.seed}
+        safetensors.torch.save_file(self.ensemble.state_dict(), place / WEIGHTS_FILE)
+        settings: dict[str, Any] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
+        settings |= {"num_samples": self.num_samples, "coverage": self.coverage, "seed": self.seed}
         description = {"format": MODEL_FORMAT, "gumdrop": VERSION, "schema": self.schema.to_json(), **settings}
         (place / MODEL_FILE).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
 
 def table_network(schema: TableSchema, hidden: tuple[int, ...]) -> torch.nn.Sequential:
-    """Build the network for a schema: one noise variance for numbers, logits for classes.
+    """Build one network for a schema: one noise variance for numbers, logits for classes.
 
-    A variance that the network makes of the inputs learns its residuals on small tables, and is then too sure.
+    A variance that the network makes of the inputs learns its residuals on small tables, and is then too sure. How
+    the noise depends on the inputs is found by the ensemble, from rows that its networks have not seen.
 
     Args:
         schema: Columns and target.
@@ -158,6 +154,14 @@ def table_network(schema: TableSchema, hidden: tuple[int, ...]) -> torch.nn.Sequ
     regression = schema.target.task == "regression"
     num_outputs = 1 if regression else len(schema.target.classes)
     return mlp(schema.num_features, num_outputs, hidden=hidden, homoscedastic_noise=regression)
+
+
+def _untrained(schema: TableSchema, hidden: tuple[int, ...], num_members: int) -> Any:
+    """Build the ensemble for a schema, to be filled with what was saved."""
+    members = [table_network(schema, hidden) for _ in range(num_members)]
+    if schema.target.task == "regression":
+        return RegressionEnsemble(members, NoiseFunction(schema.num_features, 1))
+    return ClassificationEnsemble(members)
 
 
 def encoding_notes(schema: TableSchema, unseen: dict[str, dict[str, int]], missing: dict[str, int]) -> list[str]:
@@ -197,7 +201,7 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         The model, ready to predict.
 
     Raises:
-        TableError: If the folder holds no model, or one that is cut short or of a newer format.
+        TableError: If the folder holds no model, or one that is cut short or of another format.
     """
     place = Path(folder)
     if not (place / MODEL_FILE).is_file():
@@ -216,14 +220,15 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         schema = TableSchema.from_json(description["schema"])
         fields = {name: description[name] for name in ("num_samples", "coverage", "seed")}
         hidden = tuple(description["hidden"])
-        network = table_network(schema, hidden)
+        with torch.random.fork_rng(devices=[]):
+            ensemble = _untrained(schema, hidden, description["num_members"])
     except (KeyError, TypeError) as error:
         raise TableError(f"{place / MODEL_FILE} is damaged; fit the model again") from error
     try:
-        network.load_state_dict(safetensors.torch.load_file(place / WEIGHTS_FILE))
+        ensemble.load_state_dict(safetensors.torch.load_file(place / WEIGHTS_FILE))
     except (OSError, RuntimeError, safetensors.SafetensorError) as error:
         raise TableError(f"{place / WEIGHTS_FILE} is missing, damaged or of another model; fit again") from error
-    return TableModel(schema, network.eval(), hidden, **fields)
+    return TableModel(schema, ensemble.eval(), hidden, **fields)
 
 
 def replace_target(schema: TableSchema, classes: tuple[str, ...]) -> TableSchema:

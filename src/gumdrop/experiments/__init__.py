@@ -30,20 +30,36 @@ class Experiment:
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
-        "attribution",
-        "which pixels suffice for a prediction and which destroy it, beside Captum's methods",
-        15,
-        2,
-        "Chang et al. 2019 (arXiv:1807.08024); Korsch et al. 2023 (arXiv:2307.14825): figures, no table on these data",
-        "gumdrop.experiments.attribution:attribution",
+        name="uci",
+        shows="learned dropout with nothing to tune against a grid search over rate and noise, on UCI regression",
+        minutes=60,
+        quick_minutes=2,
+        source="Gal, Hron & Kendall 2017, table 1; Gal & Ghahramani 2016, its authors' clean grid search of 2018",
+        function="gumdrop.experiments.uci:uci",
     ),
     Experiment(
-        "gradients",
-        "bias, variance and norms of gradient estimators for dropout rates, and whether they matter",
-        15,
-        1,
-        "supplement of Korsch et al. 2023 (arXiv:2307.14825): norms over 100 steps of 30 runs, as curves",
-        "gumdrop.experiments.gradients:gradients",
+        name="tuning",
+        shows="how the default for tables was chosen: variants of it, on training parts alone",
+        minutes=60,
+        quick_minutes=2,
+        source="none; the candidates and their reasons are in docs/method.md",
+        function="gumdrop.experiments.tuning:tuning",
+    ),
+    Experiment(
+        name="attribution",
+        shows="which pixels suffice for a prediction and which destroy it, beside Captum's methods",
+        minutes=20,
+        quick_minutes=3,
+        source="Chang et al. 2019 (arXiv:1807.08024); Korsch et al. 2023 (arXiv:2307.14825); no table on these data",
+        function="gumdrop.experiments.attribution:attribution",
+    ),
+    Experiment(
+        name="gradients",
+        shows="bias, variance and norms of gradient estimators for dropout rates, and whether they matter",
+        minutes=20,
+        quick_minutes=2,
+        source="supplement of Korsch et al. 2023 (arXiv:2307.14825): norms over 100 steps of 30 runs, as curves",
+        function="gumdrop.experiments.gradients:gradients",
     ),
 )
 """All of them, in the order of the list."""

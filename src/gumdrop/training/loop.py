@@ -22,6 +22,7 @@ __all__ = [
     "MOST_NOISE_ROWS",
     "STEPS_BETWEEN_NOISE",
     "Likelihood",
+    "check_data",
     "check_finite",
     "check_settings",
     "epoch_seed",
@@ -114,9 +115,9 @@ def fit(
         [1, 2]
     """
     nll_of = find_likelihood(likelihood)
-    size = _check_data(train, "train", likelihood)
+    size = check_data(train, "train", likelihood)
     if validation is not None:
-        _check_data(validation, "validation", likelihood)
+        check_data(validation, "validation", likelihood)
     check_settings(epochs=epochs, batch_size=batch_size, validation_samples=validation_samples)
     check_settings(lr=lr, rate_lr=rate_lr, max_norm=max_norm, patience=patience)
     if patience is not None and validation is None:
@@ -309,8 +310,21 @@ def find_likelihood(likelihood: str | Likelihood) -> Likelihood:
     return LIKELIHOODS[likelihood]
 
 
-def _check_data(data: Data, name: str, likelihood: str | Likelihood) -> int:
-    """Check inputs and targets, and count the rows."""
+def check_data(data: Data, name: str, likelihood: str | Likelihood) -> int:
+    """Check inputs and targets, and count the rows; those of a loader are taken on trust.
+
+    Args:
+        data: Inputs and targets, or a loader of such.
+        name: What an error calls them.
+        likelihood: Tells which targets are possible.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        TypeError: If they are neither.
+        ValueError: If rows do not match, there are none, or a value is not finite or cannot be.
+    """
     if isinstance(data, DataLoader):
         return len(data.dataset)  # type: ignore[arg-type]
     if not (isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data)):

@@ -21,6 +21,7 @@ from gumdrop.training.loop import (
     MOST_NOISE_ROWS,
     STEPS_BETWEEN_NOISE,
     Likelihood,
+    check_data,
     check_finite,
     check_settings,
     epoch_seed,
@@ -92,7 +93,8 @@ def fit_stacked(
             are wanted and not given, or the loss stops being finite.
         CheckpointError: If ``checkpoint`` cannot be continued from.
     """
-    rows = [torch.arange(len(x)) for x, _ in train] if rows is None else rows
+    if rows is None:
+        rows = [torch.arange(check_data(pair, "train", likelihood)) for pair in train]
     if not models or not len(models) == len(train) == len(rows) == len(held_out or rows):
         raise ValueError(
             f"`models`, `train`, `rows` and `held_out` must be of one length, at least 1, got {len(models)}, "
@@ -109,8 +111,9 @@ def fit_stacked(
     if checkpoint is not None:
         settings["data"] = checksum(*(part for pair in train for part in pair), *rows, *(held_out or []))
     sizes = torch.tensor([len(each) for each in rows])
-    data = _Rows(train, rows)
-    watched = None if held_out is None else _Rows(train, held_out)
+    device = next(models[0].parameters()).device
+    data = _Rows(train, rows, device)
+    watched = None if held_out is None else _Rows(train, held_out, device)
 
     with contextlib.ExitStack() as context:
         context.enter_context(torch.random.fork_rng())
@@ -118,8 +121,7 @@ def fit_stacked(
             for model in models:
                 context.enter_context(without_gradient(noise_of(model, held_out)))
         stack = _stacked(models, data, nll_of, lengthscale)
-        fused = next(stack.parameters()).device.type in FUSED_DEVICES
-        optimizer = torch.optim.AdamW(stack.groups(weight_decay, rate_lr), lr=lr, fused=fused)
+        optimizer = torch.optim.AdamW(stack.groups(weight_decay, rate_lr), lr=lr, fused=device.type in FUSED_DEVICES)
         state = TrainingState(
             stack,
             optimizer,
@@ -134,7 +136,7 @@ def fit_stacked(
             torch.manual_seed(epoch_seed(seed, epoch))
             totals = torch.zeros(2, len(models))
             for x, y in data.batches(batch_size):
-                nll, kl = stack.losses(x, y, sizes, nll_of)
+                nll, kl = stack.losses(x, y, sizes.to(device), nll_of)
                 state.step((nll + kl).sum())
                 if honest_noise and watched is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
                     _follow(stack, watched, state.steps)
@@ -155,7 +157,10 @@ def fit_stacked(
 class _Rows:
     """Rows of several data sets, of which those that are the same tensors are held once."""
 
-    def __init__(self, data: Sequence[tuple[Tensor, Tensor]], rows: Sequence[Tensor]) -> None:
+    def __init__(
+        self, data: Sequence[tuple[Tensor, Tensor]], rows: Sequence[Tensor], device: torch.device | str = "cpu"
+    ) -> None:
+        self._device = device
         distinct = {(id(x), id(y)): (x, y) for x, y in data}
         x, y = zip(*distinct.values(), strict=True)
         self._x, self._y = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in (x, y))
@@ -178,7 +183,8 @@ class _Rows:
             yield self[rows]
 
     def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        return self._x[rows.to(self._x.device)], self._y[rows.to(self._y.device)]
+        x, y = (part[rows.to(part.device)].to(self._device) for part in (self._x, self._y))
+        return x, y
 
 
 def _stacked(
@@ -191,7 +197,7 @@ def _stacked(
         try:
             trial = Together(models, lengthscale)
             x, y = next(data.batches(2))
-            nll, kl = trial.losses(x, y, torch.ones(len(models)), nll_of)
+            nll, kl = trial.losses(x, y, torch.ones(len(models), device=x.device), nll_of)
             (nll + kl).sum().backward()
             trial.drawn(x)
             return Together(models, lengthscale)  # another one, whose running statistics have not seen the trial

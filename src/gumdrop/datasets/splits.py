@@ -1,0 +1,130 @@
+"""Regression sets with fixed training and test splits, in the folder layout of the UCI benchmarks.
+
+A folder holds ``data.txt`` (numbers, a row for each example), ``index_features.txt`` and ``index_target.txt`` (column
+numbers from 0), and ``index_train_K.txt`` and ``index_test_K.txt`` (row numbers from 0) for each split K from 0.
+
+References:
+    Hernandez-Lobato & Adams 2015, "Probabilistic Backpropagation" (ICML 2015, arXiv:1502.05336).
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["Split", "read_splits", "standardised"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split of a set, standardised by its training part; targets of shape (N, 1)."""
+
+    x_train: Tensor
+    """Inputs to train on, shape (N, F)."""
+    y_train: Tensor
+    """Targets to train on."""
+    x_test: Tensor
+    """Inputs to predict."""
+    y_test: Tensor
+    """Targets to predict."""
+    y_mean: float
+    """Mean of the training targets, in their units."""
+    y_std: float
+    """Standard deviation of the training targets, in their units."""
+
+    def part(self, train: Tensor, test: Tensor) -> "Split":
+        """Split the training part once more, as a search for settings does; nothing is standardised anew.
+
+        Args:
+            train: Numbers of its rows to train on.
+            test: Numbers of its rows to predict.
+
+        Returns:
+            A split without any of the test rows of this one.
+        """
+        x, y = self.x_train, self.y_train
+        return Split(x[train], y[train], x[test], y[test], self.y_mean, self.y_std)
+
+
+def read_splits(folder: str | os.PathLike[str], *, most: int | None = None) -> list[Split]:
+    """Read a set and its splits.
+
+    Args:
+        folder: The folder of the set.
+        most: Read so many splits at most; all if None.
+
+    Returns:
+        The splits, in their order.
+
+    Raises:
+        FileNotFoundError: If a file is absent.
+        ValueError: If a file holds something else than numbers, or indices that do not fit the data.
+    """
+    place = Path(folder)
+    data = _numbers(place / "data.txt")
+    features = _indices(place / "index_features.txt", data.shape[1], "column")
+    target = _indices(place / "index_target.txt", data.shape[1], "column")
+    if len(target) != 1 or target[0] in features:
+        raise ValueError(f"{place / 'index_target.txt'} must name one column that is no feature, got {target.tolist()}")
+    splits: list[Split] = []
+    while len(splits) != most:
+        train_file, test_file = (place / f"index_{part}_{len(splits)}.txt" for part in ("train", "test"))
+        if splits and not (train_file.is_file() or test_file.is_file()):
+            break
+        train, test = (_indices(file, len(data), "row") for file in (train_file, test_file))
+        if both := set(train.tolist()) & set(test.tolist()):
+            raise ValueError(f"{test_file} names row {min(both)}, and so does {train_file.name}; a test row is unseen")
+        splits.append(standardised(data[:, features], data[:, target], train, test))
+    return splits
+
+
+def _numbers(path: Path) -> NDArray[np.float64]:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path.parent} lacks the file {path.name}; put it there, or correct --data")
+    try:
+        data = np.loadtxt(path, ndmin=2)
+    except ValueError as error:
+        raise ValueError(f"{path} must hold rows of numbers of one length ({error})") from error
+    if data.size == 0 or not np.isfinite(data).all():
+        raise ValueError(f"{path} must hold finite numbers, got {'none' if data.size == 0 else 'NaN or infinity'}")
+    return data
+
+
+def _indices(path: Path, limit: int, what: str) -> NDArray[np.int64]:
+    values = _numbers(path).ravel()
+    indices = values.astype(np.int64)
+    wrong = (indices != values) | (indices < 0) | (indices >= limit)
+    if wrong.any() or len(set(indices.tolist())) < len(indices):
+        bad = f"{values[wrong][0]:g}" if wrong.any() else "a number twice"
+        raise ValueError(f"{path} must hold {what} numbers from 0 to {limit - 1}, each once, got {bad}")
+    return indices
+
+
+def standardised(
+    x: NDArray[np.float64], y: NDArray[np.float64], train: NDArray[np.int64], test: NDArray[np.int64]
+) -> Split:
+    """Split rows into a training and a test part, standardised by the training part.
+
+    Args:
+        x: Inputs, shape (N, F).
+        y: Targets, shape (N, 1).
+        train: Row numbers of the training part.
+        test: Row numbers of the test part.
+
+    Returns:
+        The split, in float32.
+    """
+
+    def scaled(values: NDArray[np.float64]) -> tuple[Tensor, Tensor, float, float]:
+        mean, std = values[train].mean(0), values[train].std(0)
+        std[std == 0] = 1.0  # a column that does not vary says nothing, and is 0
+        rows = torch.tensor((values - mean) / std, dtype=torch.float32)
+        return rows[train], rows[test], float(mean[-1]), float(std[-1])
+
+    x_train, x_test, *_ = scaled(x)
+    y_train, y_test, y_mean, y_std = scaled(y)
+    return Split(x_train, y_train, x_test, y_test, y_mean, y_std)

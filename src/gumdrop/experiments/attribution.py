@@ -27,6 +27,7 @@ from gumdrop.experiments.classifiers import (
     digit_batches,
     digit_network,
     digit_perceptron,
+    export,
     photograph_batches,
     photograph_network,
     train_or_load,
@@ -42,10 +43,11 @@ SHARE = 0.15
 """Size of the sharp regions on digits, as a share of the image: the same for all methods."""
 PHOTOGRAPHS = ("astronaut.png", "camera.png", "chelsea.png", "coffee.png", "raccoon.png", "retina.jpg", "rocket.jpg")
 PICTURE, CROP, CELLS = 160, 96, 32
+CLASSIFIER_STEPS, PHOTOGRAPH_STEPS, SPEED_ITERATIONS = 900, 400, 30
 REGIONS: tuple[Region, ...] = ("ssr", "sdr", "joint")
 
 
-def attribution(options: RunOptions = RunOptions(), *, num_images: int = 100, iterations: int = 100) -> None:
+def attribution(options: RunOptions = RunOptions(), *, num_images: int = 60, iterations: int = 100) -> None:
     """Explain digits and photographs, find planted evidence, and compare with Captum's methods.
 
     Args:
@@ -83,8 +85,9 @@ def attribution(options: RunOptions = RunOptions(), *, num_images: int = 100, it
 
 def _digits_model(run: Run, folder: Path) -> tuple[nn.Module, dict[str, Any]]:
     """Train the classifier of digits, in a part that notes its accuracy; its weights stay in the folder."""
-    steps, place = 200 if run.options.quick else 900, run.folder / "digits.pt"
+    steps, place = 200 if run.options.quick else CLASSIFIER_STEPS, run.folder / "digits.pt"
     model = train_or_load(digit_network, lambda: digit_batches(folder), place, steps=steps, seed=run.options.seed)
+    export(model, run.folder / "digits.pt2", shape=(1, 28, 28))
     test = read_mnist(folder, train=False)
     with torch.no_grad():
         right = (model(test.images).argmax(1) == test.labels).float().mean().item()
@@ -265,7 +268,7 @@ def _speed(model: nn.Module, x: Tensor, settings: FIDOSettings, options: RunOpti
     with torch.random.fork_rng():
         torch.manual_seed(options.seed)
         perceptron = digit_perceptron().eval()
-    short = FIDOSettings(iterations=10 if options.quick else 30)
+    short = FIDOSettings(iterations=10 if options.quick else SPEED_ITERATIONS)
     found: dict[str, Any] = {"images": len(x), "iterations": short.iterations, "num_samples": short.num_samples}
     networks = {"convolutional": model, "dense": perceptron}
     before = torch.get_num_threads()
@@ -321,7 +324,7 @@ def _photographs(run: Run, folder: Path, settings: FIDOSettings) -> dict[str, An
         functools.partial(photograph_network, len(PHOTOGRAPHS)),
         lambda: photograph_batches(pictures, size=CROP, batch_size=64),
         run.folder / "photographs.pt",
-        steps=60 if run.options.quick else 400,
+        steps=60 if run.options.quick else PHOTOGRAPH_STEPS,
         seed=run.options.seed,
     )
     crops, labels = photograph_batches(pictures, size=CROP, batch_size=512)(

@@ -81,6 +81,9 @@ def gumbel_masks(
     with torch.random.fork_rng():
         for x, label, fill in zip(inputs, target, infill, strict=True):
             torch.manual_seed(seed)
+            with torch.no_grad():
+                clean, filled = log_odds(model(torch.stack([x, fill])), label.expand(2))
+            evidence = (clean - filled).abs().clamp(min=1)
             maps = [torch.zeros(x.shape[-2:], requires_grad=True) for _ in range(2)]  # drop logits: SSR, SDR
             optimizer = torch.optim.Adam(maps, lr=settings.lr)
             for step in range(settings.iterations):
@@ -94,7 +97,7 @@ def gumbel_masks(
                 area = ((1 - p[0]) + p[1]).mean() * settings.l1 / 2
                 side = p[0].numel() ** 0.5
                 rough = sum((q.diff(dim=0).abs().sum() + q.diff(dim=1).abs().sum()) for q in p) * settings.tv / side
-                loss = scores[1] - scores[0] + min(1.0, (step + 1) / settings.ramp) * (area + rough)
+                loss = scores[1] - scores[0] + min(1.0, (step + 1) / settings.ramp) * (area + rough) * evidence
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

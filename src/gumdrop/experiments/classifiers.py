@@ -16,6 +16,7 @@ __all__ = [
     "digit_batches",
     "digit_network",
     "digit_perceptron",
+    "export",
     "photograph_batches",
     "photograph_network",
     "train_or_load",
@@ -143,3 +144,17 @@ def train_or_load(
     with replacing(place, "wb") as file:
         torch.save(model.state_dict(), file)
     return model.eval()
+
+
+def export(model: nn.Module, place: Path, *, shape: tuple[int, int, int]) -> None:
+    """Write a classifier as a file that `gumdrop explain-image` takes.
+
+    Args:
+        model: In eval mode.
+        place: File to write.
+        shape: Channels, height and width of its pictures.
+    """
+    any_number = ({0: torch.export.Dim("n")},)
+    program = torch.export.export(model, (torch.zeros(2, *shape),), dynamic_shapes=any_number)
+    with replacing(place, "wb") as file:
+        torch.export.save(program, file)

@@ -31,6 +31,7 @@ TEMPERATURES = (0.05, 0.1, 0.2, 0.5, 1.0)
 CELLS = 3
 IMAGE = LAYOUTS["image"]
 FIRST_IMAGE = 1000
+CLASSIFIER_STEPS, EPOCHS = 900, 100
 
 
 def gradients(
@@ -59,7 +60,7 @@ def gradients(
         model, dense = (_classifier(run, folder, build) for build in (digit_network, digit_perceptron))
         images = read_mnist(folder, train=False).images[FIRST_IMAGE:]
         search = functools.partial(_search, model, images[:1], runs, iterations, options.seed)
-        epochs = 10 if options.quick else 100
+        epochs = 10 if options.quick else EPOCHS
         results = {
             "identity": run.part("identity", _identity),
             "enumeration": run.part("enumeration", lambda: _enumeration(dense, images[:5], num_draws, options.seed)),
@@ -78,7 +79,7 @@ def gradients(
 
 def _classifier(run: Run, folder: Path, build: Callable[[], nn.Sequential]) -> nn.Sequential:
     place = run.folder / f"{build.__name__}.pt"
-    steps = 200 if run.options.quick else 900
+    steps = 200 if run.options.quick else CLASSIFIER_STEPS
     return train_or_load(build, lambda: digit_batches(folder), place, steps=steps, seed=run.options.seed)
 
 

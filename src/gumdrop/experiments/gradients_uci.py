@@ -2,54 +2,23 @@
 
 import itertools
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gumdrop.datasets.splits import Split, read_splits
 from gumdrop.functional import bernoulli_entropy, inverse_keep, soft_keep
 
 __all__ = ["SETS", "compare"]
 
 SETS = ("boston-housing", "concrete-strength", "wine-quality-red")
 HIDDEN = 50
+PARTS = ("x_train", "y_train", "x_test", "y_test")
 WAYS = {"relaxed t=0.1": 0.1, "relaxed t=1": 1.0, "DisARM": 0.0}
 """Ways to learn the rates; their temperature."""
-
-
-@dataclass(frozen=True)
-class _Splits:
-    """Standardised splits of one set, stacked: all have the same sizes."""
-
-    x: Tensor
-    y: Tensor
-    x_test: Tensor
-    y_test: Tensor
-    scale: Tensor
-    """Standard deviation of each split's target, in its own units, shape (S,)."""
-
-
-def _read(folder: Path, num_splits: int) -> _Splits:
-    rows = torch.from_numpy(np.loadtxt(folder / "data.txt")).float()
-    columns = torch.from_numpy(np.loadtxt(folder / "index_features.txt", ndmin=1)).long()
-    target = torch.from_numpy(np.loadtxt(folder / "index_target.txt", ndmin=1)).long()
-    parts: list[list[Tensor]] = [[], [], [], [], []]
-    for split in range(num_splits):
-        train, test = (
-            torch.from_numpy(np.loadtxt(folder / f"index_{name}_{split}.txt")).long() for name in ("train", "test")
-        )
-        x, y = rows[:, columns], rows[:, target[0]]
-        std, mean = torch.std_mean(x[train], dim=0, correction=0)
-        x = (x - mean) / torch.where(std > 0, std, 1)
-        y_std, y_mean = torch.std_mean(y[train], dim=0, correction=0)
-        y = (y - y_mean) / y_std
-        for part, values in zip(parts, (x[train], y[train], x[test], y[test], y_std), strict=True):
-            part.append(values)
-    return _Splits(*(torch.stack(part) for part in parts))
 
 
 class _Networks:
@@ -116,9 +85,9 @@ def _disarm_loss(nets: _Networks, x: Tensor, y: Tensor, noise: list[Tensor]) -> 
     return (first + second) / 2 + extra
 
 
-def _train(data: _Splits, way: str, epochs: int, seed: int) -> _Networks:
+def _train(data: Split, way: str, epochs: int, seed: int) -> _Networks:
     generator = torch.Generator().manual_seed(seed)
-    num_splits, num_rows, num_inputs = data.x.shape
+    num_splits, num_rows, num_inputs = data.x_train.shape
     nets = _Networks(num_splits, num_inputs, generator)
     groups = [
         {"params": [*nets.weights, *nets.biases], "lr": 5e-3},
@@ -129,7 +98,7 @@ def _train(data: _Splits, way: str, epochs: int, seed: int) -> _Networks:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, [5e-3, 5e-2], total_steps=steps, cycle_momentum=False)
     for _ in range(epochs):
         for rows in torch.randperm(num_rows, generator=generator).split(32):
-            x, y = data.x[:, rows], data.y[:, rows]
+            x, y = data.x_train[:, rows], data.y_train[:, rows, 0]
             noise = [torch.rand(2, num_splits, len(rows), units, generator=generator) for units in nets.units]
             nll = _disarm_loss(nets, x, y, noise) if way == "DisARM" else _relaxed_loss(nets, x, y, noise, WAYS[way])
             loss = nll.mean(dim=1).sum() + nets.kl() / num_rows
@@ -141,10 +110,10 @@ def _train(data: _Splits, way: str, epochs: int, seed: int) -> _Networks:
 
 
 @torch.no_grad()
-def _score(nets: _Networks, data: _Splits, seed: int, num_samples: int = 200) -> dict[str, list[float]]:
+def _score(nets: _Networks, data: Split, scale: Tensor, seed: int, num_samples: int = 200) -> dict[str, list[float]]:
     """RMSE and log likelihood in target units, with hard masks shared by all rows, one value for each split."""
     generator = torch.Generator().manual_seed(seed)
-    num_splits = len(data.x)
+    num_splits = len(data.x_train)
     means, logs = [], []
     for _ in range(num_samples):
         masks = [
@@ -153,9 +122,9 @@ def _score(nets: _Networks, data: _Splits, seed: int, num_samples: int = 200) ->
         ]
         output = nets(data.x_test, masks)
         means.append(output[..., 0])
-        logs.append(-_nll(output, data.y_test))
-    log_likelihood = torch.logsumexp(torch.stack(logs), 0) - math.log(num_samples) - data.scale.log()[:, None]
-    error = F.mse_loss(torch.stack(means).mean(0), data.y_test, reduction="none").mean(1).sqrt() * data.scale
+        logs.append(-_nll(output, data.y_test[..., 0]))
+    log_likelihood = torch.logsumexp(torch.stack(logs), 0) - math.log(num_samples) - scale.log()[:, None]
+    error = F.mse_loss(torch.stack(means).mean(0), data.y_test[..., 0], reduction="none").mean(1).sqrt() * scale
     rates = torch.cat([torch.sigmoid(p[:, :, 0]) for p in nets.p_logits], dim=1).mean(0)
     return {"rmse": error.tolist(), "log_likelihood": log_likelihood.mean(1).tolist(), "rates": rates.tolist()}
 
@@ -172,5 +141,9 @@ def compare(folder: Path, *, num_splits: int, epochs: int, seed: int) -> dict[st
     Returns:
         Scores of each split and mean learned rates, by the way that they were learned.
     """
-    data = _read(folder, num_splits)
-    return {way: _score(_train(data, way, epochs, seed), data, seed + 1) for way in WAYS}
+    splits = read_splits(folder, most=num_splits)
+    scale = torch.tensor([split.y_std for split in splits])
+    # All splits as one, with a dimension more in front: their sizes are the same.
+    tensors = {name: torch.stack([getattr(split, name) for split in splits]) for name in PARTS}
+    data = Split(**tensors, y_mean=0.0, y_std=1.0)
+    return {way: _score(_train(data, way, epochs, seed), data, scale, seed + 1) for way in WAYS}

@@ -335,6 +335,13 @@ def test_attributions_carry_no_graph_also_under_no_grad() -> None:
         assert not FIDO(network(), QUICK).attribute(images()).requires_grad
 
 
+def test_inference_mode_is_no_hindrance() -> None:
+    expected = FIDO(network(), QUICK).attribute(images())
+    model = network()
+    with torch.inference_mode():
+        assert torch.equal(FIDO(model, QUICK).attribute(images()), expected)
+
+
 def test_progress_is_shown_when_asked_for(capsys) -> None:
     FIDO(network(), QUICK).explain(images(), show_progress=True)
     FIDO(network(), QUICK).explain(images())  # nothing is shown where nobody looks

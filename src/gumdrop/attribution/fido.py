@@ -135,11 +135,12 @@ class FIDO:
         """
         _check_inputs(inputs, chunk_size)
         _check_mode(self.forward_func)
-        inputs = inputs.detach()
         known = find_layout(inputs, layout)
         cells = _cells(mask_size, known, inputs)
         extra = _extra(additional_forward_args, len(inputs))
-        with torch.no_grad():
+        # The search needs gradients, which neither inference mode nor a tensor that was made in it has.
+        with torch.inference_mode(False), torch.no_grad():
+            inputs = inputs.clone() if inputs.is_inference() else inputs.detach()
             fill = make_infill(infill, inputs, known)
             output = self._outputs(inputs, extra, chunk_size)
             classes = find_target(output, target)

@@ -31,7 +31,7 @@ TEMPERATURES = (0.05, 0.1, 0.2, 0.5, 1.0)
 CELLS = 3
 IMAGE = LAYOUTS["image"]
 FIRST_IMAGE = 1000
-CLASSIFIER_STEPS, EPOCHS = 900, 100
+CLASSIFIER_STEPS, EPOCHS = 900, 60
 
 
 def gradients(
@@ -39,7 +39,7 @@ def gradients(
     *,
     runs: int = 30,
     iterations: int = 100,
-    num_draws: int = 10_000,
+    num_draws: int = 6000,
     splits: int = 20,
 ) -> None:
     """Compare estimators of the gradient of dropout rates: bias, variance, norms, and what is learned with them.

@@ -14,7 +14,7 @@ from gumdrop.functional import bernoulli_entropy, inverse_keep, soft_keep
 
 __all__ = ["SETS", "compare"]
 
-SETS = ("boston-housing", "concrete-strength", "wine-quality-red")
+SETS = ("boston-housing", "concrete-strength")
 HIDDEN = 50
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 WAYS = {"relaxed t=0.1": 0.1, "relaxed t=1": 1.0, "DisARM": 0.0}

@@ -73,7 +73,7 @@ def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch,
     monkeypatch.setattr(experiment, "CROP", 32)
     monkeypatch.setattr(experiment, "PICTURE", 40)
     words = ["reproduce", "attribution", "--data", str(data), "--out", str(tmp_path / "out")]
-    assert cli.main([*words, "--num-images", "20", "--iterations", "4"]) == 0
+    assert cli.main([*words, "--num-images", "2", "--iterations", "2"]) == 0
     out = tmp_path / "out"
     results = results_of(out)
     assert set(results["planted"]["infills"]) == {"blur", "mean", "zeros", "uniform", "normal", "local_shuffle"}

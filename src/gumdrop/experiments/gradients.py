@@ -39,8 +39,8 @@ def gradients(
     *,
     runs: int = 30,
     iterations: int = 100,
-    num_draws: int = 6000,
-    splits: int = 20,
+    num_draws: int = 3000,
+    splits: int = 10,
 ) -> None:
     """Compare estimators of the gradient of dropout rates: bias, variance, norms, and what is learned with them.
 

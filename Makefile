@@ -1,17 +1,22 @@
 # Each target makes its own .venv; nothing outside this folder is touched.
 PYTHON ?= python3.11
 VENV := .venv
+EXPERIMENTS := line uci tuning
+DATA :=
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint types docs-figures benchmarks clean
+.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-page clean
 
 help: ## Show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
 
 demo: $(VENV)/installed-cli ## Fit, predict and report on real data; prints where to look
 	$(BIN)/gumdrop demo
+
+explore: $(VENV)/installed-dev ## Serve the interactive page on this machine
+	$(BIN)/gumdrop explore
 
 test: $(VENV)/installed-dev lint types ## Run every check: tests, doctests, lint and types
 	$(BIN)/pytest -n auto
@@ -25,10 +30,24 @@ types: $(VENV)/installed-dev ## Check types
 
 docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of README and docs again
 	PYTHONPATH=tests $(BIN)/python docs/figures/learned_rate.py
+	$(BIN)/python docs/figures/forces.py
 	$(BIN)/python docs/figures/demo_picture.py
+	$(BIN)/python docs/figures/explore_pictures.py
+
+recording: $(VENV)/installed-dev ## Record the session that the static page plays
+	$(BIN)/python -m gumdrop.explore.recording
+
+docs-experiments: $(VENV)/installed-cli ## Run the experiments of docs/experiments.md again, with DATA=DIR; writes docs/results
+	for name in $(EXPERIMENTS); do \
+	  $(BIN)/gumdrop reproduce $$name --resume $(if $(DATA),--data $(DATA)) && cp runs/$$name/results.json docs/results/$$name.json \
+	    && cp runs/$$name/*.png docs/results/ || exit 1; \
+	done
 
 benchmarks: $(VENV)/installed-dev ## Compare priors (some minutes); writes docs/results
 	$(BIN)/python benchmarks/prior_strength.py
+
+benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page; needs Chromium
+	$(BIN)/python benchmarks/page_frames.py
 
 clean: ## Remove what these targets made
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .hypothesis

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from browser import WEB, Witness, launch
+
 torch.set_num_threads(1)  # pytest-xdist brings the parallelism
 hypothesis.settings.register_profile("gumdrop", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("gumdrop")
@@ -17,3 +19,30 @@ def _seeds() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    yield from launch()
+
+
+@pytest.fixture
+def page_of(browser, tmp_path):
+    """Open an otherwise empty page with scripts of the interactive page and a widget, from a file."""
+    pages = []
+
+    def open_page(*scripts: str, **options):
+        tags = "".join(f'<script src="{(WEB / script).as_uri()}" defer></script>' for script in scripts)
+        body = '<div class="ml-widget" data-algo="concrete-dropout"></div>'
+        head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        place = tmp_path / "page.html"
+        place.write_text(f"<!doctype html><html><head>{head}{tags}</head><body>{body}</body></html>", encoding="utf-8")
+        page = browser.new_page(**options)
+        pages.append(page)
+        page.witness = Witness(page)
+        page.goto(place.as_uri())
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()

@@ -192,3 +192,19 @@ def linear_problem(num_data: int, *, num_units: int = 6, seed: int = 0) -> Linea
     noise_variance = 4.0
     y = x @ weight + math.sqrt(noise_variance) * rng.normal(size=num_data)
     return LinearProblem(x, y, noise_variance, precision=1.5)
+
+
+# The two objectives of the interactive page, over p alone. Each gives its three terms: likelihood, weights, entropy.
+
+
+def stylised_terms(p: float, num_data: float, num_units: float) -> list[float]:
+    """p/N, 0.8 (1-p)^2 and -(K/N) H(p): the sketch, in which weights are held before the mask."""
+    return [p / num_data, 0.8 * (1 - p) ** 2, -num_units / num_data * entropy(logit(p))]
+
+
+def library_terms(p: float, num_data: float, num_units: float) -> list[float]:
+    """Per datum, for a linear layer with |W|^2 = 1/4, noise variance 1 and prior precision K."""
+    square_norm = 0.25
+    variance = p / (1 - p) * square_norm  # of the output, where each input has a mean square of 1
+    weights = num_units / 2 * square_norm / (1 - p)
+    return [variance / 2, weights / num_data, -num_units / num_data * entropy(logit(p))]

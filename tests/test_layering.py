@@ -69,6 +69,13 @@ RANKS = {
     "experiments": 5.2,
     "report": 5,
     "table_fit": 5,
+    "explore.messages": 5.1,
+    "explore.session": 5.2,
+    "explore.runs": 5.2,
+    "explore.site": 5.3,
+    "explore.server": 5.4,
+    "explore.recording": 5.4,
+    "explore": 5.5,
     "explain": 5,
     "cli": 6,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import re
@@ -15,9 +14,8 @@ import pytest
 
 from gumdrop.report import ReportError, render, write_report
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
+from browser import views
+
 NORMAL_90 = 1.645
 
 
@@ -388,26 +386,9 @@ def test_training_tale_follows_the_numbers() -> None:
 
 
 @pytest.mark.parametrize("case", ["regression", "classification"])
-def test_the_page_in_a_browser(tmp_path: Path, case: str) -> None:
-    if not CHROMIUM.exists() or importlib.util.find_spec("playwright") is None:
-        pytest.skip("needs playwright and /usr/bin/chromium")
-    from playwright.sync_api import sync_playwright
-
+def test_the_page_in_a_browser(browser, tmp_path: Path, case: str) -> None:
     results = CASES[case]()
     results["unsure"]["columns"][0] = results["rates"][0]["label"] = results["target"]["name"] = "long_name_" * 9
-    path, said, asked = write_report(_folder(tmp_path, results)), [], []
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        for width, scheme in ((390, "light"), (820, "dark"), (1400, "light")):
-            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            page.on("console", lambda message: said.append(message.text))
-            page.on("pageerror", lambda error: said.append(str(error)))
-            page.on("request", lambda request: asked.append(request.url))
-            page.goto(path.as_uri())
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
-            ink = page.evaluate("getComputedStyle(document.querySelector('figure text')).fill")
-            assert ink == page.evaluate("getComputedStyle(document.querySelector('figure > svg')).color")
-            page.close()
-        browser.close()
-    assert said == []
-    assert {url.split(":")[0] for url in asked} <= {"file", "data"}
+    for page in views(browser, write_report(_folder(tmp_path, results)).as_uri()):
+        ink = page.evaluate("getComputedStyle(document.querySelector('figure text')).fill")
+        assert ink == page.evaluate("getComputedStyle(document.querySelector('figure > svg')).color")

@@ -30,6 +30,14 @@ class Experiment:
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
+        name="line",
+        shows="a noisy line from 10 to 10,000 points: noise, ignorance and the learned rates against the truth",
+        minutes=20,
+        quick_minutes=1,
+        source="stored runs of Gal, Hron & Kendall 2017 (arXiv:1705.07832), Fig. 1",
+        function="gumdrop.experiments.line:line",
+    ),
+    Experiment(
         name="uci",
         shows="learned dropout with nothing to tune against a grid search over rate and noise, on UCI regression",
         minutes=60,

@@ -149,7 +149,7 @@ def _paired_test(gain: Any, splits: list[Split]) -> float | None:
 
 
 def _cost(work: Work) -> dict[str, float]:
-    """Seconds for one table as a user would train it, and of all splits as one program against one by one."""
+    """Processor time for one table as a user would train it, and of all splits as one program against one by one."""
     split = work.splits[0]
     one = Work(work.name, [split], work.seed, work.epochs)
     batch_size, epochs = work.schedule
@@ -194,9 +194,9 @@ def _cost(work: Work) -> dict[str, float]:
 
 
 def _timed(call: Any) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     call()
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def _finish(run: Run, sets: dict[str, Any]) -> None:
@@ -276,7 +276,7 @@ def _cost_table(sets: dict[str, Any]) -> Table:
         [label, *(f"{each['cost'][a] / each['cost'][b]:.2f}" if each["cost"] else "" for each in sets.values())]
         for label, (a, b) in ratios.items()
     ]
-    return Table("Ratios of training seconds, one split unless it says all, on one core", columns, rows)
+    return Table("Ratios of processor time in training, one split unless it says all, one thread", columns, rows)
 
 
 NOTES = (

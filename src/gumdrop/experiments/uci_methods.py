@@ -77,7 +77,7 @@ def ensemble(work: Work, *, dropout: bool = True, **options: Any) -> Outcome:
     split = work.splits[0]
     make = partial(network, split) if dropout else partial(network, split, p=NO_DROPOUT, fixed=True)
     batch_size, epochs = work.schedule
-    started = time.perf_counter()
+    started = time.process_time()
     fits = fit_regression_ensembles(
         make,
         training_parts(work.splits),
@@ -88,7 +88,7 @@ def ensemble(work: Work, *, dropout: bool = True, **options: Any) -> Outcome:
         progress=work.name,
         **options,
     )
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     predictions = [
         fitted.model.predict(split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
         for fitted, split in zip(fits, work.splits, strict=True)
@@ -132,7 +132,7 @@ def single(
     splits = [split for split in work.splits for _ in range(members)]
     batch_size, most = work.schedule
     epochs = min(epochs or most, most)
-    started = time.perf_counter()
+    started = time.process_time()
     results = fit_stacked(
         models,
         training_parts(splits),
@@ -145,7 +145,7 @@ def single(
         checkpoint=work.checkpoint("training"),
         progress=work.name,
     )
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     count = NUM_SAMPLES // members if dropout else 1
     parts = [
         predict_regression(model, split.x_test, num_samples=count, seed=work.seed + i)
@@ -203,7 +203,7 @@ def _grid(work: Work) -> Outcome:
     batch_size, epochs = work.schedule
 
     def train(models: list[nn.Sequential], splits: list[Split], stage: str) -> float:
-        started = time.perf_counter()
+        started = time.process_time()
         fit_stacked(
             models,
             training_parts(splits),
@@ -216,7 +216,7 @@ def _grid(work: Work) -> Outcome:
             checkpoint=work.checkpoint(stage),
             progress=f"{work.name} {stage}",
         )
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(work.seed)
@@ -255,7 +255,7 @@ def _three_pass(work: Work) -> Outcome:
         model[-1].gamma_prior = GAMMA_PRIOR  # type: ignore[assignment]
     batch_size, epochs = work.schedule
     epochs = max(1, epochs // CYCLES)
-    started = time.perf_counter()
+    started = time.process_time()
     for turn, kind in itertools.product(range(CYCLES), ("weights", "noise", "rates")):
         for model in models:
             for name, parameter in model.named_parameters():
@@ -271,7 +271,7 @@ def _three_pass(work: Work) -> Outcome:
             seed=work.seed + turn,
             progress=f"{work.name} {turn + 1}/{CYCLES} {kind}",
         )
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     predictions = [
         predict_regression(model, split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
         for model, split in zip(models, work.splits, strict=True)

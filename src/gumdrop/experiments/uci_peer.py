@@ -48,7 +48,7 @@ def peer(work: Work) -> Outcome:
     """
     batch_size, epochs = work.schedule
     predictions, rates = [], []
-    started = time.perf_counter()
+    started = time.process_time()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(work.seed)
         for split in work.splits:
@@ -66,7 +66,7 @@ def peer(work: Work) -> Outcome:
                     scheduler.step()
             predictions.append(_prediction(model, split.x_test))
             rates.append([float(torch.sigmoid(site.p_logit.detach())) for site in model.peers()])
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     passes = epochs * sum(len(split.x_train) for split in work.splits)
     return Outcome(in_units(predictions, work.splits), rates, seconds, passes, [])
 

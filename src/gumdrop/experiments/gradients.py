@@ -8,7 +8,6 @@ UCI sets say whether an unbiased gradient would earn a place in the core.
 
 import functools
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from gumdrop.attribution.infills import blur
 from gumdrop.attribution.masks import LAYOUTS, total_variation
 from gumdrop.datasets.images import read_mnist
 from gumdrop.experiments import gradients_figures as figures
-from gumdrop.experiments.classifiers import digit_batches, digit_network, digit_perceptron, train_or_load
+from gumdrop.experiments.classifiers import digit_batches, digit_perceptron, train_or_load
 from gumdrop.experiments.gradient_estimators import ESTIMATORS, RELAXED, Objective, exact_gradient
 from gumdrop.experiments.gradients_uci import SETS, compare
 from gumdrop.experiments.run import Run, RunOptions, data_folder
@@ -57,13 +56,13 @@ def gradients(
     uci = data_folder(options, "uci", files=[f"{name}/data.txt" for name in SETS])
     own = {"runs": runs, "iterations": iterations, "num_draws": num_draws, "splits": splits}
     with Run("gradients", options, own) as run:
-        model, dense = (_classifier(run, folder, build) for build in (digit_network, digit_perceptron))
+        model = _classifier(run, folder)
         images = read_mnist(folder, train=False).images[FIRST_IMAGE:]
         search = functools.partial(_search, model, images[:1], runs, iterations, options.seed)
         epochs = 10 if options.quick else EPOCHS
         results = {
             "identity": run.part("identity", _identity),
-            "enumeration": run.part("enumeration", lambda: _enumeration(dense, images[:5], num_draws, options.seed)),
+            "enumeration": run.part("enumeration", lambda: _enumeration(model, images[:5], num_draws, options.seed)),
             "norms": {
                 name: run.part(name.replace(" ", "_"), functools.partial(search, estimator, temperature))
                 for name, (estimator, temperature) in _searches().items()
@@ -77,10 +76,10 @@ def gradients(
         run.finish(results, figures.page(results))
 
 
-def _classifier(run: Run, folder: Path, build: Callable[[], nn.Sequential]) -> nn.Sequential:
-    place = run.folder / f"{build.__name__}.pt"
+def _classifier(run: Run, folder: Path) -> nn.Sequential:
+    place = run.folder / "digit_perceptron.pt"
     steps = 200 if run.options.quick else CLASSIFIER_STEPS
-    return train_or_load(build, lambda: digit_batches(folder), place, steps=steps, seed=run.options.seed)
+    return train_or_load(digit_perceptron, lambda: digit_batches(folder), place, steps=steps, seed=run.options.seed)
 
 
 def _searches() -> dict[str, tuple[str, float]]:

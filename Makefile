@@ -1,7 +1,7 @@
 # Each target makes its own .venv; nothing outside this folder is touched.
 PYTHON ?= python3.11
 VENV := .venv
-EXPERIMENTS := line uci tuning
+EXPERIMENTS := line uci tuning attribution gradients
 DATA :=
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
@@ -37,7 +37,7 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 recording: $(VENV)/installed-dev ## Record the session that the static page plays
 	$(BIN)/python -m gumdrop.explore.recording
 
-docs-experiments: $(VENV)/installed-cli ## Run the experiments of docs/experiments.md again, with DATA=DIR; writes docs/results
+docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experiments.md again, with DATA=DIR; writes docs/results
 	for name in $(EXPERIMENTS); do \
 	  $(BIN)/gumdrop reproduce $$name --resume $(if $(DATA),--data $(DATA)) && cp runs/$$name/results.json docs/results/$$name.json \
 	    && cp runs/$$name/*.png docs/results/ || exit 1; \

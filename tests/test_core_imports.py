@@ -7,7 +7,18 @@ import textwrap
 
 import pytest
 
-EXTRAS = ["pandas", "sklearn", "matplotlib", "tqdm", "cyclopts", "rich", "safetensors", "jinja2", "transformers"]
+EXTRAS = [
+    "pandas",
+    "sklearn",
+    "matplotlib",
+    "tqdm",
+    "cyclopts",
+    "rich",
+    "safetensors",
+    "jinja2",
+    "transformers",
+    "captum",
+]
 CORE = ["conversion", "functional", "layers", "objective", "prediction", "tracing", "version"]
 
 BLOCKER = """

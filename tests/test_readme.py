@@ -1,4 +1,4 @@
-"""The code of the README runs as it stands, and what it points to is there."""
+"""The code of the README and of the docs runs as it stands, and what they point to is there."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_code_of_the_readme_runs() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/attribution.md"])
+def test_code_of_a_page_runs(page: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks
     names: dict[str, object] = {}
     for block in blocks:

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 INK = "#23262b"
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b0609a", "#4aa3d8", "#b8860b")
 BLUE, ORANGE, GREEN = PALETTE[:3]
+RELEVANCE = LinearSegmentedColormap.from_list("relevance", ["#ffffff", "#9ecae1", PALETTE[0], "#06304f"])
 SIZE = 9.0  # points; the figures are drawn about as wide as a phone, so text keeps its size there
 POINTS = 300
 PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.3g} %")

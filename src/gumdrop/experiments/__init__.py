@@ -53,5 +53,21 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         source="none; the candidates and their reasons are in docs/method.md",
         function="gumdrop.experiments.tuning:tuning",
     ),
+    Experiment(
+        name="attribution",
+        shows="which pixels suffice for a prediction and which destroy it, beside Captum's methods",
+        minutes=15,
+        quick_minutes=3,
+        source="Chang et al. 2019 (arXiv:1807.08024); Korsch et al. 2023 (arXiv:2307.14825); no table on these data",
+        function="gumdrop.experiments.attribution:attribution",
+    ),
+    Experiment(
+        name="gradients",
+        shows="bias, variance and norms of gradient estimators for dropout rates, and whether they matter",
+        minutes=6,
+        quick_minutes=2,
+        source="supplement of Korsch et al. 2023 (arXiv:2307.14825): norms over 100 steps of 30 runs, as curves",
+        function="gumdrop.experiments.gradients:gradients",
+    ),
 )
 """All of them, in the order of the list."""

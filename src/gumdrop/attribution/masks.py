@@ -1,0 +1,119 @@
+"""Keep-masks over inputs: which dimensions share a value, coarse grids, total variation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+from torch.nn import functional as F
+
+__all__ = ["LAYOUTS", "Layout", "LayoutName", "find_layout", "total_variation"]
+
+LayoutName = Literal["image", "signal", "tokens", "tabular"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the dimensions of an input mean.
+
+    A mask has one value for each cell of a grid over the input's places; what is at one place (channels, the
+    components of an embedding) shares it.
+    """
+
+    name: LayoutName
+    shape: str
+    """The dimensions of an input, for messages."""
+    places: tuple[int, ...]
+    """The dimensions that a mask has values for; the others, save rows, share them."""
+    ordered: bool = True
+    """Whether places have neighbours, so that masks can be coarse, smooth and boxed."""
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions of an input, rows included."""
+        return self.shape.count(",") + 1
+
+    def grid(self, inputs: Tensor) -> tuple[int, ...]:
+        """Number of places along each dimension of a mask."""
+        return tuple(inputs.shape[dim] for dim in self.places)
+
+    def spread(self, masks: Tensor, grid: Sequence[int]) -> Tensor:
+        """Up-sample masks to the places of the input, in a shape that broadcasts with it.
+
+        Args:
+            masks: Shape (R, *cells).
+            grid: Wanted number of places along each dimension.
+
+        Returns:
+            Shape (R, ...) with as many dimensions as an input, each of its size or 1.
+        """
+        if tuple(masks.shape[1:]) != tuple(grid):
+            mode = "bilinear" if len(grid) == 2 else "linear"
+            masks = F.interpolate(masks[:, None], size=tuple(grid), mode=mode, align_corners=False)[:, 0]
+        for dim in range(1, self.ndim):
+            if dim not in self.places:
+                masks = masks.unsqueeze(dim)
+        return masks
+
+    def gather(self, masks: Tensor) -> Tensor:
+        """Take away the dimensions that share a mask: the inverse of `spread` without up-sampling.
+
+        Args:
+            masks: Shape (R, ...) with as many dimensions as an input, those that are shared of any size.
+
+        Returns:
+            Shape (R, *grid); where the size was not 1, the mean.
+        """
+        shared = [dim for dim in range(1, self.ndim) if dim not in self.places]
+        return masks.mean(dim=shared) if shared else masks
+
+
+LAYOUTS: dict[str, Layout] = {
+    layout.name: layout
+    for layout in (
+        Layout("image", "(N, C, H, W)", (2, 3)),
+        Layout("signal", "(N, C, L)", (2,)),
+        Layout("tokens", "(N, T, E)", (1,)),
+        Layout("tabular", "(N, D)", (1,), ordered=False),
+    )
+}
+
+
+def find_layout(inputs: Tensor, name: LayoutName | None) -> Layout:
+    """Look up the layout of inputs, by name or else by the number of dimensions.
+
+    Args:
+        inputs: A batch.
+        name: Its layout; by default 4 dimensions are images, 3 a signal, 2 a table.
+
+    Returns:
+        The layout.
+
+    Raises:
+        ValueError: If there is no such layout, or ``inputs`` does not have its dimensions.
+    """
+    if name is None:
+        name = {4: "image", 3: "signal", 2: "tabular"}.get(inputs.ndim)  # type: ignore[assignment]
+    if name not in (None, *LAYOUTS):
+        raise ValueError(f"`layout` must be one of {', '.join(LAYOUTS)}, got {name!r}")
+    if name is None or inputs.ndim != LAYOUTS[name].ndim:
+        wanted = LAYOUTS.values() if name is None else [LAYOUTS[name]]
+        shapes = ", ".join(f"{layout.shape} for `layout='{layout.name}'`" for layout in wanted)
+        raise ValueError(
+            f"`inputs` must have the shape {shapes}, got {tuple(inputs.shape)}; one example alone needs `inputs[None]`"
+        )
+    return LAYOUTS[name]
+
+
+def total_variation(masks: Tensor) -> Tensor:
+    r"""Anisotropic total variation, :math:`\sum_i |m_{i+1} - m_i|` along each dimension of the grid.
+
+    Args:
+        masks: Shape (R, *cells).
+
+    Returns:
+        Shape (R,).
+    """
+    dims = range(1, masks.ndim)
+    parts = [masks.diff(dim=dim).abs().flatten(1).sum(1) for dim in dims]
+    return sum(parts[1:], start=parts[0])

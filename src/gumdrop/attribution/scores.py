@@ -1,0 +1,295 @@
+"""How good an attribution is: curves of deletion and insertion, hard masks, area, roughness and boxes.
+
+All functions take the relevance of any method, one value for each place, larger matters more.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from gumdrop.attribution.masks import Layout, LayoutName, find_layout, total_variation
+from gumdrop.attribution.targets import Score, Target, call, find_target, log_odds
+
+__all__ = [
+    "Curve",
+    "HardMaskScores",
+    "area",
+    "box_iou",
+    "deletion_curve",
+    "hard_mask_scores",
+    "insertion_curve",
+    "mask_iou",
+    "roughness",
+    "share_outside",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Probability of the target while an input is taken apart, or put together."""
+
+    share: Tensor
+    """Share of the places that are deleted or inserted, from 0 to 1, shape (K + 1,)."""
+    probability: Tensor
+    """Probability of the target, shape (N, K + 1)."""
+
+    @property
+    def auc(self) -> Tensor:
+        """Area under each curve, shape (N,): good attributions have little under deletion, much under insertion."""
+        return torch.trapezoid(self.probability, self.share, dim=1)
+
+
+def deletion_curve(
+    forward_func: Callable[..., Any], inputs: Tensor, relevance: Tensor, infill: Tensor | float, **options: Any
+) -> Curve:
+    """Replace places by the infill, the most relevant first.
+
+    Args:
+        forward_func: The model, giving logits.
+        inputs: Shape (N, ...).
+        relevance: In the shape of the inputs, or 1 in dimensions that share a place.
+        infill: What replaces a place; broadcasts to the inputs.
+        options: See `insertion_curve`.
+
+    Returns:
+        The curve; it begins at the input and ends at the infill.
+    """
+    return _curve(forward_func, inputs, relevance, infill, deletes=True, **options)
+
+
+def insertion_curve(
+    forward_func: Callable[..., Any], inputs: Tensor, relevance: Tensor, infill: Tensor | float, **options: Any
+) -> Curve:
+    """Put places of the input into the infill, the most relevant first.
+
+    Args:
+        forward_func: The model, giving logits.
+        inputs: Shape (N, ...).
+        relevance: In the shape of the inputs, or 1 in dimensions that share a place.
+        infill: What is replaced; broadcasts to the inputs.
+        options: ``target`` (the predicted class by default), ``layout``, ``num_steps`` (100), ``chunk_size`` (256
+            rows of the model at once) and ``seed``, which orders places of equal relevance.
+
+    Returns:
+        The curve; it begins at the infill and ends at the input.
+
+    References:
+        Petsiuk, Das & Saenko 2018, "RISE" (arXiv:1806.07421).
+    """
+    return _curve(forward_func, inputs, relevance, infill, deletes=False, **options)
+
+
+@torch.no_grad()
+def _curve(
+    forward_func: Callable[..., Any],
+    inputs: Tensor,
+    relevance: Tensor,
+    infill: Tensor | float,
+    *,
+    deletes: bool,
+    target: Target = None,
+    layout: LayoutName | None = None,
+    num_steps: int = 100,
+    chunk_size: int = 256,
+    seed: int = 0,
+) -> Curve:
+    if num_steps < 1:
+        raise ValueError(f"`num_steps` must be at least 1, got {num_steps}")
+    known = find_layout(inputs, layout)
+    fill = torch.as_tensor(infill, dtype=inputs.dtype, device=inputs.device).expand_as(inputs)
+    classes = find_target(call(forward_func, inputs), target)
+    ranks = _ranks(_places(inputs, relevance, known), seed)
+    num_places = ranks[0].numel()
+    bounds = torch.linspace(0, num_places, num_steps + 1, device=inputs.device).round()
+    rows = torch.arange(len(inputs), device=inputs.device).repeat_interleave(num_steps + 1)
+    bound = bounds.repeat(len(inputs))
+    parts = []
+    for part in torch.arange(len(rows), device=inputs.device).split(chunk_size):
+        row = rows[part]
+        reached = ranks[row] < bound[part].reshape(-1, *[1] * (ranks.ndim - 1))
+        shown = known.spread(reached != deletes, known.grid(inputs))
+        output = call(forward_func, torch.where(shown, inputs[row], fill[row]))
+        parts.append(_probability(output, None if classes is None else classes[row]))
+    return Curve(bounds / num_places, torch.cat(parts).reshape(len(inputs), num_steps + 1))
+
+
+def _probability(output: Tensor, target: Tensor | None) -> Tensor:
+    return torch.sigmoid(log_odds(output, target))
+
+
+def _places(inputs: Tensor, relevance: Tensor, layout: Layout) -> Tensor:
+    """Relevance of each place, shape (N, *grid), or an error."""
+    shared = [dim for dim in range(1, inputs.ndim) if dim not in layout.places]
+    wanted = {tuple(inputs.shape), tuple(1 if dim in shared else size for dim, size in enumerate(inputs.shape))}
+    if tuple(relevance.shape) not in wanted:
+        raise ValueError(
+            f"`relevance` must have the shape {' or '.join(map(str, sorted(wanted)))}, got {tuple(relevance.shape)}"
+        )
+    if not relevance.isfinite().all():
+        raise ValueError("`relevance` must be finite, got NaN or infinity in it")
+    return layout.gather(relevance)
+
+
+def _ranks(places: Tensor, seed: int) -> Tensor:
+    """Rank of each place, 0 for the most relevant; equal ones in random order, not in that of reading."""
+    flat = places.flatten(1)
+    shuffle = torch.randperm(flat.shape[1], generator=torch.Generator().manual_seed(seed)).to(flat.device)
+    order = shuffle[flat[:, shuffle].argsort(dim=1, descending=True, stable=True)]
+    ranks = torch.empty_like(order)
+    ranks.scatter_(1, order, torch.arange(flat.shape[1], device=flat.device).expand_as(order).contiguous())
+    return ranks.reshape(places.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class HardMaskScores:
+    """Log-odds of the target when a region is cut out sharply, in nats, each of shape (N,)."""
+
+    kept: Tensor
+    """Of the region alone, with the infill around it; good regions keep it high."""
+    dropped: Tensor
+    """Of the input with the region filled in; good regions bring it down."""
+
+
+@torch.no_grad()
+def hard_mask_scores(
+    forward_func: Callable[..., Any],
+    inputs: Tensor,
+    relevance: Tensor,
+    infill: Tensor | float,
+    *,
+    target: Target = None,
+    layout: LayoutName | None = None,
+    threshold: float = 0.5,
+    score: Score = log_odds,
+) -> HardMaskScores:
+    """Score regions as yes or no: the relaxation of a search, and any grey of its masks, is gone.
+
+    Args:
+        forward_func: The model, giving logits.
+        inputs: Shape (N, ...).
+        relevance: In the shape of the inputs, or 1 in dimensions that share a place.
+        infill: What replaces a place; broadcasts to the inputs.
+        target: Class, or one for each input; the predicted one if None.
+        layout: What the dimensions of the inputs are, see `gumdrop.attribution.FIDO.explain`.
+        threshold: Places of larger relevance are in the region.
+        score: What the target is worth.
+
+    Returns:
+        The log-odds.
+    """
+    known = find_layout(inputs, layout)
+    fill = torch.as_tensor(infill, dtype=inputs.dtype, device=inputs.device).expand_as(inputs)
+    inside = known.spread(_places(inputs, relevance, known) > threshold, known.grid(inputs))
+    classes = find_target(call(forward_func, inputs), target)
+    kept, dropped = (
+        score(call(forward_func, torch.where(shown, inputs, fill)), classes) for shown in (inside, ~inside)
+    )
+    return HardMaskScores(kept, dropped)
+
+
+def area(relevance: Tensor) -> Tensor:
+    """Mean relevance, the soft share of the places that matter.
+
+    Args:
+        relevance: Shape (N, ...), between 0 and 1.
+
+    Returns:
+        Shape (N,).
+    """
+    return relevance.flatten(1).mean(dim=1)
+
+
+def roughness(relevance: Tensor, *, layout: Literal["image", "signal", "tokens"] | None = None) -> Tensor:
+    """Anisotropic total variation per place.
+
+    Args:
+        relevance: Shape (N, C, H, W), (N, C, L) or (N, T, E), its shared dimension of any size.
+        layout: What the dimensions are, see `gumdrop.attribution.FIDO.explain`.
+
+    Returns:
+        Shape (N,).
+
+    Raises:
+        ValueError: For a table, whose columns have no order.
+    """
+    known = find_layout(relevance, layout)
+    if not known.ordered:
+        raise ValueError("the columns of a table have no order, so nothing is rough or smooth about them")
+    places = known.gather(relevance)
+    return total_variation(places) / places[0].numel()
+
+
+def mask_iou(relevance: Tensor, truth: Tensor, *, threshold: float = 0.5) -> Tensor:
+    """Intersection over union of a thresholded relevance and the true region.
+
+    Args:
+        relevance: Shape (N, ...).
+        truth: Boolean, broadcasts to the same shape.
+        threshold: Places of larger relevance are in the region.
+
+    Returns:
+        Shape (N,); 0 where both are empty.
+    """
+    found = relevance > threshold
+    truth = truth.expand_as(found)
+    both = (found & truth).flatten(1).sum(1)
+    return both / (found | truth).flatten(1).sum(1).clamp(min=1)
+
+
+def box_iou(boxes: Tensor, others: Tensor) -> Tensor:
+    """Intersection over union of boxes, pair by pair.
+
+    Args:
+        boxes: Shape (N, 2 D), starts then ends, as `gumdrop.attribution.boxes_of` gives them.
+        others: The same.
+
+    Returns:
+        Shape (N,); 0 where both are empty.
+
+    Raises:
+        ValueError: If the shapes differ or the last dimension is odd.
+    """
+    if boxes.shape != others.shape or boxes.ndim != 2 or boxes.shape[1] % 2:
+        raise ValueError(
+            f"`boxes` and `others` must have one shape (N, 2 D), got {tuple(boxes.shape)} and {tuple(others.shape)}"
+        )
+    half = boxes.shape[1] // 2
+    starts = torch.maximum(boxes[:, :half], others[:, :half])
+    ends = torch.minimum(boxes[:, half:], others[:, half:])
+    both = (ends - starts).clamp(min=0).prod(dim=1)
+    volumes = [(b[:, half:] - b[:, :half]).clamp(min=0).prod(dim=1) for b in (boxes, others)]
+    return both / (volumes[0] + volumes[1] - both).clamp(min=1)
+
+
+def share_outside(relevance: Tensor, boxes: Tensor, *, layout: LayoutName | None = None) -> Tensor:
+    """Share of the relevance that lies outside a box: what an attribution spends on the background.
+
+    Args:
+        relevance: Shape (N, ...), not negative.
+        boxes: Shape (N, 2 D), starts then ends.
+        layout: What the dimensions of ``relevance`` are.
+
+    Returns:
+        Shape (N,), from 0 to 1; 0 where nothing is relevant.
+
+    Raises:
+        ValueError: If a relevance is negative, or the boxes do not fit.
+    """
+    known = find_layout(relevance, layout)
+    places = known.gather(relevance)
+    if (places < 0).any():
+        raise ValueError(f"`relevance` must not be negative, got {places.min():g}; take its absolute value first")
+    dims = places.ndim - 1
+    if boxes.shape != (len(places), 2 * dims):
+        raise ValueError(f"`boxes` must have the shape ({len(places)}, {2 * dims}), got {tuple(boxes.shape)}")
+    inside = torch.ones_like(places, dtype=torch.bool)
+    for dim in range(dims):
+        line = torch.arange(places.shape[dim + 1], device=places.device)
+        within = (line >= boxes[:, dim, None]) & (line < boxes[:, dims + dim, None])
+        inside &= within.reshape(len(places), *(-1 if d == dim else 1 for d in range(dims)))
+    total = places.flatten(1).sum(dim=1)
+    outside = (places * ~inside).flatten(1).sum(dim=1)
+    return torch.where(total > 0, outside / total, 0)

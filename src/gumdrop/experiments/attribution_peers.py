@@ -1,0 +1,107 @@
+"""What FIDO is compared with: Captum's methods, and masks searched for in the usual way."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gumdrop.attribution import FIDOSettings, log_odds
+
+__all__ = ["Method", "captum_methods", "gumbel_masks", "require_captum"]
+
+Method = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
+"""Relevance from model, inputs, target and infill."""
+
+WINDOWS = (3, 5, 7)
+
+
+def require_captum() -> None:
+    """Say what to do where Captum is absent.
+
+    Raises:
+        ValueError: If it cannot be imported.
+    """
+    try:
+        import captum.attr  # noqa: F401
+    except ImportError as error:
+        raise ValueError(f"this comparison needs Captum ({error}); install it with: pip install captum") from error
+
+
+def captum_methods() -> dict[str, Method]:
+    """List Captum's methods, each with the infill as its baseline."""
+    from captum.attr import IntegratedGradients, Occlusion
+
+    def gradients(model: nn.Module, x: Tensor, target: Tensor, infill: Tensor) -> Tensor:
+        found: Tensor = IntegratedGradients(model).attribute(x, baselines=infill, target=target)
+        return found.detach()
+
+    def occlusion(side: int) -> Method:
+        def attribute(model: nn.Module, x: Tensor, target: Tensor, infill: Tensor) -> Tensor:
+            window = (x.shape[1], side, side)
+            found: Tensor = Occlusion(model).attribute(
+                x, window, baselines=infill, target=target, perturbations_per_eval=16
+            )
+            return found.detach()
+
+        return attribute
+
+    windows: dict[str, Method] = {f"occlusion {side} x {side}": occlusion(side) for side in WINDOWS}
+    return {"integrated gradients": gradients, **windows}
+
+
+def gumbel_masks(
+    model: nn.Module,
+    inputs: Tensor,
+    target: Tensor,
+    infill: Tensor,
+    *,
+    settings: FIDOSettings,
+    temperature: float,
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Search for masks one image at a time as one would write it down: ``gumbel_softmax``, and ``loss.backward()``.
+
+    Objective, optimiser, and numbers of steps and masks are those of FIDO. The model is called once for each kind of
+    mask, and its parameters get gradients that nobody needs, which are removed at the end.
+
+    Args:
+        model: The classifier.
+        inputs: Shape (N, C, H, W).
+        target: Shape (N,).
+        infill: Shape (N, C, H, W).
+        settings: Of FIDO.
+        temperature: Of the Gumbel softmax, whose default is 1.
+        seed: Of the masks.
+
+    Returns:
+        Keep probabilities of SSR and SDR, each of shape (N, 1, H, W).
+    """
+    rates = []
+    with torch.random.fork_rng():
+        for x, label, fill in zip(inputs, target, infill, strict=True):
+            torch.manual_seed(seed)
+            with torch.no_grad():
+                clean, filled = log_odds(model(torch.stack([x, fill])), label.expand(2))
+            evidence = (clean - filled).abs().clamp(min=1)
+            maps = [torch.zeros(x.shape[-2:], requires_grad=True) for _ in range(2)]  # drop logits: SSR, SDR
+            optimizer = torch.optim.Adam(maps, lr=settings.lr)
+            for step in range(settings.iterations):
+                scores = []
+                for logit in maps:
+                    both = torch.stack([-logit, torch.zeros_like(logit)]).expand(settings.num_samples, 2, *logit.shape)
+                    keep = F.gumbel_softmax(both, tau=temperature, dim=1)[:, :1]
+                    output = model(keep * x + (1 - keep) * fill)
+                    scores.append(log_odds(output, label.expand(settings.num_samples)).mean())
+                p = [torch.sigmoid(logit) for logit in maps]
+                area = ((1 - p[0]) + p[1]).mean() * settings.l1 / 2
+                side = p[0].numel() ** 0.5
+                rough = sum((q.diff(dim=0).abs().sum() + q.diff(dim=1).abs().sum()) for q in p) * settings.tv / side
+                loss = scores[1] - scores[0] + min(1.0, (step + 1) / settings.ramp) * (area + rough) * evidence
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            rates.append(torch.stack([torch.sigmoid(-logit.detach()) for logit in maps])[:, None])
+    model.zero_grad()
+    ssr, sdr = torch.stack(rates, dim=1)
+    return ssr, sdr

@@ -1,0 +1,160 @@
+"""Small convolutional classifiers, trained on the spot, for experiments that need a model to look into."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gumdrop.atomic import replacing
+from gumdrop.datasets.images import read_mnist
+
+__all__ = [
+    "Batches",
+    "digit_batches",
+    "digit_network",
+    "digit_perceptron",
+    "export",
+    "photograph_batches",
+    "photograph_network",
+    "train_or_load",
+]
+
+Batches = Callable[[torch.Generator], tuple[Tensor, Tensor]]
+
+
+def digit_network() -> nn.Sequential:
+    """Build a network for 28 x 28 digits: two convolutions and two dense layers, 107,000 weights."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * 7 * 7, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
+    )
+
+
+def digit_perceptron() -> nn.Sequential:
+    """Build a network for 28 x 28 digits of dense layers alone, 3 x 512 units."""
+    sizes = [784, 512, 512, 512]
+    layers = [part for a, b in itertools.pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
+    return nn.Sequential(nn.Flatten(), *layers, nn.Linear(512, 10))
+
+
+def digit_batches(folder: Path, *, batch_size: int = 128) -> Batches:
+    """Draw training images of MNIST.
+
+    Args:
+        folder: Of the four files.
+        batch_size: Images in a batch.
+
+    Returns:
+        A function that draws a batch.
+    """
+    train = read_mnist(folder)
+
+    def draw(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        rows = torch.randint(len(train.images), (batch_size,), generator=generator)
+        return train.images[rows], train.labels[rows]
+
+    return draw
+
+
+def photograph_network(num_classes: int) -> nn.Sequential:
+    """Build a network for colour pictures of any size: four convolutions and an average over all places.
+
+    Args:
+        num_classes: Number of outputs.
+
+    Returns:
+        The network.
+    """
+    layers: list[nn.Module] = []
+    for before, after in ((3, 16), (16, 32), (32, 64), (64, 64)):
+        layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.BatchNorm2d(after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, num_classes))
+
+
+def photograph_batches(pictures: Tensor, *, size: int, batch_size: int) -> Batches:
+    """Draw crops of pictures, of random place, scale, side and brightness, with the picture as the class.
+
+    Args:
+        pictures: Shape (N, 3, H, W).
+        size: Height and width of a crop.
+        batch_size: Crops in a batch.
+
+    Returns:
+        A function that draws a batch.
+    """
+    count, _, height, width = pictures.shape
+
+    def draw(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        labels = torch.randint(count, (batch_size,), generator=generator)
+        u = torch.rand(5, batch_size, generator=generator)
+        zoom = (0.4 + 0.6 * u[0]) * min(height, width) / torch.tensor([[width], [height]])
+        place = (2 * u[1:3] - 1) * (1 - zoom)
+        mirror = torch.where(u[3] < 0.5, -1.0, 1.0)
+        affine = torch.zeros(batch_size, 2, 3)
+        affine[:, 0, 0], affine[:, 1, 1], affine[:, :, 2] = zoom[0] * mirror, zoom[1], place.T
+        grid = F.affine_grid(affine, [batch_size, 3, size, size], align_corners=False)
+        crops = F.grid_sample(pictures[labels], grid, align_corners=False, padding_mode="reflection")
+        return crops * (0.6 + 0.8 * u[4])[:, None, None, None], labels
+
+    return draw
+
+
+def train_or_load(
+    build: Callable[[], nn.Sequential], batches: Callable[[], Batches], place: Path, *, steps: int, seed: int
+) -> nn.Sequential:
+    """Train a classifier by AdamW with a one-cycle learning rate, or load it where it was trained before.
+
+    Args:
+        build: Makes the network.
+        batches: Prepares what draws inputs and classes.
+        place: File of the weights, read if it exists, written otherwise.
+        steps: Number of batches.
+        seed: Of weights and batches.
+
+    Returns:
+        The classifier, in eval mode.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = build()
+    if place.exists():
+        model.load_state_dict(torch.load(place, weights_only=True))
+        return model.eval()
+    generator, draw = torch.Generator().manual_seed(seed), batches()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=steps)
+    for _ in range(steps):
+        x, y = draw(generator)
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    with replacing(place, "wb") as file:
+        torch.save(model.state_dict(), file)
+    return model.eval()
+
+
+def export(model: nn.Module, place: Path, *, shape: tuple[int, int, int]) -> None:
+    """Write a classifier as a file that `gumdrop explain-image` takes.
+
+    Args:
+        model: In eval mode.
+        place: File to write.
+        shape: Channels, height and width of its pictures.
+    """
+    any_number = ({0: torch.export.Dim("n")},)
+    program = torch.export.export(model, (torch.zeros(2, *shape),), dynamic_shapes=any_number)
+    with replacing(place, "wb") as file:
+        torch.export.save(program, file)

@@ -111,8 +111,8 @@ def test_an_interruption_is_told(place, monkeypatch, capsys) -> None:
 
 
 def test_demo_runs_on_real_data(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("gumdrop.ensembles.STEPS", 10)
-    monkeypatch.setattr("gumdrop.ensembles.PASSES", 5)
+    monkeypatch.setattr("gumdrop.ensembles.fitting.STEPS", 10)
+    monkeypatch.setattr("gumdrop.ensembles.fitting.PASSES", 5)
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     assert (tmp_path / "demo" / "diabetes" / "report.html").is_file()
     assert len(pd.read_csv(tmp_path / "demo" / "new-patients.predictions.csv")) == 20

@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop import ensembles
 from gumdrop.ensembles import (
     ClassificationEnsemble,
     NoiseFunction,
     RegressionEnsemble,
     fit_classification_ensembles,
     fit_regression_ensembles,
+    fitting,
+    models,
     schedule,
 )
 from gumdrop.metrics import central_coverage, interval_coverage
@@ -102,7 +103,7 @@ def test_a_mixture_of_classes_averages_probabilities() -> None:
 @pytest.mark.parametrize(("num_rows", "num_members", "count"), [(200, 5, 10), (60, 5, 6), (12, 3, 2), (4, 5, 2)])
 def test_folds_hold_out_each_row_of_a_member_once(num_rows, num_members, count) -> None:
     order = torch.randperm(num_rows)
-    folds = ensembles._folds(order, num_members)
+    folds = fitting._folds(order, num_members)
     assert len(folds) == num_members
     for rows, held_out in folds:
         assert sorted([*rows.tolist(), *held_out.tolist()]) == list(range(num_rows))
@@ -187,7 +188,7 @@ def fitted(**options):
 def test_the_prediction_is_the_mixture_of_the_members_with_the_noise_of_the_rows() -> None:
     model, x = fitted().model, table()[0]
     prediction = model.predict(x, num_samples=30, seed=4)
-    seeds = ensembles._seeds(4, 3)
+    seeds = models.member_seeds(4, 3)
     parts = [predict_regression(m, x, num_samples=10, seed=s) for m, s in zip(model.members, seeds, strict=True)]
     mixture = RegressionPrediction.mixture(parts)
     assert torch.equal(prediction.mean, mixture.mean)
@@ -364,6 +365,6 @@ def test_small_networks_train_on_one_thread_and_the_number_of_threads_is_left_al
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1)
-    monkeypatch.setattr(ensembles, "SMALL_STEP", 0)
+    monkeypatch.setattr(fitting, "SMALL_STEP", 0)
     fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1)
     assert asked == [1, 3, 3, 3]

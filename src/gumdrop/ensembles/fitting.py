@@ -1,23 +1,4 @@
-r"""Ensembles: a few networks with learned dropout, each watched on rows that it has not seen, mixed into one.
-
-The rows are cut into folds. Each member trains without one fold, and that fold sets its noise (for numbers) or
-picks its epoch (for classes), so that every row helps to train most members, and what is said about the noise
-comes from rows that the weights have not seen. Members are small and independent, so those of one table, or of
-all splits of a table, train as one batched program.
-
-For numbers the noise may then depend on the inputs: the rows outside each member's training give
-
-.. math:: \log \sigma^2_k(x) = s_k + a + w \cdot \phi(x), \qquad \phi(x) = (x, \mu(x), \mu(x)^2)
-
-with the member's own log variance :math:`s_k`, standardised features, and priors :math:`w_j \sim N(0, 1/50)` and
-:math:`a \sim N(0, 4)`. The residuals of a member hold its distance from the mean of all members, and the mixture adds
-that distance once more; so the noise is reduced by what it holds of it,
-:math:`\sigma^2 \leftarrow \sigma^2 - 2 (1 - 1/M) V`, by half at most, with :math:`V` the variance between members.
-
-References:
-    Lakshminarayanan et al. 2017, "Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles"
-    (arXiv:1612.01474).
-"""
+"""Train ensembles: members on folds of the rows, all as one program, then the noise of regressions."""
 
 import contextlib
 import math
@@ -28,209 +9,22 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble, member_seeds
+from gumdrop.ensembles.noise import NoiseFunction, weighted_mean
 from gumdrop.objective import Lengthscale
-from gumdrop.prediction import (
-    ClassificationPrediction,
-    RegressionPrediction,
-    predict_classification,
-    predict_regression,
-)
+from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop.training.loop import check_data
 
-__all__ = [
-    "ClassificationEnsemble",
-    "EnsembleFit",
-    "NoiseFunction",
-    "RegressionEnsemble",
-    "fit_classification_ensembles",
-    "fit_regression_ensembles",
-    "schedule",
-]
+__all__ = ["EnsembleFit", "fit_classification_ensembles", "fit_regression_ensembles", "schedule"]
 
 NUM_FOLDS = 10
 ROWS_PER_FOLD = 10
 STEPS, PASSES = 2500, 20
 MOST_ROWS = 2000
 """Held-out rows of a member, and training rows, that are enough to fit and to correct the noise."""
-WEIGHT_PRECISION, OFFSET_PRECISION = 50.0, 0.25
-LARGEST_FEATURE = 3.0
 DRAWS_OF_NOISE = 50
 SMALL_STEP = 2**16
-
-
-class NoiseFunction(nn.Module):
-    """Factor on the noise variance of a network, log-linear in the inputs and the prediction.
-
-    Args:
-        num_inputs: ``F``.
-        num_outputs: ``D``.
-
-    Shape:
-        Inputs (N, F) and means (N, D). Output (N, D), positive; 1 before it is fitted.
-    """
-
-    def __init__(self, num_inputs: int, num_outputs: int) -> None:
-        super().__init__()
-        shape = (num_outputs, num_inputs + 2)
-        self.register_buffer("center", torch.zeros(shape))
-        self.register_buffer("scale", torch.ones(shape))
-        self.register_buffer("weight", torch.zeros(shape))
-        self.register_buffer("offset", torch.zeros(num_outputs))
-
-    center: Tensor
-    scale: Tensor
-    weight: Tensor
-    offset: Tensor
-
-    def forward(self, x: Tensor, mean: Tensor) -> Tensor:
-        """Evaluate the factor for rows of inputs and their predicted means."""
-        features = ((_noise_features(x, mean) - self.center) / self.scale).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
-        return ((features * self.weight).sum(-1) + self.offset).exp()
-
-    def fit(self, x: Tensor, y: Tensor, prediction: RegressionPrediction, weights: Tensor | None = None) -> None:
-        """Fit the factor to rows that the networks have not seen, by penalised maximum likelihood, in place.
-
-        Args:
-            x: Inputs, shape (N, F).
-            y: Observations, shape (N, D).
-            prediction: What was predicted for them, with its draws.
-            weights: How many equal rows each row stands for, shape (N,); 1 if None.
-        """
-        features = _noise_features(x, prediction.mean)
-        weights = torch.ones(len(x), device=x.device) if weights is None else weights.to(x)
-        self.center = _weighted_mean(features, weights)
-        self.scale = _weighted_mean((features - self.center).square(), weights).sqrt() + 1e-6
-        standard = ((features - self.center) / self.scale).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
-        assert prediction.draw_means is not None
-        assert prediction.draw_variances is not None
-        square = (y - prediction.draw_means).square()
-        log_variance = prediction.draw_variances.log()
-        weight = torch.zeros_like(self.weight).requires_grad_()
-        offset = torch.zeros_like(self.offset).requires_grad_()
-        optimizer = torch.optim.LBFGS([weight, offset], max_iter=60, line_search_fn="strong_wolfe")
-
-        def loss() -> Tensor:
-            optimizer.zero_grad()
-            s = log_variance + (standard * weight).sum(-1) + offset
-            nll = -(weights @ torch.logsumexp(-0.5 * (square * torch.exp(-s) + s), dim=0)).sum()
-            prior = WEIGHT_PRECISION * weight.square().sum() + OFFSET_PRECISION * offset.square().sum()
-            total = nll + 0.5 * prior
-            total.backward()
-            return total
-
-        with torch.enable_grad():
-            optimizer.step(loss)
-        self.weight, self.offset = weight.detach(), offset.detach()
-
-
-def _noise_features(x: Tensor, mean: Tensor) -> Tensor:
-    """Inputs, mean and its square for each output, shape (N, D, F + 2)."""
-    each = mean.unsqueeze(-1)
-    return torch.cat([x.unsqueeze(1).expand(-1, mean.shape[1], -1), each, each.square()], dim=-1)
-
-
-def _weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
-    """Mean over the rows, in dimension 0."""
-    return torch.tensordot(weights, values, dims=1) / weights.sum()
-
-
-class RegressionEnsemble(nn.Module):
-    """Networks with learned dropout whose predictions are mixed, with noise that depends on the inputs.
-
-    Args:
-        members: Networks whose output holds means and log variances in halves of its last dimension.
-        noise: Factor on their noise variances.
-    """
-
-    def __init__(self, members: Sequence[nn.Module], noise: NoiseFunction) -> None:
-        super().__init__()
-        self.members = nn.ModuleList(members)
-        self.noise = noise
-
-    @torch.no_grad()
-    def predict(
-        self,
-        x: Tensor,
-        *,
-        num_samples: int = 100,
-        seed: int | None = None,
-        batch_size: int | None = None,
-    ) -> RegressionPrediction:
-        """Predict a Gaussian mixture for each row.
-
-        Args:
-            x: Inputs, shape (N, F).
-            num_samples: Number of draws, spread evenly over the members and rounded up.
-            seed: Same seed, same prediction.
-            batch_size: Rows that run at once, which bounds memory; all if None.
-
-        Returns:
-            Mean and variances, with their draws.
-
-        Raises:
-            ValueError: If a number is out of range or ``x`` has no rows.
-        """
-        options: dict[str, Any] = {"num_samples": _share(num_samples, self.members), "batch_size": batch_size}
-        parts = [
-            predict_regression(member, x, seed=each, **options)
-            for member, each in zip(self.members, _seeds(seed, len(self.members)), strict=True)
-        ]
-        mixture = RegressionPrediction.mixture(parts)
-        return mixture.scale_noise(self.noise(x, mixture.mean))
-
-
-class ClassificationEnsemble(nn.Module):
-    """Networks with learned dropout whose class probabilities are averaged.
-
-    Args:
-        members: Networks that return logits.
-    """
-
-    def __init__(self, members: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.members = nn.ModuleList(members)
-
-    def predict(
-        self,
-        x: Tensor,
-        *,
-        num_samples: int = 100,
-        seed: int | None = None,
-        batch_size: int | None = None,
-    ) -> ClassificationPrediction:
-        """Predict class probabilities.
-
-        Args:
-            x: Inputs, shape (N, F).
-            num_samples: Number of draws, spread evenly over the members and rounded up.
-            seed: Same seed, same prediction.
-            batch_size: Rows that run at once, which bounds memory; all if None.
-
-        Returns:
-            Probabilities and entropies.
-
-        Raises:
-            ValueError: If a number is out of range or ``x`` has no rows.
-        """
-        options: dict[str, Any] = {"num_samples": _share(num_samples, self.members), "batch_size": batch_size}
-        parts = [
-            predict_classification(member, x, seed=each, **options)
-            for member, each in zip(self.members, _seeds(seed, len(self.members)), strict=True)
-        ]
-        return ClassificationPrediction.mixture(parts)
-
-
-def _share(num_samples: int, members: nn.ModuleList) -> int:
-    """Draws of each member."""
-    return -(-num_samples // len(members))
-
-
-def _seeds(seed: int | None, count: int) -> list[int | None]:
-    """A seed for each member, so that they do not draw the same masks."""
-    if seed is None:
-        return [None] * count
-    return list(torch.randint(2**62, (count,), generator=torch.Generator().manual_seed(seed)).tolist())
 
 
 class EnsembleFit(NamedTuple):
@@ -484,7 +278,7 @@ def _fit_noise(
 ) -> None:
     """Fit the noise function on the rows outside each member's training, and correct it for the members' spread."""
     rows = [fold[:MOST_ROWS].to(x.device) for fold in held_out]
-    seeds = _seeds(seed, len(rows))
+    seeds = member_seeds(seed, len(rows))
     outside = [
         predict_regression(member, x[fold], num_samples=DRAWS_OF_NOISE, seed=each)
         for member, fold, each in zip(ensemble.members, rows, seeds, strict=True)
@@ -500,6 +294,6 @@ def _fit_noise(
         predict_regression(member, x[some], num_samples=DRAWS_OF_NOISE, seed=each).mean
         for member, each in zip(ensemble.members, seeds, strict=True)
     ]
-    spread = _weighted_mean(torch.stack(means).var(0), weights[some])
-    noise = _weighted_mean(prediction.aleatoric * ensemble.noise(x[seen], prediction.mean), weights[seen])
+    spread = weighted_mean(torch.stack(means).var(0), weights[some])
+    noise = weighted_mean(prediction.aleatoric * ensemble.noise(x[seen], prediction.mean), weights[seen])
     ensemble.noise.offset += (1 - 2 * (1 - 1 / count) * spread / noise).clamp(min=0.5).log()

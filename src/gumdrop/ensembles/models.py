@@ -1,0 +1,115 @@
+"""Ensembles as modules: their members, and one prediction mixed of all of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.prediction import (
+    ClassificationPrediction,
+    RegressionPrediction,
+    predict_classification,
+    predict_regression,
+)
+
+__all__ = ["ClassificationEnsemble", "RegressionEnsemble", "member_seeds"]
+
+
+class RegressionEnsemble(nn.Module):
+    """Networks with learned dropout whose predictions are mixed, with noise that depends on the inputs.
+
+    Args:
+        members: Networks whose output holds means and log variances in halves of its last dimension.
+        noise: Factor on their noise variances.
+    """
+
+    def __init__(self, members: Sequence[nn.Module], noise: NoiseFunction) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        self.noise = noise
+
+    @torch.no_grad()
+    def predict(
+        self,
+        x: Tensor,
+        *,
+        num_samples: int = 100,
+        seed: int | None = None,
+        batch_size: int | None = None,
+    ) -> RegressionPrediction:
+        """Predict a Gaussian mixture for each row.
+
+        Args:
+            x: Inputs, shape (N, F).
+            num_samples: Number of draws, spread evenly over the members and rounded up.
+            seed: Same seed, same prediction.
+            batch_size: Rows that run at once, which bounds memory; all if None.
+
+        Returns:
+            Mean and variances, with their draws.
+
+        Raises:
+            ValueError: If a number is out of range or ``x`` has no rows.
+        """
+        options: dict[str, Any] = {"num_samples": _share(num_samples, self.members), "batch_size": batch_size}
+        parts = [
+            predict_regression(member, x, seed=each, **options)
+            for member, each in zip(self.members, member_seeds(seed, len(self.members)), strict=True)
+        ]
+        mixture = RegressionPrediction.mixture(parts)
+        return mixture.scale_noise(self.noise(x, mixture.mean))
+
+
+class ClassificationEnsemble(nn.Module):
+    """Networks with learned dropout whose class probabilities are averaged.
+
+    Args:
+        members: Networks that return logits.
+    """
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def predict(
+        self,
+        x: Tensor,
+        *,
+        num_samples: int = 100,
+        seed: int | None = None,
+        batch_size: int | None = None,
+    ) -> ClassificationPrediction:
+        """Predict class probabilities.
+
+        Args:
+            x: Inputs, shape (N, F).
+            num_samples: Number of draws, spread evenly over the members and rounded up.
+            seed: Same seed, same prediction.
+            batch_size: Rows that run at once, which bounds memory; all if None.
+
+        Returns:
+            Probabilities and entropies.
+
+        Raises:
+            ValueError: If a number is out of range or ``x`` has no rows.
+        """
+        options: dict[str, Any] = {"num_samples": _share(num_samples, self.members), "batch_size": batch_size}
+        parts = [
+            predict_classification(member, x, seed=each, **options)
+            for member, each in zip(self.members, member_seeds(seed, len(self.members)), strict=True)
+        ]
+        return ClassificationPrediction.mixture(parts)
+
+
+def _share(num_samples: int, members: nn.ModuleList) -> int:
+    """Draws of each member."""
+    return -(-num_samples // len(members))
+
+
+def member_seeds(seed: int | None, count: int) -> list[int | None]:
+    """A seed for each member, so that they do not draw the same masks."""
+    if seed is None:
+        return [None] * count
+    return list(torch.randint(2**62, (count,), generator=torch.Generator().manual_seed(seed)).tolist())

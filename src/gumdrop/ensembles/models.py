@@ -1,6 +1,6 @@
 """Ensembles as modules: their members, and one prediction mixed of all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -53,11 +53,7 @@ class RegressionEnsemble(nn.Module):
         Raises:
             ValueError: If a number is out of range or ``x`` has no rows.
         """
-        options: dict[str, Any] = {"num_samples": _share(num_samples, self.members), "batch_size": batch_size}
-        parts = [
-            predict_regression(member, x, seed=each, **options)
-            for member, each in zip(self.members, member_seeds(seed, len(self.members)), strict=True)
-        ]
+        parts = _ask(predict_regression, self.members, x, num_samples, seed, batch_size)
         mixture = RegressionPrediction.mixture(parts)
         return mixture.scale_noise(self.noise(x, mixture.mean))
 
@@ -95,17 +91,24 @@ class ClassificationEnsemble(nn.Module):
         Raises:
             ValueError: If a number is out of range or ``x`` has no rows.
         """
-        options: dict[str, Any] = {"num_samples": _share(num_samples, self.members), "batch_size": batch_size}
-        parts = [
-            predict_classification(member, x, seed=each, **options)
-            for member, each in zip(self.members, member_seeds(seed, len(self.members)), strict=True)
-        ]
+        parts = _ask(predict_classification, self.members, x, num_samples, seed, batch_size)
         return ClassificationPrediction.mixture(parts)
 
 
-def _share(num_samples: int, members: nn.ModuleList) -> int:
-    """Draws of each member."""
-    return -(-num_samples // len(members))
+def _ask(
+    predict: Callable[..., Any],
+    members: nn.ModuleList,
+    x: Tensor,
+    num_samples: int,
+    seed: int | None,
+    batch_size: int | None,
+) -> list[Any]:
+    """Let each member predict, with an equal share of the draws and masks of its own."""
+    share = -(-num_samples // len(members))
+    return [
+        predict(member, x, num_samples=share, seed=each, batch_size=batch_size)
+        for member, each in zip(members, member_seeds(seed, len(members)), strict=True)
+    ]
 
 
 def member_seeds(seed: int | None, count: int) -> list[int | None]:

@@ -139,13 +139,7 @@ def fit_stacked(
         while len(state.epochs) < epochs:
             epoch = len(state.epochs) + 1
             torch.manual_seed(epoch_seed(seed, epoch))
-            totals = torch.zeros(2, len(models))
-            for x, y in data.batches(batch_size):
-                nll, kl = stack.losses(x, y, data.sizes, nll_of)
-                state.step((nll + kl).sum())
-                if honest_noise and watched is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
-                    _follow(stack, watched, state.steps)
-                totals += torch.stack([nll.detach(), kl.detach()]).cpu() * x.shape[1] / data.longest
+            totals = _pass(stack, state, data, batch_size, nll_of, watched if honest_noise else None)
             check_finite(totals, epoch)
             scores = _mixture_nll(stack, watched, nll_of, validation_samples) if watched and keep_best else None
             records = _records(epoch, totals, scores, optimizer.param_groups[0]["lr"], stack.rates())
@@ -157,6 +151,25 @@ def fit_stacked(
         model.eval()
     histories = zip(*state.epochs, strict=True)
     return [FitResult(list(history), best) for history, best in zip(histories, state.best_epochs, strict=True)]
+
+
+def _pass(
+    stack: Together | Apart,
+    state: TrainingState,
+    data: "_Rows",
+    batch_size: int,
+    nll_of: Likelihood,
+    noise_rows: "_Rows | None",
+) -> Tensor:
+    """Take the steps of one pass; give the mean negative log likelihood and KL of each model, shape (2, models)."""
+    totals = torch.zeros(2, len(data.sizes))
+    for x, y in data.batches(batch_size):
+        nll, kl = stack.losses(x, y, data.sizes, nll_of)
+        state.step((nll + kl).sum())
+        if noise_rows is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
+            _follow(stack, noise_rows, state.steps)
+        totals += torch.stack([nll.detach(), kl.detach()]).cpu() * x.shape[1] / data.longest
+    return totals
 
 
 class _Rows:

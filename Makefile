@@ -31,8 +31,8 @@ types: $(VENV)/installed-dev ## Check types
 docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of README and docs again
 	PYTHONPATH=tests $(BIN)/python docs/figures/learned_rate.py
 	$(BIN)/python docs/figures/forces.py
-	$(BIN)/python docs/figures/demo_picture.py
-	$(BIN)/python docs/figures/explore_pictures.py
+	PYTHONPATH=tests $(BIN)/python docs/figures/demo_picture.py
+	PYTHONPATH=tests $(BIN)/python docs/figures/explore_pictures.py
 
 recording: $(VENV)/installed-dev ## Record the session that the static page plays
 	$(BIN)/python -m gumdrop.explore.recording
@@ -47,7 +47,7 @@ benchmarks: $(VENV)/installed-dev ## Compare priors (some minutes); writes docs/
 	$(BIN)/python benchmarks/prior_strength.py
 
 benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page; needs Chromium
-	$(BIN)/python benchmarks/page_frames.py
+	PYTHONPATH=tests $(BIN)/python benchmarks/page_frames.py
 
 clean: ## Remove what these targets made
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .hypothesis

@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 from playwright.sync_api import Page, sync_playwright
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync", "--disable-frame-rate-limit", "--disable-gpu-vsync"]
+from browser import FLAGS
+
+UNPACED = ["--disable-frame-rate-limit", "--disable-gpu-vsync"]
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 MOVES = 300
 GOAL = 1000 / 60
@@ -64,7 +65,7 @@ def main() -> None:
         sys.exit("needs chromium on the path")
     results = []
     with served() as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *UNPACED])
         for width in (390, 1440):
             page = browser.new_page(viewport={"width": width, "height": 900})
             page.goto(address)

@@ -14,6 +14,7 @@ RANKS = {
     "environment": 0,
     "functional": 0,
     "tracing": 0,
+    "threads": 0,
     "layers.site": 1.1,
     "layers.noise": 1.1,
     "layers.recurrent": 1.2,

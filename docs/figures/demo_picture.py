@@ -9,16 +9,9 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from browser import FLAGS
+
 ROOT = Path(__file__).parents[2]
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def main() -> None:

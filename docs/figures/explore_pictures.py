@@ -12,16 +12,9 @@ from playwright.sync_api import sync_playwright
 
 from gumdrop.explore import write_site
 
+from browser import FLAGS
+
 RESULTS = Path(__file__).parents[1] / "results"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def main() -> None:

@@ -1,9 +1,8 @@
 """Train ensembles: members on folds of the rows, all as one program, then the noise of regressions."""
 
-import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +12,7 @@ from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble,
 from gumdrop.ensembles.noise import NoiseFunction, weighted_mean
 from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
+from gumdrop.threads import limited_threads
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop.training.loop import check_data
 
@@ -204,7 +204,8 @@ def _fit_members(
     most = max(len(order) for order in orders)
     batch_size, epochs = schedule(most, batch_size=batch_size, epochs=epochs)
     widest = max(len(parameter) for parameter in models[0][0].parameters() if parameter.ndim)
-    with _threads_for(len(train) * num_members * widest * batch_size):
+    outputs_of_a_step = len(train) * num_members * widest * batch_size
+    with limited_threads(1 if outputs_of_a_step < SMALL_STEP else None):
         results = fit_stacked(
             [model for each in models for model in each],
             [pair for pair in train for _ in range(num_members)],
@@ -219,24 +220,6 @@ def _fit_members(
         )
     grouped = [results[i : i + num_members] for i in range(0, len(results), num_members)]
     return models, [[held_out for _, held_out in each] for each in folds], grouped
-
-
-@contextlib.contextmanager
-def _threads_for(size: int) -> Iterator[None]:
-    """Use one thread where a layer computes few numbers a step: several would wait for each other, busy machine or not.
-
-    Args:
-        size: Outputs of the widest layer in one step, of all networks together.
-
-    Yields:
-        Nothing.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if size < SMALL_STEP else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None = None) -> tuple[int, int]:

@@ -33,6 +33,7 @@ from gumdrop.experiments.classifiers import (
     train_or_load,
 )
 from gumdrop.experiments.run import Run, RunOptions, data_folder
+from gumdrop.threads import limited_threads
 
 __all__ = ["attribution", "planted_squares"]
 
@@ -88,10 +89,14 @@ def _digits_model(run: Run, folder: Path) -> tuple[nn.Module, dict[str, Any]]:
     steps, place = 200 if run.options.quick else CLASSIFIER_STEPS, run.folder / "digits.pt"
     model = train_or_load(digit_network, lambda: digit_batches(folder), place, steps=steps, seed=run.options.seed)
     export(model, run.folder / "digits.pt2", shape=(1, 28, 28))
-    test = read_mnist(folder, train=False)
-    with torch.no_grad():
-        right = (model(test.images).argmax(1) == test.labels).float().mean().item()
-    return model, run.part("classifier", lambda: {"steps": steps, "test_accuracy": right})
+
+    def judged() -> dict[str, Any]:
+        test = read_mnist(folder, train=False)
+        with torch.no_grad():
+            right = (model(test.images).argmax(1) == test.labels).float().mean().item()
+        return {"steps": steps, "test_accuracy": right}
+
+    return model, run.part("classifier", judged)
 
 
 def _infills(x: Tensor) -> dict[str, Tensor]:
@@ -270,12 +275,11 @@ def _speed(model: nn.Module, x: Tensor, settings: FIDOSettings, options: RunOpti
     short = FIDOSettings(iterations=10 if options.quick else SPEED_ITERATIONS)
     found: dict[str, Any] = {"images": len(x), "iterations": short.iterations, "num_samples": short.num_samples}
     networks = {"convolutional": model, "dense": perceptron}
-    before = torch.get_num_threads()
     for threads, (name, network) in itertools.product(THREADS, networks.items()):
-        torch.set_num_threads(threads)
-        with torch.no_grad():
-            target = network(x).argmax(1)
-        batch, alone, usual = _timed(network, x, target, short)
+        with limited_threads(threads):
+            with torch.no_grad():
+                target = network(x).argmax(1)
+            batch, alone, usual = _timed(network, x, target, short)
         found.setdefault("networks", {})[f"{name}, {threads} thread{'s' * (threads > 1)}"] = {
             "batch": batch[0],
             "alone": alone[0],
@@ -284,7 +288,6 @@ def _speed(model: nn.Module, x: Tensor, settings: FIDOSettings, options: RunOpti
             "times_faster_than_usual": usual[0] / batch[0],
             "largest_difference": (batch[1] - alone[1]).abs().max().item(),
         }
-    torch.set_num_threads(before)
     return found
 
 

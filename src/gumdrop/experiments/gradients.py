@@ -23,6 +23,7 @@ from gumdrop.experiments.classifiers import digit_batches, digit_perceptron, tra
 from gumdrop.experiments.gradient_estimators import ESTIMATORS, RELAXED, Objective, exact_gradient
 from gumdrop.experiments.gradients_uci import SETS, compare
 from gumdrop.experiments.run import Run, RunOptions, data_folder
+from gumdrop.threads import limited_threads
 
 __all__ = ["gradients"]
 
@@ -239,9 +240,5 @@ def _cost_slope(logit: Tensor, settings: FIDOSettings, step: int) -> Tensor:
 
 
 def _uci(folder: Path, splits: int, epochs: int, options: RunOptions) -> dict[str, Any]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # many small products: threads would wait for each other
-    try:
+    with limited_threads(1):
         return compare(folder, num_splits=splits, epochs=epochs, seed=options.seed)
-    finally:
-        torch.set_num_threads(threads)

@@ -7,9 +7,7 @@ not of the patience of whoever trained it. Beside the published width of 1024 un
 entropy that pulls rates up grows with the number of units and shrinks with the number of data.
 """
 
-import contextlib
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,6 +24,7 @@ from gumdrop.experiments.page import Figure, Page, Table
 from gumdrop.experiments.run import Run, RunOptions
 from gumdrop.networks import mlp
 from gumdrop.prediction import predict_regression
+from gumdrop.threads import limited_threads
 from gumdrop.training import fit
 
 __all__ = ["even_network", "line"]
@@ -127,7 +126,7 @@ def _study(run: Run, num_data: int, scale: _Scale) -> Result:
     epochs = math.ceil(scale.steps_for(num_data) / batches)
     x, y = points(num_data, seed)
     mean, std = y.mean(), y.std()
-    with torch.random.fork_rng(devices=[]), _threads(scale.width):
+    with torch.random.fork_rng(devices=[]), limited_threads(None if scale.width > 256 else 1):
         torch.manual_seed(seed)
         network = mlp(1, 2, hidden=(scale.width,) * 3).to(run.options.device)
         result = fit(
@@ -167,17 +166,6 @@ def _study(run: Run, num_data: int, scale: _Scale) -> Result:
             "aleatoric": _rounded(prediction.aleatoric[grid, 0].sqrt()),
         },
     }
-
-
-@contextlib.contextmanager
-def _threads(width: int) -> Iterator[None]:
-    """Use one thread for a small network, in which threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(threads if width > 256 else 1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _rounded(values: Tensor) -> list[float]:

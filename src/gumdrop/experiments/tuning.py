@@ -21,6 +21,7 @@ from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.experiments.uci_methods import ensemble, single
 from gumdrop.experiments.uci_work import Outcome, Work, scores
 from gumdrop.plots import BLUE, INK, ORANGE
+from gumdrop.threads import limited_threads
 
 __all__ = ["CANDIDATES", "simulated", "tuning"]
 
@@ -94,11 +95,10 @@ def tuning(options: RunOptions = RunOptions()) -> None:
     Args:
         options: The shared flags.
     """
-    torch.set_num_threads(1)  # on networks this small threads only wait for each other
     folder = data_folder(options, "uci")
     most = QUICK_SPLITS if options.quick else SPLITS
     epochs = QUICK_EPOCHS if options.quick else None
-    with Run("tuning", options) as run:
+    with limited_threads(1), Run("tuning", options) as run:
         sets = {}
         for name in (*UCI, *SIMULATED):
             if name in UCI:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import stats
 
 from gumdrop.datasets.splits import Split, read_splits
@@ -28,6 +27,7 @@ from gumdrop.experiments.page import Figure, Page, Table
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.experiments.uci_methods import METHODS, fixed_network, grid_settings
 from gumdrop.experiments.uci_work import LR, PAPER_LENGTHSCALE, Work, network, scores
+from gumdrop.threads import limited_threads
 from gumdrop.training import fit, fit_stacked
 
 __all__ = ["uci"]
@@ -70,7 +70,6 @@ def uci(
     Raises:
         ValueError: If there is no such set or method.
     """
-    torch.set_num_threads(1)  # on networks this small threads only wait for each other
     folder = data_folder(options, "uci")
     known = sorted(path.name for path in folder.iterdir() if path.is_dir())
     names = _checked("set", dataset, known) if dataset else known
@@ -78,7 +77,7 @@ def uci(
     most = splits or (QUICK_SPLITS if options.quick else None)
     epochs = QUICK_EPOCHS if options.quick else None
     settings = {"dataset": names, "methods": wanted, "splits": splits}
-    with Run("uci", options, settings) as run:
+    with limited_threads(1), Run("uci", options, settings) as run:
         if "peer" in wanted and importlib.util.find_spec("concretedropout") is None:
             wanted = [key for key in wanted if key != "peer"]
             print("uci: the package concretedropout is not installed, so it is left out (pip install concretedropout)")

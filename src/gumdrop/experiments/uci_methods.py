@@ -3,6 +3,7 @@
 All networks are 2 x 50 ReLU and, where nothing else is said, take the same number of steps of the same optimiser.
 """
 
+import dataclasses
 import itertools
 import math
 import time
@@ -31,12 +32,12 @@ from gumdrop.experiments.uci_work import (
 from gumdrop.networks import mlp
 from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
-from gumdrop.training import fit_stacked
+from gumdrop.training import FitResult, fit_stacked
 
 __all__ = ["GRID", "METHODS", "Method", "ensemble", "fixed_network", "grid_settings", "single"]
 
 VALIDATION_SAMPLES = 100
-NO_DROPOUT = 1e-6
+NO_DROPOUT: dict[str, Any] = {"p": 1e-6, "fixed": True}
 """A rate at which no unit is ever dropped, since a rate must be positive."""
 DEEP_ENSEMBLE_EPOCHS = 40
 CYCLES = 10
@@ -74,8 +75,7 @@ def ensemble(work: Work, *, dropout: bool = True, **options: Any) -> Outcome:
     Returns:
         What came out.
     """
-    split = work.splits[0]
-    make = partial(network, split) if dropout else partial(network, split, p=NO_DROPOUT, fixed=True)
+    make = partial(network, work.splits[0], **({} if dropout else NO_DROPOUT))
     batch_size, epochs = work.schedule
     started = time.process_time()
     fits = fit_regression_ensembles(
@@ -125,27 +125,14 @@ def single(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(work.seed)
         models = [
-            network(split, heteroscedastic=heteroscedastic, p=0.1 if dropout else NO_DROPOUT, fixed=not dropout)
+            network(split, heteroscedastic=heteroscedastic, **({} if dropout else NO_DROPOUT))
             for split in work.splits
             for _ in range(members)
         ]
     splits = [split for split in work.splits for _ in range(members)]
-    batch_size, most = work.schedule
+    _, most = work.schedule
     epochs = min(epochs or most, most)
-    started = time.process_time()
-    results = fit_stacked(
-        models,
-        training_parts(splits),
-        likelihood="gaussian",
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=LR,
-        lengthscale=lengthscale,
-        seed=work.seed,
-        checkpoint=work.checkpoint("training"),
-        progress=work.name,
-    )
-    seconds = time.process_time() - started
+    results, seconds = _train(work, models, splits, "training", epochs=epochs, lengthscale=lengthscale)
     count = NUM_SAMPLES // members if dropout else 1
     parts = [
         predict_regression(model, split.x_test, num_samples=count, seed=work.seed + i)
@@ -155,6 +142,40 @@ def single(
     rates = [mean_rates([result]) for result in results] if dropout else []
     passes = epochs * sum(len(split.x_train) for split in splits)
     return Outcome(in_units(mixed, work.splits), rates, seconds, passes, [])
+
+
+def _train(
+    work: Work,
+    models: Sequence[nn.Module],
+    splits: Sequence[Split],
+    stage: str,
+    *,
+    epochs: int,
+    lengthscale: Lengthscale,
+) -> tuple[list[FitResult], float]:
+    """Train a network on each training part, as one program; give the results and the processor time."""
+    started = time.process_time()
+    results = fit_stacked(
+        models,
+        training_parts(splits),
+        likelihood="gaussian",
+        epochs=epochs,
+        batch_size=work.schedule[0],
+        lr=LR,
+        lengthscale=lengthscale,
+        seed=work.seed,
+        checkpoint=work.checkpoint(stage),
+        progress=f"{work.name} {stage}",
+    )
+    return results, time.process_time() - started
+
+
+def _predictions(models: Sequence[nn.Module], work: Work) -> list[RegressionPrediction]:
+    """Predict each test part by its network."""
+    return [
+        predict_regression(model, split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
+        for model, split in zip(models, work.splits, strict=True)
+    ]
 
 
 def grid_settings(name: str, splits: Sequence[Split]) -> list[tuple[float, float]]:
@@ -200,30 +221,14 @@ def _grid(work: Work) -> Outcome:
         split.part(order[len(order) // 5 :], order[: len(order) // 5])
         for split, order in zip(work.splits, orders, strict=True)
     ]
-    batch_size, epochs = work.schedule
-
-    def train(models: list[nn.Sequential], splits: list[Split], stage: str) -> float:
-        started = time.process_time()
-        fit_stacked(
-            models,
-            training_parts(splits),
-            likelihood="gaussian",
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=LR,
-            lengthscale=PAPER_LENGTHSCALE,
-            seed=work.seed,
-            checkpoint=work.checkpoint(stage),
-            progress=f"{work.name} {stage}",
-        )
-        return time.process_time() - started
-
+    _, epochs = work.schedule
+    options: dict[str, Any] = {"epochs": epochs, "lengthscale": PAPER_LENGTHSCALE}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(work.seed)
         candidates = [fixed_network(split, *setting) for split in work.splits for setting in settings]
         final = [[fixed_network(split, *setting) for setting in settings] for split in work.splits]
     searched = [split for split in inner for _ in settings]
-    seconds = train(candidates, searched, "search")
+    _, search_seconds = _train(work, candidates, searched, "search", **options)
     scores = torch.tensor(
         [
             predict_regression(model, split.x_test, num_samples=VALIDATION_SAMPLES, seed=work.seed)
@@ -234,14 +239,11 @@ def _grid(work: Work) -> Outcome:
     )
     best = scores.view(len(work.splits), len(settings)).argmax(1).tolist()
     models = [each[i] for each, i in zip(final, best, strict=True)]
-    seconds += train(models, work.splits, "refit")
-    predictions = [
-        predict_regression(model, split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
-        for model, split in zip(models, work.splits, strict=True)
-    ]
+    _, refit_seconds = _train(work, models, work.splits, "refit", **options)
+    predictions = _predictions(models, work)
     passes = epochs * sum(len(split.x_train) for split in [*searched, *work.splits])
     chosen = [dict(zip(("p", "precision"), settings[i], strict=True)) for i in best]
-    return Outcome(in_units(predictions, work.splits), [], seconds, passes, chosen)
+    return Outcome(in_units(predictions, work.splits), [], search_seconds + refit_seconds, passes, chosen)
 
 
 def _three_pass(work: Work) -> Outcome:
@@ -253,29 +255,18 @@ def _three_pass(work: Work) -> Outcome:
         ]
     for model in models:
         model[-1].gamma_prior = GAMMA_PRIOR  # type: ignore[assignment]
-    batch_size, epochs = work.schedule
-    epochs = max(1, epochs // CYCLES)
-    started = time.process_time()
+    epochs = max(1, work.schedule[1] // CYCLES)
+    seconds = 0.0
     for turn, kind in itertools.product(range(CYCLES), ("weights", "noise", "rates")):
         for model in models:
             for name, parameter in model.named_parameters():
                 parameter.requires_grad_(_kind_of(name) == kind)
-        results = fit_stacked(
-            models,
-            training_parts(work.splits),
-            likelihood="gaussian",
-            epochs=epochs,
-            batch_size=batch_size,
-            lr=LR,
-            lengthscale="weak",
-            seed=work.seed + turn,
-            progress=f"{work.name} {turn + 1}/{CYCLES} {kind}",
-        )
-    seconds = time.process_time() - started
-    predictions = [
-        predict_regression(model, split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
-        for model, split in zip(models, work.splits, strict=True)
-    ]
+        # No checkpoints: each would hold one third of a turn.
+        cycle = dataclasses.replace(work, seed=work.seed + turn, checkpoint=lambda stage: None)
+        stage = f"{turn + 1}/{CYCLES} {kind}"
+        results, spent = _train(cycle, models, work.splits, stage, epochs=epochs, lengthscale="weak")
+        seconds += spent
+    predictions = _predictions(models, work)
     passes = 3 * CYCLES * epochs * sum(len(split.x_train) for split in work.splits)
     rates = [mean_rates([result]) for result in results]
     return Outcome(in_units(predictions, work.splits), rates, seconds, passes, [])

@@ -18,6 +18,7 @@ RANKS = {
     "layers.site": 1.1,
     "layers.noise": 1.1,
     "layers.recurrent": 1.2,
+    "layers.embedding": 1.2,
     "layers.attention": 1.2,
     "layers.attach": 1.3,
     "layers": 1.4,

@@ -69,5 +69,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         source="supplement of Korsch et al. 2023 (arXiv:2307.14825): norms over 100 steps of 30 runs, as curves",
         function="gumdrop.experiments.gradients:gradients",
     ),
+    Experiment(
+        name="sentiment",
+        shows="an LSTM on film reviews (SST-2): learned rates, of word types too, against a grid of fixed ones",
+        minutes=90,
+        quick_minutes=1,
+        source="Socher et al. 2013; Gal & Ghahramani 2016 (arXiv:1512.05287)",
+        function="gumdrop.experiments.sentiment:sentiment",
+    ),
 )
 """All of them, in the order of the list."""

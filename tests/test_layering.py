@@ -72,6 +72,8 @@ RANKS = {
     "experiments.attribution": 5.2,
     "experiments.gradients": 5.2,
     "experiments.sentiment": 5.2,
+    "experiments.g2p_figures": 5.1,
+    "experiments.g2p": 5.2,
     "experiments.g2p_networks": 5.1,
     "experiments.g2p_decoding": 5.15,
     "experiments": 5.2,

@@ -76,7 +76,9 @@ class Vocabulary:
         if least < 1:
             raise ValueError(f"`least` must be at least 1, got {least}")
         counts = Counter(word for sentence in sentences for word in sentence)
-        kept = sorted((word for word, count in counts.items() if count >= least), key=lambda word: (-counts[word], word))
+        kept = sorted(
+            (word for word, count in counts.items() if count >= least), key=lambda word: (-counts[word], word)
+        )
         self._numbers = {word: number for number, word in enumerate(kept, start=2)}
 
     def __len__(self) -> int:

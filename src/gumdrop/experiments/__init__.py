@@ -70,6 +70,14 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         function="gumdrop.experiments.gradients:gradients",
     ),
     Experiment(
+        name="g2p",
+        shows="from letters to phones (CMUdict): fixed, broken and learned rates, and doubt that announces errors",
+        minutes=150,
+        quick_minutes=3,
+        source="a replication report on Concrete Dropout in LSTMs; literature on CMUdict",
+        function="gumdrop.experiments.g2p:g2p",
+    ),
+    Experiment(
         name="sentiment",
         shows="an LSTM on film reviews (SST-2): learned rates, of word types too, against a grid of fixed ones",
         minutes=90,

@@ -46,7 +46,9 @@ def beam_search(model: Speller, words: Tensor, *, width: int, longest: int) -> t
         phones = log_p.shape[2]
         scores, best = (scores.unsqueeze(2) + log_p).flatten(1).topk(width, dim=1)
         parent, phone = best // phones, best % phones
-        said_so_far = torch.cat([said_so_far.gather(1, parent.unsqueeze(2).expand_as(said_so_far)), phone[..., None]], 2)
+        said_so_far = torch.cat(
+            [said_so_far.gather(1, parent.unsqueeze(2).expand_as(said_so_far)), phone[..., None]], 2
+        )
         rows = (parent + width * torch.arange(count).unsqueeze(1)).flatten()
         state = (state[0][:, rows], state[1][:, rows])
         said = phone.view(-1, 1)
@@ -74,7 +76,7 @@ def judge(
         Probabilities of B + 1 classes with their uncertainty; and the mean over draws of the uncertainty about each
         next phone that drawn functions disagree on, summed over the most probable way, shape (N,), in nats.
     """
-    count, width, longest = ways.shape
+    count, width, _ = ways.shape
     flat = ways.flatten(0, 1)
     start = torch.full((len(flat), 1), model.START)
     rows = torch.cat([words.repeat_interleave(width, dim=0), start, flat[:, :-1]], dim=1)

@@ -4,7 +4,8 @@ Both take rows of numbers, shape (N, T), in which 0 fills up short words. Row an
 used otherwise.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,9 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.data import Sampler
 
-__all__ = ["ByLength", "PooledReader", "Speller", "phone_nll"]
+from gumdrop.functional import concrete_dropout
+
+__all__ = ["ByLength", "PerStepDropout", "PooledReader", "Speller", "phone_nll"]
 
 
 def phone_nll(logits: Tensor, phones: Tensor) -> Tensor:
@@ -69,6 +72,27 @@ class _Normalised(nn.Module):
         return out
 
 
+class PerStepDropout(nn.Module):
+    """The report's broken setting: a relaxed mask that is new at every time step, and a rate that no KL knows of.
+
+    Args:
+        p: Initial drop probability.
+    """
+
+    def __init__(self, *, p: float) -> None:
+        super().__init__()
+        self.p_logit = nn.Parameter(torch.tensor(math.log(p) - math.log1p(-p)))
+
+    @property
+    def p(self) -> float:
+        """Drop probability."""
+        return torch.sigmoid(self.p_logit).item()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop units of every time step in training; pass the input on otherwise."""
+        return concrete_dropout(x, self.p_logit) if self.training else x
+
+
 class PooledReader(nn.Module):
     """The report's network: three recurrent layers read the letters, their average is said by two more.
 
@@ -77,11 +101,15 @@ class PooledReader(nn.Module):
         phones: Number of phones.
         steps: Phones in the longest word.
         size: Width of the embedding and of each layer.
+        per_step: The report's own dropout, in front of each encoder layer.
     """
 
-    def __init__(self, letters: int, phones: int, *, steps: int, size: int = 100) -> None:
+    def __init__(
+        self, letters: int, phones: int, *, steps: int, size: int = 100, per_step: Sequence[nn.Module] | None = None
+    ) -> None:
         super().__init__()
         self.steps = steps
+        self.per_step = nn.ModuleList(per_step or [nn.Identity() for _ in range(3)])
         self.embedding = nn.Embedding(letters, size, padding_idx=0)
         self.norms = nn.ModuleList(_Normalised(size) for _ in range(3))
         self.encoder = nn.ModuleList(nn.LSTM(size, size, batch_first=True) for _ in range(3))
@@ -94,8 +122,8 @@ class PooledReader(nn.Module):
         words = words[:, : int(lengths.max())]
         present = words != 0
         x = self.embedding(words)
-        for norm, layer in zip(self.norms, self.encoder, strict=True):
-            x, _ = layer(norm(x, present))
+        for norm, dropout, layer in zip(self.norms, self.per_step, self.encoder, strict=True):
+            x, _ = layer(dropout(norm(x, present)))
         pooled = (x * present.unsqueeze(-1)).sum(1) / lengths.unsqueeze(-1)
         x = pooled.unsqueeze(1).expand(-1, self.steps, -1)
         for layer in self.decoder:

@@ -303,7 +303,8 @@ def _page(results: Mapping[str, Any]) -> Page:
         lead=(
             f"Learned rates ({learned}): accuracy {100 * ours['accuracy'][0]:.1f} %, {ours['nll'][0]:.3f} nats, "
             f"calibration error {100 * ours['ece'][0]:.1f} %. The best of the fixed ones by its test likelihood "
-            f"({best}): {100 * theirs['accuracy'][0]:.1f} %, {theirs['nll'][0]:.3f} nats, {100 * theirs['ece'][0]:.1f} %."
+            f"({best}): {100 * theirs['accuracy'][0]:.1f} %, {theirs['nll'][0]:.3f} nats, "
+            f"{100 * theirs['ece'][0]:.1f} %."
         ),
         body=[
             Figure("sentiment-scores", "Mean and standard error over seeds on the test sentences."),
@@ -312,8 +313,8 @@ def _page(results: Mapping[str, Any]) -> Page:
             Figure("sentiment-reliability", "First seed, test sentences: how sure it was, and how often it was right."),
         ],
         notes=[
-            "Embedding 100, one LSTM of 256 units, a dense layer; Adam with one cycle, batches of 64, the best epoch by "
-            "the likelihood of the 872 development sentences. Fixed rates stand at the same places, under the same "
+            "Embedding 100, one LSTM of 256 units, a dense layer; Adam with one cycle, batches of 64, the best epoch "
+            "by the likelihood of the 872 development sentences. Fixed rates stand at the same places, under the same "
             "prior and with the same masks: one for a sentence.",
             "Published: .849 for an LSTM with pre-trained vectors and phrase labels; 79 to 82 % is usual from "
             "sentences alone. The report on learned dropout in LSTMs had .536 on three classes by mistake.",

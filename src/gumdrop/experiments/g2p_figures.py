@@ -112,7 +112,7 @@ def page(results: Results) -> Page:
         notes=[
             f"Pronunciations: {results['data']['train']:,} to train with, {results['data']['validation']:,} held out, "
             f"{results['data']['test']:,} of the test part, of which {judged['words']:,} words were tested. A word "
-            "goes to its part by its SHA-256, with all its pronunciations. A word is right if the dictionary has it so.",
+            "goes to its part by its SHA-256, with all its pronunciations. Right is what the dictionary has for it.",
             "Hamming distance: positions that differ from the nearest way of the dictionary, the shorter filled up, "
             "averaged over words. The report does not say how it counts; its figures are .82 (fixed .1) and .96 "
             "(its learned dropout, whose regulariser was never added to the loss).",

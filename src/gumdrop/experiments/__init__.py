@@ -70,6 +70,14 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         function="gumdrop.experiments.gradients:gradients",
     ),
     Experiment(
+        name="camvid",
+        shows="street scenes: an FC-DenseNet that shows where it is unsure, with no, fixed and learned dropout",
+        minutes=120,
+        quick_minutes=2,
+        source="Gal, Hron & Kendall 2017, section 4; Jégou et al. 2017 (arXiv:1611.09326)",
+        function="gumdrop.experiments.camvid:camvid",
+    ),
+    Experiment(
         name="g2p",
         shows="from letters to phones (CMUdict): fixed, broken and learned rates, and doubt that announces errors",
         minutes=150,

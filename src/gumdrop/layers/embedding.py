@@ -32,15 +32,20 @@ def drop_words(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
     if not site.is_active:
         return output
     indices = args[0] if args else kwargs["input"]
-    return (output * _word_scale(site, indices).unsqueeze(-1)).to(output.dtype)
+    return (output * _word_scale(site, indices, output).unsqueeze(-1)).to(output.dtype)
 
 
-def _word_scale(site: ConcreteDropout, indices: Tensor) -> Tensor:
+def _word_scale(site: ConcreteDropout, indices: Tensor, output: Tensor) -> Tensor:
     """Draw one factor for each word type of each sequence, and pick those of the words that are there."""
     has_rows = indices.ndim > site.batch_dim
     rows = indices.movedim(site.batch_dim, 0) if has_rows else indices.unsqueeze(0)
-    words = rows.reshape(rows.shape[0], -1)
-    noise = site.noise(rows.shape[0], indices.device).expand(rows.shape[0], -1).gather(1, words)
-    p_logit = site.p_logit if site.p_logit.ndim == 0 else site.p_logit[words]
-    scale = dropout_scale(p_logit, noise, temperature=site.temperature, hard=site.is_hard).view(rows.shape)
+    words, count = rows.reshape(rows.shape[0], -1), rows.shape[0]
+    if site.is_hard:
+        every_word = output.new_empty(()).expand(*[1] * site.batch_dim, count, site.num_units)
+        scale = site.scale(every_word).flatten(0, -2).expand(count, -1).gather(1, words)
+    else:  # a relaxed mask costs much for each word type, so only for those that are there
+        noise = site.noise(count, indices.device).gather(1, words)
+        p_logit = site.p_logit if site.p_logit.ndim == 0 else site.p_logit[words]
+        scale = dropout_scale(p_logit, noise, temperature=site.temperature)
+    scale = scale.view(rows.shape)
     return scale.movedim(0, site.batch_dim) if has_rows else scale.squeeze(0)

@@ -74,6 +74,8 @@ RANKS = {
     "experiments.attribution": 5.2,
     "experiments.gradients": 5.2,
     "experiments.sentiment": 5.2,
+    "experiments.transformer_networks": 5.1,
+    "experiments.transformers": 5.2,
     "experiments.fc_densenet": 5.1,
     "experiments.camvid_scores": 5.1,
     "experiments.camvid_figures": 5.1,

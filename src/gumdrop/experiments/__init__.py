@@ -70,6 +70,14 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         function="gumdrop.experiments.gradients:gradients",
     ),
     Experiment(
+        name="transformers",
+        shows="a small BERT on film reviews and a small GPT on sums in words: no, fixed and learned dropout",
+        minutes=60,
+        quick_minutes=1,
+        source="none: nobody has learned dropout in transformers",
+        function="gumdrop.experiments.transformers:transformers",
+    ),
+    Experiment(
         name="camvid",
         shows="street scenes: an FC-DenseNet that shows where it is unsure, with no, fixed and learned dropout",
         minutes=120,

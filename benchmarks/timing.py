@@ -21,14 +21,20 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
 def seconds_of(function: Callable[[], object], calls: int = 1) -> float:
-    """Time of one call in seconds, as the mean of some; waits for a GPU."""
-    synchronize = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    """Time of one call in seconds, as the mean of some.
+
+    With one thread this is the time of the processor, which other programs on a busy machine do not count towards;
+    otherwise it is the time of the clock, and a GPU is waited for.
+    """
+    on_gpu = torch.cuda.is_available()
+    clock = time.process_time if torch.get_num_threads() == 1 and not on_gpu else time.perf_counter
+    synchronize = torch.cuda.synchronize if on_gpu else lambda: None
     synchronize()
-    start = time.perf_counter()
+    start = clock()
     for _ in range(calls):
         function()
     synchronize()
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls
 
 
 def interleaved(
@@ -47,7 +53,7 @@ def interleaved(
     """
     for function in functions.values():
         function()
-    calls = {name: max(1, round(least_seconds / seconds_of(function))) for name, function in functions.items()}
+    calls = {name: max(1, round(least_seconds / max(seconds_of(function), 1e-6))) for name, function in functions.items()}
     order, shuffle = list(functions), random.Random(seed).shuffle
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):

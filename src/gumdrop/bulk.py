@@ -18,15 +18,15 @@ training goes through here. Three things make it cheaper, each measured by ``ben
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gumdrop.functional import concrete_dropout, inverse_keep, uniform_noise, widened
 
-__all__ = ["bulk_noise", "relaxed_dropout"]
+__all__ = ["bulk_noise", "relaxed_dropout", "square_norms"]
 
 CELLS = 1 << 16
 """Number of values of a 16-bit integer."""
@@ -34,7 +34,11 @@ LEAST_CUT = 1 << 14
 """Size of a mask from which on its noise is cut out of words."""
 LEAST_LOOKED_UP = 1 << 17
 """Size of a mask from which on its values are looked up."""
-CHUNK = 1 << 16
+LARGEST_LOGIT = math.log(torch.finfo(torch.float32).max) - 1e-4
+"""Logit from which on 1 / (1 - p) saturates, as in `gumdrop.functional.inverse_keep`."""
+LEAST_CHUNKED = 1 << 20
+"""Size of activations from which on they are worked on in chunks."""
+CHUNK = 1 << 17
 """Numbers that a thread works on at a time, so that what lies between two operations stays in its cache."""
 
 
@@ -50,7 +54,7 @@ def _draw_cells(shape: Sequence[int]) -> tuple[Tensor, Tensor]:
 
 
 def _uniform(cells: Tensor, offset: Tensor) -> Tensor:
-    return cells.float().add_(offset).mul_(1 / CELLS).clamp_(max=1 - torch.finfo(torch.float32).eps / 2)
+    return cells.float().add_(offset).mul_(1 / CELLS)  # can be 1 by rounding
 
 
 def _cuts(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> bool:
@@ -70,64 +74,109 @@ def bulk_noise(shape: Sequence[int], *, dtype: torch.dtype, device: torch.device
         Uniform draws from [0, 1).
     """
     if _cuts(shape, dtype, device):
-        return _uniform(*_draw_cells(shape))
+        return _uniform(*_draw_cells(shape)).clamp_(max=1 - torch.finfo(dtype).eps / 2)
     return uniform_noise(shape, dtype=dtype, device=device)
 
 
-def _scale(p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
+class _Rate(NamedTuple):
+    """A rate in the three forms in which it enters: numbers where there is one, on the CPU, since they cost nothing."""
+
+    logit: Any
+    p: Any
+    full: Any
+    """1 / (1 - p), the factor on what is kept."""
+
+    @classmethod
+    def of(cls, p_logit: Tensor) -> "_Rate":
+        if p_logit.ndim or p_logit.device.type != "cpu":
+            logit = widened(p_logit)
+            return cls(logit, torch.sigmoid(logit), inverse_keep(logit))
+        number = p_logit.item()
+        odds = math.exp(min(number, LARGEST_LOGIT))
+        return cls(number, odds / (1 + odds), 1 + odds)
+
+
+def _scale(rate: _Rate, noise: Tensor, temperature: float) -> Tensor:
     """Compute what `gumdrop.functional.dropout_scale` does, in fewer passes; the same unless 1 / (1 - p) overflows."""
     keep = torch.logit(noise, eps=torch.finfo(noise.dtype).eps / 2)
-    return keep.sub_(p_logit).div_(temperature).sigmoid_().mul_(inverse_keep(p_logit))
+    return keep.sub_(rate.logit).div_(temperature).sigmoid_().mul_(rate.full)
 
 
-def _scale_of_cells(p_logit: Tensor, cells: Tensor, offset: Tensor, temperature: float) -> Tensor:
-    if p_logit.ndim or cells.numel() < LEAST_LOOKED_UP:
-        return _scale(p_logit, _uniform(cells, offset), temperature)
-    table = _scale(p_logit, _uniform(torch.arange(CELLS), offset), temperature)
-    result = torch.empty(cells.shape)
-    for part, index in zip(result.view(-1).split(CHUNK), cells.view(-1).split(CHUNK), strict=True):
-        torch.index_select(table, 0, index.int(), out=part)
-    return result
+def _factors_of(rate: _Rate, offset: Tensor | None, temperature: float, size: int) -> Callable[[Tensor], Tensor]:
+    """Give what turns a part of a mask into factors: a mask of factors into itself, or one of cells."""
+    if offset is None:
+        return lambda scale: scale
+    if isinstance(rate.logit, Tensor) or size < LEAST_LOOKED_UP:
+        return lambda cells: _scale(rate, _uniform(cells, offset), temperature)
+    table = _scale(rate, _uniform(torch.arange(CELLS), offset), temperature)
+    return lambda cells: table.index_select(0, cells.flatten().int()).view(cells.shape)
+
+
+def _chunks(mask: Tensor, *tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
+    """Split large tensors of one shape, with their mask in front, into rows that stay in the cache."""
+    first = tensors[0]
+    if first.numel() < LEAST_CHUNKED or first.device.type != "cpu":
+        return [(mask, *tensors)]
+    rows = max(1, CHUNK * torch.get_num_threads() * len(first) // first.numel())
+    masks = itertools.repeat(mask) if len(mask) == 1 else mask.split(rows)
+    return zip(masks, *(each.split(rows) for each in tensors), strict=False)
+
+
+def _times(x: Tensor, scale: Tensor) -> Tensor:
+    """Multiply, and round to the dtype of ``x`` without a copy in between."""
+    return x * scale if x.dtype == scale.dtype else torch.mul(x, scale, out=torch.empty_like(x))
+
+
+def _rate_gradient(scale: Tensor, y: Tensor, g: Tensor, rate: _Rate, temperature: float, shape: torch.Size) -> Tensor:
+    product = (widened(y) * g).sum_to_size(scale.shape)
+    # Where nothing is dropped, this is p exactly: the factor has just the value that it is divided by.
+    slope = (scale / rate.full).sub_(1).div_(temperature).add_(rate.p)
+    return (product * slope).sum_to_size(shape) if shape else torch.dot(product.flatten(), slope.flatten())
 
 
 class _Product(torch.autograd.Function):
     """``x`` times a mask, given by its factors or by cells of noise; its gradient goes on to the logit of the rate."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p_logit: Tensor, mask: Tensor, offset: Tensor | None, t: float) -> Tensor:
-        ctx.temperature = t
-        scale = mask if offset is None else _scale_of_cells(widened(p_logit), mask, offset, t)
-        y = torch.mul(x, scale, out=torch.empty_like(x))  # rounded to the dtype of x on the way
+    def forward(
+        ctx: Any, x: Tensor, p_logit: Tensor, mask: Tensor, offset: Tensor | None, rate: _Rate, temperature: float
+    ) -> Tensor:
+        if offset is None:
+            y = _times(x, mask)
+        else:
+            y = torch.empty_like(x)
+            factors = _factors_of(rate, offset, temperature, mask.numel())
+            for part, x_part, y_part in _chunks(mask, x, y):
+                torch.mul(x_part, factors(part), out=y_part)
         ctx.save_for_backward(y, p_logit, mask, offset)
+        ctx.rate, ctx.temperature = rate, temperature
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        y, p_logit, scale, offset = ctx.saved_tensors
-        if offset is not None:
-            scale = _scale_of_cells(widened(p_logit), scale, offset, ctx.temperature)
-        twice = torch.is_grad_enabled()  # then these formulas get a gradient of their own
-        if twice:
-            scale = _Product.apply(torch.ones_like(scale), p_logit, scale, None, ctx.temperature)
-        grad_x = (g * scale).to(g.dtype) if ctx.needs_input_grad[0] else None
-        grad_logit = None
-        if ctx.needs_input_grad[1]:
-            parts = [(y, g, scale)] if twice or g.device.type != "cpu" else _in_chunks(y, g, scale)
-            logit = widened(p_logit)
-            full, p = inverse_keep(logit), torch.sigmoid(logit)
-            total = torch.zeros_like(logit)
-            for y, g, scale in parts:
-                slope = (scale / full - 1) / ctx.temperature + p
-                total = total + ((widened(y) * g).sum_to_size(slope.shape) * slope).sum_to_size(logit.shape)
-            grad_logit = total.to(p_logit.dtype)
-        return grad_x, grad_logit, None, None, None
+        y, p_logit, mask, offset = ctx.saved_tensors
+        rate, t = ctx.rate, ctx.temperature
+        factors = _factors_of(rate, offset, t, mask.numel())
+        if torch.is_grad_enabled():  # this gradient is to have one, too
+            return *_with_gradient(p_logit, factors(mask), y, g, t), None, None, None, None
+        grad_x = torch.empty_like(g) if ctx.needs_input_grad[0] else g
+        grad_logit: Any = 0
+        for part, y_part, g_part, x_part in _chunks(mask, y, g, grad_x):
+            scale = factors(part)
+            if ctx.needs_input_grad[0]:
+                torch.mul(g_part, scale, out=x_part)
+            if ctx.needs_input_grad[1]:
+                grad_logit = grad_logit + _rate_gradient(scale, y_part, g_part, rate, t, p_logit.shape)
+        return grad_x, grad_logit.to(p_logit.dtype), None, None, None, None
 
 
-def _in_chunks(y: Tensor, g: Tensor, scale: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Split into rows of dimension 0 that stay in the cache."""
-    rows = max(1, torch.get_num_threads() * CHUNK * len(y) // max(1, y.numel()))
-    scales = itertools.repeat(scale) if len(scale) == 1 else scale.split(rows)
-    return zip(y.split(rows), g.split(rows), scales, strict=False)
+def _with_gradient(p_logit: Tensor, scale: Tensor, y: Tensor, g: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Compute the two gradients of a product by operations that have gradients themselves."""
+    logit = widened(p_logit)
+    rate = _Rate(logit, torch.sigmoid(logit), inverse_keep(logit))
+    scale = _Product.apply(torch.ones_like(scale), p_logit, scale.detach(), None, rate, temperature)
+    grad_logit = _rate_gradient(scale, y, g, rate, temperature, p_logit.shape)
+    return (g * scale).to(g.dtype), grad_logit.to(p_logit.dtype)
 
 
 def relaxed_dropout(x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], *, temperature: float) -> Tensor:
@@ -147,11 +196,42 @@ def relaxed_dropout(x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], *, te
         noise = uniform_noise(mask_shape, dtype=dtype, device=x.device)
         return concrete_dropout(x, p_logit, noise=noise, temperature=temperature)
     with torch.no_grad():
-        logit, offset = widened(p_logit), None
+        rate, offset = _Rate.of(p_logit), None
         if not _cuts(mask_shape, dtype, x.device):
-            mask = _scale(logit, uniform_noise(mask_shape, dtype=dtype, device=x.device), temperature)
+            mask = _scale(rate, uniform_noise(mask_shape, dtype=dtype, device=x.device), temperature)
         else:
             mask, offset = _draw_cells(mask_shape)
-            if x.dtype.itemsize > 2:  # else cells, with two bytes for each number of x, are kept for the gradient
-                mask, offset = _scale_of_cells(logit, mask, offset, temperature), None
-    return _Product.apply(x, p_logit, mask, offset, temperature)
+            if x.dtype.itemsize > 2 and mask.numel() < LEAST_LOOKED_UP:  # to compute factors twice would cost more
+                mask, offset = _scale(rate, _uniform(mask, offset), temperature), None
+    return _Product.apply(x, p_logit, mask, offset, rate, temperature)
+
+
+class _SquareNorms(torch.autograd.Function):
+    """Sums of squares of many tensors, whose gradient is one pass over each where that of `square().sum()` is four."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors)
+        flat = [widened(each.detach()).flatten() for each in tensors]
+        return torch.stack([torch.dot(each, each).to(flat[0].device, flat[0].dtype) for each in flat])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, ...]:
+        twice = (2 * g).clamp(max=torch.finfo(g.dtype).max)  # finite, so that 0 times it is 0
+        parts = zip(ctx.saved_tensors, twice, strict=True)
+        return tuple((widened(each) * factor.to(each.device)).to(each.dtype) for each, factor in parts)
+
+
+def square_norms(tensors: Sequence[Tensor]) -> Tensor:
+    """Sum the squares of each of some tensors.
+
+    Args:
+        tensors: Any tensors.
+
+    Returns:
+        One number for each, on the device of the first, in float32 or float64.
+    """
+    if _is_traced():
+        sums = [widened(each).square().sum() for each in tensors]
+        return torch.stack([each.to(sums[0].device, sums[0].dtype) for each in sums])
+    return _SquareNorms.apply(*tensors)

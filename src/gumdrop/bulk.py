@@ -212,8 +212,10 @@ class _SquareNorms(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> Tensor:
         ctx.save_for_backward(*tensors)
-        flat = [widened(each.detach()).flatten() for each in tensors]
-        return torch.stack([torch.dot(each, each).to(flat[0].device, flat[0].dtype) for each in flat])
+        flat = [widened(each).flatten() for each in tensors]
+        # in parts, because a dot product of very many numbers is not summed by halves, as `sum` is
+        sums = [torch.stack([torch.dot(part, part) for part in each.split(CHUNK)]).sum() for each in flat]
+        return torch.stack([each.to(sums[0].device, sums[0].dtype) for each in sums])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, ...]:

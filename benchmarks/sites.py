@@ -30,11 +30,12 @@ class PaperDropout(nn.Module):
         self.p_logit = nn.Parameter(torch.tensor(P).logit())
 
     def forward(self, x: Tensor) -> Tensor:
+        """Drop."""
         p = torch.sigmoid(self.p_logit)
         u = torch.rand_like(x)
         eps = 1e-7
-        z = torch.sigmoid((torch.log(p + eps) - torch.log(1 - p + eps) + torch.log(u + eps) - torch.log(1 - u + eps)) / 0.1)
-        return x * (1 - z) / (1 - p)
+        odds = torch.log(p + eps) - torch.log(1 - p + eps) + torch.log(u + eps) - torch.log(1 - u + eps)
+        return x * (1 - torch.sigmoid(odds / 0.1)) / (1 - p)
 
 
 class Peer(nn.Module):
@@ -43,9 +44,9 @@ class Peer(nn.Module):
     def __init__(self, kind: type[nn.Module]) -> None:
         super().__init__()
         self.inner = kind(init_min=P, init_max=P, temperature=0.1)
-        self.weight = nn.Parameter(torch.zeros(1))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Drop, without the layer behind."""
         self.inner.p = torch.sigmoid(self.inner.p_logit)
         return self.inner.spatial_concrete_dropout(x.clone())
 
@@ -62,14 +63,13 @@ def modules(kind: str, shape: tuple[int, ...]) -> dict[str, nn.Module]:
     return rivals
 
 
-def pass_of(module: Callable[[Tensor], Tensor], x: Tensor, gradient: Tensor) -> Callable[[], None]:
+def pass_of(module: nn.Module, x: Tensor, gradient: Tensor) -> Callable[[], None]:
     """Forward and backward of a site between two layers, without the layers."""
-    parameters = list(module.parameters()) if isinstance(module, nn.Module) else []
+    wanted = [x, *module.parameters()]
 
     def run() -> None:
         y = module(x)
-        torch.autograd.grad(y, [x, *(each for each in parameters if each.numel() == 1 and each.ndim < 2)],
-                            gradient.to(y.dtype), allow_unused=True)
+        torch.autograd.grad(y, wanted, gradient.to(y.dtype))
 
     return run
 
@@ -98,11 +98,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="*", default=[1])
     options = parser.parse_args()
     cases = itertools.product(SHAPES, (torch.float32, torch.bfloat16), (False, True), options.threads)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for kind, dtype, compiled, threads in cases:
-        rows += measure(kind, dtype, compiled, threads, options.rounds)
-        for row in rows[-5:]:
+        new = measure(kind, dtype, compiled, threads, options.rounds)
+        for row in new:
             print(row, flush=True)
+        rows += new
     write_results("speed_sites", command="make benchmark-training", seed=SEED, results=rows, rounds=options.rounds)
 
 

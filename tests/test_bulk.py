@@ -1,4 +1,4 @@
-"""Dropout as one operation against its naive twin: values, gradients, distribution, what it keeps and when it stands back."""
+"""Dropout as one operation against its naive twin: values, gradients, noise, what is kept, and where it stands back."""
 
 import math
 from collections.abc import Callable
@@ -125,7 +125,7 @@ class TestAgainstNaiveTwin:
 class TestNoise:
     def test_cut_noise_is_uniform_and_independent(self) -> None:
         u = bulk.bulk_noise((1 << 19,), dtype=torch.float32, device=torch.device("cpu"))
-        assert 0 <= u.min()
+        assert u.min() >= 0
         assert u.max() < 1
         n = len(u)
         counts = torch.histc(u, 64, 0, 1)
@@ -137,7 +137,7 @@ class TestNoise:
 
     @pytest.mark.parametrize("p", [1e-7, 3e-6, 4e-5, 0.3])
     def test_no_rate_is_too_small_for_sixteen_bits(self, p: float) -> None:
-        """One offset for all numbers of a call makes each of them uniform without gaps: the mean over calls is right."""
+        """One offset for all numbers of a call makes each of them uniform without gaps, so the mean is right."""
         torch.manual_seed(4)
         offsets = torch.rand(20_000, dtype=torch.float64)
         cells = torch.arange(bulk.CELLS, dtype=torch.float64)

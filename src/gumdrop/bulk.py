@@ -127,8 +127,9 @@ def _times(x: Tensor, scale: Tensor) -> Tensor:
     return x * scale if x.dtype == scale.dtype else torch.mul(x, scale, out=torch.empty_like(x))
 
 
-def _rate_gradient(scale: Tensor, y: Tensor, g: Tensor, rate: _Rate, temperature: float, shape: torch.Size) -> Tensor:
-    product = (widened(y) * g).sum_to_size(scale.shape)
+def _rate_gradient(product: Tensor, scale: Tensor, rate: _Rate, temperature: float, shape: torch.Size) -> Tensor:
+    """Sum ``y g (p - (1 - z) / t)`` over all units that share a rate; ``product`` is ``y g``."""
+    product = product.sum_to_size(scale.shape)
     # Where nothing is dropped, this is p exactly: the factor has just the value that it is divided by.
     slope = (scale / rate.full).sub_(1).div_(temperature).add_(rate.p)
     return (product * slope).sum_to_size(shape) if shape else torch.dot(product.flatten(), slope.flatten())
@@ -159,15 +160,19 @@ class _Product(torch.autograd.Function):
         factors = _factors_of(rate, offset, t, mask.numel())
         if torch.is_grad_enabled():  # this gradient is to have one, too
             return *_with_gradient(p_logit, factors(mask), y, g, t), None, None, None, None
-        grad_x = torch.empty_like(g) if ctx.needs_input_grad[0] else g
+        grad_x = torch.empty_like(g)
         grad_logit: Any = 0
         for part, y_part, g_part, x_part in _chunks(mask, y, g, grad_x):
             scale = factors(part)
+            if ctx.needs_input_grad[1]:
+                # The other gradient's memory serves first, because new memory costs more than the numbers in it.
+                serves = x_part.dtype == scale.dtype
+                product = torch.mul(y_part, g_part, out=x_part) if serves else widened(y_part) * g_part
+                grad_logit = grad_logit + _rate_gradient(product, scale, rate, t, p_logit.shape)
             if ctx.needs_input_grad[0]:
                 torch.mul(g_part, scale, out=x_part)
-            if ctx.needs_input_grad[1]:
-                grad_logit = grad_logit + _rate_gradient(scale, y_part, g_part, rate, t, p_logit.shape)
-        return grad_x, grad_logit.to(p_logit.dtype), None, None, None, None
+        grad_logit = grad_logit.to(p_logit.dtype) if ctx.needs_input_grad[1] else None
+        return grad_x if ctx.needs_input_grad[0] else None, grad_logit, None, None, None, None
 
 
 def _with_gradient(p_logit: Tensor, scale: Tensor, y: Tensor, g: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
@@ -175,7 +180,7 @@ def _with_gradient(p_logit: Tensor, scale: Tensor, y: Tensor, g: Tensor, tempera
     logit = widened(p_logit)
     rate = _Rate(logit, torch.sigmoid(logit), inverse_keep(logit))
     scale = _Product.apply(torch.ones_like(scale), p_logit, scale.detach(), None, rate, temperature)
-    grad_logit = _rate_gradient(scale, y, g, rate, temperature, p_logit.shape)
+    grad_logit = _rate_gradient(widened(y) * g, scale, rate, temperature, p_logit.shape)
     return (g * scale).to(g.dtype), grad_logit.to(p_logit.dtype)
 
 

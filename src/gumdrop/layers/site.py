@@ -93,6 +93,11 @@ class ConcreteDropout(nn.Module):
         """Whether the next call drops anything."""
         return self.training or self.noise_source is not None
 
+    @property
+    def is_hard(self) -> bool:
+        """Whether masks are Bernoulli draws, without a gradient for the rate, rather than relaxed."""
+        return self.is_fixed or self.noise_source is not None
+
     def fix(self) -> None:
         """Freeze the rate: it becomes a buffer of the same name, out of reach of any optimiser."""
         if not self.is_fixed:
@@ -115,15 +120,11 @@ class ConcreteDropout(nn.Module):
         """
         shape = self._mask_shape(x)
         has_rows = self._has_rows(x)
-        noise = self._noise(shape[self.batch_dim] if has_rows else 1, x.device)
-        scale = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=self._is_hard)
+        noise = self.noise(shape[self.batch_dim] if has_rows else 1, x.device)
+        scale = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=self.is_hard)
         if has_rows:
             shape[self.batch_dim] = noise.shape[0]  # not len, which would fix the rows of an exported model
         return scale.view(shape)
-
-    @property
-    def _is_hard(self) -> bool:
-        return self.is_fixed or self.noise_source is not None
 
     def _has_rows(self, x: Tensor) -> bool:
         return self.batch_dim < x.ndim + self.feature_dim
@@ -143,7 +144,16 @@ class ConcreteDropout(nn.Module):
             shape[self.batch_dim] = x.shape[self.batch_dim]
         return shape
 
-    def _noise(self, rows: int, device: torch.device) -> Tensor:
+    def noise(self, rows: int, device: torch.device) -> Tensor:
+        """Draw the uniform noise of one call.
+
+        Args:
+            rows: Number of examples.
+            device: Where it is wanted.
+
+        Returns:
+            Shape (rows, num_units), or (1, num_units) where all rows share it.
+        """
         if self.noise_source is not None:
             return self.noise_source(self, rows).to(device)
         dtype = torch.promote_types(self.p_logit.dtype, torch.float32)
@@ -153,7 +163,7 @@ class ConcreteDropout(nn.Module):
         """Drop units of ``x`` in training and while sampling; pass it on otherwise."""
         if not self.is_active:
             return x
-        if self._is_hard:
+        if self.is_hard:
             return (x * self.scale(x)).to(x.dtype)
         trailing = [1] * (-1 - self.feature_dim)
         p_logit = self.p_logit.view(-1, *trailing) if self.p_logit.ndim else self.p_logit

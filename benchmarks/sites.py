@@ -18,6 +18,7 @@ from gumdrop.threads import limited_threads
 from timing import interleaved, summary, write_results
 
 SEED = 0
+MODES = {"eager": False, "compiled": True}
 SHAPES = {"dense": (4096, 1024), "tokens": (32, 512, 768), "conv": (16, 64, 112, 112)}
 P = 0.1
 
@@ -96,15 +97,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, nargs="*", default=[1])
+    parser.add_argument("--modes", choices=MODES, nargs="*", default=list(MODES), help="compiling takes many minutes")
     options = parser.parse_args()
-    cases = itertools.product(SHAPES, (torch.float32, torch.bfloat16), (False, True), options.threads)
+    modes = [MODES[name] for name in options.modes]
+    cases = itertools.product(modes, SHAPES, (torch.float32, torch.bfloat16), options.threads)
     rows: list[dict[str, Any]] = []
-    for kind, dtype, compiled, threads in cases:
+    for compiled, kind, dtype, threads in cases:
         new = measure(kind, dtype, compiled, threads, options.rounds)
         for row in new:
             print(row, flush=True)
         rows += new
-    write_results("speed_sites", command="make benchmark-training", seed=SEED, results=rows, rounds=options.rounds)
+        write_results("speed_sites", command="make benchmark-training", seed=SEED, results=rows, rounds=options.rounds)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from gumdrop.threads import limited_threads
 from timing import interleaved, summary, write_results
 
 SEED = 0
+MODES = {"eager": False, "compiled": True}
 P = 0.1
 NUM_DATA = 50_000
 CLASSES = 10
@@ -212,10 +213,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--threads", type=int, nargs="*", default=[1])
+    parser.add_argument("--modes", choices=MODES, nargs="*", default=list(MODES), help="compiling takes many minutes")
     options = parser.parse_args()
+    modes = [MODES[name] for name in options.modes]
     rows: list[dict[str, Any]] = []
     cases = [(name, True) for name in NETWORKS] + [(name, False) for name in list(NETWORKS)[:2]]
-    for compiled, threads, (name, on_input) in itertools.product((False, True), options.threads, cases):
+    for compiled, threads, (name, on_input) in itertools.product(modes, options.threads, cases):
         new = measure(name, on_input=on_input, compiled=compiled, threads=threads, rounds=options.rounds)
         for row in new:
             print(row, flush=True)

@@ -6,6 +6,7 @@ draws random numbers of its own or keeps something in the model cannot run so, a
 
 import contextlib
 import functools
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -48,7 +49,9 @@ def run_batched(model: nn.Module, call: Callable[[], Tensor], sites: list[Concre
                     stack.enter_context(_replaced(module, "forward", forward))
             return call()
 
-    result = torch.func.vmap(one_draw)(active) if active else one_draw({}).unsqueeze(0)
+    with warnings.catch_warnings():  # of an operation that runs draw by draw, as attention on a CPU: still no slower
+        warnings.filterwarnings("ignore", message="There is a performance drop because we have not yet implemented")
+        result = torch.func.vmap(one_draw)(active) if active else one_draw({}).unsqueeze(0)
     if before != _attributes(model):
         raise RuntimeError("the model keeps something of what it computes")
     return result
@@ -119,7 +122,8 @@ def _recurrent(
     if not isinstance(input, Tensor) or input.ndim != 3:
         return forward(input, hx)
     chunk.see(input)
-    sites = [site for site in module._modules.get(SITE, nn.ModuleDict()).values() if id(site) in scales]
+    holder = module._modules.get(SITE)
+    sites = [site for site in holder.children() if id(site) in scales] if holder is not None else []
     states = () if hx is None else tuple(hx) if module.mode == "LSTM" else (hx,)
     run = functools.partial(_run_folded, module, forward, sites, len(states))
     output, *final = _FoldDraws.apply(run, input, *states, *(scales[id(site)] for site in sites))
@@ -130,7 +134,7 @@ def _recurrent(
 def _run_folded(
     module: nn.RNNBase,
     forward: Callable[..., Any],
-    sites: list[ConcreteDropout],
+    sites: list[nn.Module],
     num_states: int,
     count: int,
     input: Tensor,

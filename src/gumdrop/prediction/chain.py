@@ -113,7 +113,8 @@ def run_chain(chain: Sequence[nn.Module], x: Tensor, chunk: Chunk) -> Tensor:
         if scale is not None:
             assert isinstance(site, ConcreteDropout)
             x = _dropped(x.unflatten(0, (-1, rows)), scale, site.feature_dim).flatten(0, 1)
-        x = type(layer).forward(layer, x)
+        is_ours = len(x) > rows  # and nobody else's, so it may change in place
+        x = torch.relu_(x) if type(layer) is nn.ReLU and is_ours else type(layer).forward(layer, x)
         chunk.see(x, len(x) // rows)
     return x.unflatten(0, (-1, rows))
 

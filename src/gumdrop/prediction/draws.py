@@ -4,13 +4,14 @@ Each site has its own stream of noise, and draw t takes the t-th row of it. So o
 many run at once, and the plain loop over draws, which any model can run, is the measure of the rest.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop.functional import dropout_scale, inverse_keep
+from gumdrop.functional import inverse_keep, widened
 from gumdrop.layers import ConcreteDropout
 from gumdrop.layers.attach import drop_input
 from gumdrop.prediction.batched import run_batched
@@ -22,8 +23,8 @@ __all__ = ["Inputs", "drawn", "sample"]
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 Output = Callable[[Any], Tensor] | None
 
-CACHED = 2**20
-"""Bytes of the largest activation of a chunk on a CPU: what a core's own cache holds. Larger chunks are slower."""
+CACHED = 2**21
+"""Bytes of the largest activation of a chunk on a CPU. Larger chunks leave the cache and are slower."""
 MOST_BYTES = 2**28
 """The same on other devices, which many rows keep busy."""
 RESULTS = 16
@@ -80,6 +81,9 @@ def drawn(
             yield result
             done += chunk.count
             count = ways[-1].next_count(chunk, result)
+            if count < ways[-1].least:
+                ways.pop()
+                count = ways[-1].first_count
 
 
 def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop"]:
@@ -94,16 +98,25 @@ def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop
 
 def _has_foreign_hooks(model: nn.Module) -> bool:
     """Tell whether someone watches the forward, and would see what `torch.func.vmap` makes of tensors."""
-    return any(m._forward_hooks or any(h is not drop_input for h in m._forward_pre_hooks.values()) for m in model.modules())
+    return any(
+        module._forward_hooks or any(hook is not drop_input for hook in module._forward_pre_hooks.values())
+        for module in model.modules()
+    )
 
 
 class _Loop:
     """One draw after the other: what any model can do."""
 
-    first_count = 1
+    least = 1
+    """Smallest chunk that is quicker so than the next way."""
 
     def __init__(self, model: nn.Module, x: Inputs, output: Output) -> None:
         self.model, self.x, self.output = model, x, output
+
+    @property
+    def first_count(self) -> int:
+        """Number of draws in the first chunk."""
+        return 1
 
     def chunk(self, noise: MaskNoise, count: int) -> Chunk:
         """Begin another few draws."""
@@ -137,26 +150,42 @@ class _Loop:
 class _AtOnce(_Loop):
     """A few draws at once, of any model that `torch.func.vmap` can run."""
 
+    least = 4  # with fewer, batching costs what it gains
+
     def __init__(self, model: nn.Module, x: Inputs, output: Output, rows: int) -> None:
         super().__init__(model, x, output)
-        self.sites = [module for module in model.modules() if isinstance(module, ConcreteDropout)]
-        # Where 1 - p rounds to 1, masks keep everything, but for a draw in 2 ** 24.
-        self.idle = {id(site) for site in self.sites if bool((inverse_keep(site.p_logit) == 1).all())}
+        self.rows = rows
         self.budget = _budget(_tensors(x)[0].device)
-        self.first_count = max(1, self.budget // self._guess(rows))
 
-    def _guess(self, rows: int) -> int:
-        """Bytes of the largest activation of one draw, rather too many: the first chunk shows how many they are."""
-        widest = max((max(p.shape[0], p[0].numel()) for p in self.model.parameters() if p.ndim > 1), default=1)
-        return 4 * rows * widest * max(tensor[0].numel() for tensor in _tensors(self.x))
+    @functools.cached_property
+    def sites(self) -> dict[ConcreteDropout, tuple[Tensor, Tensor, bool]]:
+        """Rate and inverse probability of keeping of each site, and whether its masks keep nearly everything."""
+        found = {}
+        for site in self.model.modules():
+            if isinstance(site, ConcreteDropout):
+                inverse = inverse_keep(site.p_logit)
+                # Where 1 - p rounds to 1, a unit is dropped once in 2 ** 24 draws.
+                found[site] = (torch.sigmoid(widened(site.p_logit)), inverse, bool((inverse == 1).all()))
+        return found
+
+    @functools.cached_property
+    def first_count(self) -> int:
+        """Number of draws in the first chunk, rather too few: it shows how large the activations are."""
+        widest = max(site.num_units for site in self.sites)
+        return max(1, self.budget // (4 * self.rows * widest * self._positions()))
+
+    def _positions(self) -> int:
+        return max(tensor[0].numel() for tensor in _tensors(self.x))
 
     def chunk(self, noise: MaskNoise, count: int) -> Chunk:
         """Draw the masks of another few draws."""
         return Chunk(count, {id(site): self._scale(site, noise.rows(site, count)) for site in self.sites})
 
     def _scale(self, site: ConcreteDropout, noise: Tensor) -> Tensor | None:
-        scale = dropout_scale(site.p_logit, noise.to(site.p_logit.device), hard=True)
-        return None if id(site) in self.idle and bool(scale.all()) else scale
+        """Hard factors as `gumdrop.functional.dropout_scale` gives them, in the memory of the noise."""
+        p, inverse, keeps_nearly_all = self.sites[site]
+        keep = noise.to(p.device).ge_(p)
+        return None if keeps_nearly_all and bool(keep.all()) else keep.mul_(inverse)
 
     def next_count(self, chunk: Chunk, result: Tensor) -> int:
         """Number of draws whose activations and whose result stay small."""
@@ -165,12 +194,14 @@ class _AtOnce(_Loop):
 
     def run(self, chunk: Chunk, rows: slice) -> Tensor:
         """Run the draws of a chunk for some of the rows; shape (S, N, ...)."""
-        result = run_batched(self.model, lambda: self._call(rows), self.sites, chunk)
+        result = run_batched(self.model, lambda: self._call(rows), list(self.sites), chunk)
         return result.expand(chunk.count, *result.shape[1:])
 
 
 class _Chain(_AtOnce):
     """A few draws at once, of a chain of known layers: what stands before the first drop runs a single time."""
+
+    least = 1
 
     def __init__(self, model: nn.Module, x: Tensor, output: Output, rows: int, chain: list[nn.Module]) -> None:
         self.chain = chain
@@ -178,11 +209,10 @@ class _Chain(_AtOnce):
         self.keeps_prefix = rows == len(x)
         super().__init__(model, x, output, rows)
 
-    def _guess(self, rows: int) -> int:
+    def _positions(self) -> int:
         assert isinstance(self.x, Tensor)
-        guess = super()._guess(rows)
         dense = all(site.feature_dim == -1 for site in self.sites)
-        return guess // self.x.shape[-1] if dense else guess
+        return super()._positions() // (self.x.shape[-1] if dense else 1)
 
     def run(self, chunk: Chunk, rows: slice) -> Tensor:
         """Run the draws of a chunk for some of the rows; shape (S, N, ...)."""

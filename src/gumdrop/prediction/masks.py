@@ -4,7 +4,7 @@ import contextlib
 import functools
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -25,7 +25,7 @@ class MaskNoise:
     def __init__(
         self,
         learned: list[ConcreteDropout],
-        plain: list[nn.Module],
+        plain: Sequence[nn.Module],
         seed: int | None,
         *,
         shared: bool,
@@ -53,6 +53,7 @@ class MaskNoise:
             self._pinned.clear()
 
     def __call__(self, site: nn.Module, rows: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Noise of one use of a dropout module."""
         generator = self._generators[id(site)]
         size = (1 if self._shared else rows, *shape)
         if self._pinned is None:

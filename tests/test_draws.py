@@ -43,6 +43,15 @@ class Recurrent(nn.Module):
         return self.head(output[-1] + (final[1] if self.rnn.mode == "LSTM" else final)[-1])
 
 
+class Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.rnn, self.head = nn.Embedding(11, 3), nn.GRU(3, 5, batch_first=True), nn.Linear(5, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.rnn(self.embedding(tokens))[0][:, -1])
+
+
 class Transformer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -111,6 +120,7 @@ BATCHED: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "lstm without sites": lambda: (
         converted(nn.Sequential(nn.Linear(3, 3), Recurrent(nn.LSTM, batch_first=True)), types=nn.Linear), data(9, 6, 3)
     ),
+    "words": lambda: (converted(Words(), embeddings=True), torch.arange(20).reshape(4, 5) % 11),
     "transformer": lambda: (converted(Transformer()), torch.arange(20).reshape(4, 5) % 11),
 }  # fmt: skip
 

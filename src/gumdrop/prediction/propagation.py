@@ -23,7 +23,7 @@ References:
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -64,22 +64,24 @@ class _Source:
 
     mean: Tensor
     """Means of the units, which outputs are differentiated by."""
-    independent: Tensor | None = None
+    independent: Tensor
     """Variance of noise that is added to each unit, independent of all other."""
     odds: Tensor | None = None
-    """Variance of factors on the units, of a shape that broadcasts to them: units share one where its size is 1."""
+    """Variance of factors that several units share: of a shape that broadcasts to them, with size 1 to share."""
 
     def variance(self, slopes: Tensor) -> Tensor:
         """Variance that reaches an output with these slopes, one for each row."""
-        total = slopes.new_zeros(len(slopes))
-        if self.independent is not None:
-            total += (slopes.square() * self.independent).flatten(1).sum(1)
+        total = (slopes.square() * self.independent).flatten(1).sum(1)
         if self.odds is not None:
-            shared = [dim for dim in range(1, slopes.ndim) if self.odds.shape[dim] == 1 < slopes.shape[dim]]
-            each = slopes * self.mean.detach()
-            each = each.sum(shared, keepdim=True) if shared else each
-            total += (each.square() * self.odds).flatten(1).sum(1)
+            each = _sum_to(slopes * self.mean.detach(), self.odds.shape)
+            total = total + (each.square() * self.odds).flatten(1).sum(1)
         return total
+
+
+def _sum_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Sum over the dimensions, other than that of the rows, in which a shape has size 1."""
+    shared = [dim for dim in range(1, x.ndim) if shape[dim] == 1 < x.shape[dim]]
+    return x.sum(shared, keepdim=True) if shared else x
 
 
 Sources = list[_Source]
@@ -169,15 +171,17 @@ def _drop(state: _State, p_logit: Tensor, shape: tuple[int, ...], sources: Sourc
     if not sources:
         mean = mean.detach().requires_grad_()
     if not sources or sources[-1].mean is not mean:
-        sources.append(_Source(mean))
+        sources.append(_Source(mean, torch.zeros_like(mean)))
     source = sources[-1]
-    source.odds = odds
     with torch.no_grad():
-        if variance is None:
-            return _State(mean, odds * mean.square())
-        more = odds * variance
-        source.independent = more if source.independent is None else source.independent + more
-        return _State(mean, torch.addcmul(variance + more, odds, mean.square()))
+        variance = torch.zeros_like(mean) if variance is None else variance
+        squares = mean.square()
+        if shape[1:] == tuple(mean.shape[1:]):
+            alone = odds * (squares + variance)
+        else:
+            alone, source.odds = odds * variance, odds
+        source.independent = source.independent + alone
+        return _State(mean, variance + odds * (squares + variance))
 
 
 def _plain_dropout(layer: Any, state: _State, sources: Sources) -> _State:
@@ -245,7 +249,7 @@ def _activation(layer: Any, state: _State, sources: Sources) -> _State:
         rest = torch.addcmul(new_variance, slope.square(), variance, value=-1).clamp_(min=0)
     # The gradient is the expected slope; the difference is 0.
     new_mean = torch.addcmul(new_mean, slope, mean - mean.detach())
-    sources.append(_Source(new_mean, independent=rest))
+    sources.append(_Source(new_mean, rest))
     return _State(new_mean, new_variance)
 
 

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-page clean
+.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-prediction benchmark-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -45,6 +45,9 @@ docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experimen
 
 benchmarks: $(VENV)/installed-dev ## Compare priors (some minutes); writes docs/results
 	$(BIN)/python benchmarks/prior_strength.py
+
+benchmark-prediction: $(VENV)/installed-dev ## Time predictions (a quarter of an hour), with DATA=DIR also on trained networks; writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/prediction.py $(if $(DATA),--uci $(DATA)/uci)
 
 benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page; needs Chromium
 	PYTHONPATH=tests $(BIN)/python benchmarks/page_frames.py

@@ -196,6 +196,15 @@ class TestSameAsTheLoop:
 
         assert_same(gd.sample(model, x, num_samples=S, seed=3, output=output), by_loop(model, x, output=output))
 
+    @pytest.mark.parametrize("name", ["dense", "convolutional", "residual"])
+    def test_under_autocast(self, name: str) -> None:
+        model, x = {**CHAINS, **BATCHED}[name]()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            expected = by_loop(model, x)
+            ours = gd.sample(model, x, num_samples=S, seed=3)
+        assert ours.dtype == expected.dtype == torch.bfloat16
+        assert_same(ours, expected)
+
     def test_predictions(self) -> None:
         model, x = dense(), data(9, 4)
         with pytest.MonkeyPatch.context() as patch:

@@ -89,7 +89,8 @@ def drawn(
 def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop"]:
     """All ways to run a model, the best one last."""
     ways = [_Loop(model, x, output)]
-    if not _has_foreign_hooks(model):
+    device = _tensors(x)[0].device.type
+    if not _has_foreign_hooks(model) and not torch.is_autocast_enabled(device):  # which does not act under vmap
         ways.append(_AtOnce(model, x, output, rows))
     if isinstance(x, Tensor) and (chain := chain_of(model)) is not None:
         ways.append(_Chain(model, x, output, rows, chain))

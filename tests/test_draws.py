@@ -305,6 +305,9 @@ class TestWhatOnlyTheLoopCanDo:
             gd.sample(dense(), data(9, 3))
         with pytest.raises(TypeError, match=r"input must be a floating tensor, got torch\.int64"):
             gd.sample(dense(), torch.ones(9, 4).long())
+        for x in (torch.ones(9), torch.ones(9, 0)):
+            with pytest.raises(ValueError, match="must have 4 units at dimension -1, got shape"):
+                gd.sample(dense(), x)
 
     def test_statistics_of_the_batch(self) -> None:
         """Batch normalisation without running statistics mixes rows: those of a draw, never those of several."""

@@ -81,7 +81,7 @@ def drawn(
                 continue
             yield result
             done += len(result)
-            count = max(1, min(most, _limit(result) // (result[0].numel() * result.element_size())))
+            count = max(1, min(most, _limit(result) // max(1, result[0].numel() * result.element_size())))
             if most < ways[-1].least:
                 ways.pop()
 
@@ -169,7 +169,7 @@ class _AtOnce(_Loop):
     def first_count(self) -> int:
         """Number of draws in the first chunk, rather too few: it shows how large the activations are."""
         widest = max(site.num_units for site in self.sites)
-        return max(1, self.budget // (4 * self.rows * widest * self._positions()))
+        return max(1, self.budget // (4 * self.rows * widest * max(1, self._positions())))
 
     def _positions(self) -> int:
         return max(tensor[0].numel() for tensor in _tensors(self.x))
@@ -206,7 +206,7 @@ class _Chain(_AtOnce):
     def _positions(self) -> int:
         assert isinstance(self.x, Tensor)
         dense = all(site.feature_dim == -1 for site in self.sites)
-        return super()._positions() // (self.x.shape[-1] if dense else 1)
+        return super()._positions() // (max(1, self.x.shape[-1]) if dense else 1)
 
     def _run(self, chunk: Chunk, rows: slice) -> Tensor:
         assert isinstance(self.x, Tensor)

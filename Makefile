@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-training benchmark-page performance-page clean
+.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-training \
+  benchmark-prediction benchmark-page performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -45,6 +46,10 @@ docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experimen
 
 benchmarks: $(VENV)/installed-dev ## Compare priors (some minutes); writes docs/results
 	$(BIN)/python benchmarks/prior_strength.py
+
+benchmark-prediction: $(VENV)/installed-dev ## Time predictions (a quarter of an hour), with DATA=DIR also on trained networks; writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/prediction.py $(if $(DATA),--uci $(DATA)/uci)
+	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an hour); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sites.py

@@ -76,7 +76,61 @@ def kept() -> str:
     return table(["", "fixed dropout, MiB", "gumdrop", "formula of the paper, or concretedropout"], lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {"sites": sites, "steps": steps, "kept": kept}
+def predictions(part: str) -> list[dict[str, Any]]:
+    """Rows of a part of the results of prediction."""
+    results: Any = rows_of("prediction")
+    return results[part]
+
+
+def draws() -> str:
+    """Table of predictions from draws."""
+    lines = []
+    for row in predictions("draws"):
+        ours, ratios = row["times"]["ours"], [row.get("ours_over_products"), row.get("loop_over_products")]
+        shown = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+        lines.append(
+            [row["case"], str(row["draws"]), f"{ours['median_ms']:.3g}", f"{row['loop_over_ours']:.1f}", *shown]
+        )
+    return table(["network", "draws", "gumdrop, ms", "loop / gumdrop", "gumdrop / products", "loop / products"], lines)
+
+
+def prefix() -> str:
+    """Table of a first layer whose rate is zero."""
+    names = ["first rate 0", "without the layer"]
+    lines = [[str(row["rows"]), *(spread(row["times"][name]) for name in names)] for row in predictions("prefix")]
+    return table(["rows", "first rate 0 to rounding", "network without its first layer"], lines)
+
+
+def memory() -> str:
+    """Table of peak memory."""
+    lines = [
+        [row["case"], f"{row['10']:.0f}", f"{row['1000']:.0f}", f"{row['ratio']:.2f}"] for row in predictions("memory")
+    ]
+    return table(["network", "10 draws, MiB", "1000 draws, MiB", "ratio"], lines)
+
+
+def moments() -> str:
+    """Table of predictions without sampling."""
+    lines = []
+    for row in predictions("moments"):
+        errors = [f"{100 * row[name]['mean_absolute_error']:.0f} %" for name in ("moments", "100 draws")]
+        times = row["times"]
+        ratios = [f"{times[name]['ratio']:.1f}" for name in ("100 draws", "loop over 100 draws")]
+        rates = ", ".join(f"{rate:.1g}" for rate in row["rates"])
+        lines.append([row["set"], rates, *errors, f"{times['moments']['median_ms']:.2f}", *ratios])
+    header = ["set", "rates", "error of the SD", "that of 100 draws", "ms", "100 draws take, times that", "the loop"]
+    return table(header, lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "sites": sites,
+    "steps": steps,
+    "kept": kept,
+    "draws": draws,
+    "prefix": prefix,
+    "memory": memory,
+    "moments": moments,
+}
 
 
 def filled(text: str) -> str:

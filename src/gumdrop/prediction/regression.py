@@ -3,14 +3,15 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from gumdrop.functional import split_gaussian, widened
-from gumdrop.prediction.masks import Inputs, draws
+from gumdrop.prediction.draws import Inputs, drawn
 from gumdrop.prediction.moments import RunningMoments
+from gumdrop.prediction.propagation import propagate_moments
 
 __all__ = ["RegressionPrediction", "predict_regression"]
 
@@ -206,6 +207,7 @@ def predict_regression(
     log_variance: Tensor | float | None = None,
     keep_draws: bool = True,
     output: Callable[[Any], Tensor] | None = None,
+    method: Literal["draws", "moments"] = "draws",
 ) -> RegressionPrediction:
     """Predict a Gaussian mixture for each row.
 
@@ -220,13 +222,16 @@ def predict_regression(
         log_variance: Noise of a model whose output is the mean alone: a number, or shape (D,).
         keep_draws: Keep each draw's mean and variance, 2 S N D numbers, for `log_prob` and `quantile`.
         output: Takes the output tensor out of what the model returns.
+        method: ``"moments"`` computes mean and variances without draws, see `propagate_moments`: for chains of
+            layers, in a fraction of the time; then ``num_samples``, ``seed`` and ``keep_draws`` say nothing.
 
     Returns:
         Mean and variances, split into what the model does not know and what is noise.
 
     Raises:
         ValueError: If a number is out of range, ``x`` has no rows, the output has no dimension for D or cannot be
-            split, ``log_variance`` does not fit it, or nothing in the model is stochastic.
+            split, ``log_variance`` does not fit it, nothing in the model is stochastic, ``method`` is unknown, or the
+            model holds a layer that ``"moments"`` does not know.
         TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
             is None.
 
@@ -237,32 +242,59 @@ def predict_regression(
         >>> prediction.mean.shape, prediction.epistemic.shape
         (torch.Size([5, 1]), torch.Size([5, 1]))
     """
-    moments, noise = RunningMoments(), RunningMoments()
+    if method not in ("draws", "moments"):
+        raise ValueError(f"`method` must be 'draws' or 'moments', got {method!r}")
+    if method == "moments":
+        return _from_moments(model, x, batch_size, log_variance, output)
+    moments, aleatoric = RunningMoments(), torch.zeros(())
     kept: list[tuple[Tensor, Tensor]] = []
-    for result in draws(model, x, num_samples, seed, batch_size, output):
+    for result in drawn(model, x, num_samples, seed, batch_size, output):
         mean, variance = _gaussian(widened(result), log_variance)
         moments.add(mean)
-        noise.add(variance)
+        aleatoric = aleatoric.to(variance) + (variance / num_samples).sum(0)  # divided first: it may be huge
         if keep_draws:
             kept.append((mean, variance))
-    means, variances = (torch.stack(part) for part in zip(*kept, strict=True)) if kept else (None, None)
-    return RegressionPrediction(moments.mean, moments.variance, noise.mean, means, variances)
+    means, variances = (torch.cat(part) for part in zip(*kept, strict=True)) if kept else (None, None)
+    return RegressionPrediction(moments.mean, moments.variance, aleatoric, means, variances)
+
+
+def _from_moments(
+    model: nn.Module,
+    x: Inputs,
+    batch_size: int | None,
+    log_variance: Tensor | float | None,
+    output: Callable[[Any], Tensor] | None,
+) -> RegressionPrediction:
+    """Predict from the moments of the outputs; the noise variance is that of a log-normal variable."""
+    if not isinstance(x, Tensor) or output is not None:
+        raise ValueError(
+            "`method='moments'` needs a model of one input tensor that returns its output, without `output`"
+        )
+    result, variance = (widened(part) for part in propagate_moments(model, x, batch_size=batch_size))
+    epistemic = variance
+    if log_variance is None:
+        mean, log_noise = split_gaussian(result)
+        epistemic, spread = split_gaussian(variance)
+        result = torch.cat([mean, log_noise + spread / 2], dim=-1)
+    mean, aleatoric = (part.squeeze(0) for part in _gaussian(result.unsqueeze(0), log_variance))
+    return RegressionPrediction(mean, epistemic, aleatoric, None, None)
 
 
 def _gaussian(result: Tensor, log_variance: Tensor | float | None) -> tuple[Tensor, Tensor]:
-    """Read mean and variance, of the same shape, out of what the model returned."""
-    if result.ndim < 2:
+    """Read mean and variance, of the same shape, out of what the model returned in some draws, (S, N, D)."""
+    if result.ndim < 3:
         raise ValueError(
-            f"the model must return shape (N, D), got {tuple(result.shape)}; for one output add a dimension with "
+            f"the model must return shape (N, D), got {tuple(result.shape[1:])}; for one output add a dimension with "
             "`output=lambda result: result.unsqueeze(-1)`"
         )
     if log_variance is None:
+        split_gaussian(result[0])  # an error should speak of one draw
         mean, log_noise = split_gaussian(result)
     else:
         mean, log_noise = result, torch.as_tensor(log_variance, dtype=result.dtype, device=result.device)
-        if log_noise.shape not in (torch.Size([]), mean.shape[1:]):
+        if log_noise.shape not in (torch.Size([]), mean.shape[2:]):
             raise ValueError(
-                f"`log_variance` must be a number or have shape {tuple(mean.shape[1:])}, got {tuple(log_noise.shape)}"
+                f"`log_variance` must be a number or have shape {tuple(mean.shape[2:])}, got {tuple(log_noise.shape)}"
             )
     limits = torch.finfo(mean.dtype)  # a variance of 0, or of infinity, has no density
     return mean, log_noise.exp().clamp(limits.tiny, limits.max).expand_as(mean)

@@ -1,5 +1,6 @@
 """The command line: ``gumdrop VERB [THING] [flags]``."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -198,6 +199,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(f"{error}\nSee `gumdrop --help`.", 2, words)
     except (ValueError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         return _fail(str(error), 2, words)
+    except BrokenPipeError:  # who read our output has left; nothing more is to be said
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except OSError as error:
         return _fail(str(error), 1, words)
     except KeyboardInterrupt as stop:

@@ -76,8 +76,8 @@ def fit_table(
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
     """
     place = Path(out)
-    partial = place.with_name(place.name + ".partial")
-    _check_free(place, partial, overwrite)
+    _check_free(place, overwrite)
+    partial = _partial(place)
     started = time.monotonic()
     data = _read(os.fspath(table), target, reading, settings)
     _announce(data, reading, notify)
@@ -205,7 +205,11 @@ def _results(
     }
 
 
-def _check_free(place: Path, partial: Path, overwrite: bool) -> None:
+def _partial(place: Path) -> Path:
+    return place.with_name(place.name + ".partial")
+
+
+def _check_free(place: Path, overwrite: bool) -> None:
     """Refuse a folder that would be lost, and one that cannot be made."""
     if not place.name:
         raise TableError(f"--out must name a new folder, got {str(place)!r}")
@@ -213,7 +217,7 @@ def _check_free(place: Path, partial: Path, overwrite: bool) -> None:
         raise TableError(f"there is no folder {place.parent} to make {place.name} in; make it, or correct --out")
     if not place.exists():
         return
-    stopped = partial.is_dir() and (place / "results.json").is_file() and _read_stopped(place)
+    stopped = _partial(place).is_dir() and (place / "results.json").is_file() and _read_stopped(place)
     if not overwrite and not stopped:
         raise TableError(f"{place} exists already; name another folder with --out, or add --overwrite")
     strange = [path.name for path in place.iterdir() if path.name not in OWN_FILES] if place.is_dir() else [place.name]

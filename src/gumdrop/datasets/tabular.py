@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import hashlib
@@ -10,8 +11,7 @@ import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -84,7 +84,7 @@ def read_table(path: str | Path, *, decimal: Decimal | None = None) -> Table:
         return _read_csv(source, name, decimal)
     except UnicodeError as error:
         raise TableError(
-            f"{name} is not UTF-8 text ({error}): save it as 'CSV UTF-8', or convert it with "
+            f"{name} is not UTF-8 text ({error}): save it as UTF-8, or convert it: "
             "iconv -f latin1 -t utf-8 OLD.csv > NEW.csv"
         ) from error
     except (csv.Error, pd.errors.ParserError, OSError, EOFError, zlib.error) as error:
@@ -98,10 +98,13 @@ def _start(source: Path | bytes) -> bytes:
         return file.read(4)
 
 
-def _open(source: Path | bytes) -> AbstractContextManager[TextIO]:
-    raw = io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
-    file = gzip.open(raw) if _start(source).startswith(_GZIP) else raw  # noqa: SIM115
-    return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
+@contextlib.contextmanager
+def _open(source: Path | bytes) -> Iterator[TextIO]:
+    gzipped = _start(source).startswith(_GZIP)
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(io.BytesIO(source) if isinstance(source, bytes) else source.open("rb"))
+        file: Any = stack.enter_context(gzip.open(raw)) if gzipped else raw
+        yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
 
 
 def _read_parquet(source: Path | bytes, name: str) -> pd.DataFrame:

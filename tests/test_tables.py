@@ -14,6 +14,7 @@ from gumdrop.table_predict import predict_frame
 from gumdrop.tables import load_table_model
 from gumdrop.training.state import TrainingState
 
+NO_GRADE, NO_PRICE = Reading(drop=("grade",)), Reading(drop=("price",))
 QUICK = FitSettings(hidden=(12,), num_members=3, epochs=4, num_samples=12)
 
 
@@ -32,14 +33,14 @@ def write_table(path, num_rows: int = 120, seed: int = 0):
 @pytest.fixture(scope="module")
 def regression(tmp_path_factory):
     place = tmp_path_factory.mktemp("tables")
-    fit_table(write_table(place / "houses.csv"), "price", place / "run", reading=Reading(drop=("grade",)), settings=QUICK)
+    fit_table(write_table(place / "houses.csv"), "price", place / "run", reading=NO_GRADE, settings=QUICK)
     return place
 
 
 @pytest.fixture(scope="module")
 def classification(tmp_path_factory):
     place = tmp_path_factory.mktemp("tables")
-    fit_table(write_table(place / "houses.csv"), "grade", place / "run", reading=Reading(drop=("price",)), settings=QUICK)
+    fit_table(write_table(place / "houses.csv"), "grade", place / "run", reading=NO_PRICE, settings=QUICK)
     return place
 
 
@@ -135,7 +136,7 @@ def test_the_fixed_twin_is_the_same_ensemble_at_one_rate(regression, tmp_path, m
         return fits
 
     monkeypatch.setattr(table_fit, "fit_regression_ensembles", watched)
-    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=Reading(drop=("grade",)), settings=QUICK)
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     learned, fixed = rates
     assert len(learned) == len(fixed) == 3
     assert all(p == pytest.approx(0.1) for member in fixed for p in member.values())
@@ -154,14 +155,14 @@ def test_a_stopped_fit_goes_on_where_it_was(regression, tmp_path, monkeypatch) -
 
     monkeypatch.setattr(TrainingState, "record", stop_in_the_third_epoch)
     arguments = (regression / "houses.csv", "price", tmp_path / "run")
-    fit_table(*arguments, reading=Reading(drop=("grade",)), settings=QUICK)
+    fit_table(*arguments, reading=NO_GRADE, settings=QUICK)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["stopped"] == {"done": 3, "planned": 4}
     assert len(results["history"]) == 3
     assert [score["name"] for score in results["scores"]][1] == "gradient-boosted trees"
-    assert np.isfinite(load_table_model(tmp_path / "run").ensemble.noise.weight).all()
+    assert load_table_model(tmp_path / "run").ensemble.noise.weight.isfinite().all()
     assert [path.name for path in (tmp_path / "run.partial").iterdir()] == ["learned.checkpoint"]
-    fit_table(*arguments, reading=Reading(drop=("grade",)), settings=QUICK)
+    fit_table(*arguments, reading=NO_GRADE, settings=QUICK)
     assert seen == [1, 2, 3, 4, 1, 2, 3, 4]
     for name in ("predictions.csv", "model.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (regression / "run" / name).read_bytes()
@@ -170,12 +171,12 @@ def test_a_stopped_fit_goes_on_where_it_was(regression, tmp_path, monkeypatch) -
 
 def test_the_number_of_threads_is_left_alone(regression, tmp_path) -> None:
     before = torch.get_num_threads()
-    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=Reading(drop=("grade",)), settings=QUICK)
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     assert torch.get_num_threads() == before
 
 
 def test_the_same_seed_gives_the_same_folder(regression, tmp_path) -> None:
-    fit_table(regression / "houses.csv", "price", tmp_path / "again", reading=Reading(drop=("grade",)), settings=QUICK)
+    fit_table(regression / "houses.csv", "price", tmp_path / "again", reading=NO_GRADE, settings=QUICK)
     assert (tmp_path / "again" / "predictions.csv").read_bytes() == (
         regression / "run" / "predictions.csv"
     ).read_bytes()
@@ -183,7 +184,7 @@ def test_the_same_seed_gives_the_same_folder(regression, tmp_path) -> None:
 
 def test_the_global_random_state_is_left_alone(regression, tmp_path) -> None:
     before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
-    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=Reading(drop=("grade",)), settings=QUICK)
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     assert torch.equal(before, torch.get_rng_state())
     assert (np.random.get_state()[1] == numpy_before).all()
 
@@ -197,11 +198,11 @@ def test_an_existing_folder_is_not_touched(regression) -> None:
 
 def test_a_failed_overwrite_keeps_the_old_folder(regression, tmp_path, monkeypatch) -> None:
     out = tmp_path / "run"
-    fit_table(regression / "houses.csv", "price", out, reading=Reading(drop=("grade",)), settings=QUICK)
+    fit_table(regression / "houses.csv", "price", out, reading=NO_GRADE, settings=QUICK)
     before = (out / "predictions.csv").read_bytes()
     monkeypatch.setattr("gumdrop.table_fit._write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        fit_table(regression / "houses.csv", "price", out, reading=Reading(drop=("grade",)), settings=QUICK, overwrite=True)
+        fit_table(regression / "houses.csv", "price", out, reading=NO_GRADE, settings=QUICK, overwrite=True)
     assert (out / "predictions.csv").read_bytes() == before
 
 
@@ -209,7 +210,7 @@ def test_a_rare_class_may_miss_from_a_part(tmp_path) -> None:
     frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
     frame.loc[7, "grade"] = "superb"
     frame.to_csv(tmp_path / "rare.csv", index=False)
-    fit_table(tmp_path / "rare.csv", "grade", tmp_path / "run", reading=Reading(drop=("price",)), settings=QUICK)
+    fit_table(tmp_path / "rare.csv", "grade", tmp_path / "run", reading=NO_PRICE, settings=QUICK)
     assert "p(superb)" in pd.read_csv(tmp_path / "run" / "predictions.csv")
 
 

@@ -164,7 +164,7 @@ def _plain_row(found: TableExplanation, model: TableModel, x: Tensor) -> dict[st
     row: dict[str, Any] = {"prediction": predicted["prediction"]}
     if model.is_regression:
         row |= {"lower": predicted["lower"], "upper": predicted["upper"]}
-    plain = {name: value if isinstance(value, str) else float(value) for name, value in row.items()}
+    plain: dict[str, Any] = {name: v if isinstance(v, str) else float(v) for name, v in row.items()}
     for name, shares in (("explained", found.prediction), ("epistemic", found.epistemic)):
         plain[name] = {
             "value": float(shares.value[0]),
@@ -257,7 +257,7 @@ def write_page(found: dict[str, Any], place: Path) -> None:
         place: File to write.
     """
     what, unsure = headings(found)
-    view = {"found": found, "what": what, "unsure": unsure, "overall_order": None}
+    view: dict[str, Any] = {"found": found, "what": what, "unsure": unsure}
     overall = found["overall"]
     view["overall_order"] = _largest(overall["explained"], overall["epistemic"])
     view["orders"] = [_largest(row["explained"]["shares"], row["epistemic"]["shares"]) for row in found["rows"]]

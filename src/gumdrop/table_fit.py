@@ -38,6 +38,7 @@ __all__ = ["fit_table"]
 
 RESULTS_FORMAT = 1
 FIXED = "fixed dropout, p = 0.1"
+READING, SETTINGS = Reading(), FitSettings()
 OWN_FILES = {"model.json", "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
 """What a fit leaves; a folder with anything else in it is never removed."""
 
@@ -47,8 +48,8 @@ def fit_table(
     target: str,
     out: str | os.PathLike[str],
     *,
-    reading: Reading = Reading(),
-    settings: FitSettings = FitSettings(),
+    reading: Reading = READING,
+    settings: FitSettings = SETTINGS,
     overwrite: bool = False,
     progress: bool = False,
     notify: Callable[[str], object] = lambda note: None,

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from gumdrop.atomic import replacing
-from gumdrop.datasets.columns import CategoryColumn
+from gumdrop.datasets.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from gumdrop.datasets.schema import Encoded, TableSchema, check_present
 from gumdrop.datasets.tabular import TableError
 from gumdrop.tables import TableModel
@@ -112,11 +112,6 @@ def encoding_notes(schema: TableSchema, encoded: Encoded) -> list[str]:
     """
     columns: dict[str, Any] = {column.name: column for column in schema.columns}
     notes = []
-    for name, count in encoded.missing.items():
-        category = isinstance(columns[name], CategoryColumn)
-        known = category and "" in columns[name].categories
-        how = "kept as a category of their own" if known else "left blank" if category else "set to the training median"
-        notes.append(f"{_counted(count, 'missing value')} in '{name}' {_were(count)} {how}")
     for name, counts in encoded.unseen.items():
         folded = {category.casefold(): category for category in columns[name].categories}
         said = [
@@ -127,26 +122,40 @@ def encoding_notes(schema: TableSchema, encoded: Encoded) -> list[str]:
         more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
         notes.append(f"categories of '{name}' that training did not have count as none of the known: "
                      f"{', '.join(said)}{more}")  # fmt: skip
-    for name, count in encoded.outside.items():
-        column = columns[name]
-        least, most = (_edge(column, value) for value in (column.least, column.most))
-        notes.append(
-            f"{_counted(count, 'value')} of '{name}' {'is' if count == 1 else 'are'} far outside the training range "
-            f"({least} to {most}): the model has not seen the like"
-        )
-    return notes
+    return [
+        *_few([_missing_note(columns[name], count) for name, count in encoded.missing.items()], "with missing values"),
+        *notes,
+        *_few([_outside_note(columns[name], n) for name, n in encoded.outside.items()], "with values far outside"),
+    ]
 
 
-def _edge(column: Any, value: float) -> str:
+def _few(notes: list[str], what: str) -> list[str]:
+    """The first notes of one kind, and how many more there are."""
+    return notes if len(notes) <= 6 else [*notes[:5], f"and {len(notes) - 5} more columns {what}"]
+
+
+def _missing_note(column: Column, count: int) -> str:
+    if isinstance(column, CategoryColumn):
+        how = "kept as a category of their own" if "" in column.categories else "left blank"
+    else:
+        how = "set to the training median"
+    return f"{_counted(count, 'missing value')} in '{column.name}' {'was' if count == 1 else 'were'} {how}"
+
+
+def _outside_note(column: NumericColumn | DateColumn, count: int) -> str:
+    least, most = (_edge(column, value) for value in (column.least, column.most))
+    return (
+        f"{_counted(count, 'value')} of '{column.name}' {'is' if count == 1 else 'are'} far outside the training range "
+        f"({least} to {most}): the model has not seen the like"
+    )
+
+
+def _edge(column: NumericColumn | DateColumn, value: float) -> str:
     return f"{pd.Timestamp(value, unit='D'):%Y-%m-%d}" if column.kind == "date" else f"{value:.6g}"
 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' if count != 1 else ''}"
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -77,6 +77,7 @@ def _gains(ours: Prediction, other: Prediction, target: Tensor) -> dict[str, dic
     """How much better than another model the mean row is, in each measure, with the standard error of the mean."""
     gains = {"log likelihood": ours.log_prob(target) - other.log_prob(target)}
     if isinstance(ours, RegressionPrediction):
+        assert isinstance(other, RegressionPrediction)
         gains["distance"] = ((other.mean - target).abs() - (ours.mean - target).abs()).flatten()
     else:
         assert isinstance(other, ClassificationPrediction)

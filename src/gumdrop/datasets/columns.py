@@ -236,7 +236,9 @@ def standardised_numbers(name: str, column: pd.Series, values: np.ndarray, mean:
     return values
 
 
-def refuse(name: str, column: pd.Series, bad: np.ndarray, why: str) -> None:
+def refuse(
+    name: str, column: pd.Series, bad: np.ndarray, why: str, way_out: str = "correct it or remove the row"
+) -> None:
     """Refuse a column with bad cells, naming the first.
 
     Args:
@@ -244,6 +246,7 @@ def refuse(name: str, column: pd.Series, bad: np.ndarray, why: str) -> None:
         column: Its cells.
         bad: Which cells are bad.
         why: What they are.
+        way_out: What to do.
 
     Raises:
         TableError: If a cell is bad.
@@ -252,6 +255,5 @@ def refuse(name: str, column: pd.Series, bad: np.ndarray, why: str) -> None:
         row = int(np.flatnonzero(bad)[0])
         others = f" (and {bad.sum() - 1} more rows)" if bad.sum() > 1 else ""
         raise TableError(
-            f"column {name!r} has {str(column.iloc[row])!r} in data row {row + 1}{others}, which is {why}: "
-            "correct it or remove the row"
+            f"column {name!r} has {str(column.iloc[row])!r} in data row {row + 1}{others}, which is {why}: {way_out}"
         )

@@ -20,9 +20,9 @@ from gumdrop.datasets.columns import (
     refuse,
 )
 from gumdrop.datasets.dates import Order, order_of, parse_dates, parts_of
-from gumdrop.datasets.numbers import Decimal, plain_numbers, spelling_of
+from gumdrop.datasets.numbers import Decimal, plain_numbers, spelled_numbers, spelling_of
 from gumdrop.datasets.schema import TableSchema, Target, Task, check_no_missing, check_present, in_one_message
-from gumdrop.datasets.tabular import MISSING, TableError, check_unique
+from gumdrop.datasets.tabular import MISSING, TableError, check_unique, listed
 
 __all__ = ["infer_schema", "table_notes", "with_statistics"]
 
@@ -75,10 +75,12 @@ def infer_schema(
     if not names:
         raise TableError(f"no input column is left beside the target {target!r}: drop fewer, or add some")
     if len(frame) < _MIN_ROWS:
-        raise TableError(f"the table has {len(frame)} rows: add some, at least {_MIN_ROWS} are needed")
+        rows = f"{len(frame)} row{'s' if len(frame) != 1 else ''}"
+        raise TableError(f"the table has {rows}: add some, at least {_MIN_ROWS} are needed")
     goal = _infer_target(target, frame[target], task)
-    columns: list[Column] = in_one_message(
-        [lambda name=name: _infer_column(name, frame[name], dates) for name in names],
+    columns = in_one_message(
+        lambda name: _infer_column(name, frame[name], dates),
+        names,
         ending="Mend these, or leave columns out with --drop and their names.",
     )
     return TableSchema(tuple(columns), goal, decimal)
@@ -97,9 +99,7 @@ def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
     Raises:
         TableError: A column is missing, or the target constant, in all of the rows.
     """
-    columns: list[Column] = in_one_message(
-        [lambda column=column: _renewed(column, frame[column.name]) for column in schema.columns]
-    )
+    columns = in_one_message(lambda column: _renewed(column, frame[column.name]), schema.columns)
     target = schema.target
     if target.task == "regression":
         values = numbers_of(target.name, frame[target.name])
@@ -128,11 +128,14 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema) -> list[str]:
         A sentence for each thing.
     """
     notes = []
+    flat = [column.name for column in schema.columns if frame[column.name].nunique(dropna=False) == 1]
+    if flat:
+        notes.append(f"the same in every row, so of no use: {listed([repr(name) for name in flat])}")
     for column in schema.columns:
         cells = frame[column.name]
-        if cells.nunique(dropna=False) == 1:
-            notes.append(f"'{column.name}' is the same in every row, so it tells nothing")
-        elif isinstance(column, NumericColumn):
+        if column.name in flat:
+            continue
+        if isinstance(column, NumericColumn):
             values = plain_numbers(cells)[0]
             if len(values) > 2 and bool(np.all(np.diff(values) == 1)):
                 notes.append(f"'{column.name}' counts the rows; if it is only their number: {_drop(column.name)}")
@@ -188,9 +191,7 @@ def _date_order(name: str, column: pd.Series, given: Order | None) -> Order | No
     if found.order is None:
         ways = "write the years in full" if "two digits" in found.why else "add --dates day-first or month-first"
         first = str(column.dropna().iloc[0])
-        raise TableError(
-            f"column {name!r} holds dates such as {first!r}, but {found.why}: {ways}, or {_drop(name)}"
-        )
+        raise TableError(f"column {name!r} holds dates such as {first!r}, but {found.why}: {ways}, or {_drop(name)}")
     return found.order
 
 
@@ -235,14 +236,19 @@ def _categories(name: str, column: pd.Series, *, is_target: bool = False) -> tup
     way_out = "choose another target" if is_target else _drop(name)
     spelling = spelling_of(distinct)
     if spelling is not None and any(not label.isdigit() for label in distinct):
-        how = "as 1234 or as 1.234: add --decimal . or --decimal ," if len(spelling.decimals) == 2 else (
-            "as they stand only from a file: turn them into numbers"
-        )
-        raise TableError(f"column {name!r} holds numbers {example}, which may be read {how}, or {way_out}")
+        cells = pd.Series(distinct[:1], dtype=object)
+        if len(spelling.decimals) == 2 and not spelling.same:
+            one, other = (f"{spelled_numbers(cells, mark).iloc[0]:.12g}" for mark in (".", ","))
+            raise TableError(
+                f"column {name!r} holds numbers {example}, which may be {one} or {other}: give the decimal mark with "
+                f"--decimal, or {way_out}"
+            )
+        value = f"{spelled_numbers(cells, next(iter(spelling.decimals))).iloc[0]:.12g}"
+        raise TableError(f"column {name!r} holds numbers as text, {example}: write {value}, or {way_out}")
     number_like = pd.to_numeric(pd.Series(distinct).str.replace(",", ""), errors="coerce").notna()
     if k > _FEW_DISTINCT and number_like.mean() > 0.5:
-        why = f"not a number, unlike most of the column; leave unknown cells blank, or {way_out}"
-        refuse(name, column, plain_numbers(column)[1], why)
+        why, mend = "not a number, unlike most of the column", f"correct it, leave unknown cells blank, or {way_out}"
+        refuse(name, column, plain_numbers(column)[1], why, mend)
     if k > _MAX_CATEGORIES or (k > _MANY_DISTINCT and k > filled / 2) or k == filled >= _MIN_ROWS:
         raise TableError(
             f"column {name!r} has {k} different texts in {filled} rows, {example} (an identifier or free "

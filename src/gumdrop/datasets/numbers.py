@@ -12,7 +12,9 @@ __all__ = ["Decimal", "Spelling", "plain_numbers", "spelled_numbers", "spelling_
 Decimal = Literal[".", ","]
 
 _MARKS = "$€£¥%"
-_NUMBER = re.compile(rf"([+-]?)\s*([{_MARKS}]?)\s*([+-]?)([\d.,' \u00a0\u202f\u2019]*\d[.,]?(?:[eE][+-]?\d+)?)\s*([{_MARKS}]?)")
+_NUMBER = re.compile(
+    rf"([+-]?)\s*([{_MARKS}]?)\s*([+-]?)([\d.,' \u00a0\u202f\u2019]*\d[.,]?(?:[eE][+-]?\d+)?)\s*([{_MARKS}]?)"
+)
 _SPACES = r"' \u00a0\u202f\u2019"
 _POINT = re.compile(rf"[1-9]\d{{0,2}}(?:[,{_SPACES}]\d{{3}})+(?:\.\d+)?|\d*\.?\d+(?:[eE][+-]?\d+)?|\d+\.")
 _COMMA = re.compile(rf"[1-9]\d{{0,2}}(?:[.{_SPACES}]\d{{3}})+(?:,\d+)?|\d*,?\d+(?:[eE][+-]?\d+)?|\d+,")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,7 @@ from gumdrop.datasets.tabular import TableError, check_unique, listed
 __all__ = ["Encoded", "TableSchema", "Target", "Task", "check_no_missing", "check_present", "in_one_message"]
 
 Task = Literal["regression", "classification"]
+T = TypeVar("T")
 
 SCHEMA_VERSION = 2
 
@@ -114,7 +116,7 @@ class TableSchema:
     def groups(self) -> list[slice]:
         """For each input column the encoded columns that it became."""
         ends = np.cumsum([0, *(len(column.feature_names) for column in self.columns)]).tolist()
-        return [slice(start, stop) for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(start, stop) for start, stop in itertools.pairwise(ends)]
 
     def encode_inputs(self, frame: pd.DataFrame) -> Encoded:
         """Encode the input columns of a table; other columns are ignored, and so is the order of columns.
@@ -135,10 +137,11 @@ class TableSchema:
         check_present(frame, self.names)
         x = np.zeros((len(frame), self.num_features), dtype=np.float32)
 
-        def encode(column: Column, where: slice) -> Odd:
-            return column.encode(frame[column.name], x[:, where])
+        def encode(column_and_place: tuple[Column, slice]) -> Odd:
+            column, place = column_and_place
+            return column.encode(frame[column.name], x[:, place])
 
-        found = in_one_message([lambda c=c, w=w: encode(c, w) for c, w in zip(self.columns, self.groups, strict=True)])
+        found = in_one_message(encode, zip(self.columns, self.groups, strict=True))
         odd = dict(zip(self.names, found, strict=True))
         cells = {
             kind: sum((getattr(each, kind).astype(np.int64) for each in found), np.zeros(len(frame), dtype=np.int64))
@@ -218,23 +221,24 @@ class TableSchema:
         return schema
 
 
-def in_one_message(calls: Sequence[Callable[[], Any]], *, ending: str = "") -> list[Any]:
-    """Make calls and collect what they refuse, so that a table is mended in one go.
+def in_one_message(call: Callable[[Any], T], things: Iterable[Any], *, ending: str = "") -> list[T]:
+    """Call something with each of several things and collect what it refuses, so that a table is mended in one go.
 
     Args:
-        calls: Each returns something or raises a `TableError`.
+        call: Returns something or raises a `TableError`.
+        things: What to call it with.
         ending: What to say after several refusals.
 
     Returns:
-        What they returned.
+        What the calls returned.
 
     Raises:
         TableError: If one was raised: the same words; if several were: all of them.
     """
     results, refusals = [], []
-    for call in calls:
+    for thing in things:
         try:
-            results.append(call())
+            results.append(call(thing))
         except TableError as error:
             refusals.append(error)
     if len(refusals) == 1:

@@ -75,17 +75,18 @@ def read_table(path: str | Path, *, decimal: Decimal | None = None) -> Table:
     source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
     if isinstance(source, Path) and not source.is_file():
         raise TableError(f"{path} is {'a folder' if source.is_dir() else 'not there'}: name a CSV or Parquet file")
+    start = _start(source)
     try:
-        start = _start(source)
         if start.startswith(_ZIP):
             raise TableError(f"{name} is a spreadsheet or a zip archive: save it as CSV (UTF-8) and try again")
         if start.startswith(_PARQUET):
             return Table(_tidy(_read_parquet(source, name)), None, [], _sha256(source))
         return _read_csv(source, name, decimal)
     except UnicodeError as error:
+        code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
         raise TableError(
             f"{name} is not UTF-8 text ({error}): save it as UTF-8, or convert it: "
-            "iconv -f latin1 -t utf-8 OLD.csv > NEW.csv"
+            f"iconv -f {code} -t utf-8 OLD.csv > NEW.csv"
         ) from error
     except (csv.Error, pd.errors.ParserError, OSError, EOFError, zlib.error) as error:
         raise TableError(f"{name} cannot be read ({error}): save it as CSV again") from error
@@ -187,7 +188,8 @@ def _with_numbers(
         if mark is None:
             continue
         values = spelled_numbers(frame[name], mark)
-        changed = frame[name].dropna().loc[lambda text: pd.to_numeric(text, errors="coerce").isna()]
+        texts = frame[name].dropna()
+        changed = texts[pd.Series(pd.to_numeric(texts, errors="coerce"), index=texts.index).isna()]
         example = changed.index[0] if len(changed) else values.first_valid_index()
         notes.append(f"numbers of '{name}' are read as in {frame[name].loc[example]!r} = {values.loc[example]:.12g}")
         frame = frame.assign(**{name: values})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -42,6 +43,10 @@ def config_from_flag(app: App, commands: tuple[str, ...], arguments: Any) -> Non
     path = Path(tokens[-1].value)
     if not path.is_file():
         raise ValueError(f"--config {path} is not there: name the config.toml of a folder that `gumdrop fit` left")
+    try:
+        tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+        raise ValueError(f"--config {path} is not TOML: {error}") from error
     Toml(path, must_exist=True, use_commands_as_keys=False)(app, commands, arguments)
 
 

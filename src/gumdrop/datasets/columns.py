@@ -173,7 +173,7 @@ class CategoryColumn:
         out[known, hot[known]] = 1.0
         missing = column.isna().to_numpy()
         unseen = (hot < 0) & ~missing
-        values, text = plain_numbers(column)
+        text = plain_numbers(column)[1]
         if len(known) == 0 and unseen.any() and not text.any() and not self._is_numeric():
             first = labels[int(np.flatnonzero(unseen)[0])]
             raise TableError(

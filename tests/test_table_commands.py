@@ -155,7 +155,10 @@ def test_odd_cells_are_told(place, capsys, tmp_path) -> None:
     [
         (lambda f: f.rename(columns={"colour": "color"}), r"no column 'colour' (did you mean color?)"),
         (lambda f: f.drop(columns="sold"), "no column 'sold'"),
-        (lambda f: f.assign(colour=range(4)), "column 'colour' holds numbers, such as 0, where training had categories"),
+        (
+            lambda f: f.assign(colour=range(4)),
+            "column 'colour' holds numbers, such as 0, where training had",
+        ),
         (lambda f: f.assign(size="big", sold="soon"), "2 columns cannot be used as they are"),
         (lambda f: f.assign(id=1, std=2), "column 'std' cannot be kept"),
     ],
@@ -163,7 +166,9 @@ def test_odd_cells_are_told(place, capsys, tmp_path) -> None:
 def test_a_table_that_does_not_fit_is_explained(place, tmp_path, capsys, change, message) -> None:
     change(pd.read_csv(place / "houses.csv").head(4)).to_csv(tmp_path / "new.csv", index=False)
     words = ["--keep", "std"] if "kept" in message else []
-    assert main(["predict", str(place / "run"), str(tmp_path / "new.csv"), "--out", str(tmp_path / "p.csv"), *words]) == 2
+    assert (
+        main(["predict", str(place / "run"), str(tmp_path / "new.csv"), "--out", str(tmp_path / "p.csv"), *words]) == 2
+    )
     assert message in " ".join(capsys.readouterr().err.split())
 
 

@@ -126,5 +126,3 @@ def _unsure(results: Results, test: TestRows) -> dict[str, Any] | None:
     shares = dict(zip(test.columns["row"].astype(int).tolist(), test.unfamiliar.tolist(), strict=True))
     rows = [{"interval": None, **row, "share": shares.get(row["row"])} for row in given["rows"]]
     return {"columns": given["columns"], "rows": rows, "intervals": any(row["interval"] for row in rows)}
-
-

@@ -119,5 +119,3 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     last: np.ndarray = np.cumsum(counts)
     return (last - (counts - 1) / 2)[place]
-
-

@@ -330,6 +330,10 @@ def test_headline_tells_the_comparison_row_by_row() -> None:
     results["paired"] = [{"name": row["name"], "gains": gains} for row in results["scores"][1:]]
     assert "right for 2.0 more rows in a hundred, ± 4.0 by chance" in _text(render(results))
     assert "That is level with" in _text(render(results))
+    gains["right"] |= {"mean": 0.0}
+    assert "row by row, its answer is right just as often." in _text(render(results))
+    gains["right"] |= {"se": 0.0}
+    assert "just as often, and on the same rows." in _text(render(results))
 
 
 def test_coverage_is_told_with_its_interval() -> None:

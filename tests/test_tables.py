@@ -232,9 +232,7 @@ def test_rows_without_a_target_are_left_out_and_rows_keep_their_numbers(tmp_path
     frame.loc[frame.index % 4 == 0, "price"] = np.nan
     frame.to_csv(tmp_path / "gaps.csv", index=False)
     notes: list[str] = []
-    fit_table(
-        tmp_path / "gaps.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK, notify=notes.append
-    )
+    fit_table(tmp_path / "gaps.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK, notify=notes.append)
     assert "30 of 120 rows have no 'price' and are left out" in notes
     tested = pd.read_csv(tmp_path / "run" / "predictions.csv")
     np.testing.assert_allclose(tested["observed"], frame["price"].iloc[tested["row"] - 1])

@@ -240,9 +240,7 @@ def headline(found: dict[str, Any], row: dict[str, Any]) -> str:
 
 def signed(share: float) -> str:
     """A share with its sign."""
-    if abs(share) < 5e-4:
-        return "0"
-    return f"{share:+,.0f}" if abs(share) >= 1000 else f"{share:+.3g}"
+    return f"{share:+.3g}" if abs(share) >= 5e-4 else "0"
 
 
 def _ordered(shares: Sequence[float], doubts: Sequence[float], most: int) -> list[int]:

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-training \
+.PHONY: help demo explore test lint types docs-figures docs-tables docs-experiments recording benchmarks benchmark-training \
   benchmark-prediction benchmark-page performance-page clean
 
 help: ## Show this list
@@ -34,6 +34,9 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 	$(BIN)/python docs/figures/forces.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/demo_picture.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/explore_pictures.py
+
+docs-tables: $(VENV)/installed-dev ## Run the commands of docs/tables.md again, and write their answers into it
+	$(BIN)/python docs/figures/tables_page.py
 
 recording: $(VENV)/installed-dev ## Record the session that the static page plays
 	$(BIN)/python -m gumdrop.explore.recording

@@ -54,6 +54,14 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         function="gumdrop.experiments.tuning:tuning",
     ),
     Experiment(
+        name="tables",
+        shows="the estimators as they come beside Gaussian processes, linear models, boosted trees and MC dropout",
+        minutes=40,
+        quick_minutes=1,
+        source="none; scikit-learn's models in the same run",
+        function="gumdrop.experiments.tables:tables",
+    ),
+    Experiment(
         name="attribution",
         shows="which pixels suffice for a prediction and which destroy it, beside Captum's methods",
         minutes=15,

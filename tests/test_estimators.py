@@ -241,7 +241,7 @@ def test_the_global_random_states_and_the_inputs_are_left_alone() -> None:
 def test_many_rows_are_predicted_in_parts(regressor, monkeypatch) -> None:
     x, y = numbers(50)
     whole = regressor.predict_quantiles(x), regressor.log_prob(x, y)
-    monkeypatch.setattr("gumdrop.estimators.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("gumdrop.estimators.rows.ROWS_AT_ONCE", 7)
     np.testing.assert_allclose(regressor.predict_quantiles(x), whole[0], rtol=1e-12)
     np.testing.assert_allclose(regressor.log_prob(x, y), whole[1], rtol=1e-9)
 

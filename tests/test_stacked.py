@@ -7,6 +7,7 @@ from torch import nn
 import gumdrop as gd
 from gumdrop.networks import mlp
 from gumdrop.training import CheckpointError, fit, fit_stacked, stacked, state
+from gumdrop.training import rows as rows_room
 
 
 def task(seed: int, num_rows: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
@@ -157,7 +158,7 @@ def test_shared_data_are_held_once_and_only_the_named_rows_are_seen() -> None:
     x, y = task(0, num_rows=40)
     x[30:] = float("nan")
     rows = [torch.arange(0, 20), torch.arange(5, 30)]
-    data = stacked._Rows([(x, y), (x, y)], rows)
+    data = rows_room.StackedRows([(x, y), (x, y)], rows)
     assert data._x is x
     assert [set(order.tolist()) for order in data.shuffled()] == [set(each.tolist()) for each in rows]
     models = networks(2)
@@ -167,7 +168,7 @@ def test_shared_data_are_held_once_and_only_the_named_rows_are_seen() -> None:
 
 def test_rows_of_different_data_do_not_mix() -> None:
     first, second = task(0, num_rows=10), task(1, num_rows=12)
-    data = stacked._Rows([first, second, first], [torch.arange(10), torch.arange(12), torch.tensor([3])])
+    data = rows_room.StackedRows([first, second, first], [torch.arange(10), torch.arange(12), torch.tensor([3])])
     x, y = data[data.shuffled()]
     for i, source in enumerate([first, second]):
         assert {tuple(row) for row in x[i].tolist()} == {tuple(row) for row in source[0].tolist()}
@@ -344,7 +345,7 @@ def test_rows_are_drawn_as_often_as_their_weights_say() -> None:
     weight = torch.tensor([0.5, 3.0, 1.5, 5.0], dtype=torch.float64)
     counts = torch.zeros(4)
     for _ in range(200):
-        places = stacked._drawn_by_weight(weight, 20)
+        places = rows_room._drawn_by_weight(weight, 20)
         each = torch.bincount(places, minlength=4)
         assert (each - weight * 2).abs().max() <= 1
         counts += each

@@ -118,7 +118,7 @@ def _finish(run: Run, sets: dict[str, Any]) -> None:
         run.figure(name, figure)
         figures.append(Figure(name, caption))
     verdicts = _verdicts(sets) if all(OURS in each["methods"] for each in sets.values()) else {}
-    body = [*figures, *(_table(name, each) for name, each in sets.items())]
+    body: list[Figure | Table] = [*figures, *(_table(name, each) for name, each in sets.items())]
     run.finish({"sets": sets, "verdicts": verdicts}, Page("Tables", _lead(verdicts), body, NOTES))
 
 
@@ -156,7 +156,7 @@ NOTES = (
     "folds of the difference in log likelihood, with its standard error; folds share training rows, so it is somewhat "
     "too small. Nothing was chosen on these folds. The default for numbers was chosen on training parts of three of "
     "the UCI sets (gumdrop reproduce tuning), which hold many of the same rows.",
-    "Gaussian processes have an isotropic RBF kernel with a constant factor, and white noise for numbers. Their kernels "
+    "Gaussian processes have an isotropic RBF kernel with a constant factor, and white noise for numbers. Kernels "
     f"are learned from {KERNEL_ROWS} rows at most, drawn at random, and then they know all rows; for classes they "
     f"know {CLASS_ROWS} rows at most, which is fewer than there are on digits alone. Boosted trees have "
     "scikit-learn's settings, and Gaussian noise of the variance that 5-fold validation within the training part "

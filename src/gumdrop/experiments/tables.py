@@ -41,8 +41,7 @@ def tables(options: RunOptions = RunOptions(), *, methods: tuple[str, ...] = ())
         raise ValueError(f"there is no method {unknown[0]!r}; there are: {', '.join(METHODS)}")
     wanted = list(dict.fromkeys(methods)) or list(METHODS)
     found = list(table_sets(options.data, most=QUICK_SETS if options.quick else None))
-    settings = {"methods": wanted, "sets": [each.name for each in found]}
-    with limited_threads(1), threadpool_limits(1), Run("tables", options, settings) as run:
+    with limited_threads(1), threadpool_limits(1), Run("tables", options, {"methods": list(methods)}) as run:
         sets = {}
         for table in found:
             keys = [key for key in wanted if METHODS[key].classes or not table.num_classes]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gumdrop.plots import BLUE, INK, ORANGE, PALETTE
 
@@ -76,17 +77,25 @@ def _draw_gaps(axes: Axes, methods: Mapping[str, Any], keys: list[str]) -> None:
     found = [methods[key]["gap"] for key in keys if key in methods]
     # Most of the gaps in view; a method that is far astray must not squeeze the others.
     reach = max(0.03, 2.5 * float(np.median(np.abs(found))))
+    low = max(-reach, min(found) - 0.1 * reach)
+    high = min(reach, max(0.0, *(methods[key]["gap"] + methods[key]["gap_error"] for key in keys if key in methods)))
+    low, high = low - 0.15 * (high - low), high + 0.1 * (high - low)
     for i, key in enumerate(keys):
         if key not in methods:
-            axes.annotate("–", (0, i), fontsize=8, va="center", ha="center", color=GREY)
+            axes.annotate("  none for classes", (low, i), fontsize=7, va="center", color=GREY)
             continue
         gap, error = methods[key]["gap"], methods[key]["gap_error"]
         if abs(gap) > reach:
-            text, side = (f"← {gap:.2f}", "left") if gap < 0 else (f"{gap:+.2f} →", "right")
-            axes.annotate(text, (np.copysign(reach, gap), i), fontsize=8, va="center", ha=side, color=ORANGE)
+            text, edge, side = (f"← {gap:.2f}", low, "left") if gap < 0 else (f"{gap:+.2f} →", high, "right")
+            shift = (3 if gap < 0 else -3, 0)
+            axes.annotate(
+                text, (edge, i), shift, textcoords="offset points", fontsize=8, va="center", ha=side, color=ORANGE
+            )
         else:
             axes.errorbar(gap, i, xerr=error, marker="o", color=BLUE, capsize=2, markersize=4)
-    axes.set_xlim(-1.05 * reach, 1.05 * reach)
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.set_ylim(-0.6, len(keys) - 0.4)
 
 
 def _by_set(
@@ -112,6 +121,9 @@ def _by_set(
     axes.grid(axis="y", color=GREY, alpha=0.25)
     axes.tick_params(axis="x", labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
+    if score == "ece":
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel(
         "rows inside the 90 % interval, %" if score == "coverage" else "calibration error, points", fontsize=9
     )

@@ -37,7 +37,7 @@ class ConformalIntervals:
         >>> intervals = ConformalIntervals(BayesianRidge().fit(X[:100], y[:100])).calibrate(X[100:200], y[100:200])
         >>> lower, upper = intervals.predict_interval(X[200:], coverage=0.9)
         >>> float(np.mean((lower <= y[200:]) & (y[200:] <= upper)))
-        0.93
+        0.89
     """
 
     def __init__(self, model: Any) -> None:

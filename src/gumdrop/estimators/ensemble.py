@@ -112,6 +112,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self, fit: Callable[..., list[EnsembleFit]], rows: DistinctRows, y: np.ndarray, make: Callable[[], nn.Module]
     ) -> None:
         """Train on encoded targets, and keep the ensemble in float64."""
+        self._check_settings()
         device = torch.device(self.device or "cpu")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._center, self._scale = moments(rows.x, rows.places, rows.weights)
@@ -137,6 +138,16 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self.n_iter_ = len(self.history_[0])
         self.dropout_rates_ = np.array([list(dropout_rates(member).values()) for member in self.ensemble_.members])
         self._seed = seed
+
+    def _check_settings(self) -> None:
+        for name in ("n_members", "max_iter", "batch_size", "n_iter_no_change", "n_mc_samples"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {value}")
+        if not self.tol >= 0:
+            raise ValueError(f"`tol` must be at least 0, got {self.tol}")
+        if not 0 < self.validation_fraction <= 0.5:
+            raise ValueError(f"`validation_fraction` must be above 0 and at most 1/2, got {self.validation_fraction}")
 
     def _draw(self, X: np.ndarray) -> Any:
         """Predict validated rows, in the units of the networks."""

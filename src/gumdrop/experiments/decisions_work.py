@@ -25,7 +25,7 @@ __all__ = ["CLASS_CHOICES", "NUMBER_CHOICES", "growing", "label_classes", "label
 
 PASSES = 200
 """Of networks that are trained anew after each batch of labels."""
-FIRST_ROWS, BATCH, POOL = 20, 20, 1000
+FIRST_ROWS, BATCH, POOL = 20, 40, 1000
 ALARM = 0.05
 KNOWN = 8
 """Digits below this are known."""
@@ -42,7 +42,6 @@ CLASS_CHOICES: dict[str, Callable[[Any, int, int], torch.Tensor]] = {
     "random": _random,
     "highest mutual information": lambda prediction, count, seed: choose(prediction.mutual_information, count),
     "in proportion to it": lambda prediction, count, seed: choose(prediction.mutual_information, count, seed=seed),
-    "highest entropy": lambda prediction, count, seed: choose(prediction.predictive_entropy, count),
 }
 """How the next labels are chosen for classes."""
 NUMBER_CHOICES: dict[str, Callable[[Any, int, int], torch.Tensor]] = {

@@ -66,10 +66,12 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
     def _train(self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray) -> None:
         self._single = observed.ndim == 1
-        targets = observed.reshape(len(observed), -1).astype(np.float64)
+        targets = observed.reshape(len(observed), -1)
         rows = distinct(inputs, targets, weights)
         self._y_center, self._y_scale = moments(rows.y, rows.places, rows.weights)
-        standard = ((rows.y[rows.places] - self._y_center) / self._y_scale).astype(np.float32)
+        standard = np.empty((len(rows.places), targets.shape[1]), dtype=np.float32)
+        for part in chunks(len(standard)):
+            standard[part] = (rows.y[rows.places[part]] - self._y_center) / self._y_scale
         hidden = tuple(self.hidden_layer_sizes)
         make = functools.partial(mlp, inputs.shape[1], targets.shape[1], hidden=hidden, homoscedastic_noise=True)
         self._fit_ensemble(fit_regression_ensembles, rows, standard, make)

@@ -108,7 +108,8 @@ def distinct(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> DistinctRows:
     if len(starts) < LEAST_ROWS:
         raise ValueError(f"an ensemble needs at least 4 different rows of positive weight, got {len(starts)}")
     if len(starts) == len(order):
-        return DistinctRows(x, y, order, weights[order])
+        alike = (weights == 1).all()
+        return DistinctRows(x, y, order, np.broadcast_to(1.0, len(order)) if alike else weights[order])
     return DistinctRows(x, y, order[starts], np.add.reduceat(weights[order], starts))
 
 

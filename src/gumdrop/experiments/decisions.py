@@ -100,6 +100,7 @@ def _curves(curves: Mapping[str, Any]) -> MatplotlibFigure:
             colour = INK if choice == "random" else colour
             axes.plot(labels, mean, color=colour, label=choice, marker="o", markersize=3)
             axes.fill_between(labels, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+        axes.set_xticks(labels)
         _dress(axes, name, "rows with a label", label)
         axes.legend(fontsize=8, frameon=False)
     return figure

@@ -150,24 +150,25 @@ def main() -> None:
         work(options.task, options.rows)
         return
     torch.set_num_threads(1)
-    results: dict[str, Any] = {}
     if options.task in ("all", "memory"):
-        results["memory"] = memory(options.rows)
+        write("memory", {"rows": options.rows, **memory(options.rows)})
     if options.task in ("all", "time"):
-        results["time"] = times(min(options.rows, TIMED_ROWS), options.rounds)
+        rows = min(options.rows, TIMED_ROWS)
+        write("time", {"rows": rows, "rounds": options.rounds, **times(rows, options.rounds)})
+
+
+def write(part: str, found: dict[str, Any]) -> None:
+    """Put a part of the results beside those that are there."""
+    print(json.dumps({part: found}, indent=1), flush=True)
+    earlier = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else {}
     contents = {
         "command": "make benchmark-table",
-        "rows": options.rows,
-        "rows_timed": min(options.rows, TIMED_ROWS),
         "columns": COLUMNS,
-        "rounds": options.rounds,
         "environment": environment(),
-        "results": results,
+        "results": earlier | {part: found},
     }
-    print(json.dumps(results, indent=1))
-    if options.task == "all":
-        with replacing(RESULTS) as file:
-            file.write(json.dumps(contents, indent=1) + "\n")
+    with replacing(RESULTS) as file:
+        file.write(json.dumps(contents, indent=1) + "\n")
 
 
 if __name__ == "__main__":

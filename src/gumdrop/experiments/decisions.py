@@ -17,14 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as MatplotlibFigure
 from threadpoolctl import threadpool_limits
 
-from gumdrop.experiments.decisions_work import (
-    CLASS_CHOICES,
-    NUMBER_CHOICES,
-    growing,
-    label_classes,
-    label_numbers,
-    outliers,
-)
+from gumdrop.experiments.decisions_work import CHOICES, growing, label, outliers
 from gumdrop.experiments.page import Figure, Page, Table
 from gumdrop.experiments.run import Run, RunOptions
 from gumdrop.plots import INK, PALETTE
@@ -32,15 +25,11 @@ from gumdrop.threads import limited_threads
 
 __all__ = ["decisions"]
 
-SEEDS, LABEL_SEEDS, QUICK_SEEDS = 5, 4, 2
+SEEDS, LABEL_SEEDS, QUICK_SEEDS = 5, 3, 2
 ROUNDS, QUICK_ROUNDS = 4, 1
 QUICK_PASSES = 3
 SIZES = {"diabetes": [50, 100, 200, 442], "digits": [100, 200, 400, 800, 1797]}
 QUICK_SIZES = {"diabetes": [50, 100], "digits": [50, 100]}
-LABELLED: dict[str, tuple[Any, Any, str, str]] = {
-    "digits": (label_classes, CLASS_CHOICES, "accuracy", "accuracy on test rows"),
-    "friedman": (label_numbers, NUMBER_CHOICES, "rmse", "RMSE on test rows"),
-}
 
 
 def decisions(options: RunOptions = RunOptions()) -> None:
@@ -58,15 +47,13 @@ def decisions(options: RunOptions = RunOptions()) -> None:
             name: [run.part(f"growing.{name}.{seed}", partial(growing, name, seed, each, passes)) for seed in seeds[:2]]
             for name, each in sizes.items()
         }
-        curves: dict[str, Any] = {}
-        for name, (label, choices, *_) in LABELLED.items():
-            curves[name] = {
-                choice: [
-                    run.part(f"{name}.{number}.{seed}", partial(label, choice, seed, rounds, passes))
-                    for seed in seeds[:LABEL_SEEDS]
-                ]
-                for number, choice in enumerate(choices)
-            }
+        curves = {
+            choice: [
+                run.part(f"digits.{number}.{seed}", partial(label, choice, seed, rounds, passes))
+                for seed in seeds[:LABEL_SEEDS]
+            ]
+            for number, choice in enumerate(CHOICES)
+        }
         _finish(run, curves, strange, rates)
 
 
@@ -76,7 +63,7 @@ def _finish(run: Run, curves: dict[str, Any], strange: list[Any], rates: dict[st
     run.figure("decisions-growing", _rates(rates))
     body: list[Figure | Table] = [
         Figure("decisions-labels", "What a test set says after each batch of labels: mean over seeds, band of one SE."),
-        *(_label_table(name, each) for name, each in curves.items()),
+        _label_table(curves),
         Figure("decisions-outliers", "AUROC of each score: 0.5 is guessing, 1 is right always. Dots are seeds."),
         *(_outlier_table(kind, [each[kind] for each in strange]) for kind in strange[0]),
         Figure("decisions-growing", "Learned rate of each layer as rows are added by partial_fit; lines are seeds."),
@@ -92,17 +79,16 @@ def _column(curves: Sequence[Any], score: str) -> Any:
 
 def _curves(curves: Mapping[str, Any]) -> MatplotlibFigure:
     figure = MatplotlibFigure(figsize=(10, 3.6), layout="constrained")
-    for axes, (name, choices) in zip(figure.subplots(1, len(curves)), curves.items(), strict=True):
-        *_, score, label = LABELLED[name]
-        for colour, (choice, each) in zip(PALETTE, choices.items(), strict=False):
+    names = {"accuracy": "accuracy on test rows", "log_likelihood": "log likelihood of test rows, nats"}
+    for axes, (score, name) in zip(figure.subplots(1, 2), names.items(), strict=True):
+        for colour, (choice, each) in zip((INK, *PALETTE[:2]), curves.items(), strict=True):
             labels, values = _column(each, "labels")[0], _column(each, score)
             mean, error = values.mean(0), values.std(0, ddof=1) / len(values) ** 0.5
-            colour = INK if choice == "random" else colour
             axes.plot(labels, mean, color=colour, label=choice, marker="o", markersize=3)
             axes.fill_between(labels, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
         axes.set_xticks(labels)
-        _dress(axes, name, "rows with a label", label)
-        axes.legend(fontsize=8, frameon=False)
+        _dress(axes, "digits", "rows with a label", name)
+        axes.legend(fontsize=8, frameon=False, loc="lower right")
     return figure
 
 
@@ -149,17 +135,16 @@ def _dress(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _label_table(name: str, choices: Mapping[str, Any]) -> Table:
-    *_, score, label = LABELLED[name]
-    labels = [int(point["labels"]) for point in next(iter(choices.values()))[0]]
-    shown = sorted({0, len(labels) // 2, len(labels) - 1})
+def _label_table(curves: Mapping[str, Any]) -> Table:
+    labels = [int(point["labels"]) for point in curves["random"][0]]
     rows = []
-    for choice, each in choices.items():
-        gain = _column(each, score) - _column(choices["random"], score)
-        cells = [f"{_column(each, score)[:, i].mean():.3f} ({_with_error(gain[:, i])})" for i in shown]
+    for choice, each in curves.items():
+        values = _column(each, "accuracy")
+        gain = values - _column(curves["random"], "accuracy")
+        cells = [f"{values[:, i].mean():.3f} ({_with_error(gain[:, i])})" for i in range(len(labels))]
         rows.append([choice, *(cell.removesuffix(" (+0.000, 0.000)") for cell in cells)])
-    caption = f"{name}: {label} by number of labels; in brackets the gain over random rows, seed by seed, and its SE"
-    return Table(caption, ["", *(str(labels[i]) for i in shown)], rows)
+    caption = "digits: accuracy by number of labels; in brackets the gain over random rows, seed by seed, and its SE"
+    return Table(caption, ["", *map(str, labels)], rows)
 
 
 def _with_error(values: Any) -> str:

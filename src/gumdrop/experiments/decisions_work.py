@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.covariance import EmpiricalCovariance
-from sklearn.datasets import load_diabetes, load_digits, make_friedman1
+from sklearn.datasets import load_diabetes, load_digits
 from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -16,12 +16,11 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gumdrop.acquisition import choose, choose_jointly
+from gumdrop.acquisition import choose
 from gumdrop.calibration import outlier_p_values
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
-from gumdrop.prediction import RegressionPrediction
 
-__all__ = ["CLASS_CHOICES", "NUMBER_CHOICES", "growing", "label_classes", "label_numbers", "outliers"]
+__all__ = ["CHOICES", "growing", "label", "outliers"]
 
 PASSES = 200
 """Of networks that are trained anew after each batch of labels."""
@@ -33,30 +32,19 @@ KNOWN = 8
 Numbers = NDArray[Any]
 
 
-def _random(prediction: Any, count: int, seed: int) -> torch.Tensor:
-    some = prediction.mean if isinstance(prediction, RegressionPrediction) else prediction.label
-    return choose(torch.ones(len(some)), count, seed=seed)
-
-
-CLASS_CHOICES: dict[str, Callable[[Any, int, int], torch.Tensor]] = {
-    "random": _random,
+CHOICES: dict[str, Callable[[Any, int, int], torch.Tensor]] = {
+    "random": lambda prediction, count, seed: choose(torch.ones(len(prediction.label)), count, seed=seed),
     "highest mutual information": lambda prediction, count, seed: choose(prediction.mutual_information, count),
     "in proportion to it": lambda prediction, count, seed: choose(prediction.mutual_information, count, seed=seed),
 }
-"""How the next labels are chosen for classes."""
-NUMBER_CHOICES: dict[str, Callable[[Any, int, int], torch.Tensor]] = {
-    "random": _random,
-    "highest epistemic variance": lambda prediction, count, seed: choose(prediction.epistemic.squeeze(1), count),
-    "jointly": lambda prediction, count, seed: choose_jointly(prediction, count),
-}
-"""The same for numbers."""
+"""How the next rows to label are chosen."""
 
 
-def label_classes(choice: str, seed: int, rounds: int, passes: int | None) -> list[dict[str, float]]:
+def label(choice: str, seed: int, rounds: int, passes: int | None) -> list[dict[str, float]]:
     """Label digits batch by batch.
 
     Args:
-        choice: One of `CLASS_CHOICES`.
+        choice: One of `CHOICES`.
         seed: Seed of the split, of the first rows and of training.
         rounds: Batches to label.
         passes: Passes of each training; the usual ones if None.
@@ -64,60 +52,19 @@ def label_classes(choice: str, seed: int, rounds: int, passes: int | None) -> li
     Returns:
         Accuracy and log likelihood of test rows after each batch.
     """
-    x, y = load_digits(return_X_y=True)
+    x, x_test, y, y_test = train_test_split(*load_digits(return_X_y=True), train_size=POOL, random_state=seed)
     model = ConcreteDropoutClassifier(max_iter=passes or PASSES, random_state=seed)
-
-    def score(x_test: Numbers, y_test: Numbers) -> dict[str, float]:
-        prediction = model.predict_distribution(x_test)
-        target = torch.from_numpy(y_test)
-        right = (prediction.label == target).double().mean().item()
-        return {"accuracy": right, "log_likelihood": prediction.log_prob(target).mean().item()}
-
-    return _labelled(model, x, y, CLASS_CHOICES[choice], score, seed, rounds, {"classes": range(10)})
-
-
-def label_numbers(choice: str, seed: int, rounds: int, passes: int | None) -> list[dict[str, float]]:
-    """Label rows of Friedman's function with a little noise, batch by batch; see `label_classes`.
-
-    Args:
-        choice: One of `NUMBER_CHOICES`.
-        seed: See there.
-        rounds: See there.
-        passes: See there.
-
-    Returns:
-        RMSE and log likelihood of test rows after each batch.
-    """
-    x, y = make_friedman1(POOL + 1000, noise=0.5, random_state=seed)
-    model = ConcreteDropoutRegressor(max_iter=passes or PASSES, random_state=seed)
-
-    def score(x_test: Numbers, y_test: Numbers) -> dict[str, float]:
-        rmse = float(np.sqrt(np.mean((model.predict(x_test) - y_test) ** 2)))
-        return {"rmse": rmse, "log_likelihood": float(model.log_prob(x_test, y_test).mean())}
-
-    return _labelled(model, x, y, NUMBER_CHOICES[choice], score, seed, rounds, {})
-
-
-def _labelled(
-    model: Any,
-    x: Numbers,
-    y: Numbers,
-    pick: Callable[[Any, int, int], torch.Tensor],
-    score: Callable[[Numbers, Numbers], dict[str, float]],
-    seed: int,
-    rounds: int,
-    first: dict[str, Any],
-) -> list[dict[str, float]]:
-    x, x_test, y, y_test = train_test_split(x, y, train_size=POOL, random_state=seed)
     left = np.random.default_rng(seed).permutation(POOL)
     batch, left = left[:FIRST_ROWS], left[FIRST_ROWS:]
-    curve = []
+    target, curve = torch.from_numpy(y_test), []
     for number in range(rounds + 1):
-        model.partial_fit(x[batch], y[batch], **(first if number == 0 else {}))
-        labels = FIRST_ROWS + number * BATCH
-        curve.append({"labels": labels, "rate": float(model.dropout_rates_.mean()), **score(x_test, y_test)})
+        model.partial_fit(x[batch], y[batch], classes=range(10))
+        prediction = model.predict_distribution(x_test)
+        point = {"labels": FIRST_ROWS + number * BATCH, "rate": float(model.dropout_rates_.mean())}
+        point["accuracy"] = (prediction.label == target).double().mean().item()
+        curve.append(point | {"log_likelihood": prediction.log_prob(target).mean().item()})
         if number < rounds:
-            chosen = pick(model.predict_distribution(x[left]), BATCH, seed * 1000 + number).numpy()
+            chosen = CHOICES[choice](model.predict_distribution(x[left]), BATCH, seed * 1000 + number).numpy()
             batch, left = left[chosen], np.delete(left, chosen)
     return curve
 

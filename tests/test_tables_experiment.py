@@ -134,9 +134,7 @@ def test_a_quick_run_of_decisions(tmp_path, monkeypatch) -> None:
     out = tmp_path / "out"
     assert run("decisions", "--quick", "--out", out) == 0
     results = json.loads((out / "results.json").read_text())["results"]
-    first = {
-        choice: [curve[0]["accuracy"] for curve in curves] for choice, curves in results["labels"].items()
-    }
+    first = {choice: [curve[0]["accuracy"] for curve in curves] for choice, curves in results["labels"].items()}
     assert len({tuple(values) for values in first.values()}) == 1, "all choices begin with the same rows"
     for kind in results["outliers"][0].values():
         assert all(0 <= score["auroc"] <= 1 for score in kind.values())

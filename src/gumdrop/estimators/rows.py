@@ -60,8 +60,9 @@ class StandardisedRows(RowSource):
 
     def __getitem__(self, rows: Tensor) -> Tensor:
         """Standardise some rows; float32, of the shape of the row numbers and the columns."""
-        taken = np.take(self._values, self._places[rows.cpu().numpy()], axis=0)
-        return torch.from_numpy(((taken - self._center) / self._scale).astype(np.float32))
+        standard = np.take(self._values, self._places[rows.cpu().numpy()], axis=0) - self._center
+        standard /= self._scale
+        return torch.from_numpy(standard.astype(np.float32))
 
 
 def chunks(num_rows: int) -> list[slice]:

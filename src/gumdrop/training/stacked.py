@@ -235,7 +235,7 @@ def _mixture_nll(stack: Together | Apart, held_out: StackedRows, nll_of: Likelih
     """Score the averaged predictive distribution of each model on its held-out rows, shape (models,)."""
     totals = []
     for rows in held_out.shuffled().split(max(1, ROWS_AT_ONCE // num_samples), dim=1):
-        x, y = held_out[rows.repeat(1, num_samples)]
+        x, y = (part.repeat(1, num_samples, *[1] * (part.ndim - 2)) for part in held_out[rows])
         nll = vmap(nll_of)(stack.drawn(x), y).unflatten(1, (num_samples, -1))
         totals.append(math.log(num_samples) - torch.logsumexp(-nll, dim=1))
     return torch.cat(totals, dim=1).mean(1)

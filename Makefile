@@ -1,14 +1,14 @@
 # Each target makes its own .venv; nothing outside this folder is touched.
 PYTHON ?= python3.11
 VENV := .venv
-EXPERIMENTS := line uci tuning attribution gradients
+EXPERIMENTS := line uci tuning tables decisions attribution gradients
 DATA :=
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test lint types docs-figures docs-tables docs-experiments recording benchmarks benchmark-training \
-  benchmark-prediction benchmark-page performance-page clean
+.PHONY: help demo explore test lint types docs-figures docs-tables docs-experiments recording benchmarks \
+  benchmark-training benchmark-prediction benchmark-page benchmark-table performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -66,6 +66,9 @@ performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.m
 
 benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page; needs Chromium
 	PYTHONPATH=tests $(BIN)/python benchmarks/page_frames.py
+
+benchmark-table: $(VENV)/installed-dev ## Time and memory of the estimator on a million rows against plain torch; writes docs/results
+	$(BIN)/python benchmarks/large_table.py
 
 clean: ## Remove what these targets made
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .hypothesis

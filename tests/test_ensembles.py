@@ -103,7 +103,7 @@ def test_a_mixture_of_classes_averages_probabilities() -> None:
 @pytest.mark.parametrize(("num_rows", "num_members", "count"), [(200, 5, 10), (60, 5, 6), (12, 3, 2), (4, 5, 2)])
 def test_folds_hold_out_each_row_of_a_member_once(num_rows, num_members, count) -> None:
     order = torch.randperm(num_rows)
-    folds = fitting._folds(order, num_members)
+    folds = fitting._folds(order, num_members, 10)
     assert len(folds) == num_members
     for rows, held_out in folds:
         assert sorted([*rows.tolist(), *held_out.tolist()]) == list(range(num_rows))

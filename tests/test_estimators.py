@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -241,7 +242,7 @@ def test_the_global_random_states_and_the_inputs_are_left_alone() -> None:
 def test_many_rows_are_predicted_in_parts(regressor, monkeypatch) -> None:
     x, y = numbers(50)
     whole = regressor.predict_quantiles(x), regressor.log_prob(x, y)
-    monkeypatch.setattr("gumdrop.estimators.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("gumdrop.estimators.rows.ROWS_AT_ONCE", 7)
     np.testing.assert_allclose(regressor.predict_quantiles(x), whole[0], rtol=1e-12)
     np.testing.assert_allclose(regressor.log_prob(x, y), whole[1], rtol=1e-9)
 
@@ -262,3 +263,128 @@ def test_bad_weights(weights, words) -> None:
 def test_one_class_is_not_enough() -> None:
     with pytest.raises(ValueError, match=r"at least 2 classes, got the class \['low'\]"):
         ConcreteDropoutClassifier(**QUICK).fit(numbers(40)[0], ["low"] * 40)
+
+
+# Early stopping
+
+
+@pytest.mark.parametrize(
+    ("estimator", "data"), [(ConcreteDropoutRegressor, numbers), (ConcreteDropoutClassifier, labels)]
+)
+def test_early_stopping_ends_a_run_and_keeps_the_best_pass_of_each_member(estimator, data) -> None:
+    x, y = data(60)
+    settings = QUICK | {"max_iter": 300, "early_stopping": True, "n_iter_no_change": 5, "learning_rate_init": 0.05}
+    model = estimator(**settings).fit(x, y)
+    assert 5 < model.n_iter_ < 300
+    assert all(len(history) == model.n_iter_ for history in model.history_)
+    scores = np.array([[record.validation_nll for record in history] for history in model.history_])
+    assert (scores[:, -5:].min(1) >= scores[:, :-5].min(1) - model.tol).all()
+    rates = [list(history[best].rates.values()) for history, best in zip(model.history_, scores.argmin(1), strict=True)]
+    np.testing.assert_allclose(model.dropout_rates_, rates, rtol=1e-5)
+    longer = estimator(**settings | {"n_iter_no_change": 40}).fit(x, y)
+    assert longer.n_iter_ > model.n_iter_
+    assert estimator(**settings | {"tol": 100.0}).fit(x, y).n_iter_ == 6
+
+
+def test_without_early_stopping_all_passes_are_made() -> None:
+    model = ConcreteDropoutRegressor(**QUICK | {"max_iter": 12}, n_iter_no_change=1, tol=100.0).fit(*numbers(40))
+    assert model.n_iter_ == 12 == len(model.history_[0])
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"validation_fraction": 0.0}, "`validation_fraction` must be above 0 and at most 1/2, got 0.0"),
+        ({"validation_fraction": 0.6}, "`validation_fraction` must be above 0 and at most 1/2, got 0.6"),
+        ({"early_stopping": True, "n_iter_no_change": 0}, "`n_iter_no_change` must be at least 1, got 0"),
+        ({"early_stopping": True, "tol": -1.0}, r"`tol` must be at least 0, got -1.0"),
+        ({"max_iter": 0}, "`max_iter` must be at least 1, got 0"),
+    ],
+)
+def test_settings_are_checked_under_their_own_names(setting, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        ConcreteDropoutRegressor(**QUICK | setting).fit(*numbers(40))
+
+
+def test_the_share_of_rows_that_is_watched() -> None:
+    x, y = numbers(60)
+    few, many = (
+        ConcreteDropoutRegressor(**QUICK | {"max_iter": 3}, validation_fraction=share).fit(x, y) for share in (0.2, 0.5)
+    )
+    assert not np.array_equal(few.predict(x), many.predict(x))
+
+
+# What tables come in
+
+
+@pytest.mark.parametrize(
+    "of",
+    [np.asfortranarray, lambda x: x[:, ::-1].copy()[:, ::-1], lambda x: x.astype(np.float32), pd.DataFrame],
+    ids=["by column", "backwards", "float32", "pandas"],
+)
+def test_inputs_of_any_layout_give_the_same_model(of) -> None:
+    x, y = numbers(60)
+    x = x.astype(np.float32).astype(np.float64)
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    settings = QUICK | {"max_iter": 3}
+    expected = ConcreteDropoutRegressor(**settings).fit(frozen, y).predict(x)
+    np.testing.assert_allclose(ConcreteDropoutRegressor(**settings).fit(of(x), y).predict(x), expected, rtol=1e-5)
+
+
+def test_a_table_on_disk_is_not_read_whole(tmp_path) -> None:
+    x, y = numbers(60)
+    np.save(tmp_path / "x.npy", x)
+    settings = QUICK | {"max_iter": 3}
+    model = ConcreteDropoutRegressor(**settings).fit(np.load(tmp_path / "x.npy", mmap_mode="r"), y)
+    np.testing.assert_array_equal(model.predict(x), ConcreteDropoutRegressor(**settings).fit(x, y).predict(x))
+
+
+def test_frames_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    x, y = numbers(60)
+    frame = polars.DataFrame({"size": x[:, 0], "age": x[:, 1], "colour": ["red", "green", "blue"] * 20})
+    settings = QUICK | {"max_iter": 3}
+    model = ConcreteDropoutRegressor(**settings).fit(frame[["size", "age"]], polars.Series("price", y))
+    assert model.feature_names_in_.tolist() == ["size", "age"]
+    np.testing.assert_array_equal(
+        model.predict(frame[["size", "age"]]), ConcreteDropoutRegressor(**settings).fit(x, y).predict(x)
+    )
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[["age", "size"]])
+    columns = make_column_transformer(
+        (StandardScaler(), ["size", "age"]), (OneHotEncoder(sparse_output=False), ["colour"])
+    ).set_output(transform="polars")
+    pipeline = make_pipeline(columns, ConcreteDropoutClassifier(**settings)).fit(frame, np.where(y > 1000, "a", "b"))
+    assert pipeline[-1].feature_names_in_[-1] == "onehotencoder__colour_red"
+    assert set(pipeline.predict(frame)) <= {"a", "b"}
+
+
+def test_twenty_rows_are_enough() -> None:
+    x, y = numbers(20)
+    mean, std = (
+        ConcreteDropoutRegressor(random_state=0, max_iter=150)
+        .fit(x, y)
+        .predict(numbers(500, seed=9)[0], return_std=True)
+    )
+    truth = numbers(500, seed=9)[1]
+    assert np.mean(np.abs(truth - mean) < 1.645 * std) > 0.7
+    x, y = labels(20)
+    model = ConcreteDropoutClassifier(random_state=0, max_iter=30).fit(x, y)
+    assert np.isfinite(model.log_prob(x, y)).all()
+
+
+def test_cross_validation_and_search_of_the_classifier() -> None:
+    x, y = labels(90)
+    model = ConcreteDropoutClassifier(**QUICK | {"max_iter": 10})
+    assert cross_val_score(model, x, y, cv=3, scoring="neg_log_loss", n_jobs=1).min() > -1.2
+    search = GridSearchCV(model, {"early_stopping": [False, True]}, cv=2, scoring="neg_brier_score").fit(x, y)
+    assert search.predict_proba(x).shape == (90, 3)
+
+
+def test_learned_rates_fall_on_a_real_set_as_it_grows() -> None:
+    x, y = load_digits(return_X_y=True)
+    model = ConcreteDropoutClassifier(n_members=2, max_iter=40, batch_size=32, random_state=0)
+    few = model.partial_fit(x[:80], y[:80], classes=range(10)).dropout_rates_.mean(0)
+    many = model.partial_fit(x[80:800], y[80:800]).dropout_rates_.mean(0)
+    assert (many < few).all()

@@ -6,7 +6,8 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.networks import mlp
-from gumdrop.training import CheckpointError, fit, fit_stacked, stacked, state
+from gumdrop.training import CheckpointError, RowSource, fit, fit_stacked, stacked, state
+from gumdrop.training import rows as rows_room
 
 
 def task(seed: int, num_rows: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
@@ -157,7 +158,7 @@ def test_shared_data_are_held_once_and_only_the_named_rows_are_seen() -> None:
     x, y = task(0, num_rows=40)
     x[30:] = float("nan")
     rows = [torch.arange(0, 20), torch.arange(5, 30)]
-    data = stacked._Rows([(x, y), (x, y)], rows)
+    data = rows_room.StackedRows([(x, y), (x, y)], rows)
     assert data._x is x
     assert [set(order.tolist()) for order in data.shuffled()] == [set(each.tolist()) for each in rows]
     models = networks(2)
@@ -167,7 +168,7 @@ def test_shared_data_are_held_once_and_only_the_named_rows_are_seen() -> None:
 
 def test_rows_of_different_data_do_not_mix() -> None:
     first, second = task(0, num_rows=10), task(1, num_rows=12)
-    data = stacked._Rows([first, second, first], [torch.arange(10), torch.arange(12), torch.tensor([3])])
+    data = rows_room.StackedRows([first, second, first], [torch.arange(10), torch.arange(12), torch.tensor([3])])
     x, y = data[data.shuffled()]
     for i, source in enumerate([first, second]):
         assert {tuple(row) for row in x[i].tolist()} == {tuple(row) for row in source[0].tolist()}
@@ -344,7 +345,7 @@ def test_rows_are_drawn_as_often_as_their_weights_say() -> None:
     weight = torch.tensor([0.5, 3.0, 1.5, 5.0], dtype=torch.float64)
     counts = torch.zeros(4)
     for _ in range(200):
-        places = stacked._drawn_by_weight(weight, 20)
+        places = rows_room._drawn_by_weight(weight, 20)
         each = torch.bincount(places, minlength=4)
         assert (each - weight * 2).abs().max() <= 1
         counts += each
@@ -363,3 +364,67 @@ def test_rows_are_drawn_as_often_as_their_weights_say() -> None:
 def test_bad_weights(weights, words) -> None:
     with pytest.raises(ValueError, match=words):
         fit_stacked(networks(1), [task(0)], likelihood="gaussian", epochs=1, weights=weights)
+
+
+# Stopping early, and inputs that are made when they are asked for
+
+
+def test_a_run_stops_once_no_model_gets_better() -> None:
+    held_out = [torch.arange(48, 64)] * 2
+    rows = [torch.arange(48)] * 2
+    options = {"likelihood": "gaussian", "rows": rows, "held_out": held_out, "keep_best": True, "lr": 0.05}
+    results = fit_stacked(networks(2), [task(0)] * 2, epochs=400, patience=6, **options)
+    count = len(results[0].history)
+    assert 6 < count < 400
+    assert count - max(result.best_epoch for result in results) >= 6
+    assert len(fit_stacked(networks(2), [task(0)] * 2, epochs=400, patience=6, tol=1e3, **options)[0].history) == 7
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"patience": 3}, "`patience` needs `keep_best=True`"),
+        ({"patience": 0, "keep_best": True}, "`patience` must be at least 1, got 0"),
+        ({"tol": -0.5}, r"`tol` must be at least 0, got -0.5"),
+    ],
+)
+def test_settings_of_stopping_early(setting, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        fit_stacked(
+            networks(2), [task(0)] * 2, likelihood="gaussian", epochs=1, held_out=[torch.arange(3)] * 2, **setting
+        )
+
+
+class Made(RowSource):
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x, self.shape, self.asked = x, tuple(x.shape), 0
+
+    def __getitem__(self, rows: torch.Tensor) -> torch.Tensor:
+        self.asked = max(self.asked, rows.numel())
+        return self.x[rows]
+
+
+def test_inputs_that_are_made_train_as_those_that_are_held(tmp_path) -> None:
+    x, y = task(0)
+    source, options = Made(x), {"likelihood": "gaussian", "epochs": 3, "batch_size": 8}
+    held, made = networks(2), networks(2)
+    fit_stacked(held, [(x, y)] * 2, **options)
+    fit_stacked(made, [(source, y)] * 2, **options)
+    assert torch.equal(weights(held[1]), weights(made[1]))
+    assert source.asked <= 2 * 8, "no more than a batch at once"
+    with pytest.raises(ValueError, match="`checkpoint` is bound to its data, which must be tensors"):
+        fit_stacked(made, [(source, y)] * 2, checkpoint=tmp_path / "run", **options)
+    other = Made(x + 1)
+    fit_stacked(networks(2), [(source, y), (other, y)], **options)
+
+
+def test_rows_of_32_bits_are_shuffled_as_those_of_64() -> None:
+    x, y = task(0)
+    long = rows_room.StackedRows([(x, y)] * 2, [torch.arange(50), torch.arange(20)])
+    short = rows_room.StackedRows([(x, y)] * 2, [torch.arange(50).int(), torch.arange(20).int()])
+    torch.manual_seed(3)
+    expected = long.shuffled()
+    torch.manual_seed(3)
+    found = short.shuffled()
+    assert found.dtype == torch.int32
+    assert torch.equal(expected, found.long())

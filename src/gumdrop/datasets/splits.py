@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Split", "read_splits", "standardised"]
+__all__ = ["Split", "read_rows", "read_splits", "standardised"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,28 @@ class Split:
         return Split(x[train], y[train], x[test], y[test], self.y_mean, self.y_std)
 
 
+def read_rows(folder: str | os.PathLike[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Read all rows of a set, whatever its splits.
+
+    Args:
+        folder: The folder of the set.
+
+    Returns:
+        Inputs, shape (N, F), and targets, shape (N, 1), in their units.
+
+    Raises:
+        FileNotFoundError: If a file is absent.
+        ValueError: If a file holds something else than numbers, or indices that do not fit the data.
+    """
+    place = Path(folder)
+    data = _numbers(place / "data.txt")
+    features = _indices(place / "index_features.txt", data.shape[1], "column")
+    target = _indices(place / "index_target.txt", data.shape[1], "column")
+    if len(target) != 1 or target[0] in features:
+        raise ValueError(f"{place / 'index_target.txt'} must name one column that is no feature, got {target.tolist()}")
+    return data[:, features], data[:, target]
+
+
 def read_splits(folder: str | os.PathLike[str], *, most: int | None = None) -> list[Split]:
     """Read a set and its splits.
 
@@ -65,20 +87,16 @@ def read_splits(folder: str | os.PathLike[str], *, most: int | None = None) -> l
         ValueError: If a file holds something else than numbers, or indices that do not fit the data.
     """
     place = Path(folder)
-    data = _numbers(place / "data.txt")
-    features = _indices(place / "index_features.txt", data.shape[1], "column")
-    target = _indices(place / "index_target.txt", data.shape[1], "column")
-    if len(target) != 1 or target[0] in features:
-        raise ValueError(f"{place / 'index_target.txt'} must name one column that is no feature, got {target.tolist()}")
+    x, y = read_rows(place)
     splits: list[Split] = []
     while len(splits) != most:
         train_file, test_file = (place / f"index_{part}_{len(splits)}.txt" for part in ("train", "test"))
         if splits and not (train_file.is_file() or test_file.is_file()):
             break
-        train, test = (_indices(file, len(data), "row") for file in (train_file, test_file))
+        train, test = (_indices(file, len(x), "row") for file in (train_file, test_file))
         if both := set(train.tolist()) & set(test.tolist()):
             raise ValueError(f"{test_file} names row {min(both)}, and so does {train_file.name}; a test row is unseen")
-        splits.append(standardised(data[:, features], data[:, target], train, test))
+        splits.append(standardised(x, y, train, test))
     return splits
 
 

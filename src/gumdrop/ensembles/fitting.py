@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -13,14 +14,15 @@ from gumdrop.ensembles.noise import NoiseFunction, weighted_mean
 from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.threads import limited_threads
-from gumdrop.training import FitResult, fit_stacked
+from gumdrop.training import FitResult, RowSource, fit_stacked
 from gumdrop.training.loop import check_data
 
 __all__ = ["EnsembleFit", "fit_classification_ensembles", "fit_regression_ensembles", "schedule"]
 
-NUM_FOLDS = 10
 ROWS_PER_FOLD = 10
 STEPS, PASSES = 2500, 20
+MOST_WATCHED = 5000
+"""Held-out rows of a member that are enough to set its noise or to pick its epoch."""
 MOST_ROWS = 2000
 """Held-out rows of a member, and training rows, that are enough to fit and to correct the noise."""
 DRAWS_OF_NOISE = 50
@@ -40,7 +42,7 @@ class EnsembleFit(NamedTuple):
 
 def fit_regression_ensembles(
     make: Callable[[], nn.Module],
-    train: Sequence[tuple[Tensor, Tensor]],
+    train: Sequence[tuple[Tensor | RowSource, Tensor]],
     *,
     num_members: int = 5,
     epochs: int | None = None,
@@ -48,6 +50,9 @@ def fit_regression_ensembles(
     lr: float = 1e-2,
     lengthscale: Lengthscale = "weak",
     input_noise: bool = True,
+    held_out_fraction: float = 0.1,
+    patience: int | None = None,
+    tol: float = 0.0,
     weights: Sequence[Tensor] | None = None,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -58,7 +63,8 @@ def fit_regression_ensembles(
     Args:
         make: Builds a network that ends in `gumdrop.HomoscedasticNoise`, such as `gumdrop.networks.mlp`; called once
             for each member.
-        train: Inputs, shape (N, F), and targets, shape (N, D), of each data set, both standardised.
+        train: Inputs, shape (N, F), and targets, shape (N, D), of each data set, both standardised; inputs may be a
+            `gumdrop.training.RowSource`.
         num_members: Networks in each ensemble, M.
         epochs: Passes over the rows; None for 2,500 steps, and at least 20 passes.
         batch_size: Rows per step; None for the power of two above N / 64, between 32 and 1,024.
@@ -66,6 +72,10 @@ def fit_regression_ensembles(
         lengthscale: Prior, see `gumdrop.kl_divergence`.
         input_noise: Let the noise depend on the inputs and correct it for the spread of the members; one variance
             for each member otherwise.
+        held_out_fraction: Share of the rows that each member does not train on, as one of so many folds; at most 1/2.
+        patience: Stop after this many passes in which no member got better on its held-out rows, and keep the best
+            pass of each; never early, and the last, if None.
+        tol: Gain in nats per row that counts as better.
         weights: Weight of each row of each data set, see `gumdrop.training.fit_stacked`.
         seed: Seed of initial weights, folds, shuffling and masks.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
@@ -89,7 +99,7 @@ def fit_regression_ensembles(
         torch.Size([60, 1])
     """
     for x, y in train:
-        if x.ndim != 2 or y.ndim != 2:
+        if len(x.shape) != 2 or y.ndim != 2:
             raise ValueError(
                 f"`train` must hold inputs of shape (N, F) and targets of shape (N, D), got {tuple(x.shape)} and "
                 f"{tuple(y.shape)}; see Tensor.unsqueeze"
@@ -100,6 +110,10 @@ def fit_regression_ensembles(
         num_members,
         likelihood="gaussian",
         honest_noise=True,
+        keep_best=patience is not None,
+        held_out_fraction=held_out_fraction,
+        patience=patience,
+        tol=tol,
         epochs=epochs,
         batch_size=batch_size,
         lr=lr,
@@ -112,7 +126,8 @@ def fit_regression_ensembles(
     fits = []
     for i, (networks, held_out, histories) in enumerate(zip(members, folds, results, strict=True)):
         x, y = train[i]
-        ensemble = RegressionEnsemble(networks, NoiseFunction(x.shape[1], y.shape[1]).to(x.device))
+        device = next(networks[0].parameters()).device
+        ensemble = RegressionEnsemble(networks, NoiseFunction(x.shape[1], y.shape[1]).to(device))
         if input_noise:
             _fit_noise(ensemble, x, y, None if weights is None else weights[i], held_out, seed)
         fits.append(EnsembleFit(ensemble, histories, held_out))
@@ -121,13 +136,16 @@ def fit_regression_ensembles(
 
 def fit_classification_ensembles(
     make: Callable[[], nn.Module],
-    train: Sequence[tuple[Tensor, Tensor]],
+    train: Sequence[tuple[Tensor | RowSource, Tensor]],
     *,
     num_members: int = 5,
     epochs: int | None = None,
     batch_size: int | None = None,
     lr: float = 1e-2,
     lengthscale: Lengthscale = 1.0,
+    held_out_fraction: float = 0.1,
+    patience: int | None = None,
+    tol: float = 0.0,
     weights: Sequence[Tensor] | None = None,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -144,6 +162,9 @@ def fit_classification_ensembles(
         lr: Largest learning rate.
         lengthscale: Prior, see `gumdrop.kl_divergence`; 1 for standard normal weights, which on most sets leave better
             probabilities than the ``"weak"`` prior of numbers does, because the fold watches over the rest.
+        held_out_fraction: As there, like the next two.
+        patience: Never early if None; the best pass of each member is kept in any case.
+        tol: Gain in nats per row that counts as better.
         weights: Weight of each row of each data set.
         seed: Seed of initial weights, folds, shuffling and masks.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
@@ -163,6 +184,9 @@ def fit_classification_ensembles(
         num_members,
         likelihood="categorical",
         keep_best=True,
+        held_out_fraction=held_out_fraction,
+        patience=patience,
+        tol=tol,
         epochs=epochs,
         batch_size=batch_size,
         lr=lr,
@@ -180,10 +204,11 @@ def fit_classification_ensembles(
 
 def _fit_members(
     make: Callable[[], nn.Module],
-    train: Sequence[tuple[Tensor, Tensor]],
+    train: Sequence[tuple[Tensor | RowSource, Tensor]],
     num_members: int,
     *,
     likelihood: str,
+    held_out_fraction: float,
     epochs: int | None,
     batch_size: int | None,
     weights: Sequence[Tensor] | None,
@@ -196,11 +221,13 @@ def _fit_members(
         raise ValueError(
             f"an ensemble needs at least 4 rows and 1 member, got {smallest} rows and {num_members} members"
         )
+    if not 0 < held_out_fraction <= 0.5:
+        raise ValueError(f"`held_out_fraction` must be above 0 and at most 1/2, got {held_out_fraction}")
     with torch.random.fork_rng(devices=[]):
         torch.random.default_generator.manual_seed(seed)
         models = [[make() for _ in range(num_members)] for _ in train]
-        orders = [torch.randperm(len(x)) for x, _ in train]
-    folds = [_folds(order, num_members) for order in orders]
+        orders = [torch.randperm(len(x), dtype=torch.int32) for x, _ in train]
+    folds = [_folds(order, num_members, round(1 / held_out_fraction)) for order in orders]
     most = max(len(order) for order in orders)
     batch_size, epochs = schedule(most, batch_size=batch_size, epochs=epochs)
     widest = max(len(parameter) for parameter in models[0][0].parameters() if parameter.ndim)
@@ -210,7 +237,7 @@ def _fit_members(
             [model for each in models for model in each],
             [pair for pair in train for _ in range(num_members)],
             rows=[rows for each in folds for rows, _ in each],
-            held_out=[held_out for each in folds for _, held_out in each],
+            held_out=[held_out[:MOST_WATCHED] for each in folds for _, held_out in each],
             weights=None if weights is None else [weight for weight in weights for _ in range(num_members)],
             likelihood=likelihood,
             epochs=epochs,
@@ -244,9 +271,9 @@ def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None
     return batch_size, epochs or max(PASSES, round(STEPS * batch_size / num_rows))
 
 
-def _folds(order: Tensor, num_members: int) -> list[tuple[Tensor, Tensor]]:
-    """Rows to train on and rows that are held out, for each member."""
-    count = min(NUM_FOLDS, max(2, len(order) // ROWS_PER_FOLD))
+def _folds(order: Tensor, num_members: int, most: int) -> list[tuple[Tensor, Tensor]]:
+    """Rows to train on and rows that are held out, for each member; so few folds that each has some rows."""
+    count = min(most, max(2, len(order) // ROWS_PER_FOLD))
     parts = order.tensor_split(count)
     folds = []
     for member in range(num_members):
@@ -257,26 +284,38 @@ def _folds(order: Tensor, num_members: int) -> list[tuple[Tensor, Tensor]]:
 
 @torch.no_grad()
 def _fit_noise(
-    ensemble: RegressionEnsemble, x: Tensor, y: Tensor, weights: Tensor | None, held_out: list[Tensor], seed: int
+    ensemble: RegressionEnsemble,
+    x: Tensor | RowSource,
+    y: Tensor,
+    weights: Tensor | None,
+    held_out: list[Tensor],
+    seed: int,
 ) -> None:
     """Fit the noise function on the rows outside each member's training, and correct it for the members' spread."""
-    rows = [fold[:MOST_ROWS].to(x.device) for fold in held_out]
+    rows_of = partial(_rows_on, ensemble.noise.offset.device)
+    weights = torch.ones(1).expand(len(x)) if weights is None else weights.to(y.dtype)
+    rows = [fold[:MOST_ROWS] for fold in held_out]
     seeds = member_seeds(seed, len(rows))
     outside = [
-        predict_regression(member, x[fold], num_samples=DRAWS_OF_NOISE, seed=each)
+        predict_regression(member, rows_of(x, fold), num_samples=DRAWS_OF_NOISE, seed=each)
         for member, fold, each in zip(ensemble.members, rows, seeds, strict=True)
     ]
     seen = torch.cat(rows)
     prediction = RegressionPrediction.joined(outside)
-    weights = torch.ones(len(x), device=x.device) if weights is None else weights.to(x)
-    ensemble.noise.fit(x[seen], y[seen], prediction, weights[seen])
+    x_seen, weights_seen = rows_of(x, seen), rows_of(weights, seen)
+    ensemble.noise.fit(x_seen, rows_of(y, seen), prediction, weights_seen)
     if (count := len(rows)) == 1:
         return
-    some = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:MOST_ROWS].to(x.device)
+    some = torch.randperm(len(x), dtype=torch.int32, generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]
+    x_some = rows_of(x, some)
     means = [
-        predict_regression(member, x[some], num_samples=DRAWS_OF_NOISE, seed=each).mean
+        predict_regression(member, x_some, num_samples=DRAWS_OF_NOISE, seed=each).mean
         for member, each in zip(ensemble.members, seeds, strict=True)
     ]
-    spread = weighted_mean(torch.stack(means).var(0), weights[some])
-    noise = weighted_mean(prediction.aleatoric * ensemble.noise(x[seen], prediction.mean), weights[seen])
+    spread = weighted_mean(torch.stack(means).var(0), rows_of(weights, some))
+    noise = weighted_mean(prediction.aleatoric * ensemble.noise(x_seen, prediction.mean), weights_seen)
     ensemble.noise.offset += (1 - 2 * (1 - 1 / count) * spread / noise).clamp(min=0.5).log()
+
+
+def _rows_on(device: torch.device, values: Tensor | RowSource, rows: Tensor) -> Tensor:
+    return values[rows.to(values.device)].to(device)

@@ -54,6 +54,22 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         function="gumdrop.experiments.tuning:tuning",
     ),
     Experiment(
+        name="tables",
+        shows="the estimators as they come beside Gaussian processes, linear models, boosted trees and MC dropout",
+        minutes=40,
+        quick_minutes=1,
+        source="none; scikit-learn's models in the same run",
+        function="gumdrop.experiments.tables:tables",
+    ),
+    Experiment(
+        name="decisions",
+        shows="what uncertainty is good for: which rows to label next, which to distrust, and what more data change",
+        minutes=15,
+        quick_minutes=1,
+        source="none; plain choices and scikit-learn's detectors in the same run",
+        function="gumdrop.experiments.decisions:decisions",
+    ),
+    Experiment(
         name="attribution",
         shows="which pixels suffice for a prediction and which destroy it, beside Captum's methods",
         minutes=15,

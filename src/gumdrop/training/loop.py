@@ -15,6 +15,7 @@ from gumdrop.functional import split_gaussian
 from gumdrop.layers import HomoscedasticNoise
 from gumdrop.objective import LIKELIHOODS, Lengthscale, negative_elbo
 from gumdrop.prediction import sample, sampling
+from gumdrop.training.rows import RowSource
 from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
 
 __all__ = [
@@ -310,7 +311,7 @@ def find_likelihood(likelihood: str | Likelihood) -> Likelihood:
     return LIKELIHOODS[likelihood]
 
 
-def check_data(data: Data, name: str, likelihood: str | Likelihood) -> int:
+def check_data(data: Data | tuple[Tensor | RowSource, Tensor], name: str, likelihood: str | Likelihood) -> int:
     """Check inputs and targets, and count the rows; those of a loader are taken on trust.
 
     Args:
@@ -327,13 +328,16 @@ def check_data(data: Data, name: str, likelihood: str | Likelihood) -> int:
     """
     if isinstance(data, DataLoader):
         return len(data.dataset)  # type: ignore[arg-type]
-    if not (isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data)):
+    known = isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], Tensor | RowSource)
+    if not (known and isinstance(data[1], Tensor)):
         raise TypeError(f"`{name}` must be a tuple of two tensors, inputs and targets, got {type(data).__name__}")
     x, y = data
     if len(x) != len(y) or len(x) == 0:
         raise ValueError(f"`{name}` must hold as many inputs as targets, at least 1, got {len(x)} and {len(y)}")
     for part, what in ((x, "inputs"), (y, "targets")):
-        if part.is_floating_point() and not torch.stack(part.aminmax()).isfinite().all():  # without a copy of the data
+        if (
+            isinstance(part, Tensor) and part.is_floating_point() and not torch.stack(part.aminmax()).isfinite().all()
+        ):  # without a copy of the data
             bad = int((~part.isfinite()).sum())
             raise ValueError(f"the {what} in `{name}` hold {bad} values that are NaN or infinite; remove or fill them")
     low, high = y.min().item(), y.max().item()

@@ -8,7 +8,7 @@ import contextlib
 import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ from gumdrop.training.loop import (
     noise_of,
     without_gradient,
 )
+from gumdrop.training.rows import RowSource, StackedRows
 from gumdrop.training.stacks import Apart, Together
 from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
 
@@ -41,7 +42,7 @@ ROWS_AT_ONCE = 8192
 
 def fit_stacked(
     models: Sequence[nn.Module],
-    train: Sequence[tuple[Tensor, Tensor]],
+    train: Sequence[tuple[Tensor | RowSource, Tensor]],
     *,
     likelihood: str | Likelihood,
     epochs: int,
@@ -55,6 +56,8 @@ def fit_stacked(
     lengthscale: Lengthscale = "fan_in",
     honest_noise: bool = False,
     keep_best: bool = False,
+    patience: int | None = None,
+    tol: float = 0.0,
     validation_samples: int = 20,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -69,7 +72,8 @@ def fit_stacked(
 
     Args:
         models: Converted models with the same layers and shapes.
-        train: Inputs and targets of each model, rows in dimension 0. Data that several models share are held once.
+        train: Inputs and targets of each model, rows in dimension 0. Data that several models share are held once;
+            inputs may be a `gumdrop.training.RowSource`, which is not held at all.
         likelihood: As for `gumdrop.training.fit`, like all that is not described here.
         epochs: Passes over the largest number of rows.
         rows: Numbers of the rows that each model trains on; all of its data if None.
@@ -83,6 +87,8 @@ def fit_stacked(
         lengthscale: Prior, see `gumdrop.kl_divergence`.
         honest_noise: Take the noise of each model from the residuals of its held-out rows.
         keep_best: Leave each model with the parameters of the epoch that is best on its held-out rows.
+        patience: With ``keep_best``, stop after this many epochs in which no model got better; never early if None.
+        tol: Gain in held-out value, in nats per datum, that counts as better.
         validation_samples: Draws for each evaluation of the held-out rows.
         seed: Seed of shuffling and masks.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
@@ -105,20 +111,27 @@ def fit_stacked(
         )
     if keep_best and held_out is None:
         raise ValueError("`keep_best` needs `held_out` rows to watch")
+    if patience is not None and not keep_best:
+        raise ValueError("`patience` needs `keep_best=True`, so that the held-out rows are watched")
+    if not tol >= 0:
+        raise ValueError(f"`tol` must be at least 0, got {tol}")
     if weights is not None:
         _check_weights(weights, train)
     nll_of = find_likelihood(likelihood)
     check_settings(epochs=epochs, batch_size=batch_size, lr=lr, rate_lr=rate_lr, validation_samples=validation_samples)
+    check_settings(patience=patience)
     rate_lr = 10 * lr if rate_lr is None else rate_lr
     settings: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "rate_lr": rate_lr}
     settings |= {"weight_decay": weight_decay, "lengthscale": lengthscale, "seed": seed}
     settings |= {"honest_noise": honest_noise, "keep_best": keep_best}
+    if patience is not None:
+        settings |= {"patience": patience, "tol": tol}
     if checkpoint is not None:
         tensors = [*(part for pair in train for part in pair), *rows, *(held_out or []), *(weights or [])]
-        settings["data"] = checksum(*tensors)
+        settings["data"] = _checksum_of(tensors)
     device = next(models[0].parameters()).device
-    data = _Rows(train, rows, weights, device)
-    watched = None if held_out is None else _Rows(train, held_out, weights, device)
+    data = StackedRows(train, rows, weights, device)
+    watched = None if held_out is None else StackedRows(train, held_out, weights, device)
 
     with contextlib.ExitStack() as context:
         context.enter_context(torch.random.fork_rng())
@@ -136,7 +149,7 @@ def fit_stacked(
             states=stack.states,
         )
         advance = context.enter_context(progress_bar(progress, epochs, len(state.epochs)))
-        while len(state.epochs) < epochs:
+        while len(state.epochs) < epochs and not state.is_stale(patience, tol):
             epoch = len(state.epochs) + 1
             torch.manual_seed(epoch_seed(seed, epoch))
             totals = _pass(stack, state, data, batch_size, nll_of, watched if honest_noise else None)
@@ -156,10 +169,10 @@ def fit_stacked(
 def _pass(
     stack: Together | Apart,
     state: TrainingState,
-    data: "_Rows",
+    data: StackedRows,
     batch_size: int,
     nll_of: Likelihood,
-    noise_rows: "_Rows | None",
+    noise_rows: StackedRows | None,
 ) -> Tensor:
     """Take the steps of one pass; give the mean negative log likelihood and KL of each model, shape (2, models)."""
     totals = torch.zeros(2, len(data.sizes))
@@ -172,61 +185,15 @@ def _pass(
     return totals
 
 
-class _Rows:
-    """Rows of several data sets, of which those that are the same tensors are held once."""
-
-    def __init__(
-        self,
-        data: Sequence[tuple[Tensor, Tensor]],
-        rows: Sequence[Tensor],
-        weights: Sequence[Tensor] | None = None,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        self._device = device
-        distinct = {(id(x), id(y)): (x, y) for x, y in data}
-        x, y = zip(*distinct.values(), strict=True)
-        self._x, self._y = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in (x, y))
-        ends = torch.tensor([len(part) for part in x]).cumsum(0)
-        starts = dict(zip(distinct, [0, *ends.tolist()], strict=False))
-        self._rows = [each + starts[id(x), id(y)] for each, (x, y) in zip(rows, data, strict=True)]
-        self.longest = max(len(each) for each in rows)
-        if weights is None:
-            self._weights, sizes = None, [float(len(each)) for each in rows]
-        else:
-            self._weights = [weight.cpu()[each].double() for weight, each in zip(weights, rows, strict=True)]
-            sizes = [weight.sum().item() for weight in self._weights]
-        self.sizes = torch.tensor(sizes, device=device)
-
-    def shuffled(self) -> Tensor:
-        """Shuffle the rows of each; the shorter begin again until all are as long as the longest."""
-        if self._weights is not None:
-            pairs = zip(self._rows, self._weights, strict=True)
-            return torch.stack([rows[_drawn_by_weight(weight, self.longest)] for rows, weight in pairs])
-        orders = [
-            torch.cat([rows[torch.randperm(len(rows))] for _ in range(-(-self.longest // len(rows)))])[: self.longest]
-            for rows in self._rows
-        ]
-        return torch.stack(orders)
-
-    def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield inputs and targets of one pass, shape (models, B, ...)."""
-        for rows in self.shuffled().split(batch_size, dim=1):
-            yield self[rows]
-
-    def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        x, y = (part[rows.to(part.device)].to(self._device) for part in (self._x, self._y))
-        return x, y
+def _checksum_of(parts: Sequence[Tensor | RowSource]) -> int:
+    """Checksum of the data that a checkpoint is bound to."""
+    tensors = [part for part in parts if isinstance(part, Tensor)]
+    if len(tensors) < len(parts):
+        raise ValueError("`checkpoint` is bound to its data, which must be tensors; got inputs of a `RowSource`")
+    return checksum(*tensors)
 
 
-def _drawn_by_weight(weight: Tensor, count: int) -> Tensor:
-    """Draw places in proportion to their weights, in random order; each as often as is expected, to within one."""
-    ends = weight.cumsum(0)
-    steps = (torch.arange(count) + torch.rand(())) * (ends[-1] / count)
-    places = torch.searchsorted(ends, steps, right=True).clamp(max=len(weight) - 1)
-    return places[torch.randperm(count)]
-
-
-def _check_weights(weights: Sequence[Tensor], train: Sequence[tuple[Tensor, Tensor]]) -> None:
+def _check_weights(weights: Sequence[Tensor], train: Sequence[tuple[Tensor | RowSource, Tensor]]) -> None:
     sizes, expected = [tuple(weight.shape) for weight in weights], [(len(x),) for x, _ in train]
     if sizes != expected:
         raise ValueError(f"`weights` must hold one number for each row of `train`, shapes {expected}, got {sizes}")
@@ -235,7 +202,7 @@ def _check_weights(weights: Sequence[Tensor], train: Sequence[tuple[Tensor, Tens
 
 
 def _stacked(
-    models: Sequence[nn.Module], data: _Rows, nll_of: Likelihood, lengthscale: Lengthscale
+    models: Sequence[nn.Module], data: StackedRows, nll_of: Likelihood, lengthscale: Lengthscale
 ) -> Together | Apart:
     """Stack models if they can be: only a step tells. One alone is quicker as it is."""
     if len(models) == 1:
@@ -256,7 +223,7 @@ def _stacked(
     return Apart(models, lengthscale)
 
 
-def _follow(stack: Together | Apart, held_out: _Rows, steps: int) -> None:
+def _follow(stack: Together | Apart, held_out: StackedRows, steps: int) -> None:
     """Let the noise of each model follow the residuals of drawn functions on its held-out rows."""
     x, y = held_out[held_out.shuffled()[:, :MOST_NOISE_ROWS]]
     with torch.no_grad():
@@ -264,11 +231,11 @@ def _follow(stack: Together | Apart, held_out: _Rows, steps: int) -> None:
             follow_residuals(log_variance, output, target, steps)
 
 
-def _mixture_nll(stack: Together | Apart, held_out: _Rows, nll_of: Likelihood, num_samples: int) -> Tensor:
+def _mixture_nll(stack: Together | Apart, held_out: StackedRows, nll_of: Likelihood, num_samples: int) -> Tensor:
     """Score the averaged predictive distribution of each model on its held-out rows, shape (models,)."""
     totals = []
     for rows in held_out.shuffled().split(max(1, ROWS_AT_ONCE // num_samples), dim=1):
-        x, y = held_out[rows.repeat(1, num_samples)]
+        x, y = (part.repeat(1, num_samples, *[1] * (part.ndim - 2)) for part in held_out[rows])
         nll = vmap(nll_of)(stack.drawn(x), y).unflatten(1, (num_samples, -1))
         totals.append(math.log(num_samples) - torch.logsumexp(-nll, dim=1))
     return torch.cat(totals, dim=1).mean(1)

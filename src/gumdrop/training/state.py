@@ -3,10 +3,11 @@
 import contextlib
 import dataclasses
 import io
+import math
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -178,9 +179,20 @@ class TrainingState:
         if time.monotonic() - self._saved_at > SECONDS_BETWEEN_CHECKPOINTS:
             self.save()
 
-    def is_stale(self, patience: int | None) -> bool:
-        """Whether so many epochs have brought no better held-out value."""
-        return patience is not None and bool(self.epochs) and len(self.epochs) - self.best_epochs[0] >= patience
+    def is_stale(self, patience: int | None, tol: float = 0.0) -> bool:
+        """Tell whether so many epochs have brought no model a better held-out value.
+
+        Args:
+            patience: How many; None for never.
+            tol: Gain that counts as better.
+
+        Returns:
+            Whether to stop.
+        """
+        if patience is None or len(self.epochs) < patience:
+            return False
+        last = max(_last_gain(history, tol) for history in zip(*self.epochs, strict=True))
+        return len(self.epochs) - last >= patience
 
     @contextlib.contextmanager
     def keep_best(self) -> Iterator[None]:
@@ -242,3 +254,12 @@ class TrainingState:
         self.scheduler.load_state_dict(state["scheduler"])
         self.epochs = [[EpochRecord(**record) for record in records] for records in state["epochs"]]
         self.best_states = state["best_states"]
+
+
+def _last_gain(history: Sequence[EpochRecord], tol: float) -> int:
+    """The last epoch whose held-out value was better than any before, by more than a tolerance."""
+    best, last = math.inf, 0
+    for record in history:
+        if record.validation_nll is not None and record.validation_nll < best - tol:
+            best, last = record.validation_nll, record.epoch
+    return last

@@ -1,0 +1,177 @@
+"""Classification for scikit-learn."""
+
+import functools
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+
+from gumdrop.ensembles import fit_classification_ensembles
+from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
+from gumdrop.estimators.rows import chunks, distinct
+from gumdrop.networks import mlp
+from gumdrop.prediction import ClassificationPrediction
+
+__all__ = ["ConcreteDropoutClassifier"]
+
+
+class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
+    """Classification with learned dropout rates and probabilities that are averaged over functions.
+
+    An ensemble of small networks, each of which keeps the pass that is best on rows that it does not train on.
+    Inputs are standardised inside; labels may be of any type.
+
+    Args:
+        hidden_layer_sizes: Units of the hidden layers of each network.
+        n_members: Networks in the ensemble.
+        max_iter: Passes over the rows; None for 2,500 steps, and at least 20 passes.
+        batch_size: Rows per step; None for 32 to 1,024, more for more rows.
+        learning_rate_init: Largest learning rate of the cycle.
+        lengthscale: Prior, see `gumdrop.kl_divergence`; None for that of `gumdrop.ensembles`.
+        early_stopping: Stop once no member gets better on the rows that it does not train on; each keeps its best
+            pass. The cycle of the learning rate is laid out for ``max_iter`` passes, so a run that stops never sees
+            the small steps at its end: it is shorter, and seldom better. See ``docs/estimators.md``.
+        n_iter_no_change: Passes without such a gain after which it stops.
+        tol: Gain in nats per row that counts.
+        validation_fraction: Share of the rows that each member does not train on and is watched on; rows are cut
+            into this many folds, and each member has one.
+        n_mc_samples: Draws for a prediction, spread over the networks.
+        random_state: Seed, generator or None; a number gives the same model each time.
+        device: Where to train and predict, such as ``"cuda"``; None for the CPU.
+        verbose: Show a progress bar.
+
+    Attributes:
+        classes_: The labels, sorted.
+        ensemble_: The `gumdrop.ensembles.ClassificationEnsemble`, of standardised rows.
+        dropout_rates_: Learned rate of each layer, inputs first, shape (n_members, n_layers).
+        history_: For each member a list with a `gumdrop.training.EpochRecord` for each pass.
+        n_iter_: Passes over the rows that were made.
+        n_features_in_: Number of columns.
+        feature_names_in_: Their names, where they have names of text.
+
+    Example:
+        >>> X = np.linspace(-2, 2, 60).reshape(-1, 1)
+        >>> y = np.where(X[:, 0] > 0, "up", "down")
+        >>> model = ConcreteDropoutClassifier(n_members=2, max_iter=5, random_state=0).fit(X, y)
+        >>> model.predict_proba(X).shape, model.classes_.tolist()
+        ((60, 2), ['down', 'up'])
+    """
+
+    def _train(self, inputs: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> None:
+        check_classification_targets(labels)
+        found = labels[weights > 0]
+        given = getattr(self, "_given", found[:0])
+        self.classes_ = np.unique(np.concatenate([found, given]) if len(given) else found)
+        if len(self.classes_) < 2:
+            raise ValueError(f"a classifier needs rows of at least 2 classes, got the class {self.classes_.tolist()}")
+        codes = np.searchsorted(self.classes_, np.where(weights > 0, labels, self.classes_[0]))
+        rows = distinct(inputs, codes.reshape(-1, 1), weights)
+        make = functools.partial(mlp, inputs.shape[1], len(self.classes_), hidden=tuple(self.hidden_layer_sizes))
+        self._fit_ensemble(fit_classification_ensembles, rows, codes[rows.places], make)
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add rows to those of earlier calls, and train on all of them: the same model as `fit` on all at once.
+
+        The rows are kept in the estimator. As their number grows, less is unknown, and the learned rates fall. After
+        `fit`, which keeps no rows, the first call begins anew.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+            y: Labels, shape (n_samples,).
+            classes: Labels that there are beside those in the rows so far.
+            sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
+
+        Returns:
+            The estimator.
+        """
+        if classes is not None:
+            self._given = np.unique(np.asarray(classes))
+        return self._grow(X, y, sample_weight)
+
+    def predict_distribution(self, X: ArrayLike) -> ClassificationPrediction:
+        """Predict class probabilities, with entropies and the mutual information of label and function, in nats.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+
+        Returns:
+            A record of float64 tensors; its classes are in the order of ``classes_``.
+        """
+        validated = self._validated(X)
+        parts = [self._draw(validated[part]) for part in chunks(len(validated))]
+        return ClassificationPrediction(
+            torch.cat([part.log_probabilities for part in parts]), torch.cat([part.expected_entropy for part in parts])
+        )
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict the most probable label.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+
+        Returns:
+            Labels, shape (n_samples,).
+        """
+        label = self.predict_distribution(X).label.cpu().numpy()
+        return np.asarray(self.classes_[label])
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Predict the probability of each class.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+
+        Returns:
+            Shape (n_samples, n_classes), in the order of ``classes_``.
+        """
+        return self.predict_distribution(X).probabilities.cpu().numpy()
+
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        """Predict the log probability of each class.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+
+        Returns:
+            Shape (n_samples, n_classes), in nats.
+        """
+        return self.predict_distribution(X).log_probabilities.cpu().numpy()
+
+    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Draw labels from the averaged probabilities, each independent of the others.
+
+        Args:
+            X: Inputs, shape (n_rows, n_features).
+            n_samples: Number of draws.
+            random_state: Seed, generator or None.
+
+        Returns:
+            Labels, shape (n_rows, n_samples).
+        """
+        ends = self.predict_proba(X).cumsum(1)[:, None, :-1]
+        uniform = check_random_state(random_state).random_sample((len(ends), n_samples, 1))
+        return np.asarray(self.classes_[(uniform > ends).sum(-1)])
+
+    def log_prob(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """Log probability of observed labels, in nats.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+            y: Observed labels.
+
+        Returns:
+            Shape (n_samples,).
+
+        Raises:
+            ValueError: If a label is none of ``classes_``.
+        """
+        log_p, labels = self.predict_log_proba(X), np.asarray(y)
+        if not (known := np.isin(labels, self.classes_)).all():
+            raise ValueError(f"`y` must hold labels of `classes_`, got '{labels[~known][0]}'")
+        return np.asarray(log_p[np.arange(len(log_p)), np.searchsorted(self.classes_, labels)])

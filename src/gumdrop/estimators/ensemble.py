@@ -1,0 +1,161 @@
+"""What regressor and classifier share: parameters, training, and the networks' view of the inputs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
+
+from gumdrop.conversion import dropout_rates
+from gumdrop.ensembles import EnsembleFit
+from gumdrop.estimators.rows import LEAST_ROWS, DistinctRows, StandardisedRows, checked_weights, moments
+from gumdrop.objective import Lengthscale
+
+__all__ = ["ConcreteDropoutEnsemble"]
+
+NUMBERS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_min_samples": LEAST_ROWS}
+"""What inputs to train on must be."""
+
+
+class ConcreteDropoutEnsemble(BaseEstimator):
+    """What regressor and classifier share: parameters, training and the networks' view of the inputs."""
+
+    def __init__(
+        self,
+        hidden_layer_sizes: Sequence[int] = (50, 50),
+        *,
+        n_members: int = 5,
+        max_iter: int | None = None,
+        batch_size: int | None = None,
+        learning_rate_init: float = 1e-2,
+        lengthscale: Lengthscale | None = None,
+        early_stopping: bool = False,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        validation_fraction: float = 0.1,
+        n_mc_samples: int = 100,
+        random_state: Any = None,
+        device: str | torch.device | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_members = n_members
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate_init = learning_rate_init
+        self.lengthscale = lengthscale
+        self.early_stopping = early_stopping
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.n_mc_samples = n_mc_samples
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    _targets: ClassVar[dict[str, Any]] = {}
+    """How targets are validated."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on rows.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+            y: Targets, shape (n_samples,), or for a regression also (n_samples, n_outputs).
+            sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
+
+        Returns:
+            The estimator.
+        """
+        inputs, targets = validate_data(self, X, y, **NUMBERS, **self._targets)
+        self._forget()
+        self._train(inputs, targets, checked_weights(sample_weight, inputs))
+        return self
+
+    def _grow(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Add rows to those of earlier calls, and train on all of them."""
+        seen: tuple[np.ndarray, ...] | None = getattr(self, "_seen", None)
+        least = NUMBERS | {"ensure_min_samples": NUMBERS["ensure_min_samples"] if seen is None else 1}
+        inputs, targets = validate_data(self, X, y, **least, **self._targets, reset=seen is None)
+        rows: tuple[np.ndarray, ...] = (inputs, targets, checked_weights(sample_weight, inputs))
+        if seen is not None:
+            rows = tuple(np.concatenate(pair) for pair in zip(seen, rows, strict=True))
+        self._train(*rows)
+        self._seen = rows
+        return self
+
+    def _forget(self) -> None:
+        """Let go of what earlier calls to `partial_fit` left."""
+        for name in ("_seen", "_given"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _train(self, inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> None:
+        """Train on validated rows.
+
+        Args:
+            inputs: Shape (N, F).
+            targets: Shape (N,) or (N, D).
+            weights: Shape (N,), at least 0.
+
+        Raises:
+            NotImplementedError: If it is not that of a subclass.
+        """
+        raise NotImplementedError
+
+    def _fit_ensemble(
+        self, fit: Callable[..., list[EnsembleFit]], rows: DistinctRows, y: np.ndarray, make: Callable[[], nn.Module]
+    ) -> None:
+        """Train on encoded targets, and keep the ensemble in float64."""
+        self._check_settings()
+        device = torch.device(self.device or "cpu")
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._center, self._scale = moments(rows.x, rows.places, rows.weights)
+        x = StandardisedRows(rows.x, rows.places, self._center, self._scale)
+        prior = {} if self.lengthscale is None else {"lengthscale": self.lengthscale}
+        (fitted,) = fit(
+            lambda: make().to(device),
+            [(x, torch.from_numpy(y))],
+            num_members=self.n_members,
+            epochs=self.max_iter,
+            batch_size=self.batch_size,
+            lr=self.learning_rate_init,
+            weights=None if (rows.weights == 1).all() else [torch.from_numpy(rows.weights)],
+            held_out_fraction=self.validation_fraction,
+            patience=self.n_iter_no_change if self.early_stopping else None,
+            tol=self.tol,
+            seed=seed,
+            progress=self.verbose,
+            **prior,
+        )
+        self.ensemble_ = fitted.model.double().eval()
+        self.history_ = [member.history for member in fitted.members]
+        self.n_iter_ = len(self.history_[0])
+        self.dropout_rates_ = np.array([list(dropout_rates(member).values()) for member in self.ensemble_.members])
+        self._seed = seed
+
+    def _check_settings(self) -> None:
+        for name in ("n_members", "max_iter", "batch_size", "n_iter_no_change", "n_mc_samples"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {value}")
+        if not self.tol >= 0:
+            raise ValueError(f"`tol` must be at least 0, got {self.tol}")
+        if not 0 < self.validation_fraction <= 0.5:
+            raise ValueError(f"`validation_fraction` must be above 0 and at most 1/2, got {self.validation_fraction}")
+
+    def _draw(self, X: np.ndarray) -> Any:
+        """Predict validated rows, in the units of the networks."""
+        check_is_fitted(self)
+        x = torch.from_numpy((X - self._center) / self._scale)
+        device = next(self.ensemble_.parameters()).device
+        return self.ensemble_.predict(x.to(device), num_samples=self.n_mc_samples, seed=self._seed)
+
+    def _validated(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, dtype=NUMBERS["dtype"], reset=False))

@@ -1,0 +1,195 @@
+"""Regression for scikit-learn."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from gumdrop.ensembles import fit_regression_ensembles
+from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
+from gumdrop.estimators.rows import chunks, distinct, moments
+from gumdrop.networks import mlp
+from gumdrop.prediction import RegressionPrediction
+
+__all__ = ["ConcreteDropoutRegressor"]
+
+
+class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropoutEnsemble):
+    """Regression with learned dropout rates, intervals, and what is noise apart from what is not known.
+
+    An ensemble of small networks, each watched on rows that it does not train on; the noise may depend on the
+    inputs. Inputs and targets are standardised inside.
+
+    Args:
+        hidden_layer_sizes: Units of the hidden layers of each network.
+        n_members: Networks in the ensemble.
+        max_iter: Passes over the rows; None for 2,500 steps, and at least 20 passes.
+        batch_size: Rows per step; None for 32 to 1,024, more for more rows.
+        learning_rate_init: Largest learning rate of the cycle.
+        lengthscale: Prior, see `gumdrop.kl_divergence`; None for that of `gumdrop.ensembles`.
+        early_stopping: Stop once no member gets better on the rows that it does not train on; each keeps its best
+            pass. The cycle of the learning rate is laid out for ``max_iter`` passes, so a run that stops never sees
+            the small steps at its end: it is shorter, and seldom better. See ``docs/estimators.md``.
+        n_iter_no_change: Passes without such a gain after which it stops.
+        tol: Gain in nats per row that counts.
+        validation_fraction: Share of the rows that each member does not train on and is watched on; rows are cut
+            into this many folds, and each member has one.
+        n_mc_samples: Draws for a prediction, spread over the networks.
+        random_state: Seed, generator or None; a number gives the same model each time.
+        device: Where to train and predict, such as ``"cuda"``; None for the CPU.
+        verbose: Show a progress bar.
+
+    Attributes:
+        ensemble_: The `gumdrop.ensembles.RegressionEnsemble`, of standardised rows.
+        dropout_rates_: Learned rate of each layer, inputs first, shape (n_members, n_layers).
+        history_: For each member a list with a `gumdrop.training.EpochRecord` for each pass.
+        n_iter_: Passes over the rows that were made.
+        n_features_in_: Number of columns.
+        feature_names_in_: Their names, where they have names of text.
+
+    Example:
+        >>> X = np.linspace(-2, 2, 60).reshape(-1, 1)
+        >>> model = ConcreteDropoutRegressor(n_members=2, max_iter=5, random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> mean, std = model.predict(X, return_std=True)
+        >>> lower, upper = model.predict_interval(X, coverage=0.9)
+        >>> mean.shape, bool((lower < upper).all())
+        ((60,), True)
+    """
+
+    _targets: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}
+
+    def _train(self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray) -> None:
+        self._single = observed.ndim == 1
+        targets = observed.reshape(len(observed), -1)
+        rows = distinct(inputs, targets, weights)
+        self._y_center, self._y_scale = moments(rows.y, rows.places, rows.weights)
+        standard = np.empty((len(rows.places), targets.shape[1]), dtype=np.float32)
+        for part in chunks(len(standard)):
+            standard[part] = (rows.y[rows.places[part]] - self._y_center) / self._y_scale
+        hidden = tuple(self.hidden_layer_sizes)
+        make = functools.partial(mlp, inputs.shape[1], targets.shape[1], hidden=hidden, homoscedastic_noise=True)
+        self._fit_ensemble(fit_regression_ensembles, rows, standard, make)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Add rows to those of earlier calls, and train on all of them: the same model as `fit` on all at once.
+
+        The rows are kept in the estimator. As their number grows, less is unknown, and the learned rates fall. After
+        `fit`, which keeps no rows, the first call begins anew.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+            y: Targets, shape (n_samples,) or (n_samples, n_outputs).
+            sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
+
+        Returns:
+            The estimator.
+        """
+        return self._grow(X, y, sample_weight)
+
+    def predict_distribution(self, X: ArrayLike) -> RegressionPrediction:
+        """Predict a mixture of Gaussians for each row, with the epistemic and the aleatoric part of its variance.
+
+        Keeps 2 numbers for each row, output and draw.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+
+        Returns:
+            A record of float64 tensors, shape (n_samples, n_outputs), in units of the target.
+        """
+        return self._distribution(self._validated(X))
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
+        """Predict the mean, and how far off it may be.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+            return_std: Give the standard deviation as well, of noise and of what is not known together.
+
+        Returns:
+            Mean, of the shape of the targets, and with ``return_std`` a pair of it and the standard deviation.
+        """
+        mean, std = self._over(X, lambda prediction: (prediction.mean, prediction.std))
+        return (mean, std) if return_std else mean
+
+    def predict_quantiles(self, X: ArrayLike, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
+        """Predict quantiles.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+            quantiles: Probabilities, strictly between 0 and 1.
+
+        Returns:
+            Shape (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles).
+        """
+        found = self._over(X, lambda prediction: tuple(prediction.quantile(each) for each in quantiles))
+        return np.stack(found, axis=-1)
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Predict intervals that hold the target with a given probability.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+            coverage: Probability, strictly between 0 and 1.
+
+        Returns:
+            Lower and upper ends, each of the shape of the targets.
+        """
+        lower, upper = self._over(X, lambda prediction: prediction.interval(coverage))
+        return lower, upper
+
+    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Draw targets; within a draw all rows share one function of the ensemble, and each has noise of its own.
+
+        Args:
+            X: Inputs, shape (n_rows, n_features).
+            n_samples: Number of draws.
+            random_state: Seed, generator or None.
+
+        Returns:
+            Shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples), in units of the target.
+        """
+        random = check_random_state(random_state)
+        prediction = self.predict_distribution(X)
+        assert prediction.draw_means is not None
+        assert prediction.draw_variances is not None
+        drawn = random.randint(len(prediction.draw_means), size=n_samples)
+        mean, std = prediction.draw_means[drawn].cpu().numpy(), prediction.draw_variances[drawn].sqrt().cpu().numpy()
+        draws = np.moveaxis(mean + std * random.standard_normal(mean.shape), 0, -1)
+        return draws[:, 0] if self._single else draws
+
+    def log_prob(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """Log density of observed targets, all outputs together, in nats.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+            y: Observed targets.
+
+        Returns:
+            Shape (n_samples,).
+        """
+        validated = self._validated(X)
+        targets = torch.from_numpy(np.asarray(y, dtype=np.float64).reshape(len(validated), -1))
+        parts = []
+        for part in chunks(len(validated)):
+            prediction = self._distribution(validated[part])
+            parts.append(prediction.log_prob(targets[part].to(prediction.mean.device)).cpu())
+        return torch.cat(parts).numpy()
+
+    def _distribution(self, X: np.ndarray) -> RegressionPrediction:
+        prediction = self._draw(X)
+        scale, shift = (torch.from_numpy(each).to(prediction.mean) for each in (self._y_scale, self._y_center))
+        return prediction.rescale(scale, shift)
+
+    def _over(self, X: Any, of: Callable[[RegressionPrediction], tuple[Tensor, ...]]) -> list[np.ndarray]:
+        """Results for all rows, made of some at a time."""
+        validated = self._validated(X)
+        parts = [of(self._distribution(validated[part])) for part in chunks(len(validated))]
+        whole = [torch.cat(each).cpu().numpy() for each in zip(*parts, strict=True)]
+        return [each[:, 0] if self._single else each for each in whole]

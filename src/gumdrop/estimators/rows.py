@@ -1,0 +1,156 @@
+"""Rows of a data set as the networks see them: each once, in an order of their own, standardised, and never copied."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.utils.validation import _check_sample_weight
+from torch import Tensor
+
+from gumdrop.training import RowSource
+
+__all__ = [
+    "LEAST_ROWS",
+    "DistinctRows",
+    "StandardisedRows",
+    "checked_weights",
+    "chunks",
+    "distinct",
+    "moments",
+]
+
+LEAST_ROWS = 4
+"""Rows that an ensemble needs."""
+ROWS_AT_ONCE = 8192
+"""Rows that are standardised or predicted at once, which bounds memory."""
+
+
+class DistinctRows(NamedTuple):
+    """The distinct rows of a data set, in an order of their own, and how often each counts."""
+
+    x: np.ndarray
+    """All inputs, as they were given."""
+    y: np.ndarray
+    """All targets, shape (N, D)."""
+    places: np.ndarray
+    """Where the distinct rows are in these."""
+    weights: np.ndarray
+    """How many equal rows each stands for."""
+
+
+class StandardisedRows(RowSource):
+    """Rows of an array, standardised when they are asked for, so that the array is never copied.
+
+    Args:
+        values: Shape (N, F), of any layout, writable or not.
+        places: Which rows, in which order.
+        center: What to take off each column.
+        scale: What to divide each column by.
+
+    Example:
+        >>> rows = StandardisedRows(np.array([[1.0], [3.0], [5.0]]), np.array([2, 0]), np.array([3.0]), np.array([2.0]))
+        >>> rows[torch.tensor([0, 1, 1])].squeeze(1), len(rows), rows.shape
+        (tensor([ 1., -1., -1.]), 2, (2, 1))
+    """
+
+    def __init__(self, values: np.ndarray, places: np.ndarray, center: np.ndarray, scale: np.ndarray) -> None:
+        self._values, self._places, self._center, self._scale = values, places, center, scale
+        self.shape = (len(places), values.shape[1])
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        """Standardise some rows; float32, of the shape of the row numbers and the columns."""
+        standard = np.take(self._values, self._places[rows.cpu().numpy()], axis=0) - self._center
+        standard /= self._scale
+        return torch.from_numpy(standard.astype(np.float32))
+
+
+def chunks(num_rows: int) -> list[slice]:
+    """Cut rows into parts that are worked on one at a time.
+
+    Args:
+        num_rows: How many there are.
+
+    Returns:
+        Slices.
+    """
+    return [slice(start, start + ROWS_AT_ONCE) for start in range(0, num_rows, ROWS_AT_ONCE)]
+
+
+def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+    """Check weights of rows.
+
+    Args:
+        sample_weight: What was given; None for weights of 1.
+        X: The rows.
+
+    Returns:
+        Shape (N,), float64.
+    """
+    return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+
+def distinct(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> DistinctRows:
+    """Find the distinct rows of positive weight, sorted, and sum the weights of those that are equal.
+
+    Args:
+        x: Inputs, shape (N, F).
+        y: Targets, shape (N, D).
+        weights: Shape (N,), at least 0.
+
+    Returns:
+        The rows.
+
+    Raises:
+        ValueError: If there are fewer than an ensemble needs.
+    """
+    order, new = _sorted([*y.T, *x.T][::-1], np.flatnonzero(weights > 0).astype(np.int32))
+    starts = np.flatnonzero(new)
+    if len(starts) < LEAST_ROWS:
+        raise ValueError(f"an ensemble needs at least 4 different rows of positive weight, got {len(starts)}")
+    if len(starts) == len(order):
+        alike = (weights == 1).all()
+        return DistinctRows(x, y, order, np.broadcast_to(1.0, len(order)) if alike else weights[order])
+    return DistinctRows(x, y, order[starts], np.add.reduceat(weights[order], starts))
+
+
+def _sorted(columns: Sequence[np.ndarray], order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort rows by columns, the first counting most; tell which differ from the one before."""
+    # A column sorts only the rows that are still equal in those before it, of which there are soon few.
+    new = np.zeros(len(order), dtype=bool)
+    new[:1] = True
+    tied = np.arange(len(order), dtype=np.int32)
+    for column in columns:
+        group, values = np.cumsum(new)[tied], column[order[tied]]
+        by = np.lexsort((values, group))
+        order[tied] = order[tied][by]
+        values = values[by]
+        # Places of one group stand side by side, in `tied` as in `order`; across groups `new` holds already.
+        new[tied[1:]] |= values[1:] != values[:-1]
+        alone = new & np.append(new[1:], True)
+        tied = tied[~alone[tied]]
+        if not len(tied):
+            break
+    return order, new
+
+
+def moments(values: np.ndarray, places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean and standard deviation of each column over some rows; 1 for the latter where it is 0.
+
+    Args:
+        values: Shape (N, F).
+        places: Which rows.
+        weights: How often each counts.
+
+    Returns:
+        Mean and standard deviation, each of shape (F,).
+    """
+    mean = np.zeros(values.shape[1])
+    for part in chunks(len(places)):
+        mean += weights[part] @ values[places[part]]
+    mean /= weights.sum()
+    square = np.zeros(values.shape[1])
+    for part in chunks(len(places)):
+        square += weights[part] @ (values[places[part]] - mean) ** 2
+    std = np.sqrt(square / weights.sum())
+    return mean, np.where(std > 1e-12 * (1 + np.abs(mean)), std, 1.0)

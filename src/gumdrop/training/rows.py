@@ -1,0 +1,117 @@
+"""Rows to train on: of several data sets, for several models at once, without copies of what is large."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["RowSource", "StackedRows"]
+
+
+class RowSource(ABC):
+    """Inputs that are made when they are asked for, in place of a tensor that holds all of them.
+
+    Training asks for the rows of a batch, by an integer tensor of any shape, and gets a tensor of that shape and the
+    columns. So a table may be of any type and on disk, and needs no copy that is standardised.
+    """
+
+    device = torch.device("cpu")
+    """Where the rows are made."""
+    shape: tuple[int, ...]
+    """Number of rows, and shape of one."""
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return self.shape[0]
+
+    @abstractmethod
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        """Make some rows.
+
+        Args:
+            rows: Their numbers.
+
+        Returns:
+            The rows, in float32.
+        """
+
+
+class StackedRows:
+    """Rows of several data sets, of which those that are the same tensors are held once.
+
+    Args:
+        data: Inputs and targets of each model.
+        rows: Numbers of the rows that it uses.
+        weights: Weight of each row of ``data``; 1 if None.
+        device: Where batches are wanted.
+    """
+
+    def __init__(
+        self,
+        data: Sequence[tuple[Tensor | RowSource, Tensor]],
+        rows: Sequence[Tensor],
+        weights: Sequence[Tensor] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self._device = device
+        distinct = {(id(x), id(y)): (x, y) for x, y in data}
+        x, y = zip(*distinct.values(), strict=True)
+        whole = len(distinct) == 1
+        self._x = x[0] if whole else torch.cat([_all_of(part) for part in x])
+        self._y = y[0] if whole else torch.cat(y)
+        ends = torch.tensor([len(part) for part in x]).cumsum(0)
+        starts = dict(zip(distinct, [0, *ends.tolist()], strict=False))
+        self._rows = list(rows) if whole else [r + starts[id(x), id(y)] for r, (x, y) in zip(rows, data, strict=True)]
+        self.longest = max(len(each) for each in rows)
+        if weights is None:
+            self._weights, sizes = None, [float(len(each)) for each in rows]
+        else:
+            self._weights = [weight.cpu()[each].double() for weight, each in zip(weights, rows, strict=True)]
+            sizes = [weight.sum().item() for weight in self._weights]
+        self.sizes = torch.tensor(sizes, device=device)
+
+    def shuffled(self) -> Tensor:
+        """Shuffle the rows of each; the shorter begin again until all are as long as the longest.
+
+        Returns:
+            Numbers of rows, shape (models, longest), of the type that they were given in.
+        """
+        order = torch.empty(len(self._rows), self.longest, dtype=self._rows[0].dtype)
+        for i, rows in enumerate(self._rows):
+            if self._weights is not None:
+                order[i] = rows[_drawn_by_weight(self._weights[i], self.longest)]
+                continue
+            for part in order[i].split(len(rows)):
+                # Places of 32 bits shuffle the same way in half the memory.
+                part.copy_(rows[torch.randperm(len(rows), dtype=torch.int32)[: len(part)]])
+        return order
+
+    def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Go through one pass.
+
+        Args:
+            batch_size: Rows per model, B.
+
+        Yields:
+            Inputs and targets, shape (models, B, ...).
+        """
+        for rows in self.shuffled().split(batch_size, dim=1):
+            yield self[rows]
+
+    def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of some rows."""
+        x, y = (part[rows.to(part.device)].to(self._device) for part in (self._x, self._y))
+        return x, y
+
+
+def _all_of(x: Tensor | RowSource) -> Tensor:
+    return x if isinstance(x, Tensor) else x[torch.arange(len(x))]
+
+
+def _drawn_by_weight(weight: Tensor, count: int) -> Tensor:
+    """Draw places in proportion to their weights, in random order; each as often as is expected, to within one."""
+    ends = weight.cumsum(0)
+    steps = (torch.arange(count) + torch.rand(())) * (ends[-1] / count)
+    places = torch.searchsorted(ends, steps, right=True).clamp(max=len(weight) - 1)
+    return places[torch.randperm(count)]

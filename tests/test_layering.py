@@ -40,6 +40,7 @@ RANKS = {
     "ensembles.fitting": 3.8,
     "ensembles": 3.9,
     "baselines": 3,
+    "datasets.download": 2.9,
     "datasets": 3,
     "datasets.schema": 3.1,
     "estimators": 4,

@@ -69,5 +69,37 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         source="supplement of Korsch et al. 2023 (arXiv:2307.14825): norms over 100 steps of 30 runs, as curves",
         function="gumdrop.experiments.gradients:gradients",
     ),
+    Experiment(
+        name="mnist",
+        shows="learned rates against searched ones on MNIST, from a thousand images to sixty thousand",
+        minutes=35,
+        quick_minutes=1,
+        source="Gal, Hron & Kendall 2017, section 4.3 (98.6 %, from memory); a replication report (98 %)",
+        function="gumdrop.experiments.mnist:mnist",
+    ),
+    Experiment(
+        name="regularisation",
+        shows="test errors of dense networks and LeNet over training: no dropout, fixed rates, learned rates",
+        minutes=25,
+        quick_minutes=1,
+        source="Hinton et al. 2012 (arXiv:1207.0580): 160, 130 and 110 errors, from memory",
+        function="gumdrop.experiments.regularisation:regularisation",
+    ),
+    Experiment(
+        name="rotation",
+        shows="a digit that turns: softmax inputs and outputs of drawn functions, and where the doubt comes from",
+        minutes=6,
+        quick_minutes=1,
+        source="Gal & Ghahramani 2016 (arXiv:1506.02142), section 5.2: a figure, no numbers",
+        function="gumdrop.experiments.rotation:rotation",
+    ),
+    Experiment(
+        name="co2",
+        shows="extrapolating CO2 by drawn functions and Gaussian processes, scored against what came to pass",
+        minutes=15,
+        quick_minutes=1,
+        source="Gal & Ghahramani 2016 (arXiv:1506.02142), section 5.1: a figure, no numbers",
+        function="gumdrop.experiments.co2:co2",
+    ),
 )
 """All of them, in the order of the list."""

@@ -65,7 +65,8 @@ def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch)
     networks, processes = contents["results"]["networks"], contents["results"]["processes"]
     assert set(networks) == {"relu-fixed", "tanh-fixed", "relu-learned", "tanh-learned"}
     for name, network in networks.items():
-        assert len(network["rates"]) == (2 if "learned" in name else 0)
+        assert len(network["rates"]) == 2
+        assert ("fixed" in name) == (network["rates"] == pytest.approx([0.2, 0.2]))
         assert network["band_ratio"] == pytest.approx(network["band_at_end"] / network["band_at_last"], rel=1e-3)
     seasonal, plain = (processes[name]["later"] for name in ("seasonal", "squared-exponential"))
     assert seasonal["log_likelihood"] > plain["log_likelihood"] + 0.5  # the made-up record is all seasons and bend

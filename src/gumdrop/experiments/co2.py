@@ -169,8 +169,8 @@ def _kernels(data: Series) -> dict[str, Kernel]:
     """A squared exponential, as in the tutorial, and one that knows of years beside it."""
     noise = WhiteKernel(0.1, (1e-4, 1.0))
     years = ExpSineSquared(1.0, data.period, periodicity_bounds="fixed")
-    seasonal = ConstantKernel(1.0) * RBF(3.0, (0.5, 100.0)) * years
-    trend = ConstantKernel(1.0) * RBF(2.0, (0.5, 100.0))
+    seasonal = ConstantKernel(1.0) * RBF(10.0, (3.0, 100.0)) * years
+    trend = ConstantKernel(1.0) * RBF(2.0, (1.0, 20.0))
     irregular = ConstantKernel(0.1) * RBF(0.1, (0.03, 0.5))
     return {
         "squared-exponential": ConstantKernel(1.0) * RBF(1.0) + noise,

@@ -43,7 +43,7 @@ FIXED: dict[str, tuple[float, float]] = {
 """Settings to choose from: drop probability of inputs and of hidden units."""
 HELD_OUT = 6
 """One image in so many judges the fixed settings."""
-BATCH_SIZE, LR = 256, 1e-3
+EPOCHS, BATCH_SIZE, LR = 20, 256, 1e-3
 LENGTHSCALE: Lengthscale = 1.0
 START = 0.5
 """Rates begin high and fall: weights that have learned under little noise keep rates low, see docs/mnist.md."""
@@ -87,13 +87,13 @@ def mnist(
         options: The flags that all experiments share.
         sizes: Numbers of training images; by default 1,000, 4,000, 15,000 and 60,000.
         seeds: Networks of each kind and size.
-        epochs: Passes over 60,000 images; more over fewer images. 12 by default, 1 with --quick.
+        epochs: Passes over 60,000 images; more over fewer images. 20 by default, 1 with --quick.
         num_samples: Draws of a prediction.
 
     Raises:
         ValueError: If a number is less than 1, or there are fewer images than were asked for.
     """
-    for name, least in {"seeds": seeds, "epochs": epochs or 12, "num_samples": num_samples}.items():
+    for name, least in {"seeds": seeds, "epochs": epochs or EPOCHS, "num_samples": num_samples}.items():
         if least < 1:
             raise ValueError(f"`{name}` must be at least 1, got {least}")
     folder = data_folder(options, "mnist", sources=MNIST)
@@ -105,7 +105,7 @@ def mnist(
         test, seeds = DigitImages(test.images[:QUICK_TEST], test.labels[:QUICK_TEST]), 1
     own = {"sizes": list(sizes) or None, "seeds": seeds, "epochs": epochs, "num_samples": num_samples}
     with limited_threads(1), Run("mnist", options, own) as run:
-        plan = {"epochs": epochs or (1 if options.quick else 12), "width": QUICK_WIDTH if options.quick else WIDTH}
+        plan = {"epochs": epochs or (1 if options.quick else EPOCHS), "width": QUICK_WIDTH if options.quick else WIDTH}
         work = Work(run, train, test, wanted, seeds, num_samples=num_samples, **plan)
         learned = [_learned(work, size) for size in reversed(wanted)]
         fixed = [_fixed(work, size) for size in reversed(wanted)]
@@ -210,7 +210,7 @@ def _trained(work: Work, rows: Tensor, rates: Rates | None, seed: int) -> tuple[
         (work.train.images[rows].flatten(1), work.train.labels[rows]),
         likelihood="categorical",
         epochs=work.passes(len(rows)),
-        batch_size=min(BATCH_SIZE, max(1, len(rows) // 16)),
+        batch_size=min(BATCH_SIZE, max(16, len(rows) // 16)),
         lr=LR,
         lengthscale=LENGTHSCALE,
         seed=seed,

@@ -143,7 +143,7 @@ ENTROPY = (
     "The mutual information is the part that more data would remove."
 )
 NOTES = (
-    "After the example of Gal & Ghahramani 2016, who show this digit to LeNet with dropout of 0.5; no figures are given.",
+    "After the example of Gal & Ghahramani 2016, who show this digit to LeNet with dropout of 0.5 and give no figures.",
     "Strangers are made of digits: pixels in one random order; left halves of digits beside right halves of others, "
     "some of which happen to be digits; and negatives. A folder of idx files (letters, clothes) can be given with "
     "--others.",

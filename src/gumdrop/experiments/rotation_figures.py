@@ -77,10 +77,9 @@ def entropy(results: Results) -> Drawing:
         ):
             ax.annotate(f"{label}", (angle, height), (0, 6), textcoords="offset points", ha="center", fontsize=9)
         ax.set_xticks(results["angles"])
-        ax.set_ylim(0, None)
-        ax.margins(y=0.12)
         dress(ax, title=f"{TITLES[name]}; numbers: predicted class", x="rotation in degrees")
-    panels[0].set_ylabel("nats")
+    highest = max(max(network["turning"]["predictive_entropy"]) for network in results["networks"].values())
+    panels[0].set(ylabel="nats", ylim=(0, 1.12 * highest))
     drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return drawing
 

@@ -109,8 +109,8 @@ def mnist(
         work = Work(run, train, test, wanted, seeds, num_samples=num_samples, **plan)
         learned = [_learned(work, size) for size in reversed(wanted)]
         fixed = [_fixed(work, size) for size in reversed(wanted)]
-        sizes = [one | other for one, other in zip(reversed(learned), reversed(fixed), strict=True)]
-        results = {"settings": _settings(work), "sizes": sizes, "widths": _sweep(work)}
+        joined = [one | other for one, other in zip(reversed(learned), reversed(fixed), strict=True)]
+        results = {"settings": _settings(work), "sizes": joined, "widths": _sweep(work)}
         for name, drawing in figures.drawings(results):
             run.figure(name, drawing)
         run.finish(results, figures.page(results))

@@ -13,7 +13,7 @@ import itertools
 import math
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,9 +79,10 @@ class _Scale:
     depth: int = 5
     epochs: int = 250
     num_samples: int = 10_000
+    restarts: int = 2
 
 
-QUICK = _Scale(width=128, epochs=60, num_samples=300)
+QUICK = _Scale(width=128, epochs=60, num_samples=300, restarts=0)
 
 
 def co2(options: RunOptions = RunOptions(), *, epochs: int | None = None, num_samples: int | None = None) -> None:
@@ -99,11 +100,13 @@ def co2(options: RunOptions = RunOptions(), *, epochs: int | None = None, num_sa
     for name, value in {"epochs": epochs, "num_samples": num_samples}.items():
         if value is not None and value < 1:
             raise ValueError(f"`{name}` must be at least 1, got {value}")
-    scale = _Scale(scale.width, scale.depth, epochs or scale.epochs, num_samples or scale.num_samples)
+    scale = replace(scale, epochs=epochs or scale.epochs, num_samples=num_samples or scale.num_samples)
     place = _record(options)
     data = series(read_mauna_loa(place))
     with limited_threads(1), Run("co2", options, {"epochs": epochs, "num_samples": num_samples}) as run:
-        processes = {name: run.part(f"gp-{name}", partial(_process, data, name)) for name in _kernels(data)}
+        processes = {
+            name: run.part(f"gp-{name}", partial(_process, data, name, scale.restarts)) for name in _kernels(data)
+        }
         networks = {
             f"{activation}-{kind}": run.part(
                 f"{activation}-{kind}", partial(_network_study, run, data, scale, activation, kind == "learned")
@@ -178,10 +181,10 @@ def _kernels(data: Series) -> dict[str, Kernel]:
     }
 
 
-def _process(data: Series, name: str) -> dict[str, Any]:
-    """Fit a Gaussian process and ask it about all months."""
+def _process(data: Series, name: str, restarts: int) -> dict[str, Any]:
+    """Fit a Gaussian process, from several starts, and ask it about all months."""
     started = time.perf_counter()
-    process = GaussianProcessRegressor(_kernels(data)[name], n_restarts_optimizer=2, random_state=0)
+    process = GaussianProcessRegressor(_kernels(data)[name], n_restarts_optimizer=restarts, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a part of the kernel that the data do not need
         process.fit(data.x[:, None], data.y)

@@ -43,7 +43,7 @@ FIXED: dict[str, tuple[float, float]] = {
 """Settings to choose from: drop probability of inputs and of hidden units."""
 HELD_OUT = 6
 """One image in so many judges the fixed settings."""
-EPOCHS, BATCH_SIZE, LR = 20, 256, 1e-3
+EPOCHS, BATCH_SIZE, LR = 12, 256, 1e-3
 LENGTHSCALE: Lengthscale = 1.0
 START = 0.5
 """Rates begin high and fall: weights that have learned under little noise keep rates low, see docs/mnist.md."""
@@ -87,7 +87,7 @@ def mnist(
         options: The flags that all experiments share.
         sizes: Numbers of training images; by default 1,000, 4,000, 15,000 and 60,000.
         seeds: Networks of each kind and size.
-        epochs: Passes over 60,000 images; more over fewer images. 20 by default, 1 with --quick.
+        epochs: Passes over 60,000 images; more over fewer images. 12 by default, 1 with --quick.
         num_samples: Draws of a prediction.
 
     Raises:

@@ -108,7 +108,7 @@ def _scores(results: Results) -> Drawing:
         if score == "ece":
             ax.set_ylim(0, None)
         else:
-            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
             ax.yaxis.set_major_formatter(plots.PERCENT if score == "accuracy" else "{x:g}")
         ax.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8.5)
         ax.minorticks_off()

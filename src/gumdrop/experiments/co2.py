@@ -183,7 +183,7 @@ def _kernels(data: Series) -> dict[str, Kernel]:
 
 def _process(data: Series, name: str, restarts: int) -> dict[str, Any]:
     """Fit a Gaussian process, from several starts, and ask it about all months."""
-    started = time.perf_counter()
+    started = time.process_time()
     process = GaussianProcessRegressor(_kernels(data)[name], n_restarts_optimizer=restarts, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a part of the kernel that the data do not need
@@ -197,7 +197,7 @@ def _process(data: Series, name: str, restarts: int) -> dict[str, Any]:
     return {
         "kernel": str(process.kernel_),
         "log_marginal_likelihood": float(process.log_marginal_likelihood_value_),
-        "seconds": time.perf_counter() - started,
+        "seconds": time.process_time() - started,
         "curve": {"x": _rounded(x), "mean": _rounded(mean), "std": _rounded(std)},
         "later": _scores(prediction, torch.from_numpy(data.later_y)[:, None]),
     }
@@ -238,9 +238,9 @@ def _network_study(run: Run, data: Series, scale: _Scale, activation: str, learn
     )
     later = torch.from_numpy(data.later_x).float()[:, None]
     asked = torch.cat([x[:: 4 * EVERY], x[-1:], later[::EVERY], later[-1:]]).to(device)
-    started = time.perf_counter()
+    started = time.process_time()
     prediction = predict_regression(model, asked, num_samples=scale.num_samples, seed=seed)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     with torch.no_grad():
         averaged = model(asked)[:, :1]
     last = len(x[:: 4 * EVERY])

@@ -145,7 +145,9 @@ def _rates(results: Results) -> Table:
         bands = [f"{each['band_at_last']:.3f}", f"{each['band_at_end']:.3f}", f"{each['band_ratio']:.2f}"]
         rates = ", ".join(f"{p:.2f}" for p in each["rates"])
         rows.append([label, *bands, f"{each['noise']:.3f}", rates, f"{each['seconds_of_draws']:.0f}"])
-    caption = f"SD of {results['settings']['draws']:,} drawn functions, and the time that they took on one thread."
+    caption = (
+        f"SD of {results['settings']['draws']:,} drawn functions, and the processor time that they took on one thread."
+    )
     columns = ["network", "at the last month", "at the end", "ratio", "noise SD", "p, from first to last", "seconds"]
     return Table(caption, columns, rows)
 

@@ -110,7 +110,7 @@ def mnist(
         learned = [_learned(work, size) for size in reversed(wanted)]
         fixed = [_fixed(work, size) for size in reversed(wanted)]
         joined = [one | other for one, other in zip(reversed(learned), reversed(fixed), strict=True)]
-        results = {"settings": _settings(work), "sizes": joined, "widths": _sweep(work)}
+        results = {"settings": _settings(work), "sizes": joined, "widths": _sweep(work, joined)}
         for name, drawing in figures.drawings(results):
             run.figure(name, drawing)
         run.finish(results, figures.page(results))
@@ -156,16 +156,15 @@ def _fixed(work: Work, size: int) -> dict[str, Any]:
     return {"search": search, "chosen": best, "fixed": found}
 
 
-def _sweep(work: Work) -> list[dict[str, Any]]:
-    """Learned networks of other widths."""
-    quick = work.run.options.quick
-    size = min(WIDTH_SIZE, work.sizes[-1])
-    found = []
-    for width in sorted({*(QUICK_WIDTHS if quick else WIDTHS), work.width}):
-        other, seed = replace(work, width=width), work.run.options.seed
-        study = work.run.part(f"width={width}", partial(_study, other, size, None, seed))
-        found.append({"width": width, "num_data": size, **study})
-    return found
+def _sweep(work: Work, sizes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Learned networks of other widths, beside the one that is there."""
+    usual = min(sizes, key=lambda each: abs(each["num_data"] - WIDTH_SIZE))
+    size, seed = usual["num_data"], work.run.options.seed
+    found = {work.width: usual["learned"][0]}
+    for width in QUICK_WIDTHS if work.run.options.quick else WIDTHS:
+        other = replace(work, width=width)
+        found[width] = work.run.part(f"width={width}", partial(_study, other, size, None, seed))
+    return [{"width": width, "num_data": size, **found[width]} for width in sorted(found)]
 
 
 def _order(work: Work, seed: int) -> Tensor:

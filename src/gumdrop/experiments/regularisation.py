@@ -2,8 +2,8 @@
 
 The five are those of a tutorial: a perceptron of 2 x 800 tanh units with three settings of dropout, and LeNet with and
 without. The twins start from the networks without dropout. All take stochastic gradient descent with batches of
-128. To the tutorial's constant learning rate of 0.1 come momentum and one cycle up to that rate and down to 0, so that a
-run of minutes ends in a minimum too.
+128. To the tutorial's constant learning rate of 0.1 come momentum and one cycle up to that rate and down to 0, so that
+a run of minutes ends in a minimum too.
 
 References:
     Hinton et al. 2012, "Improving neural networks by preventing co-adaptation" (arXiv:1207.0580).

@@ -45,8 +45,8 @@ LEFT_OUT = ("1958-06", "1958-10", "1964-02", "1964-03", "1964-04")
 """Months without measurements, which the record fills in and the tutorial leaves out."""
 YEAR = 12
 FIXED_RATE = 0.2
-EVERY = 3
-"""The networks are asked about every third month, which passes through all seasons in a year."""
+EVERY, EVERY_TRAINING = 5, 16
+"""The networks are asked about every fifth later month, which passes through all seasons, and fewer before."""
 LR, BATCH_SIZE, MAX_NORM = 1e-3, 68, 10.0
 LENGTHSCALE: Lengthscale = 0.1
 LEVELS = (0.5, 0.9, 0.95)
@@ -237,13 +237,13 @@ def _network_study(run: Run, data: Series, scale: _Scale, activation: str, learn
         progress=name,
     )
     later = torch.from_numpy(data.later_x).float()[:, None]
-    asked = torch.cat([x[:: 4 * EVERY], x[-1:], later[::EVERY], later[-1:]]).to(device)
+    asked = torch.cat([x[::EVERY_TRAINING], x[-1:], later[::EVERY], later[-1:]]).to(device)
     started = time.process_time()
     prediction = predict_regression(model, asked, num_samples=scale.num_samples, seed=seed)
     seconds = time.process_time() - started
     with torch.no_grad():
         averaged = model(asked)[:, :1]
-    last = len(x[:: 4 * EVERY])
+    last = len(x[::EVERY_TRAINING])
     std = prediction.epistemic.sqrt()[:, 0]
     return {
         "rates": list(dropout_rates(model).values()),

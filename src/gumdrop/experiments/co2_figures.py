@@ -158,7 +158,7 @@ def _notes(results: Results) -> list[str]:
         f"Networks of {settings['depth']} x {settings['width']} units, dropout in front of every layer but the first, "
         f"{settings['epochs']} epochs of AdamW, one learned noise variance; the tutorial trains far longer with plain "
         "gradient descent, and its bands have no noise on top.",
-        "The networks are asked about every twelfth month of training and every third month after it.",
+        "The networks are asked about every sixteenth month of training and every fifth month after it.",
         *(f"{PROCESSES[name]}: {each['kernel']}" for name, each in results["processes"].items()),
         f"The record: sha256 {results['record']['sha256']}. NOAA revises it now and then.",
     ]

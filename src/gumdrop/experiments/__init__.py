@@ -72,7 +72,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="mnist",
         shows="learned rates against searched ones on MNIST, from a thousand images to sixty thousand",
-        minutes=35,
+        minutes=30,
         quick_minutes=1,
         source="Gal, Hron & Kendall 2017, section 4.3 (98.6 %, from memory); a replication report (98 %)",
         function="gumdrop.experiments.mnist:mnist",
@@ -80,7 +80,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="regularisation",
         shows="test errors of dense networks and LeNet over training: no dropout, fixed rates, learned rates",
-        minutes=25,
+        minutes=15,
         quick_minutes=1,
         source="Hinton et al. 2012 (arXiv:1207.0580): 160, 130 and 110 errors, from memory",
         function="gumdrop.experiments.regularisation:regularisation",

@@ -38,7 +38,7 @@ __all__ = ["NETWORKS"]
 LR, RATE_LR, MOMENTUM, BATCH_SIZE = 0.1, 0.1, 0.9, 128
 LENGTHSCALE: Lengthscale = 1.0
 START = 0.2
-EPOCHS = {"perceptron": 8, "lenet": 2}
+EPOCHS = {"perceptron": 8, "lenet": 3}
 QUICK_EPOCHS, QUICK_TRAIN, QUICK_TEST = 2, 2000, 1000
 EVALUATED_AT_ONCE = 1000
 
@@ -93,7 +93,7 @@ def regularisation(
     Args:
         options: The flags that all experiments share.
         epochs: Passes over the training images for the perceptrons; 8 by default, 2 with --quick.
-        lenet_epochs: The same for LeNet, which takes six times as long; 2 by default and with --quick.
+        lenet_epochs: The same for LeNet, which takes six times as long; 3 by default, 2 with --quick.
 
     Raises:
         ValueError: If a number is less than 1.

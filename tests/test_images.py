@@ -82,3 +82,19 @@ def test_a_photograph_has_its_colours_and_size(tmp_path) -> None:
     (tmp_path / "b.png").write_bytes(b"no picture")
     with pytest.raises(ImageFileError, match="no picture that can be read"):
         read_photograph(tmp_path / "b.png")
+
+
+def test_letters_and_clothes_come_in_files_of_the_same_kind(folder) -> None:
+    for path in list(folder.iterdir()):
+        path.rename(folder / f"emnist-letters-{path.name.replace('t10k', 'test')}")
+    assert len(read_mnist(folder).images) == 5
+    assert len(read_mnist(folder, train=False).images) == 3
+
+
+def test_an_archive_beside_its_content_counts_once_and_two_sets_are_an_error(folder) -> None:
+    archive = folder / "train-images-idx3-ubyte.gz"
+    (folder / "train-images-idx3-ubyte").write_bytes(gzip.decompress(archive.read_bytes()))
+    assert len(read_mnist(folder).images) == 5
+    (folder / "letters-train-images-idx3-ubyte").write_bytes(b"")
+    with pytest.raises(ImageFileError, match="holds several files of train images-idx3-ubyte"):
+        read_mnist(folder)

@@ -10,7 +10,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["DigitImages", "ImageFileError", "read_idx", "read_mnist", "read_photograph"]
+from gumdrop.datasets.download import RemoteFile
+
+__all__ = ["MNIST", "DigitImages", "ImageFileError", "read_idx", "read_mnist", "read_photograph"]
+
+MNIST_SOURCES = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+MNIST = tuple(
+    RemoteFile(name, tuple(source + name for source in MNIST_SOURCES), sha256)
+    for name, sha256 in {
+        "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    }.items()
+)
+"""The four files of LeCun, Cortes & Burges, at two mirrors, since the first address gives them no longer."""
 
 UNSIGNED_BYTE = 8
 """The element type of an IDX file that this reader knows, and the only one that MNIST uses."""
@@ -66,22 +83,24 @@ def read_idx(path: str | os.PathLike[str]) -> Tensor:
 
 
 def read_mnist(folder: str | os.PathLike[str], *, train: bool = True) -> DigitImages:
-    """Read the training or the test images of MNIST, or of a data set in the same files.
+    """Read the training or the test images of MNIST, or of letters, clothes or others in the same files.
 
     Args:
-        folder: Holds ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` and the same two for ``t10k``, each
-            as it is or with the ending ``.gz``.
+        folder: Holds ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` and the same two for ``t10k`` or
+            ``test``, each as it is or with the ending ``.gz``; something may stand in front, as in
+            ``emnist-letters-train-images-idx3-ubyte.gz``.
         train: Read the training images, not the test images.
 
     Returns:
         Images and labels.
 
     Raises:
-        ImageFileError: If a file is missing or damaged, or images and labels do not belong together.
+        ImageFileError: If a file is missing, there are several for the same, one is damaged, or images and labels do
+            not belong together.
     """
     split = "train" if train else "t10k"
-    images = read_idx(_find(Path(folder), f"{split}-images-idx3-ubyte"))
-    labels = read_idx(_find(Path(folder), f"{split}-labels-idx1-ubyte"))
+    images = read_idx(_find(Path(folder), split, "images-idx3-ubyte"))
+    labels = read_idx(_find(Path(folder), split, "labels-idx1-ubyte"))
     if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
         raise ImageFileError(
             f"the {split} files in {folder} hold images of shape {tuple(images.shape)} and labels of shape "
@@ -117,8 +136,18 @@ def read_photograph(path: str | os.PathLike[str], *, size: tuple[int, int] | Non
     return values.reshape(picture.height, picture.width, -1).permute(2, 0, 1).float() / 255
 
 
-def _find(folder: Path, name: str) -> Path:
-    for place in (folder / f"{name}.gz", folder / name):
-        if place.is_file():
-            return place
-    raise ImageFileError(f"{folder / name}.gz is missing; MNIST comes as four such files, see docs/experiments.md")
+def _find(folder: Path, split: str, what: str) -> Path:
+    """Find the one file of a split; the archive counts where both it and its content are there."""
+    spellings = ("t10k", "test") if split == "t10k" else (split,)
+    found = {path for word in spellings for path in folder.glob(f"*{word}-{what}*") if path.suffix in ("", ".gz")}
+    found -= {path.with_suffix("") for path in found if path.suffix == ".gz"}
+    if not found:
+        raise ImageFileError(
+            f"{folder / split}-{what}.gz is missing; MNIST comes as four such files, see docs/experiments.md"
+        )
+    if len(found) > 1:
+        names = ", ".join(sorted(path.name for path in found))
+        raise ImageFileError(
+            f"{folder} holds several files of {split} {what} ({names}); keep each set in its own folder"
+        )
+    return found.pop()

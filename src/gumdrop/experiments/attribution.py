@@ -20,7 +20,7 @@ from gumdrop.attribution import FIDO, Explanation, FIDOSettings, boxes_of, score
 from gumdrop.attribution.explanation import Region
 from gumdrop.attribution.infills import FIXED, RANDOM, blur
 from gumdrop.attribution.masks import LAYOUTS
-from gumdrop.datasets.images import read_mnist, read_photograph
+from gumdrop.datasets.images import MNIST, read_mnist, read_photograph
 from gumdrop.experiments import attribution_figures as figures
 from gumdrop.experiments.attribution_peers import Method, captum_methods, gumbel_masks, require_captum
 from gumdrop.experiments.classifiers import (
@@ -62,7 +62,7 @@ def attribution(options: RunOptions = RunOptions(), *, num_images: int = 60, ite
     if options.quick:
         num_images, iterations = min(num_images, SHOWN), min(iterations, 40)
     settings = FIDOSettings(iterations=iterations)
-    mnist = data_folder(options, "mnist", files=["t10k-images-idx3-ubyte.gz"])
+    mnist = data_folder(options, "mnist", sources=MNIST, files=["t10k-images-idx3-ubyte.gz"])
     photographs = data_folder(options, "images", files=PHOTOGRAPHS)
     own = {"num_images": num_images, "iterations": iterations}
     with Run("attribution", options, own) as run:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gumdrop.attribution import FIDO, FIDOSettings, log_odds
 from gumdrop.attribution.infills import blur
 from gumdrop.attribution.masks import LAYOUTS, total_variation
-from gumdrop.datasets.images import read_mnist
+from gumdrop.datasets.images import MNIST, read_mnist
 from gumdrop.experiments import gradients_figures as figures
 from gumdrop.experiments.classifiers import digit_batches, digit_perceptron, train_or_load
 from gumdrop.experiments.gradient_estimators import ESTIMATORS, RELAXED, Objective, exact_gradient
@@ -53,7 +53,7 @@ def gradients(
     """
     if options.quick:
         runs, iterations, num_draws, splits = min(runs, 4), min(iterations, 10), min(num_draws, 2000), min(splits, 5)
-    folder = data_folder(options, "mnist", files=["t10k-images-idx3-ubyte.gz"])
+    folder = data_folder(options, "mnist", sources=MNIST, files=["t10k-images-idx3-ubyte.gz"])
     uci = data_folder(options, "uci", files=[f"{name}/data.txt" for name in SETS])
     own = {"runs": runs, "iterations": iterations, "num_draws": num_draws, "splits": splits}
     with Run("gradients", options, own) as run:

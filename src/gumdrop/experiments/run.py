@@ -1,7 +1,6 @@
 """One run of an experiment: its options, the parts that it can be stopped between, and what it leaves."""
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from gumdrop.atomic import replacing
+from gumdrop.datasets.download import RemoteFile, cache_folder, fetch
 from gumdrop.environment import environment
 from gumdrop.experiments.page import Page, render
 from gumdrop.version import VERSION
@@ -238,22 +238,28 @@ class Run:
         return " ".join(words)
 
 
-def data_folder(options: RunOptions, name: str, *, files: Sequence[str] = ()) -> Path:
+def data_folder(
+    options: RunOptions, name: str, *, files: Sequence[str] = (), sources: Sequence[RemoteFile] = ()
+) -> Path:
     """Find the folder of a data set: under ``options.data``, or without it in the user's cache.
 
     Args:
         options: The flags that all experiments share.
         name: Name of the data set.
         files: What must be in the folder, as paths relative to it.
+        sources: Where the files can be had; what the cache lacks is downloaded.
 
     Returns:
         The folder.
 
     Raises:
         FileNotFoundError: If it or one of the files is absent; the message says where it should be.
+        DownloadError: If a file cannot be downloaded.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gumdrop"
+    cache = cache_folder()
     folder = (options.data or cache) / name
+    if options.data is None:
+        fetch(sources, folder)
     if not folder.is_dir():
         given = f"{options.data} has no folder {name!r}" if options.data else f"the data set {name!r} is not in {cache}"
         raise FileNotFoundError(f"{given}; put its files into {folder}, or give the folder above it with --data")

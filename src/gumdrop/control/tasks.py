@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gumdrop.control.cart_pole import CartPole, tip_reward
+from gumdrop.control.cart_pole import CartPole, tip_distance, tip_reward
 from gumdrop.control.swing_up import MAX_FORCE, SECONDS, START, START_STD
 
 __all__ = ["TASKS", "Task", "Trial", "run_trial"]
@@ -32,6 +32,8 @@ class Task:
     """Actions lie between this and its negative."""
     state_of: Callable[[NDArray[np.floating]], Tensor]
     """State of an observation, shape (D,)."""
+    scale: tuple[float, ...]
+    """Usual size of each feature."""
     angle: int
     """Which number of the state is an angle, in rad, known up to full turns."""
     start: Callable[[int, torch.Generator], Tensor]
@@ -40,8 +42,15 @@ class Task:
     """Reward of a step from its state, its action and the state that follows: shapes (..., D), (...,), (..., D)."""
     objective: Callable[[Tensor, Tensor, Tensor], Tensor]
     """What a policy is improved on: the reward, or something easier to climb that is largest at the same place."""
+    distance: Callable[[Tensor], Tensor]
+    """Distance of a state, shape (..., D), from the goal, in m."""
     advance: Callable[[Tensor, Tensor], Tensor]
     """The true next state; for references and tests alone."""
+
+    @property
+    def num_states(self) -> int:
+        """D."""
+        return len(self.scale) - 1
 
     def features(self, state: Tensor) -> Tensor:
         """Write the angle as its sine, in its place, and its cosine, at the end.
@@ -106,10 +115,12 @@ TASKS = {
         horizon=25,
         max_action=1.0,
         state_of=lambda observation: torch.from_numpy(np.asarray(observation, dtype=np.float32)),
+        scale=(1.0, 3.0, 1.0, 6.0, 1.0),
         angle=2,
         start=_swing_up_start,
         reward=lambda state, action, following: tip_reward(following),
         objective=_wide_reward,
+        distance=tip_distance,
         advance=_swing_up_advance,
     ),
     "pendulum": Task(
@@ -117,10 +128,12 @@ TASKS = {
         horizon=60,
         max_action=2.0,
         state_of=lambda observation: torch.tensor([np.arctan2(observation[1], observation[0]), observation[2]]).float(),
+        scale=(1.0, 4.0, 1.0),
         angle=0,
         start=_pendulum_start,
         reward=_pendulum_reward,
         objective=_pendulum_reward,
+        distance=lambda state: 2 * (state[..., 0] / 2).sin().abs(),
         advance=_pendulum_advance,
     ),
 }

@@ -69,5 +69,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         source="supplement of Korsch et al. 2023 (arXiv:2307.14825): norms over 100 steps of 30 runs, as curves",
         function="gumdrop.experiments.gradients:gradients",
     ),
+    Experiment(
+        name="cartpole",
+        shows="a pole swung up from few trials, in a model whose learned rates fall as the data grow",
+        minutes=60,
+        quick_minutes=1,
+        source="Gal, McAllister & Rasmussen 2016, DeepPILCO: a cumulative reward near 16.5 of 25",
+        function="gumdrop.experiments.cartpole:cartpole",
+    ),
 )
 """All of them, in the order of the list."""

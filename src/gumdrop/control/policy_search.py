@@ -52,7 +52,7 @@ class SearchSettings:
     """Prior of its weights, see `gumdrop.kl_divergence`."""
     log_variance: float = -4.0
     """Log variance of its noise at the start, of standardised changes."""
-    model_steps: int = 250
+    model_steps: int = 800
     """Training steps of the network after each trial; it goes on from where the last trial left it."""
     model_lr: float = 4e-3
     """Largest learning rate of these."""
@@ -64,7 +64,7 @@ class SearchSettings:
     """Hidden units of a policy."""
     num_particles: int = 10
     """Particles of each policy."""
-    policy_steps: int = 100
+    policy_steps: int = 250
     """Improvements after each trial."""
     policy_lr: float = 0.02
     """Learning rate of the first of them; it falls to 0."""

@@ -56,6 +56,7 @@ def cartpole(
     environment: Literal["swing-up", "pendulum"] = "swing-up",
     trials: int = 20,
     seeds: int = 5,
+    moment_matching: bool = False,
     jobs: int = 1,
 ) -> None:
     """Learn to swing a pole up, with a model that knows what it has not seen.
@@ -65,6 +66,8 @@ def cartpole(
         environment: What to control: the pole on a cart, or Gymnasium's Pendulum-v1.
         trials: Episodes of each search; the first is random.
         seeds: Searches with each kind of dropout.
+        moment_matching: Draw the particles of a roll-out anew at each step, from a Gaussian with their moments, as
+            DeepPILCO does.
         jobs: Searches that run at the same time, one thread each.
 
     Raises:
@@ -75,7 +78,9 @@ def cartpole(
             raise ValueError(f"`{name}` must be at least {least}, got {value}")
     if options.quick:
         trials, seeds = min(trials, 4), min(seeds, 2)
-    own = {"environment": environment, "trials": trials, "seeds": seeds}
+    own = {"environment": environment, "trials": trials, "seeds": seeds, "moment_matching": moment_matching}
+    changes: dict[str, Any] = {"moment_matching": moment_matching, **(QUICK if options.quick else {})}
+    settings = {arm: replace(each, **changes) for arm, each in ARMS.items()}
     with Run("cartpole", options, own) as run, limited_threads(1):
         task = TASKS[environment]
         all_seeds = range(options.seed, options.seed + seeds)
@@ -85,7 +90,7 @@ def cartpole(
             "random": run.part("random", partial(_random, task, options.seed)),
             "model-free": [run.part(f"model-free-{s}", partial(_cross_entropy, task, s, options)) for s in all_seeds],
         }
-        done = _searches(run, environment, all_seeds, trials, reference["held_out"], jobs)
+        done = _searches(run, environment, settings, all_seeds, trials, reference["held_out"], jobs)
         arms = {arm: [done[f"{arm}-{s}"] for s in all_seeds] for arm in ARMS}
         _finish(run, environment, arms, references)
 
@@ -131,29 +136,41 @@ def _summary(runs: list[Any]) -> dict[str, Any]:
 
 
 def _searches(
-    run: Run, environment: str, seeds: Sequence[int], trials: int, held_out: list[Any], jobs: int
+    run: Run,
+    environment: str,
+    settings: Mapping[str, SearchSettings],
+    seeds: Sequence[int],
+    trials: int,
+    held_out: list[Any],
+    jobs: int,
 ) -> dict[str, Any]:
     """All searches, some at the same time; each keeps its state after every trial."""
-    work = {f"{arm}-{seed}": (arm, seed) for seed in seeds for arm in ARMS}
-    call = partial(_search, environment, trials, held_out, run.folder / "searches", run.options.quick)
-    done = {}
+    work = {
+        f"{arm}-{seed}": partial(_search, environment, each, trials, held_out, run.folder / "searches", arm, seed)
+        for seed in seeds
+        for arm, each in settings.items()
+    }
     if jobs == 1:
-        for name, (arm, seed) in work.items():
-            done[name] = run.part(name, partial(call, arm, seed))
-        return done
+        return {name: run.part(name, call) for name, call in work.items()}
+    done = {}
     context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        futures = {pool.submit(call, arm, seed): name for name, (arm, seed) in work.items()}
+        futures = {pool.submit(call): name for name, call in work.items()}
         for future in concurrent.futures.as_completed(futures):
             done[futures[future]] = run.part(futures[future], future.result)
     return done
 
 
 def _search(
-    environment: str, trials: int, held_out: list[Any], folder: Path, quick: bool, arm: str, seed: int
+    environment: str,
+    settings: SearchSettings,
+    trials: int,
+    held_out: list[Any],
+    folder: Path,
+    arm: str,
+    seed: int,
 ) -> list[dict[str, Any]]:
     """One search: what there is to say of each trial."""
-    settings = replace(ARMS[arm], **QUICK) if quick else ARMS[arm]
     search = Search(TASKS[environment], settings, seed=seed)
     place = folder / f"{arm}-{seed}.pt"
     asked = [_trial(each) for each in held_out]

@@ -10,13 +10,13 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop.control.tasks import Task, Trial, run_trial
-from gumdrop.conversion import dropout_rates, fix_dropout
+from gumdrop.control.tasks import Task, Trial
+from gumdrop.conversion import fix_dropout
 from gumdrop.functional import dropout_scale
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
 from gumdrop.networks import mlp
@@ -237,6 +237,20 @@ class Policies(nn.Module):
         """Choose actions."""
         hidden = torch.tanh(torch.baddbmm(self.bias, features / self.scale, self.hidden))
         return self.max_action * torch.tanh(torch.bmm(hidden, self.output).squeeze(-1))
+
+    @torch.no_grad()
+    def act(self, which: int, features: Tensor) -> Tensor:
+        """Ask one of the policies.
+
+        Args:
+            which: Its index.
+            features: Shape (..., F).
+
+        Returns:
+            Actions, shape (...,).
+        """
+        rows = features.reshape(1, -1, features.shape[-1]).expand(len(self), -1, -1)
+        return self(rows)[which].reshape(features.shape[:-1])
 
     def replace(self, which: Tensor, others: "Policies") -> None:
         """Put others in the place of some.

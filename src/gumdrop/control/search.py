@@ -2,8 +2,7 @@
 
 import contextlib
 import io
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +68,7 @@ class Search:
         Returns:
             Actions, shape (N,), or a number.
         """
-        features = self.task.features(state).reshape(1, -1, self.task.num_states + 1)
-        with torch.no_grad():
-            actions = self.policies(features.expand(len(self.policies), -1, -1))
-        return actions[self.best].reshape(state.shape[:-1])
+        return self.policies.act(self.best, self.task.features(state))
 
     def imagine(self, num_particles: int, *, seed: int) -> Tensor:
         """Roll the best policy out, each particle with a function of its own, without moment matching.

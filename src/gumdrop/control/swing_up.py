@@ -82,7 +82,7 @@ class SwingUp(gymnasium.Env[State, NDArray[np.float32]]):
         self.state = self.cart_pole.advance(self.state, force, seconds=SECONDS)
         return self.state.numpy().copy(), float(tip_reward(self.state)), False, False, self._information()
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> NDArray[np.uint8] | None:
         """Draw the cart, the pole, the force and the goal.
 
         Returns:

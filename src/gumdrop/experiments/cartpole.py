@@ -8,6 +8,7 @@ improved with the true equations of motion, which is what is left when the dynam
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import multiprocessing
 import statistics
 import time
@@ -92,10 +93,13 @@ def cartpole(
         }
         done = _searches(run, environment, settings, all_seeds, trials, reference["held_out"], jobs)
         arms = {arm: [done[f"{arm}-{s}"] for s in all_seeds] for arm in ARMS}
-        _finish(run, environment, arms, references)
+        chosen = {arm: dataclasses.asdict(each) for arm, each in settings.items()}
+        _finish(run, environment, chosen, arms, references)
 
 
-def _finish(run: Run, environment: str, arms: dict[str, Any], references: dict[str, Any]) -> None:
+def _finish(
+    run: Run, environment: str, settings: dict[str, Any], arms: dict[str, Any], references: dict[str, Any]
+) -> None:
     """Figures, results and page."""
     is_swing_up = environment == "swing-up"
     run.figure("cartpole-reward", figures.rewards(arms, references, published=PUBLISHED if is_swing_up else None))
@@ -112,7 +116,7 @@ def _finish(run: Run, environment: str, arms: dict[str, Any], references: dict[s
         for record in (record for seed in runs[1:] for record in seed):
             for name in ("states", "actions", "fan"):  # those of the first seed are drawn
                 del record[name]
-    results = {"summary": summary, "arms": arms, "references": references}
+    results = {"summary": summary, "settings": settings, "arms": arms, "references": references}
     run.finish(results, figures.page(results, task=environment, trials=len(first), criterion=CRITERION))
 
 
@@ -182,7 +186,9 @@ def _search(
             seconds = time.process_time() - started
             records.append(_record(search, trial, asked) | {"seconds": _rounded(seconds)})
             search.save(place, records)
-            print(f"cartpole: {arm}, seed {seed}, trial {len(records)} of {trials}: reward {trial.total:.2f}", flush=True)
+            print(
+                f"cartpole: {arm}, seed {seed}, trial {len(records)} of {trials}: reward {trial.total:.2f}", flush=True
+            )
     return records
 
 
@@ -246,10 +252,7 @@ def _reference(task: Task, options: RunOptions) -> dict[str, Any]:
     best = int(expected.argmax())
 
     def act(state: Tensor) -> Tensor:
-        with torch.no_grad():
-            return policies(task.features(state).reshape(1, -1, task.num_states + 1).expand(len(policies), -1, -1))[
-                best
-            ].reshape(state.shape[:-1])
+        return policies.act(best, task.features(state))
 
     def disturbed(state: Tensor) -> Tensor:
         return act(state) + 0.3 * task.max_action * torch.randn((), generator=generator)

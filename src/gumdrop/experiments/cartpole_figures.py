@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from gumdrop import plots
 from gumdrop.atomic import replacing
@@ -28,6 +29,9 @@ NAMES = {"learned": "learned rates", "fixed": "fixed, p = 0.1", "none": "no drop
 COLOURS = {"learned": plots.ORANGE, "fixed": plots.BLUE, "none": plots.INK}
 LAYERS = ("input", "hidden 1", "hidden 2")
 FRAMES_PER_STEP = 2
+LEAST_SD = 1e-3
+"""Where the axis of a standard deviation ends; a rate of 0 leaves none."""
+MOST_DISTANCE = 3.0
 
 Arms = Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]
 
@@ -72,7 +76,7 @@ def rates(runs: Sequence[Sequence[Mapping[str, Any]]]) -> Drawing:
     drawing = Drawing(figsize=(6.4, 3.8), layout="constrained")
     ax = drawing.subplots()
     for layer, (label, colour) in enumerate(zip(LAYERS, (plots.PALETTE[3], plots.BLUE, plots.GREEN), strict=True)):
-        _band(ax, np.array([[row["rates"][layer] for row in run] for run in runs]), colour, label)
+        _band(ax, np.array([[row["rates"][layer] for row in run[1:]] for run in runs]), colour, label, first=2)
     ax.set_ylabel("drop probability p", fontsize=plots.SIZE)
     ax.set_ylim(-0.01, None)
     _dress(ax, "learned rates in front of each layer", "trial")
@@ -91,15 +95,21 @@ def uncertainty(arms: Arms) -> Drawing:
     """
     drawing = Drawing(figsize=(10, 3.8), layout="constrained")
     titles = {"epistemic": "epistemic SD", "error": "RMS error", "log_likelihood": "log likelihood, nats"}
-    panels = drawing.subplots(1, 3)
+    grid = drawing.add_gridspec(1, 3)
+    left = drawing.add_subplot(grid[0])
+    panels = (left, drawing.add_subplot(grid[1], sharey=left), drawing.add_subplot(grid[2]))
     for ax, (key, title) in zip(panels, titles.items(), strict=True):
         for arm, runs in arms.items():
             if (key, arm) != ("epistemic", "none"):
                 values = np.array([[row["held_out"][key] for row in run[1:]] for run in runs])
+                values = values if key == "log_likelihood" else np.maximum(values, LEAST_SD)
                 _band(ax, values, COLOURS[arm], NAMES[arm], first=2)
-        ax.set_yscale("symlog", linthresh=1) if key == "log_likelihood" else ax.set_yscale("log")
+        if key == "log_likelihood":
+            ax.set_yscale("symlog", linthresh=10)
+        else:
+            ax.set(yscale="log", ylim=(LEAST_SD, None))
         _dress(ax, title, "trial")
-    panels[1].sharey(panels[0])
+    panels[0].set_ylabel("SDs of the change of state", fontsize=plots.SIZE)
     _legend(drawing, panels[1])
     return drawing
 
@@ -124,6 +134,7 @@ def fan(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Drawing:
             ax.plot(time, expected, color=COLOURS[arm], linewidth=0.6, alpha=0.4)
             ax.plot(SECONDS * np.arange(1, len(real) + 1)[: len(time)], real[: len(time)], color="black", linewidth=1.6)
             _dress(ax, f"trial {index + 1}" if arm == "learned" else "", "time, s" if arm == list(runs)[-1] else "")
+            ax.set_ylim(0, MOST_DISTANCE)
         row[0].set_ylabel(f"{NAMES[arm]}\ndistance, m", fontsize=plots.SIZE)
     return drawing
 
@@ -131,6 +142,7 @@ def fan(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Drawing:
 def _band(ax: Axes, values: NDArray[np.float64], colour: str, label: str, *, first: int = 1) -> None:
     """Median over seeds, and the range of all."""
     steps = np.arange(first, first + values.shape[1])
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.plot(steps, np.median(values, axis=0), "o-", color=colour, markersize=3, linewidth=1.5, label=label)
     ax.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.13, linewidth=0)
 
@@ -182,7 +194,9 @@ def animation(path: Path, records: Mapping[str, Mapping[str, Any]]) -> None:
     films = [_moments(record) for record in records.values()]
     frames = []
     for moments in zip(*films, strict=True):
-        panels = [np.asarray(Image.fromarray(draw_cart_pole(state, force)).resize((320, 200))) for state, force in moments]
+        panels = [
+            np.asarray(Image.fromarray(draw_cart_pole(state, force)).resize((320, 200))) for state, force in moments
+        ]
         frames.append(_titled(np.concatenate(panels, axis=1), list(records)))
     palette = frames[-1].quantize(64, dither=Image.Dither.NONE)
     frames = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
@@ -204,8 +218,6 @@ def _moments(record: Mapping[str, Any]) -> list[tuple[list[float], float]]:
 
 
 def _titled(picture: NDArray[np.uint8], titles: Sequence[str]) -> Image.Image:
-    from PIL import ImageDraw, ImageFont
-
     image = Image.fromarray(picture)
     pen, width = ImageDraw.Draw(image), image.width // len(titles)
     for i, title in enumerate(titles):

@@ -31,7 +31,8 @@ def test_two_short_trials_leave_every_figure_and_number(tmp_path, capsys):
         assert results["summary"][arm]["median"] == pytest.approx(sum(run[-1]["reward"] for run in runs) / 2)
     starts = [results["arms"][arm][0][0] for arm in ARMS]
     assert starts[0]["actions"] == starts[1]["actions"] == starts[2]["actions"]  # the same random trial for all
-    assert Image.open(tmp_path / "cartpole.gif").n_frames > 10
+    with Image.open(tmp_path / "cartpole.gif") as picture:
+        assert picture.n_frames > 10
     page = (tmp_path / "report.html").read_text()
     for text in ("A quick run", "16.5", "Without a model", "learned rates"):
         assert text in page

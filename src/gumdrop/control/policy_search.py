@@ -190,6 +190,8 @@ class Dynamics(nn.Module):
             noise = noise_std * torch.randn(state.shape[1:], generator=generator)
             return state + noise + torch.addcmul(self.y_mean, x, self.y_std).view_as(state)
 
+        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        self.requires_grad_(False)  # the gradient goes through the model to the policies
         for site in sites:
             noise = torch.rand(num_particles, site.num_units, generator=generator)
             # Once for all steps: the site itself would make its mask again at each.
@@ -200,6 +202,8 @@ class Dynamics(nn.Module):
         finally:
             for site in sites:
                 del vars(site)["forward"]
+            for parameter in trained:
+                parameter.requires_grad_(True)
 
 
 class Policies(nn.Module):

@@ -30,7 +30,9 @@ def test_two_short_trials_leave_every_figure_and_number(tmp_path, capsys):
         assert len(second["distance"]) == 25
         assert results["summary"][arm]["median"] == pytest.approx(sum(run[-1]["reward"] for run in runs) / 2)
     starts = [results["arms"][arm][0][0] for arm in ARMS]
-    assert starts[0]["actions"] == starts[1]["actions"] == starts[2]["actions"]  # the same random trial for all
+    assert starts[0]["distance"] == starts[1]["distance"] == starts[2]["distance"]  # the same random trial for all
+    assert "states" in starts[0]
+    assert "states" not in starts[1]
     with Image.open(tmp_path / "cartpole.gif") as picture:
         assert picture.n_frames > 10
     page = (tmp_path / "report.html").read_text()

@@ -112,12 +112,21 @@ def _finish(
         shown = sorted({1, min(5, len(first)), len(first)})
         figures.animation(run.folder / "cartpole.gif", {f"trial {number}": first[number - 1] for number in shown})
     summary = {arm: _summary(runs) for arm, runs in arms.items()}
-    for runs in arms.values():
-        for record in (record for seed in runs[1:] for record in seed):
-            for name in ("states", "actions", "fan"):  # those of the first seed are drawn
-                del record[name]
+    for arm, runs in arms.items():
+        _keep_what_is_drawn(arm, runs)
     results = {"summary": summary, "settings": settings, "arms": arms, "references": references}
     run.finish(results, figures.page(results, task=environment, trials=len(first), criterion=CRITERION))
+
+
+def _keep_what_is_drawn(arm: str, runs: list[Any]) -> None:
+    """Take states and particles out of the records, in place, save for those in a figure; the parts hold all."""
+    shown = figures.fan_trials(len(runs[0]))
+    for which, run in enumerate(runs):
+        for index, record in enumerate(run):
+            if which > 0 or index not in shown:
+                del record["fan"]
+            if which > 0 or arm != "learned":
+                del record["states"], record["actions"]
 
 
 def _summary(runs: list[Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from gumdrop.control.drawing import draw_cart_pole
 from gumdrop.control.swing_up import MAX_FORCE, SECONDS
 from gumdrop.experiments.page import Figure, Page, Table
 
-__all__ = ["PUBLISHED", "animation", "fan", "film", "page", "rates", "rewards", "uncertainty"]
+__all__ = ["PUBLISHED", "animation", "fan", "fan_trials", "film", "page", "rates", "rewards", "uncertainty"]
 
 PUBLISHED = 16.5
 """Cumulative reward that DeepPILCO reaches, of 25, by its figure."""
@@ -114,6 +114,18 @@ def uncertainty(arms: Arms) -> Drawing:
     return drawing
 
 
+def fan_trials(total: int) -> list[int]:
+    """Choose the trials of the fan plot.
+
+    Args:
+        total: Number of trials.
+
+    Returns:
+        Their indices, from 0: the second, the fifth, the tenth of twenty, and the last.
+    """
+    return sorted({1, min(total, 5) - 1, max(total // 2, 2) - 1, total - 1})
+
+
 def fan(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Drawing:
     """What particles expected of a trial, and what happened: distance of the tip from its goal.
 
@@ -123,8 +135,7 @@ def fan(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Drawing:
     Returns:
         The figure.
     """
-    total = len(runs["learned"])
-    chosen = sorted({1, min(total, 5) - 1, total // 2 - 1, total - 1} - {0})
+    chosen = fan_trials(len(runs["learned"]))
     drawing = Drawing(figsize=(2.5 * len(chosen) + 0.6, 1.9 * len(runs) + 0.7), layout="constrained")
     panels = drawing.subplots(len(runs), len(chosen), sharex=True, sharey=True, squeeze=False)
     for row, (arm, run) in zip(panels, runs.items(), strict=True):
@@ -198,7 +209,8 @@ def animation(path: Path, records: Mapping[str, Mapping[str, Any]]) -> None:
             np.asarray(Image.fromarray(draw_cart_pole(state, force)).resize((320, 200))) for state, force in moments
         ]
         frames.append(_titled(np.concatenate(panels, axis=1), list(records)))
-    palette = frames[-1].quantize(64, dither=Image.Dither.NONE)
+    some = np.concatenate([np.asarray(frame) for frame in frames[:: len(frames) // 3]])
+    palette = Image.fromarray(some).quantize(128, dither=Image.Dither.NONE)
     frames = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     milliseconds = round(1000 * SECONDS / FRAMES_PER_STEP)
     durations = [milliseconds] * (len(frames) - 1) + [1500]

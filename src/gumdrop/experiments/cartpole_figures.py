@@ -30,7 +30,7 @@ COLOURS = {"learned": plots.ORANGE, "fixed": plots.BLUE, "none": plots.INK}
 LAYERS = ("input", "hidden 1", "hidden 2")
 FRAMES_PER_STEP = 2
 LEAST_SD = 1e-3
-"""Where the axis of a standard deviation ends; a rate of 0 leaves none."""
+"""What is less is drawn here; a rate of 0 leaves nothing."""
 MOST_DISTANCE = 3.0
 
 Arms = Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]
@@ -107,7 +107,7 @@ def uncertainty(arms: Arms) -> Drawing:
         if key == "log_likelihood":
             ax.set_yscale("symlog", linthresh=10)
         else:
-            ax.set(yscale="log", ylim=(LEAST_SD, None))
+            ax.set_yscale("log")
         _dress(ax, title, "trial")
     panels[0].set_ylabel("SDs of the change of state", fontsize=plots.SIZE)
     _legend(drawing, panels[1])
@@ -136,7 +136,7 @@ def fan(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Drawing:
         The figure.
     """
     chosen = fan_trials(len(runs["learned"]))
-    drawing = Drawing(figsize=(2.5 * len(chosen) + 0.6, 1.9 * len(runs) + 0.7), layout="constrained")
+    drawing = Drawing(figsize=(2.1 * len(chosen) + 0.6, 1.6 * len(runs) + 0.6), layout="constrained")
     panels = drawing.subplots(len(runs), len(chosen), sharex=True, sharey=True, squeeze=False)
     for row, (arm, run) in zip(panels, runs.items(), strict=True):
         for ax, index in zip(row, chosen, strict=True):

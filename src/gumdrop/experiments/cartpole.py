@@ -6,13 +6,13 @@ and a network without dropout, with the same seeds; and beside random actions, a
 improved with the true equations of motion, which is what is left when the dynamics need not be learned.
 """
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import multiprocessing
+import signal
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -163,15 +163,19 @@ def _searches(
         for seed in seeds
         for arm, each in settings.items()
     }
-    if jobs == 1:
-        return {name: run.part(name, call) for name, call in work.items()}
-    done = {}
-    context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads
-    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        futures = {pool.submit(call): name for name, call in work.items()}
-        for future in concurrent.futures.as_completed(futures):
-            done[futures[future]] = run.part(futures[future], future.result)
+    done = {name: run.part(name, call) for name, call in work.items() if jobs == 1 or run.has(name)}
+    waiting = {name: call for name, call in work.items() if name not in done}
+    if waiting:
+        context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads
+        # Ctrl-C is for this process, which then ends the others; each has kept its last whole trial.
+        with context.Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+            for name, records in pool.imap_unordered(_named, waiting.items()):
+                done[name] = run.part(name, partial(list, records))
     return done
+
+
+def _named(item: tuple[str, Callable[[], Any]]) -> tuple[str, Any]:
+    return item[0], item[1]()
 
 
 def _search(

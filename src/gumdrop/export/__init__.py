@@ -124,13 +124,13 @@ def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
 
 
 def _tensors(inputs: Tensor | Sequence[Tensor] | Mapping[str, Tensor]) -> list[Tensor]:
-    tensors = (
-        [inputs] if isinstance(inputs, Tensor) else list(inputs.values() if isinstance(inputs, Mapping) else inputs)
-    )
-    rows = {x.shape[0] if isinstance(x, Tensor) and x.ndim else None for x in tensors}
-    if len(rows) != 1 or None in rows or min(rows) < 2:  # type: ignore[type-var]  # None was excluded before
+    if isinstance(inputs, Tensor):
+        inputs = [inputs]
+    tensors = list(inputs.values() if isinstance(inputs, Mapping) else inputs)
+    rows = {x.shape[0] if isinstance(x, Tensor) and x.ndim else 0 for x in tensors}
+    if len(rows) != 1 or min(rows) < 2:
         raise ExportError(
-            f"`inputs` must hold tensors with the same number of rows in dimension 0, at least 2, got {rows}; a single "
+            f"`inputs` must hold tensors with the same number of rows in dimension 0, at least 2, got {sorted(rows)}; a single "
             "row would fix the number of rows in the file"
         )
     return [x[:ROWS_TO_COMPARE].detach().cpu() for x in tensors]

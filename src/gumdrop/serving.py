@@ -19,10 +19,12 @@ import onnxruntime
 __all__ = ["ServedModel", "ServingError"]
 
 NEWEST_FORMAT = 1
-MISSING_WORDS = frozenset(
-    "? - . na Na NA N.A. n.a. N/A n/a #N/A #NA <NA> NaN nan -NaN -nan NONE None none NULL null".split()
-    + ["", "#N/A N/A", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"]
-)
+# fmt: off
+MISSING_WORDS = {
+    "", "?", "-", ".", "na", "Na", "NA", "N.A.", "n.a.", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NaN", "nan",
+    "-NaN", "-nan", "NONE", "None", "none", "NULL", "null", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN",
+}
+# fmt: on
 """How tables spell a missing cell, as training read them."""
 _INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
 _DECIMAL = re.compile(r"[+-]?\d*\.\d+")

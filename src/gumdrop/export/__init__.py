@@ -130,8 +130,8 @@ def _tensors(inputs: Tensor | Sequence[Tensor] | Mapping[str, Tensor]) -> list[T
     rows = {x.shape[0] if isinstance(x, Tensor) and x.ndim else 0 for x in tensors}
     if len(rows) != 1 or min(rows) < 2:
         raise ExportError(
-            f"`inputs` must hold tensors with the same number of rows in dimension 0, at least 2, got {sorted(rows)}; a single "
-            "row would fix the number of rows in the file"
+            f"`inputs` must hold tensors with the same number of rows in dimension 0, at least 2, got "
+            f"{sorted(rows)}; a single row would fix the number of rows in the file"
         )
     return [x[:ROWS_TO_COMPARE].detach().cpu() for x in tensors]
 

@@ -48,7 +48,7 @@ def check(run: Runner, graph: Graph, inputs: Sequence[Tensor], names: Sequence[s
         _compare_in_mean(run, graph, inputs, names)
     else:
         for name, mine, theirs in zip(names, graph(*inputs).values(), first, strict=True):
-            _compare(name, mine.numpy(), theirs, RELATIVE)
+            _compare(name, mine.numpy(), theirs)
 
 
 def _run(run: Runner, inputs: Sequence[Tensor]) -> list[np.ndarray]:
@@ -78,14 +78,12 @@ def _compare_in_mean(run: Runner, graph: Graph, inputs: Sequence[Tensor], names:
         a = np.stack([each[name].numpy() for each in ours]).astype(np.float64)
         b = np.stack([each[i] for each in theirs]).astype(np.float64)
         chance = np.sqrt((a.var(0, ddof=1) + b.var(0, ddof=1)) / count)
-        _compare(name, a.mean(0), b.mean(0), RELATIVE, SIGMAS * (chance + chance.mean()))
+        _compare(name, a.mean(0), b.mean(0), SIGMAS * (chance + chance.mean()))
 
 
-def _compare(
-    name: str, ours: np.ndarray, theirs: np.ndarray, relative: float, chance: np.ndarray | float = 0.0
-) -> None:
+def _compare(name: str, ours: np.ndarray, theirs: np.ndarray, chance: np.ndarray | float = 0.0) -> None:
     difference = np.abs(ours - theirs) - chance
-    allowed = relative * np.abs(ours).mean() + np.finfo(np.float32).tiny
+    allowed = RELATIVE * np.abs(ours).mean() + np.finfo(np.float32).tiny
     if ours.shape != theirs.shape or not (difference <= allowed).all():
         worst = f"by {np.nanmax(difference):.3g} beyond chance" if ours.shape == theirs.shape else "in shape"
         raise ExportError(

@@ -1,4 +1,4 @@
-"""File formats: from a graph to the bytes of a file that holds it with its metadata, and back to something that runs."""
+"""File formats: from a graph to the bytes of a file with its metadata, and back to something that runs."""
 
 import io
 import json

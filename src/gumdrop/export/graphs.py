@@ -220,8 +220,7 @@ def named(prediction: RegressionPrediction | ClassificationPrediction) -> dict[s
         ``mean, epistemic, aleatoric``, or ``probabilities, predictive_entropy, expected_entropy,
         mutual_information``.
     """
+    names: tuple[str, ...] = ("probabilities", "predictive_entropy", "expected_entropy", "mutual_information")
     if isinstance(prediction, RegressionPrediction):
         names = ("mean", "epistemic", "aleatoric")
-    else:
-        names = ("probabilities", "predictive_entropy", "expected_entropy", "mutual_information")
     return {name: getattr(prediction, name) for name in names}

@@ -9,7 +9,8 @@ References:
 """
 
 from gumdrop.prediction.classification import ClassificationPrediction, predict_classification
-from gumdrop.prediction.masks import draw, sample, sampling
+from gumdrop.prediction.draws import sample
+from gumdrop.prediction.masks import draw, sampling
 from gumdrop.prediction.regression import RegressionPrediction, predict_regression
 
 __all__ = [

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional import widened
-from gumdrop.prediction.masks import Inputs, draws
+from gumdrop.prediction.draws import Inputs, drawn
 from gumdrop.prediction.moments import RunningMoments
 
 __all__ = ["ClassificationPrediction", "predict_classification"]
@@ -118,13 +118,14 @@ def predict_classification(
     """
     total: Tensor | None = None
     entropy = RunningMoments()
-    for logits in draws(model, x, num_samples, seed, batch_size, output):
-        if logits.ndim < 2 or logits.shape[1] < 2:
+    for logits in drawn(model, x, num_samples, seed, batch_size, output):
+        if logits.ndim < 3 or logits.shape[2] < 2:
             raise ValueError(
-                f"the model must return logits of shape (N, C, ...) with C >= 2, got {tuple(logits.shape)}"
+                f"the model must return logits of shape (N, C, ...) with C >= 2, got {tuple(logits.shape[1:])}"
             )
-        log_p = torch.log_softmax(widened(logits), dim=1)
-        total = log_p if total is None else torch.logaddexp(total, log_p)
-        entropy.add(torch.special.entr(log_p.exp()).sum(1))
+        log_p = torch.log_softmax(widened(logits), dim=2)
+        log_sum = torch.logsumexp(log_p, dim=0)
+        total = log_sum if total is None else torch.logaddexp(total, log_sum)
+        entropy.add(torch.special.entr(log_p.exp()).sum(2))
     assert total is not None
     return ClassificationPrediction(total - math.log(num_samples), entropy.mean)

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -14,16 +14,26 @@ from torch.nn.modules.dropout import _DropoutNd
 from gumdrop.functional import uniform_noise
 from gumdrop.layers import ConcreteDropout
 
-__all__ = ["Inputs", "draw", "draws", "sample", "sampling"]
+__all__ = ["MaskNoise", "draw", "masked", "sampling"]
 
 Model = TypeVar("Model", bound=nn.Module)
-Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
 
-class _MaskNoise:
+class MaskNoise:
     """Noise for the dropout of a model, from one generator for each site, so that sites do not interleave."""
 
-    def __init__(self, sites: list[nn.Module], seed: int | None, *, shared: bool, pinned: bool) -> None:
+    def __init__(
+        self,
+        learned: list[ConcreteDropout],
+        plain: Sequence[nn.Module],
+        seed: int | None,
+        *,
+        shared: bool,
+        pinned: bool,
+        only_learned: bool,
+    ) -> None:
+        self.only_learned = only_learned
+        sites = [*learned, *plain]
         master = torch.Generator()
         self.seed = master.seed() if seed is None else seed
         master.manual_seed(self.seed)
@@ -43,6 +53,7 @@ class _MaskNoise:
             self._pinned.clear()
 
     def __call__(self, site: nn.Module, rows: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Noise of one use of a dropout module."""
         generator = self._generators[id(site)]
         size = (1 if self._shared else rows, *shape)
         if self._pinned is None:
@@ -54,13 +65,27 @@ class _MaskNoise:
             self._pinned[key] = uniform_noise(size, dtype=dtype, generator=generator)
         return self._pinned[key]
 
+    def rows(self, site: ConcreteDropout, count: int) -> Tensor:
+        """Noise of the next draws of a site, shape (count, K): what as many calls would give, one for each draw."""
+        dtype = torch.promote_types(site.p_logit.dtype, torch.float32)
+        return uniform_noise((count, site.num_units), dtype=dtype, generator=self._generators[id(site)])
 
-def _mask_site(noise: _MaskNoise, site: ConcreteDropout, rows: int) -> Tensor:
+    def state(self) -> list[Tensor]:
+        """Where the generators stand."""
+        return [generator.get_state() for generator in self._generators.values()]
+
+    def restore(self, state: list[Tensor]) -> None:
+        """Set the generators back to a state of before."""
+        for generator, each in zip(self._generators.values(), state, strict=True):
+            generator.set_state(each)
+
+
+def _mask_site(noise: MaskNoise, site: ConcreteDropout, rows: int) -> Tensor:
     dtype = torch.promote_types(site.p_logit.dtype, torch.float32)
     return noise(site, rows, (site.num_units,), dtype)
 
 
-def _drop(noise: _MaskNoise, site: _DropoutNd, input: Tensor) -> Tensor:
+def _drop(noise: MaskNoise, site: _DropoutNd, input: Tensor) -> Tensor:
     """Forward of an ``nn.Dropout*`` with the masks of a draw."""
     x = input
     batched = x.ndim > {nn.Dropout1d: 2, nn.Dropout2d: 2, nn.Dropout3d: 4}.get(type(site), 1)
@@ -92,9 +117,9 @@ def _restore_forward(module: nn.Module, forward: Callable[..., Any] | None) -> N
 
 
 @contextlib.contextmanager
-def _masked(
+def masked(
     model: nn.Module, seed: int | None, *, shared: bool, pinned: bool, maskless: bool = True
-) -> Iterator[_MaskNoise]:
+) -> Iterator[MaskNoise]:
     """Switch on the dropout of a model and nothing else; restore every flag and the caller's random state."""
     modules = list(model.modules())
     learned = [m for m in modules if isinstance(m, ConcreteDropout)]
@@ -105,7 +130,7 @@ def _masked(
             "`model` has no dropout that can be drawn, so all draws would be the same; convert it with "
             "`gumdrop.learn_dropout(model)`"
         )
-    noise = _MaskNoise([*learned, *plain], seed, shared=shared, pinned=pinned)
+    noise = MaskNoise(learned, plain, seed, shared=shared, pinned=pinned, only_learned=not (plain or inside))
     flags = [(module, module.training) for module in modules]
     sources = [(site, site.noise_source) for site in learned]
     fast_path = torch.backends.mha.get_fastpath_enabled()
@@ -160,7 +185,7 @@ def sampling(model: Model, *, seed: int | None = None, shared: bool = True) -> I
         ...     bool(model(x) == model(x))
         False
     """
-    with _masked(model, seed, shared=shared, pinned=False):
+    with masked(model, seed, shared=shared, pinned=False):
         yield model
 
 
@@ -190,102 +215,5 @@ def draw(model: Model, *, seed: int | None = None) -> Iterator[Model]:
         ...     bool(model(x) == model(x))
         True
     """
-    with _masked(model, seed, shared=True, pinned=True, maskless=False):
+    with masked(model, seed, shared=True, pinned=True, maskless=False):
         yield model
-
-
-def _rows(x: Inputs) -> list[Tensor]:
-    rows = [x] if isinstance(x, Tensor) else list(x.values()) if isinstance(x, Mapping) else list(x)
-    strange = [type(value).__name__ for value in rows if not isinstance(value, Tensor)]
-    if strange:
-        raise TypeError(f"`x` must be a tensor, or a tuple or mapping of tensors, got {strange[0]} in it")
-    return rows
-
-
-def _call(model: nn.Module, x: Inputs, rows: slice) -> Any:
-    if isinstance(x, Tensor):
-        return model(x[rows])
-    if isinstance(x, Mapping):
-        return model(**{name: value[rows] for name, value in x.items()})
-    return model(*(value[rows] for value in x))
-
-
-def draws(
-    model: nn.Module,
-    x: Inputs,
-    num_samples: int,
-    seed: int | None,
-    batch_size: int | None,
-    output: Callable[[Any], Tensor] | None,
-) -> Iterator[Tensor]:
-    """Evaluate functions drawn from the posterior, one after the other.
-
-    Args:
-        model: See `sample`, like all that follow.
-        x: See there.
-        num_samples: See there.
-        seed: See there.
-        batch_size: See there.
-        output: See there.
-
-    Yields:
-        The output of one function for all rows, shape (N, ...).
-
-    Raises:
-        ValueError: See there.
-        TypeError: See there.
-    """
-    if num_samples < 1:
-        raise ValueError(f"`num_samples` must be at least 1, got {num_samples}")
-    if batch_size is not None and batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1, got {batch_size}; None takes all rows at once")
-    lengths = {len(value) for value in _rows(x)}
-    if len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"`x` must hold tensors with the same number of rows, at least 1, got {sorted(lengths)}")
-    (length,) = lengths
-    step = batch_size or length
-    with torch.no_grad(), _masked(model, seed, shared=True, pinned=True) as noise:
-        for _ in range(num_samples):
-            parts = []
-            for start in range(0, length, step):
-                result = _call(model, x, slice(start, start + step))
-                result = result if output is None else output(result)
-                if not isinstance(result, Tensor):
-                    raise TypeError(
-                        f"the model returned a {type(result).__name__}; pass `output`, a function that takes the "
-                        "tensor out of it, as in output=lambda result: result.logits"
-                    )
-                parts.append(result)
-            yield parts[0] if len(parts) == 1 else torch.cat(parts)
-            noise.renew()
-
-
-def sample(
-    model: nn.Module,
-    x: Inputs,
-    *,
-    num_samples: int = 100,
-    seed: int | None = None,
-    batch_size: int | None = None,
-    output: Callable[[Any], Tensor] | None = None,
-) -> Tensor:
-    """Evaluate functions drawn from the posterior.
-
-    Args:
-        model: A converted model, or one with plain ``nn.Dropout*``.
-        x: Input with rows in dimension 0; a tuple or mapping of tensors is passed as arguments.
-        num_samples: Number of functions, S.
-        seed: Same seed, same functions.
-        batch_size: Rows that run at once, which bounds memory; all if None. It does not change the
-            result, save for dropout without masks (see `docs/gotchas.md`).
-        output: Takes the output tensor out of what the model returns.
-
-    Returns:
-        Outputs, shape (S, N, ...).
-
-    Raises:
-        ValueError: If a number is out of range, ``x`` has no rows, or nothing in the model is stochastic.
-        TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
-            is None.
-    """
-    return torch.stack(list(draws(model, x, num_samples, seed, batch_size, output)))

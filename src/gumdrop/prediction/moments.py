@@ -8,19 +8,22 @@ __all__ = ["RunningMoments"]
 
 
 class RunningMoments:
-    """Mean and population variance of draws that come one at a time (Welford 1962)."""
+    """Mean and population variance of draws that come a few at a time (Chan, Golub & LeVeque 1983)."""
 
     def __init__(self) -> None:
         self.count = 0
         self.mean: Any = 0.0
         self._squares: Any = 0.0
 
-    def add(self, value: Tensor) -> None:
-        """Take in one more draw."""
-        self.count += 1
-        deviation = value - self.mean
-        self.mean = self.mean + deviation / self.count
-        self._squares = self._squares + deviation * (value - self.mean)
+    def add(self, values: Tensor) -> None:
+        """Take in more draws, in dimension 0."""
+        before, self.count = self.count, self.count + len(values)
+        origin = self.mean if before else values[0]
+        mean = origin + ((values - origin) / len(values)).sum(0)  # divided first: variances may be huge
+        difference = mean - self.mean
+        self.mean = self.mean + difference * (len(values) / self.count)
+        within = (values - mean).square().sum(0)
+        self._squares = self._squares + within + difference.square() * (before * len(values) / self.count)
 
     @property
     def variance(self) -> Any:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional import split_gaussian, widened
-from gumdrop.prediction.masks import Inputs, draws
+from gumdrop.prediction.draws import Inputs, drawn
 from gumdrop.prediction.moments import RunningMoments
 
 __all__ = ["RegressionPrediction", "predict_regression"]
@@ -239,30 +239,31 @@ def predict_regression(
     """
     moments, noise = RunningMoments(), RunningMoments()
     kept: list[tuple[Tensor, Tensor]] = []
-    for result in draws(model, x, num_samples, seed, batch_size, output):
+    for result in drawn(model, x, num_samples, seed, batch_size, output):
         mean, variance = _gaussian(widened(result), log_variance)
         moments.add(mean)
         noise.add(variance)
         if keep_draws:
             kept.append((mean, variance))
-    means, variances = (torch.stack(part) for part in zip(*kept, strict=True)) if kept else (None, None)
+    means, variances = (torch.cat(part) for part in zip(*kept, strict=True)) if kept else (None, None)
     return RegressionPrediction(moments.mean, moments.variance, noise.mean, means, variances)
 
 
 def _gaussian(result: Tensor, log_variance: Tensor | float | None) -> tuple[Tensor, Tensor]:
-    """Read mean and variance, of the same shape, out of what the model returned."""
-    if result.ndim < 2:
+    """Read mean and variance, of the same shape, out of what the model returned in some draws, (S, N, D)."""
+    if result.ndim < 3:
         raise ValueError(
-            f"the model must return shape (N, D), got {tuple(result.shape)}; for one output add a dimension with "
+            f"the model must return shape (N, D), got {tuple(result.shape[1:])}; for one output add a dimension with "
             "`output=lambda result: result.unsqueeze(-1)`"
         )
     if log_variance is None:
+        split_gaussian(result[0])  # an error should speak of one draw
         mean, log_noise = split_gaussian(result)
     else:
         mean, log_noise = result, torch.as_tensor(log_variance, dtype=result.dtype, device=result.device)
-        if log_noise.shape not in (torch.Size([]), mean.shape[1:]):
+        if log_noise.shape not in (torch.Size([]), mean.shape[2:]):
             raise ValueError(
-                f"`log_variance` must be a number or have shape {tuple(mean.shape[1:])}, got {tuple(log_noise.shape)}"
+                f"`log_variance` must be a number or have shape {tuple(mean.shape[2:])}, got {tuple(log_noise.shape)}"
             )
     limits = torch.finfo(mean.dtype)  # a variance of 0, or of infinity, has no density
     return mean, log_noise.exp().clamp(limits.tiny, limits.max).expand_as(mean)

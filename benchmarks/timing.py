@@ -1,0 +1,106 @@
+"""What the benchmarks share: named functions timed in turns, medians, ratios to one of them, and the results file.
+
+Functions are interleaved, so that another program on the machine slows all of them alike, and a ratio is taken within
+each round before the median over rounds. `summary` gives the quartiles of these ratios as the spread.
+"""
+
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gumdrop.atomic import replacing
+from gumdrop.environment import environment
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+
+
+def seconds_of(function: Callable[[], object], calls: int = 1) -> float:
+    """Time of one call in seconds, as the mean of some; waits for a GPU."""
+    synchronize = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    synchronize()
+    start = time.perf_counter()
+    for _ in range(calls):
+        function()
+    synchronize()
+    return (time.perf_counter() - start) / calls
+
+
+def interleaved(
+    functions: Mapping[str, Callable[[], object]], *, rounds: int = 30, least_seconds: float = 0.005, seed: int = 0
+) -> dict[str, list[float]]:
+    """Time named functions in turns, in another order each round.
+
+    Args:
+        functions: What to time, by name. Each is called twice before, which compiles what is to be compiled.
+        rounds: Samples of each function.
+        least_seconds: Length of a sample: a function quicker than that is called as often as it fits.
+        seed: Seed of the order.
+
+    Returns:
+        Seconds for one call, by name, one for each round.
+    """
+    for function in functions.values():
+        function()
+    calls = {name: max(1, round(least_seconds / seconds_of(function))) for name, function in functions.items()}
+    order, shuffle = list(functions), random.Random(seed).shuffle
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(rounds):
+        shuffle(order)
+        for name in order:
+            times[name].append(seconds_of(functions[name], calls[name]))
+    return times
+
+
+def summary(times: Mapping[str, list[float]], reference: str) -> dict[str, dict[str, Any]]:
+    """Summarise what `interleaved` measured.
+
+    Args:
+        times: Seconds, by name, one for each round.
+        reference: Name of the function that the others are compared with.
+
+    Returns:
+        By name: ``median_ms`` and ``least_ms`` of one call, ``ratio``, the median over rounds of the time in units of
+        the reference's of the same round, and its ``ratio_quartiles``.
+    """
+    result = {}
+    for name, values in times.items():
+        ratios = [value / other for value, other in zip(values, times[reference], strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+        result[name] = {
+            "median_ms": _digits(1e3 * statistics.median(values)),
+            "least_ms": _digits(1e3 * min(values)),
+            "ratio": _digits(middle),
+            "ratio_quartiles": [_digits(low), _digits(high)],
+        }
+    return result
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def write_results(name: str, *, command: str, seed: int, results: Any, device: str = "cpu", **settings: Any) -> Path:
+    """Write a results file whole, with what it was made with.
+
+    Args:
+        name: Of the file, without its ending.
+        command: Makes it again.
+        seed: Seed of the data and masks.
+        results: Anything that JSON knows.
+        device: Where the functions ran.
+        settings: Further entries of the file.
+
+    Returns:
+        Its path under ``docs/results``.
+    """
+    path = RESULTS / f"{name}.json"
+    contents = {"command": command, "seed": seed, **environment(device), **settings, "results": results}
+    with replacing(path) as file:
+        file.write(json.dumps(contents, indent=1) + "\n")
+    return path

@@ -1,0 +1,132 @@
+"""A model that is a chain of known layers, and how it runs on many draws at once.
+
+Every layer of a chain treats the rows of its input alike and apart from each other. So the rows of S draws may stand
+in one batch, ordered by draw, and each layer is PyTorch's own, at its full speed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise
+from gumdrop.layers.attach import drop_input
+
+__all__ = ["Chunk", "chain_of", "first_drop", "run_chain"]
+
+ROWWISE: frozenset[type[nn.Module]] = frozenset(
+    {
+        *(nn.Linear, nn.Identity, nn.Flatten, HomoscedasticNoise),
+        *(nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+        *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm),
+        *(nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d),
+        *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),
+        *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish),
+        *(nn.Tanh, nn.Sigmoid, nn.Softplus, nn.LogSigmoid, nn.Hardtanh, nn.Hardsigmoid, nn.Softsign),
+        *(nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
+    }
+)
+"""Layers that, in eval, give each row what they would give it alone."""
+
+
+@dataclass
+class Chunk:
+    """A few draws that run as one program."""
+
+    count: int
+    """Number of draws, S."""
+    scales: dict[int, Tensor | None]
+    """What each site multiplies its units by, (S, K), by the site's identity; None where no draw changes anything."""
+    widest: int = 0
+    """Bytes of the largest activation of one draw, as far as it was seen."""
+
+    def see(self, activation: Tensor, draws: int = 1) -> None:
+        """Take note of the size of an activation that holds so many draws."""
+        self.widest = max(self.widest, activation.numel() * activation.element_size() // draws)
+
+
+def chain_of(model: nn.Module) -> list[nn.Module] | None:
+    """List the layers of a model that is a chain.
+
+    Args:
+        model: Any model.
+
+    Returns:
+        The layers in order, or None if the model is something else, or has hooks that would see several draws at once.
+    """
+    if "forward" in vars(model) or model._forward_hooks:
+        return None
+    if type(model) is nn.Sequential and not model._forward_pre_hooks:
+        parts = [chain_of(child) for child in model]
+        return None if None in parts else [layer for part in parts if part is not None for layer in part]
+    return [model] if type(model) in ROWWISE and _keeps_rows_apart(model) and _has_known_hooks(model) else None
+
+
+def _keeps_rows_apart(layer: nn.Module) -> bool:
+    if isinstance(layer, _BatchNorm):
+        return layer.running_mean is not None
+    if isinstance(layer, nn.Flatten):
+        return layer.start_dim > 0
+    return not getattr(layer, "return_indices", False)
+
+
+def _has_known_hooks(layer: nn.Module) -> bool:
+    hooks = list(layer._forward_pre_hooks.values())
+    site = layer._modules.get(SITE)
+    if site is None:
+        return not hooks
+    own = type(site) is ConcreteDropout and site.batch_dim == 0 and not (site._forward_hooks or site._forward_pre_hooks)
+    return hooks == [drop_input] and own
+
+
+def first_drop(chain: Sequence[nn.Module], chunk: Chunk) -> int:
+    """Find where the draws part.
+
+    Args:
+        chain: Layers in order.
+        chunk: The draws.
+
+    Returns:
+        Index of the first layer whose input some draw changes; the length of the chain if there is none.
+    """
+    sites = [layer._modules.get(SITE) for layer in chain]
+    return next((i for i, s in enumerate(sites) if s is not None and chunk.scales[id(s)] is not None), len(chain))
+
+
+def run_chain(chain: Sequence[nn.Module], x: Tensor, chunk: Chunk) -> Tensor:
+    """Run a chain, or a part of it, on the draws of a chunk.
+
+    Args:
+        chain: Layers in order.
+        x: Input, shape (N, ...), the same for all draws.
+        chunk: The draws.
+
+    Returns:
+        Shape (S, N, ...), or (1, N, ...) where all draws are the same.
+    """
+    rows = len(x)
+    for layer in chain:
+        site = layer._modules.get(SITE)
+        scale = None if site is None else chunk.scales[id(site)]
+        if scale is not None:
+            assert isinstance(site, ConcreteDropout)
+            x = _dropped(x.unflatten(0, (-1, rows)), scale, site.feature_dim).flatten(0, 1)
+        is_ours = len(x) > rows  # and nobody else's, so it may change in place
+        x = torch.relu_(x) if type(layer) is nn.ReLU and is_ours else type(layer).forward(layer, x)
+        chunk.see(x, len(x) // rows)
+    return x.unflatten(0, (-1, rows))
+
+
+def _dropped(x: Tensor, scale: Tensor, feature_dim: int) -> Tensor:
+    """Multiply the units of x, (S or 1, N, ...), by the factors of each draw, (S, K)."""
+    feature = x.ndim + feature_dim
+    if feature < 2 or x.shape[feature] != scale.shape[1]:
+        raise ValueError(f"a row of shape {tuple(x.shape[2:])} has not {scale.shape[1]} units at {feature_dim}")
+    shape = [1] * x.ndim
+    shape[0], shape[feature] = scale.shape
+    scale = scale.view(shape)
+    if len(x) == len(scale) > 1 and torch.result_type(x, scale) == x.dtype:
+        return x.mul_(scale)
+    return (x * scale).to(x.dtype)

@@ -1,0 +1,275 @@
+"""Evaluate functions drawn from the posterior: many draws at once where the model allows it, else one by one.
+
+Each site has its own stream of noise, and draw t takes the t-th row of it. So one seed gives the same draws however
+many run at once, and the plain loop over draws, which any model can run, is the measure of the rest.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.functional import inverse_keep, widened
+from gumdrop.layers import ConcreteDropout
+from gumdrop.layers.attach import drop_input
+from gumdrop.prediction.batched import run_batched
+from gumdrop.prediction.chain import Chunk, chain_of, first_drop, run_chain
+from gumdrop.prediction.masks import MaskNoise, masked
+
+__all__ = ["Inputs", "drawn", "sample"]
+
+Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
+Output = Callable[[Any], Tensor] | None
+
+CACHED = 2**21
+"""Bytes of the largest activation of a chunk on a CPU. Larger chunks leave the cache and are slower."""
+MOST_BYTES = 2**28
+"""The same on other devices, which many rows keep busy."""
+RESULTS = 16
+"""How many times as large the outputs of a chunk may be, over all rows."""
+
+
+def drawn(
+    model: nn.Module, x: Inputs, num_samples: int, seed: int | None, batch_size: int | None, output: Output
+) -> Iterator[Tensor]:
+    """Evaluate functions drawn from the posterior, as many at once as the model and the device's memory allow.
+
+    Args:
+        model: See `sample`, like all that follow.
+        x: See there.
+        num_samples: See there.
+        seed: See there.
+        batch_size: See there.
+        output: See there.
+
+    Yields:
+        The outputs of the next functions for all rows, shape (S, N, ...).
+
+    Raises:
+        ValueError: See there.
+        TypeError: See there.
+    """
+    if num_samples < 1:
+        raise ValueError(f"`num_samples` must be at least 1, got {num_samples}")
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"`batch_size` must be at least 1, got {batch_size}; None takes all rows at once")
+    lengths = {len(value) for value in _tensors(x)}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ValueError(f"`x` must hold tensors with the same number of rows, at least 1, got {sorted(lengths)}")
+    (length,) = lengths
+    step = min(batch_size or length, length)
+    parts = [slice(start, start + step) for start in range(0, length, step)]
+    ways = _ways(model, x, output, step)  # before the context, which has hooks and forwards of its own
+    with torch.no_grad(), masked(model, seed, shared=True, pinned=True) as noise:
+        ways = ways if noise.only_learned else ways[:1]
+        done, count = 0, ways[-1].first_count
+        while done < num_samples:
+            state = noise.state()
+            try:
+                chunk = ways[-1].chunk(noise, min(count, num_samples - done))
+                results = [ways[-1].run(chunk, part) for part in parts]
+            except Exception:
+                if len(ways) == 1:
+                    raise
+                noise.restore(state)
+                ways.pop()
+                count = ways[-1].first_count
+                continue
+            result = results[0] if len(results) == 1 else torch.cat(results, dim=1)
+            yield result
+            done += chunk.count
+            count = ways[-1].next_count(chunk, result)
+            if count < ways[-1].least:
+                ways.pop()
+                count = ways[-1].first_count
+
+
+def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop"]:
+    """All ways to run a model, the best one last."""
+    ways = [_Loop(model, x, output)]
+    if not _has_foreign_hooks(model):
+        ways.append(_AtOnce(model, x, output, rows))
+    if isinstance(x, Tensor) and (chain := chain_of(model)) is not None:
+        ways.append(_Chain(model, x, output, rows, chain))
+    return ways
+
+
+def _has_foreign_hooks(model: nn.Module) -> bool:
+    """Tell whether someone watches the forward, and would see what `torch.func.vmap` makes of tensors."""
+    return any(
+        module._forward_hooks or any(hook is not drop_input for hook in module._forward_pre_hooks.values())
+        for module in model.modules()
+    )
+
+
+class _Loop:
+    """One draw after the other: what any model can do."""
+
+    least = 1
+    """Smallest chunk that is quicker so than the next way."""
+
+    def __init__(self, model: nn.Module, x: Inputs, output: Output) -> None:
+        self.model, self.x, self.output = model, x, output
+
+    @property
+    def first_count(self) -> int:
+        """Number of draws in the first chunk."""
+        return 1
+
+    def chunk(self, noise: MaskNoise, count: int) -> Chunk:
+        """Begin another few draws."""
+        noise.renew()
+        return Chunk(1, {})
+
+    def next_count(self, chunk: Chunk, result: Tensor) -> int:
+        """Number of draws for the next chunk, after one and its result."""
+        return 1
+
+    def run(self, chunk: Chunk, rows: slice) -> Tensor:
+        """Run the draws of a chunk for some of the rows; shape (S, N, ...)."""
+        return self._call(rows).unsqueeze(0)
+
+    def _call(self, rows: slice) -> Tensor:
+        if isinstance(self.x, Tensor):
+            result = self.model(self.x[rows])
+        elif isinstance(self.x, Mapping):
+            result = self.model(**{name: value[rows] for name, value in self.x.items()})
+        else:
+            result = self.model(*(value[rows] for value in self.x))
+        result = result if self.output is None else self.output(result)
+        if not isinstance(result, Tensor):
+            raise TypeError(
+                f"the model returned a {type(result).__name__}; pass `output`, a function that takes the "
+                "tensor out of it, as in output=lambda result: result.logits"
+            )
+        return result
+
+
+class _AtOnce(_Loop):
+    """A few draws at once, of any model that `torch.func.vmap` can run."""
+
+    least = 4  # with fewer, batching costs what it gains
+
+    def __init__(self, model: nn.Module, x: Inputs, output: Output, rows: int) -> None:
+        super().__init__(model, x, output)
+        self.rows = rows
+        self.budget = _budget(_tensors(x)[0].device)
+
+    @functools.cached_property
+    def sites(self) -> dict[ConcreteDropout, tuple[Tensor, Tensor, bool]]:
+        """Rate and inverse probability of keeping of each site, and whether its masks keep nearly everything."""
+        found = {}
+        for site in self.model.modules():
+            if isinstance(site, ConcreteDropout):
+                inverse = inverse_keep(site.p_logit)
+                # Where 1 - p rounds to 1, a unit is dropped once in 2 ** 24 draws.
+                found[site] = (torch.sigmoid(widened(site.p_logit)), inverse, bool((inverse == 1).all()))
+        return found
+
+    @functools.cached_property
+    def first_count(self) -> int:
+        """Number of draws in the first chunk, rather too few: it shows how large the activations are."""
+        widest = max(site.num_units for site in self.sites)
+        return max(1, self.budget // (4 * self.rows * widest * self._positions()))
+
+    def _positions(self) -> int:
+        return max(tensor[0].numel() for tensor in _tensors(self.x))
+
+    def chunk(self, noise: MaskNoise, count: int) -> Chunk:
+        """Draw the masks of another few draws."""
+        return Chunk(count, {id(site): self._scale(site, noise.rows(site, count)) for site in self.sites})
+
+    def _scale(self, site: ConcreteDropout, noise: Tensor) -> Tensor | None:
+        """Hard factors as `gumdrop.functional.dropout_scale` gives them, in the memory of the noise."""
+        p, inverse, keeps_nearly_all = self.sites[site]
+        keep = noise.to(p.device).ge_(p)
+        return None if keeps_nearly_all and bool(keep.all()) else keep.mul_(inverse)
+
+    def next_count(self, chunk: Chunk, result: Tensor) -> int:
+        """Number of draws whose activations and whose result stay small."""
+        result_bytes = result[0].numel() * result.element_size()
+        return max(1, min(self.budget // max(1, chunk.widest), RESULTS * self.budget // result_bytes))
+
+    def run(self, chunk: Chunk, rows: slice) -> Tensor:
+        """Run the draws of a chunk for some of the rows; shape (S, N, ...)."""
+        result = run_batched(self.model, lambda: self._call(rows), list(self.sites), chunk)
+        return result.expand(chunk.count, *result.shape[1:])
+
+
+class _Chain(_AtOnce):
+    """A few draws at once, of a chain of known layers: what stands before the first drop runs a single time."""
+
+    least = 1
+
+    def __init__(self, model: nn.Module, x: Tensor, output: Output, rows: int, chain: list[nn.Module]) -> None:
+        self.chain = chain
+        self.prefix: dict[int, Tensor] = {}
+        self.keeps_prefix = rows == len(x)
+        super().__init__(model, x, output, rows)
+
+    def _positions(self) -> int:
+        assert isinstance(self.x, Tensor)
+        dense = all(site.feature_dim == -1 for site in self.sites)
+        return super()._positions() // (self.x.shape[-1] if dense else 1)
+
+    def run(self, chunk: Chunk, rows: slice) -> Tensor:
+        """Run the draws of a chunk for some of the rows; shape (S, N, ...)."""
+        assert isinstance(self.x, Tensor)
+        start = first_drop(self.chain, chunk)
+        x = self.prefix.get(start)
+        if x is None:
+            x = run_chain(self.chain[:start], self.x[rows], chunk)[0]
+            if self.keeps_prefix:
+                self.prefix = {start: x}
+        result = run_chain(self.chain[start:], x, chunk)
+        if self.output is not None:
+            result = torch.func.vmap(self.output)(result)
+        return result.expand(chunk.count, *result.shape[1:])
+
+
+def _budget(device: torch.device) -> int:
+    """Bytes that the largest activation of a chunk may have."""
+    if device.type == "cpu":
+        return CACHED
+    return min(MOST_BYTES, torch.cuda.mem_get_info(device)[0] // 16) if device.type == "cuda" else MOST_BYTES
+
+
+def _tensors(x: Inputs) -> list[Tensor]:
+    tensors = [x] if isinstance(x, Tensor) else list(x.values()) if isinstance(x, Mapping) else list(x)
+    strange = [type(value).__name__ for value in tensors if not isinstance(value, Tensor)]
+    if strange:
+        raise TypeError(f"`x` must be a tensor, or a tuple or mapping of tensors, got {strange[0]} in it")
+    return tensors
+
+
+def sample(
+    model: nn.Module,
+    x: Inputs,
+    *,
+    num_samples: int = 100,
+    seed: int | None = None,
+    batch_size: int | None = None,
+    output: Output = None,
+) -> Tensor:
+    """Evaluate functions drawn from the posterior.
+
+    Args:
+        model: A converted model, or one with plain ``nn.Dropout*``.
+        x: Input with rows in dimension 0; a tuple or mapping of tensors is passed as arguments.
+        num_samples: Number of functions, S.
+        seed: Same seed, same functions.
+        batch_size: Rows that run at once, which bounds memory; all if None. It does not change the
+            result, save for dropout without masks (see `docs/gotchas.md`).
+        output: Takes the output tensor out of what the model returns.
+
+    Returns:
+        Outputs, shape (S, N, ...).
+
+    Raises:
+        ValueError: If a number is out of range, ``x`` has no rows, or nothing in the model is stochastic.
+        TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
+            is None.
+    """
+    return torch.cat(list(drawn(model, x, num_samples, seed, batch_size, output)))

@@ -1,0 +1,377 @@
+"""Draws that run at once against the loop over draws: the same seed gives the same functions, however they run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import gumdrop as gd
+from gumdrop.layers import ConcreteDropout
+from gumdrop.networks import mlp
+from gumdrop.prediction import draws
+from gumdrop.prediction.moments import RunningMoments
+
+S = 7
+
+
+class Residual(nn.Module):
+    """A block with a forward of its own, around which its input goes."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.inner(x).relu()
+
+
+class Recurrent(nn.Module):
+    def __init__(self, cls: type[nn.RNNBase], **options: Any) -> None:
+        super().__init__()
+        self.rnn = cls(3, 5, **options)
+        self.head = nn.Linear(5 * (1 + self.rnn.bidirectional), 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.rnn.batch_first:
+            return self.head(self.rnn(x)[0][:, -1])
+        hidden = x.new_full((self.rnn.num_layers, len(x), 5), 0.1)
+        state = (hidden, hidden + 0.2) if self.rnn.mode == "LSTM" else hidden
+        output, final = self.rnn(x.transpose(0, 1), state)
+        return self.head(output[-1] + (final[1] if self.rnn.mode == "LSTM" else final)[-1])
+
+
+class Transformer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.encoder(self.embedding(tokens)).mean(1))
+
+
+def converted(model: nn.Module, **options: Any) -> nn.Module:
+    return gd.learn_dropout(model, p=0.3, **options)
+
+
+def dense() -> nn.Module:
+    return converted(
+        nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 2))
+    )
+
+
+def convolutional() -> nn.Module:
+    stem = nn.Sequential(nn.Conv2d(3, 6, 3), nn.GroupNorm(2, 6), nn.ReLU(inplace=True), nn.AvgPool2d(2))
+    return converted(nn.Sequential(stem, nn.Conv2d(6, 4, 1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 9, 2)))
+
+
+def data(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(5))
+
+
+CHAINS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
+    "dense": lambda: (dense(), data(9, 4)),
+    "one row": lambda: (dense(), data(1, 4)),
+    "mlp": lambda: (mlp(4, 1, hidden=(6,), homoscedastic_noise=True), data(9, 4)),
+    "tokens": lambda: (
+        converted(nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.LayerNorm(6), nn.Linear(6, 2))),
+        data(5, 3, 4),
+    ),
+    "a rate for each unit": lambda: (
+        converted(nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 2)), per_unit=True),
+        data(9, 4),
+    ),
+    "not all layers": lambda: (
+        converted(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)), exclude=["0"]),
+        data(9, 4),
+    ),
+    "convolutional": lambda: (convolutional(), data(5, 3, 8, 8)),
+    "channels last": lambda: (convolutional(), data(5, 3, 8, 8).contiguous(memory_format=torch.channels_last)),
+    "one layer": lambda: (converted(nn.Linear(4, 2)), data(9, 4)),
+    "float64": lambda: (dense().double(), data(9, 4).double()),
+    "bfloat16": lambda: (
+        converted(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))).bfloat16(),
+        data(9, 4).bfloat16(),
+    ),
+}
+BATCHED: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
+    "residual": lambda: (converted(nn.Sequential(nn.Linear(4, 6), Residual(6), nn.Linear(6, 2))), data(9, 4)),
+    "softmax over rows": lambda: (converted(nn.Sequential(nn.Linear(4, 2), nn.Softmax(dim=0))), data(9, 4)),
+    "lstm": lambda: (converted(Recurrent(nn.LSTM, batch_first=True)), data(9, 6, 3)),
+    "lstm, two layers, hidden state dropped": lambda: (
+        converted(Recurrent(nn.LSTM, num_layers=2), recurrent=True), data(9, 6, 3)
+    ),
+    "gru, both directions": lambda: (converted(Recurrent(nn.GRU, bidirectional=True, batch_first=True)), data(9, 6, 3)),
+    "rnn, time first": lambda: (converted(Recurrent(nn.RNN)), data(9, 6, 3)),
+    "lstm without sites": lambda: (
+        converted(nn.Sequential(nn.Linear(3, 3), Recurrent(nn.LSTM, batch_first=True)), types=nn.Linear), data(9, 6, 3)
+    ),
+    "transformer": lambda: (converted(Transformer()), torch.arange(20).reshape(4, 5) % 11),
+}  # fmt: skip
+
+
+def loop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = draws._ways
+    monkeypatch.setattr(draws, "_ways", lambda *args: ways(*args)[:1])
+
+
+def batched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave no other way, so that a model that needs the loop is an error."""
+    ways = draws._ways
+    monkeypatch.setattr(draws, "_ways", lambda *args: ways(*args)[1:2])
+
+
+def chain_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = draws._ways
+    monkeypatch.setattr(draws, "_ways", lambda *args: ways(*args)[2:])
+
+
+def by_loop(model: nn.Module, x: Any, **options: Any) -> Tensor:
+    with pytest.MonkeyPatch.context() as patch:
+        loop_alone(patch)
+        return gd.sample(model, x, num_samples=S, seed=3, **options)
+
+
+def assert_same(one: Tensor, other: Tensor) -> None:
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.05}[one.dtype]
+    torch.testing.assert_close(one, other, atol=tolerance, rtol=tolerance)
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+class TestSameAsTheLoop:
+    @pytest.mark.parametrize("budget", [1, 300, 2**21])
+    @pytest.mark.parametrize("name", CHAINS)
+    def test_chains(self, name: str, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = CHAINS[name]()
+        expected = by_loop(model, x)
+        assert expected.std(0).max() > 0
+        monkeypatch.setattr(draws, "CACHED", budget)
+        chain_alone(monkeypatch)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+
+    @pytest.mark.parametrize("budget", [1, 2**21])
+    @pytest.mark.parametrize("name", [name for name in [*CHAINS, *BATCHED] if name != "channels last"])
+    def test_any_model_that_can_be_batched(self, name: str, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = {**CHAINS, **BATCHED}[name]()
+        expected = by_loop(model, x)
+        monkeypatch.setattr(draws, "CACHED", budget)
+        monkeypatch.setattr(draws._AtOnce, "least", 1)
+        batched_alone(monkeypatch)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+
+    @pytest.mark.parametrize("name", [name for name in BATCHED if name != "softmax over rows"])
+    def test_batch_size(self, name: str) -> None:
+        model, x = BATCHED[name]()
+        assert_same(gd.sample(model, x, num_samples=S, seed=3, batch_size=2), by_loop(model, x))
+
+    @pytest.mark.parametrize("name", ["dense", "tokens", "convolutional"])
+    def test_batch_size_of_chains(self, name: str) -> None:
+        model, x = CHAINS[name]()
+        assert_same(gd.sample(model, x, num_samples=S, seed=3, batch_size=2), by_loop(model, x))
+
+    def test_output_of_each_draw(self) -> None:
+        model, x = dense(), data(9, 4)
+
+        def output(result: Tensor) -> Tensor:
+            return result - result.mean(0)  # over the rows, of one draw
+
+        assert_same(gd.sample(model, x, num_samples=S, seed=3, output=output), by_loop(model, x, output=output))
+
+    def test_predictions(self) -> None:
+        model, x = dense(), data(9, 4)
+        with pytest.MonkeyPatch.context() as patch:
+            loop_alone(patch)
+            regression = gd.predict_regression(model, x, num_samples=S, seed=3)
+            classification = gd.predict_classification(model, x, num_samples=S, seed=3)
+        ours = gd.predict_regression(model, x, num_samples=S, seed=3)
+        for name in ("mean", "epistemic", "aleatoric", "draw_means", "draw_variances"):
+            assert_same(getattr(ours, name), getattr(regression, name))
+        classes = gd.predict_classification(model, x, num_samples=S, seed=3)
+        assert_same(classes.log_probabilities, classification.log_probabilities)
+        assert_same(classes.expected_entropy, classification.expected_entropy)
+
+    def test_ensemble_of_one_call_each(self) -> None:
+        model, x = dense(), data(9, 4)
+        assert torch.equal(gd.sample(model, x, num_samples=S, seed=3), gd.sample(model, x, num_samples=S, seed=3))
+        longer = gd.sample(model, x, num_samples=3 * S, seed=3)
+        assert_same(longer[:S], gd.sample(model, x, num_samples=S, seed=3))
+
+
+class Forked(nn.Module):
+    """Takes its way by the values of a draw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.inner(x)
+        return y if y.sum() > 0 else -y
+
+
+class Remembering(Forked):
+    def forward(self, x: Tensor) -> Tensor:
+        self.last = self.inner(x)
+        return self.last
+
+
+class RememberingInBuffer(Forked):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.last = self.inner(x)
+        return self.last
+
+
+class Overwriting(Forked):
+    def forward(self, x: Tensor) -> Tensor:
+        result = torch.zeros(len(x), 2)
+        result[:] = self.inner(x)
+        return result
+
+
+class TestWhatOnlyTheLoopCanDo:
+    @pytest.mark.parametrize("make", [Forked, Remembering, RememberingInBuffer, Overwriting])
+    def test_forward(self, make: type[nn.Module]) -> None:
+        model, x = converted(make()), data(9, 4)
+        expected = by_loop(model, x)
+        assert torch.equal(gd.sample(model, x, num_samples=S, seed=3), expected)
+        if make in (Remembering, RememberingInBuffer):
+            assert torch.equal(model.last, expected[-1])  # type: ignore[arg-type]
+
+    def test_failure_after_some_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        calls: list[Tensor] = []
+        armed: list[bool] = []
+
+        class Failing(nn.Linear):
+            def forward(self, x: Tensor) -> Tensor:
+                calls.append(x)
+                if len(calls) == 3 and armed:
+                    raise RuntimeError("no memory")
+                return super().forward(x)
+
+        model, x = converted(nn.Sequential(nn.Linear(4, 4), Failing(4, 2)), types=nn.Linear), data(9, 4)
+        expected = by_loop(model, x)
+        calls.clear()
+        armed.append(True)
+        monkeypatch.setattr(draws, "CACHED", 2 * 4 * 9 * 4)
+        monkeypatch.setattr(draws._AtOnce, "least", 1)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+        assert len(calls) > 3
+
+    def test_plain_dropout(self) -> None:
+        model = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 2))
+        x = data(9, 4)
+        assert torch.equal(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
+
+    def test_hooks_see_ordinary_draws(self) -> None:
+        model, x, seen = dense(), data(9, 4), []
+        model[0].register_forward_hook(lambda module, args, result: seen.append(result))
+        gd.sample(model, x, num_samples=S, seed=3)
+        assert [tuple(each.shape) for each in seen] == [(9, 6)] * S
+
+    def test_errors_are_those_of_one_draw(self) -> None:
+        with pytest.raises(ValueError, match=r"must have 4 units at dimension -1, got shape \(9, 3\)"):
+            gd.sample(dense(), data(9, 3))
+        with pytest.raises(TypeError, match=r"input must be a floating tensor, got torch\.int64"):
+            gd.sample(dense(), torch.ones(9, 4).long())
+
+    def test_statistics_of_the_batch(self) -> None:
+        """Batch normalisation without running statistics mixes rows: those of a draw, never those of several."""
+        model = converted(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, track_running_stats=False), nn.Linear(6, 2)))
+        x = data(9, 4)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
+
+
+class TestDeterministicPrefix:
+    def rows_of(self, monkeypatch: pytest.MonkeyPatch, model: nn.Module, x: Tensor, **options: Any) -> list[int]:
+        """Rows that each call of a linear map saw."""
+        rows = []
+        linear = F.linear
+
+        def counted(x: Tensor, *args: Any) -> Tensor:
+            rows.append(len(x))
+            return linear(x, *args)
+
+        monkeypatch.setattr(F, "linear", counted)
+        gd.sample(model, x, num_samples=S, seed=3, **options)
+        return rows
+
+    def test_first_layer_whose_rate_is_zero_to_rounding(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = dense(), data(9, 4)
+        model[0].concrete_dropout.p_logit.data.fill_(-30.0)
+        expected = by_loop(model, x)
+        monkeypatch.setattr(draws, "CACHED", 2 * 4 * 9 * 6)  # two draws
+        rows = self.rows_of(monkeypatch, model, x)
+        assert rows.count(9) - (S % 2) * 2 == 1  # once; a last chunk of one draw has as many rows in the others
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+
+    def test_rates_of_zero_everywhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = dense(), data(9, 4)
+        for site in model.modules():
+            if isinstance(site, ConcreteDropout):
+                site.p_logit.data.fill_(-30.0)
+        assert self.rows_of(monkeypatch, model, x) == [9, 9, 9]
+        assert gd.sample(model, x, num_samples=S, seed=3).shape == (S, 9, 2)
+        assert gd.predict_regression(model, x, num_samples=S).epistemic.max() == 0
+
+    @pytest.mark.parametrize("name", BATCHED)
+    def test_sites_that_rest_in_other_models(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = BATCHED[name]()
+        sites = [site for site in model.modules() if isinstance(site, ConcreteDropout)]
+        for resting in (sites[:1], sites):
+            for site in resting:
+                site.p_logit.data.fill_(-30.0)
+            expected = by_loop(model, x)
+            with pytest.MonkeyPatch.context() as patch:
+                batched_alone(patch)
+                patch.setattr(draws._AtOnce, "least", 1)
+                assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+
+    def test_a_rate_of_one(self) -> None:
+        model, x = dense(), data(9, 4)
+        model[3].concrete_dropout.p_logit.data.fill_(200.0)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
+
+
+class TestMemory:
+    @pytest.mark.parametrize("name", [*CHAINS, *BATCHED])
+    def test_chunks_are_bounded(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = {**CHAINS, **BATCHED}[name]()
+        budget = 4000
+        monkeypatch.setattr(draws, "CACHED", budget)
+        chunks = []
+        for chunk in draws.drawn(model, x, 50, 3, None, None):
+            chunks.append(len(chunk))
+            assert chunk.numel() * chunk.element_size() <= budget * draws.RESULTS
+        assert sum(chunks) == 50
+        widest = max(site.num_units for site in model.modules() if isinstance(site, ConcreteDropout))
+        assert max(chunks) * widest * len(x) * x.element_size() // 2 <= max(budget, widest * len(x) * 8)
+
+    def test_input_is_not_changed(self) -> None:
+        for make in (*CHAINS.values(), *BATCHED.values()):
+            model, x = make()
+            before = x.clone()
+            gd.sample(model, x, num_samples=S, seed=3)
+            assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("sizes", [[1, 1, 1, 1, 1], [5], [2, 3], [4, 1]])
+def test_running_moments(sizes: list[int]) -> None:
+    values = torch.randn(5, 3, 2, dtype=torch.float64) + 1e4
+    moments = RunningMoments()
+    for part in values.split(sizes):
+        moments.add(part)
+    torch.testing.assert_close(moments.mean, values.mean(0))
+    torch.testing.assert_close(moments.variance, values.var(0, correction=0), rtol=1e-7, atol=0.0)

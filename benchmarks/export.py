@@ -23,6 +23,7 @@ from gumdrop.networks import mlp
 from gumdrop.table_fit import FitSettings, fit_table
 from gumdrop.tables import load_table_model
 from gumdrop.training import fit
+
 from timing import interleaved, summary, write_results
 
 SEED = 0
@@ -70,14 +71,19 @@ def exactness(graph: Callable[..., Graph], export: Callable[..., Path], x: Tenso
     file = session(export(place, variant="noise", num_samples=100))
     theirs = file.run(None, {fixed.input_names[0]: x.numpy(), "noise": noise.numpy()})
     ours = fixed(x, noise)
-    same = {n: float((abs(v.numpy() - t) / v.abs().mean()).max()) for (n, v), t in zip(ours.items(), theirs, strict=True)}
+    same = {
+        n: float((abs(v.numpy() - t) / v.abs().mean()).max()) for (n, v), t in zip(ours.items(), theirs, strict=True)
+    }
     free = graph(variant="moments", num_samples=1000)
     file = session(export(place, variant="moments", num_samples=1000))
     theirs = [file.run(None, {free.input_names[0]: x.numpy()}) for _ in range(REPEATS)]
     references = [free.reference([x], seed) for seed in range(REPEATS)]
     chance = {}
     for i, name in enumerate(ours):
-        a, b = (np.array([v.mean() for v in each]) for each in ([r[name].numpy() for r in references], [t[i] for t in theirs]))
+        a, b = (
+            np.array([v.mean() for v in each])
+            for each in ([r[name].numpy() for r in references], [t[i] for t in theirs])
+        )
         error = np.sqrt((a.var(ddof=1) + b.var(ddof=1)) / REPEATS)
         size = np.abs(a).mean() if name != "mean" else np.mean([r["mean"].std() for r in references])
         chance[name] = {"difference": float((b.mean() - a.mean()) / size), "standard_error": float(error / size)}

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from browser import Witness, wait_until
 from gumdrop import serving
 from gumdrop.export import export_table
 from gumdrop.table_fit import fit_table
 from gumdrop.tables import load_table_model
 
+from browser import Witness, wait_until
 from test_tables import QUICK, write_table
 
 pytest.importorskip("onnxruntime", reason="needs the extra `export`")

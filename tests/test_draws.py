@@ -351,6 +351,7 @@ class TestMemory:
         model, x = {**CHAINS, **BATCHED}[name]()
         budget = 4000
         monkeypatch.setattr(draws, "CACHED", budget)
+        monkeypatch.setattr(draws, "LOOPED", 1)
         chunks = []
         for chunk in draws.drawn(model, x, 50, 3, None, None):
             chunks.append(len(chunk))

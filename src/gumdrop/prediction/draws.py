@@ -29,6 +29,8 @@ MOST_BYTES = 2**28
 """The same on other devices, which many rows keep busy."""
 RESULTS = 16
 """How many times as large the outputs of a chunk may be, over all rows."""
+LOOPED = 32
+"""Draws that the loop evaluates, one by one, before their moments are taken together."""
 
 
 def drawn(
@@ -66,10 +68,9 @@ def drawn(
         ways = ways if noise.only_learned else ways[:1]
         done, count = 0, ways[-1].first_count
         while done < num_samples:
-            state = noise.state()
+            state = noise.state() if len(ways) > 1 else []
             try:
-                chunk = ways[-1].chunk(noise, min(count, num_samples - done))
-                results = [ways[-1].run(chunk, part) for part in parts]
+                result, most = ways[-1].evaluate(noise, min(count, num_samples - done), parts)
             except Exception:
                 if len(ways) == 1:
                     raise
@@ -77,13 +78,11 @@ def drawn(
                 ways.pop()
                 count = ways[-1].first_count
                 continue
-            result = results[0] if len(results) == 1 else torch.cat(results, dim=1)
             yield result
-            done += chunk.count
-            count = ways[-1].next_count(chunk, result)
-            if count < ways[-1].least:
+            done += len(result)
+            count = max(1, min(most, _limit(result) // (result[0].numel() * result.element_size())))
+            if most < ways[-1].least:
                 ways.pop()
-                count = ways[-1].first_count
 
 
 def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop"]:
@@ -118,18 +117,13 @@ class _Loop:
         """Number of draws in the first chunk."""
         return 1
 
-    def chunk(self, noise: MaskNoise, count: int) -> Chunk:
-        """Begin another few draws."""
-        noise.renew()
-        return Chunk(1, {})
-
-    def next_count(self, chunk: Chunk, result: Tensor) -> int:
-        """Number of draws for the next chunk, after one and its result."""
-        return 1
-
-    def run(self, chunk: Chunk, rows: slice) -> Tensor:
-        """Run the draws of a chunk for some of the rows; shape (S, N, ...)."""
-        return self._call(rows).unsqueeze(0)
+    def evaluate(self, noise: MaskNoise, count: int, parts: list[slice]) -> tuple[Tensor, int]:
+        """Evaluate the next draws for all parts of the rows; give (S, N, ...) and how many the next chunk may hold."""
+        results = []
+        for _ in range(count):
+            noise.renew()
+            results.append(_joined([self._call(rows) for rows in parts], dim=0))
+        return torch.stack(results), LOOPED
 
     def _call(self, rows: slice) -> Tensor:
         if isinstance(self.x, Tensor):
@@ -177,9 +171,12 @@ class _AtOnce(_Loop):
     def _positions(self) -> int:
         return max(tensor[0].numel() for tensor in _tensors(self.x))
 
-    def chunk(self, noise: MaskNoise, count: int) -> Chunk:
-        """Draw the masks of another few draws."""
-        return Chunk(count, {id(site): self._scale(site, noise.rows(site, count)) for site in self.sites})
+    def evaluate(self, noise: MaskNoise, count: int, parts: list[slice]) -> tuple[Tensor, int]:
+        """Evaluate the next draws, as `_Loop.evaluate`."""
+        scales = {id(site): self._scale(site, noise.rows(site, count)) for site in self.sites}
+        chunk = Chunk(count, scales)
+        result = _joined([self._run(chunk, rows) for rows in parts], dim=1)
+        return result.expand(count, *result.shape[1:]), max(1, self.budget // max(1, chunk.widest))
 
     def _scale(self, site: ConcreteDropout, noise: Tensor) -> Tensor | None:
         """Hard factors as `gumdrop.functional.dropout_scale` gives them, in the memory of the noise."""
@@ -187,15 +184,9 @@ class _AtOnce(_Loop):
         keep = noise.to(p.device).ge_(p)
         return None if keeps_nearly_all and bool(keep.all()) else keep.mul_(inverse)
 
-    def next_count(self, chunk: Chunk, result: Tensor) -> int:
-        """Number of draws whose activations and whose result stay small."""
-        result_bytes = result[0].numel() * result.element_size()
-        return max(1, min(self.budget // max(1, chunk.widest), RESULTS * self.budget // result_bytes))
-
-    def run(self, chunk: Chunk, rows: slice) -> Tensor:
-        """Run the draws of a chunk for some of the rows; shape (S, N, ...)."""
-        result = run_batched(self.model, lambda: self._call(rows), list(self.sites), chunk)
-        return result.expand(chunk.count, *result.shape[1:])
+    def _run(self, chunk: Chunk, rows: slice) -> Tensor:
+        """Run the draws of a chunk for some of the rows; shape (S or 1, N, ...)."""
+        return run_batched(self.model, lambda: self._call(rows), list(self.sites), chunk)
 
 
 class _Chain(_AtOnce):
@@ -214,8 +205,7 @@ class _Chain(_AtOnce):
         dense = all(site.feature_dim == -1 for site in self.sites)
         return super()._positions() // (self.x.shape[-1] if dense else 1)
 
-    def run(self, chunk: Chunk, rows: slice) -> Tensor:
-        """Run the draws of a chunk for some of the rows; shape (S, N, ...)."""
+    def _run(self, chunk: Chunk, rows: slice) -> Tensor:
         assert isinstance(self.x, Tensor)
         start = first_drop(self.chain, chunk)
         x = self.prefix.get(start)
@@ -224,9 +214,7 @@ class _Chain(_AtOnce):
             if self.keeps_prefix:
                 self.prefix = {start: x}
         result = run_chain(self.chain[start:], x, chunk)
-        if self.output is not None:
-            result = torch.func.vmap(self.output)(result)
-        return result.expand(chunk.count, *result.shape[1:])
+        return result if self.output is None else torch.func.vmap(self.output)(result)
 
 
 def _budget(device: torch.device) -> int:
@@ -234,6 +222,15 @@ def _budget(device: torch.device) -> int:
     if device.type == "cpu":
         return CACHED
     return min(MOST_BYTES, torch.cuda.mem_get_info(device)[0] // 16) if device.type == "cuda" else MOST_BYTES
+
+
+def _limit(result: Tensor) -> int:
+    """Bytes that the outputs of a chunk may have, over all rows."""
+    return RESULTS * _budget(result.device)
+
+
+def _joined(parts: list[Tensor], dim: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=dim)
 
 
 def _tensors(x: Inputs) -> list[Tensor]:

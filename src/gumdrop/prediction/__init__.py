@@ -11,14 +11,17 @@ References:
 from gumdrop.prediction.classification import ClassificationPrediction, predict_classification
 from gumdrop.prediction.draws import sample
 from gumdrop.prediction.masks import draw, sampling
+from gumdrop.prediction.propagation import OutputMoments, propagate_moments
 from gumdrop.prediction.regression import RegressionPrediction, predict_regression
 
 __all__ = [
     "ClassificationPrediction",
+    "OutputMoments",
     "RegressionPrediction",
     "draw",
     "predict_classification",
     "predict_regression",
+    "propagate_moments",
     "sample",
     "sampling",
 ]

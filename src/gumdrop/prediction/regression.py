@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gumdrop.functional import split_gaussian, widened
 from gumdrop.prediction.draws import Inputs, drawn
 from gumdrop.prediction.moments import RunningMoments
+from gumdrop.prediction.propagation import propagate_moments
 
 __all__ = ["RegressionPrediction", "predict_regression"]
 
@@ -206,6 +207,7 @@ def predict_regression(
     log_variance: Tensor | float | None = None,
     keep_draws: bool = True,
     output: Callable[[Any], Tensor] | None = None,
+    method: Literal["draws", "moments"] = "draws",
 ) -> RegressionPrediction:
     """Predict a Gaussian mixture for each row.
 
@@ -220,13 +222,16 @@ def predict_regression(
         log_variance: Noise of a model whose output is the mean alone: a number, or shape (D,).
         keep_draws: Keep each draw's mean and variance, 2 S N D numbers, for `log_prob` and `quantile`.
         output: Takes the output tensor out of what the model returns.
+        method: ``"moments"`` computes mean and variances without draws, see `propagate_moments`: for chains of
+            layers, in a fraction of the time; then ``num_samples``, ``seed`` and ``keep_draws`` say nothing.
 
     Returns:
         Mean and variances, split into what the model does not know and what is noise.
 
     Raises:
         ValueError: If a number is out of range, ``x`` has no rows, the output has no dimension for D or cannot be
-            split, ``log_variance`` does not fit it, or nothing in the model is stochastic.
+            split, ``log_variance`` does not fit it, nothing in the model is stochastic, ``method`` is unknown, or the
+            model holds a layer that ``"moments"`` does not know.
         TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
             is None.
 
@@ -237,6 +242,10 @@ def predict_regression(
         >>> prediction.mean.shape, prediction.epistemic.shape
         (torch.Size([5, 1]), torch.Size([5, 1]))
     """
+    if method not in ("draws", "moments"):
+        raise ValueError(f"`method` must be 'draws' or 'moments', got {method!r}")
+    if method == "moments":
+        return _from_moments(model, x, batch_size, log_variance, output)
     moments, noise = RunningMoments(), RunningMoments()
     kept: list[tuple[Tensor, Tensor]] = []
     for result in drawn(model, x, num_samples, seed, batch_size, output):
@@ -247,6 +256,29 @@ def predict_regression(
             kept.append((mean, variance))
     means, variances = (torch.cat(part) for part in zip(*kept, strict=True)) if kept else (None, None)
     return RegressionPrediction(moments.mean, moments.variance, noise.mean, means, variances)
+
+
+def _from_moments(
+    model: nn.Module,
+    x: Inputs,
+    batch_size: int | None,
+    log_variance: Tensor | float | None,
+    output: Callable[[Any], Tensor] | None,
+) -> RegressionPrediction:
+    """Predict from the moments of the outputs; the noise variance is that of a log-normal variable."""
+    if not isinstance(x, Tensor) or output is not None:
+        raise ValueError(
+            "`method='moments'` needs a model of one input tensor that returns its output, without `output`"
+        )
+    result, variance = (widened(part) for part in propagate_moments(model, x, batch_size=batch_size))
+    means = _gaussian(result.unsqueeze(0), log_variance)[0].squeeze(0)
+    if log_variance is None:
+        epistemic, spread = split_gaussian(variance)
+        result = torch.cat([means, split_gaussian(result)[1] + spread / 2], dim=-1)
+    else:
+        epistemic = variance
+    mean, aleatoric = (part.squeeze(0) for part in _gaussian(result.unsqueeze(0), log_variance))
+    return RegressionPrediction(mean, epistemic, aleatoric, None, None)
 
 
 def _gaussian(result: Tensor, log_variance: Tensor | float | None) -> tuple[Tensor, Tensor]:

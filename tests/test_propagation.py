@@ -1,0 +1,211 @@
+"""Moments without sampling: closed forms, numeric integration, and many draws."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import gumdrop as gd
+from gumdrop.prediction import propagate_moments
+from gumdrop.prediction.propagation import RULES, _activation, _State
+
+ACTIVATIONS = [layer for layer, rule in RULES.items() if rule is _activation]
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+def converted(*layers: nn.Module, p: float = 0.2, **options: Any) -> nn.Sequential:
+    return gd.learn_dropout(nn.Sequential(*layers), p=p, **options).double()
+
+
+def data(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def sampled(model: nn.Module, x: Tensor, num_samples: int = 20_000) -> tuple[Tensor, Tensor]:
+    draws = gd.sample(model, x, num_samples=num_samples, seed=0)
+    return draws.mean(0), draws.var(0)
+
+
+class TestExact:
+    @pytest.mark.parametrize("p", [0.02, 0.4, 0.9])
+    def test_dropout_and_a_linear_map(self, p: float) -> None:
+        model, x = converted(nn.Linear(5, 3), p=p), data(4, 5)
+        mean, variance = propagate_moments(model, x)
+        weight = model[0].weight
+        torch.testing.assert_close(mean, model.eval()(x).detach())
+        torch.testing.assert_close(variance, (p / (1 - p) * x.square() @ weight.square().T).detach())
+
+    def test_a_rate_for_each_unit(self) -> None:
+        model, x = converted(nn.Linear(5, 3), per_unit=True), data(4, 5)
+        site = model[0].concrete_dropout
+        site.p_logit.data.copy_(data(5))
+        expected = (x.square() * site.p_logit.exp()) @ model[0].weight.square().T
+        torch.testing.assert_close(propagate_moments(model, x).variance, expected.detach())
+
+    def test_two_linear_maps(self) -> None:
+        """All units of the second layer depend on the same masks of the first; their variances alone would not do."""
+        model, x = converted(nn.Linear(5, 6), nn.Linear(6, 2)), data(4, 5)
+        first, second = model[0].weight, model[1].weight
+        odds = 0.25
+        hidden = model[0].eval()(x)
+        spread = odds * x.square() @ first.square().T  # variance of each hidden unit
+        expected = odds * x.square() @ (second @ first).square().T + odds * (hidden**2 + spread) @ second.square().T
+        torch.testing.assert_close(propagate_moments(model, x).variance, expected.detach())
+
+    def test_pixels_share_the_mask_of_their_channel(self) -> None:
+        model = converted(nn.Conv2d(2, 3, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), p=0.3)
+        x = data(4, 2, 6, 6)
+        parts = [x * torch.eye(2).view(2, 1, 2, 1, 1)[k] for k in range(2)]
+        bias = model[0].bias
+        expected = sum(3 / 7 * (model.eval()(part) - bias).square() for part in parts)
+        torch.testing.assert_close(propagate_moments(model, x).variance, expected.detach())
+
+    def test_batch_normalisation(self) -> None:
+        model, x = converted(nn.Linear(5, 6), nn.BatchNorm1d(6), exclude=[]), data(4, 5)
+        model[1].running_mean.copy_(data(6))
+        model[1].running_var.copy_(data(6).exp())
+        model[1].weight.data.copy_(data(6))
+        factor = model[1].weight.square() / (model[1].running_var + model[1].eps)
+        mean, variance = propagate_moments(model, x)
+        torch.testing.assert_close(variance, (0.25 * x.square() @ model[0].weight.square().T * factor).detach())
+        torch.testing.assert_close(mean, model.eval()(x).detach())
+
+    @pytest.mark.parametrize("cls", [nn.Dropout, nn.Dropout1d])
+    def test_plain_dropout(self, cls: type[nn.Module]) -> None:
+        x = data(4, 5, 3)
+        model = nn.Sequential(cls(0.2), nn.Flatten(), nn.Linear(15, 2)).double()
+        weight = model[2].weight.view(2, 1, 5, 3)
+        each = weight * x
+        terms = each.square().sum((2, 3)) if cls is nn.Dropout else each.sum(3).square().sum(2)
+        torch.testing.assert_close(propagate_moments(model, x).variance, (0.25 * terms).T.detach())
+
+    def test_outputs_that_are_not_random(self) -> None:
+        model = converted(nn.Linear(5, 1))
+        model.append(gd.HomoscedasticNoise(1, log_variance=-1.5).double())
+        mean, variance = propagate_moments(model, data(4, 5))
+        assert (mean[:, 1] == -1.5).all()
+        assert (variance[:, 1] == 0).all()
+        assert (variance[:, 0] > 0).all()
+
+
+@pytest.mark.parametrize("cls", ACTIVATIONS)
+def test_activation_of_a_gaussian(cls: type[nn.Module]) -> None:
+    """Against the sum over a fine grid: mean, variance, and the part of the variance that is linear."""
+    layer = cls()
+    mean, std = data(50) * 2, torch.rand(50, dtype=torch.float64) + 0.1
+    z = torch.linspace(-10, 10, 200_001, dtype=torch.float64).unsqueeze(1)
+    weight = torch.exp(-0.5 * z.square())
+    weight = weight / weight.sum()
+    values = layer(mean + std * z)
+    first = (weight * values).sum(0)
+    second = (weight * (values - first).square()).sum(0)
+    linear = (weight * values * z).sum(0).square()
+    sources: Any = []
+    state = _activation(layer, _State(mean, std.square()), sources)
+    assert state.variance is not None
+    tolerance = 1e-8 if cls in (nn.ReLU, nn.LeakyReLU) else 0.003
+    torch.testing.assert_close(state.mean.detach(), first, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(state.variance, second, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(sources[0][1], second - linear, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU(), nn.Tanh(), nn.SiLU(), nn.LeakyReLU(0.2)])
+def test_networks_against_many_draws(activation: nn.Module) -> None:
+    model = converted(nn.Linear(8, 40), activation, nn.Linear(40, 40), activation, nn.Linear(40, 2), p=0.05)
+    x = data(10, 8)
+    mean, variance = propagate_moments(model, x)
+    expected, spread = sampled(model, x)
+    assert ((mean - expected) / spread.sqrt()).abs().max() < 0.1
+    errors = (variance / spread).sqrt().sub(1).abs()
+    assert errors.mean() < 0.05
+    assert errors.max() < 0.2
+
+
+def test_convolutional_network_against_many_draws() -> None:
+    model = converted(
+        *(nn.Conv2d(2, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(8, 8, 2), nn.ReLU()),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2)),
+        p=0.05,
+    )
+    x = data(4, 2, 8, 8)
+    mean, variance = propagate_moments(model, x)
+    expected, spread = sampled(model, x, 5000)
+    assert ((mean - expected) / spread.sqrt()).abs().max() < 0.2
+    assert (variance / spread).sqrt().sub(1).abs().max() < 0.2
+
+
+class TestPredictRegression:
+    def test_heteroscedastic(self) -> None:
+        model, x = converted(nn.Linear(8, 40), nn.ReLU(), nn.Linear(40, 4), p=0.05), data(10, 8)
+        ours = gd.predict_regression(model, x, method="moments")
+        many = gd.predict_regression(model, x, num_samples=20_000, seed=0, keep_draws=False)
+        assert ours.mean.shape == (10, 2)
+        assert ours.draw_means is None
+        torch.testing.assert_close(ours.mean, many.mean, atol=0.01, rtol=0.0)
+        torch.testing.assert_close(ours.epistemic, many.epistemic, atol=0.0, rtol=0.2)
+        torch.testing.assert_close(ours.aleatoric, many.aleatoric, atol=0.0, rtol=0.03)
+
+    @pytest.mark.parametrize("log_variance", [-1.0, torch.tensor([0.3, -2.0])])
+    def test_known_noise(self, log_variance: Any) -> None:
+        model, x = converted(nn.Linear(8, 2)), data(10, 8)
+        prediction = gd.predict_regression(model, x, method="moments", log_variance=log_variance)
+        expected = torch.as_tensor(log_variance, dtype=torch.float64).exp().expand(10, 2)
+        torch.testing.assert_close(prediction.aleatoric, expected)
+        assert torch.equal(prediction.epistemic, propagate_moments(model, x).variance)
+
+    def test_batch_size(self) -> None:
+        model, x = converted(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 2)), data(10, 8)
+        whole, parts = (gd.predict_regression(model, x, method="moments", batch_size=size) for size in (None, 3))
+        torch.testing.assert_close(whole.epistemic, parts.epistemic)
+
+    def test_errors(self) -> None:
+        model, x = converted(nn.Linear(8, 2)), data(10, 8)
+        with pytest.raises(ValueError, match="`method` must be 'draws' or 'moments', got 'moment'"):
+            gd.predict_regression(model, x, method="moment")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="needs a model of one input tensor that returns its output"):
+            gd.predict_regression(model, (x,), method="moments")
+
+
+class TestNothingLeftBehind:
+    def test_gradients_flags_and_input(self) -> None:
+        model, x = converted(nn.Linear(8, 6), nn.ReLU(inplace=True), nn.Linear(6, 2)), data(10, 8)
+        model.train()
+        before, state = x.clone(), torch.get_rng_state()
+        mean, variance = propagate_moments(model, x)
+        assert not mean.requires_grad
+        assert not variance.requires_grad
+        assert torch.equal(x, before)
+        assert torch.equal(torch.get_rng_state(), state)
+        assert all(parameter.grad is None for parameter in model.parameters())
+        assert all(module.training for module in model.modules())
+        with torch.no_grad():
+            torch.testing.assert_close(propagate_moments(model, x).variance, variance)
+
+
+@pytest.mark.parametrize(
+    ("model", "match"),
+    [
+        (nn.Sequential(nn.Sequential(nn.MaxPool2d(2)), nn.Flatten()), r"layer '0\.0' is a MaxPool2d, whose moments"),
+        (nn.LSTM(2, 2), "`model` is a LSTM, whose moments are not known; build the model as an nn.Sequential"),
+        (nn.Sequential(nn.Linear(8, 2)), "`model` has no dropout"),
+        (converted(nn.Linear(8, 2), nn.BatchNorm1d(2, track_running_stats=False)), "without running statistics"),
+        (converted(nn.Linear(8, 2), nn.Unflatten(1, (1, 2))), "layer '1' is a Unflatten"),
+        (converted(nn.Linear(7, 2)), r"must have 7 units, got shape \(10, 8\)"),
+    ],
+)
+def test_errors(model: nn.Module, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        propagate_moments(model, data(10, 8).to(next(model.parameters(), data(1)).dtype))
+
+
+def test_shape_of_the_output_and_of_a_batch() -> None:
+    model, x = converted(nn.Linear(8, 2)), data(10, 3, 8)
+    with pytest.raises(ValueError, match=r"must return shape \(N, D\), got \(10, 3, 2\)"):
+        propagate_moments(model, x)
+    with pytest.raises(ValueError, match="`batch_size` must be at least 1, got 0"):
+        propagate_moments(model, x, batch_size=0)

@@ -95,6 +95,16 @@ def test_classes_through_convolutions_and_plain_dropout(tmp_path) -> None:
     )
 
 
+def test_moments_without_draws_are_those_of_the_library(tmp_path) -> None:
+    model = regression()
+    path = export_model(model, X, tmp_path / "model.pt2", to="pt2", variant="deterministic")
+    program, want = torch.export.load(path).module(), predict_regression(model, X[:3], method="moments")
+    for _ in range(2):
+        got = program(X[:3])
+        for name in ("mean", "epistemic", "aleatoric"):
+            torch.testing.assert_close(got[name], getattr(want, name))
+
+
 class Sequence(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -212,6 +222,8 @@ def converted(kind):
         (converted(Two), {"to": "pt2"}, r"must return a tensor.*got tuple"),
         (nn.Sequential(nn.Linear(3, 2), nn.AlphaDropout(0.2)), {}, r"1 \(AlphaDropout\) drops by itself"),
         (nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.2)), {"variant": "noise"}, r"nn\.Dropout modules with noise"),
+        (converted(nn.Sequential), {"variant": "deterministic", "likelihood": None}, r"needs `likelihood='gaussian'`"),
+        (converted(Branch), {"variant": "deterministic"}, r"is a Branch, whose moments are not known"),
         (converted(nn.Sequential), {"num_samples": 1}, r"`num_samples` must be at least 2.*got 1"),
         (learn_dropout(nn.Linear(3, 2), p=1e-9), {"to": "pt2"}, r"same outputs, so its masks are frozen"),
     ],
@@ -231,7 +243,7 @@ def test_rows_that_influence_each_other_are_found_out(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"variant": "mode"}, "`variant` must be one of 'draw', 'moments', 'noise', got 'mode'"),
+        ({"variant": "mode"}, "`variant` must be one of 'draw', 'moments', 'noise', 'deterministic', got 'mode'"),
         ({"likelihood": "poisson"}, "`likelihood` must be one of 'gaussian', 'categorical', None, got 'poisson'"),
         ({"to": "tflite"}, "`to` must be one of 'onnx', 'pt2', 'aoti', got 'tflite'"),
     ],

@@ -95,6 +95,18 @@ def test_draws_come_from_all_networks_and_average_to_the_prediction(place) -> No
     torch.testing.assert_close(variance.mean(0), want["aleatoric"], rtol=0.05, atol=0)
 
 
+def test_moments_without_draws_are_near_those_of_many(place) -> None:
+    graph = TableGraph(load_table_model(place / "price"), variant="deterministic", num_samples=1)
+    columns = graph.examples(8)
+    got = graph(columns)
+    want = TableGraph(graph.table, variant="moments", num_samples=3000).reference([columns], 0)
+    torch.testing.assert_close(got["mean"], want["mean"], rtol=0, atol=0.1 * want["epistemic"].max().item() ** 0.5)
+    torch.testing.assert_close(got["epistemic"], want["epistemic"], rtol=0.3, atol=0)
+    torch.testing.assert_close(got["aleatoric"], want["aleatoric"], rtol=0.05, atol=0)
+    with pytest.raises(ExportError, match="this model predicts classes; export the variant 'noise'"):
+        TableGraph(load_table_model(place / "grade"), variant="deterministic", num_samples=1)
+
+
 BLOCKED = """
 import sys
 

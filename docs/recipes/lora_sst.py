@@ -127,7 +127,7 @@ def predict(model: nn.Module, tokens: Tensor, method: str) -> gd.prediction.Clas
     return gd.prediction.ClassificationPrediction(log_p, torch.special.entr(log_p.exp()).sum(1))
 
 
-def run(data: Path, *, pretrain_steps: int = 800, steps: int = 500, seeds: int = 3, rows: int | None = None) -> Any:
+def run(data: Path, *, pretrain_steps: int = 400, steps: int = 300, seeds: int = 2, rows: int | None = None) -> Any:
     """Train all methods on all seeds, and score them on the test sentences."""
     sentences, labels = read(data / "sst", "train")
     test_sentences, test_labels = read(data / "sst", "test")

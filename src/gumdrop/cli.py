@@ -169,7 +169,7 @@ def export(
     /,
     *,
     to: Literal["onnx", "pt2", "aoti"] = "onnx",
-    variant: Literal["draw", "moments", "noise"] = "moments",
+    variant: Literal["draw", "moments", "noise", "deterministic"] = "moments",
     num_samples: Count | None = None,
     out: Path | None = None,
     overwrite: bool = False,
@@ -179,7 +179,8 @@ def export(
     Args:
         folder: What `gumdrop fit` left.
         to: ONNX, a program of torch.export, or a library compiled by AOTInductor for machines like this one.
-        variant: One draw a call; the moments of many; or the moments with the noise as an input.
+        variant: One draw a call; the moments of many; the same with the noise as an input; or moments that are
+            propagated through the layers without drawing.
         num_samples: Draws of a call; by default those of the model.
         out: File to write; by default the folder's name with the ending of the format.
         overwrite: Replace the file if it exists.

@@ -4,7 +4,9 @@ What a call of the file computes is its variant:
 
 - ``"draw"``: one function, drawn anew at each call;
 - ``"moments"``: S functions, summarised as `gumdrop.predict_regression` and `gumdrop.predict_classification` do;
-- ``"noise"``: the same, with the noise as an input: the same noise, the same answer, on any machine.
+- ``"noise"``: the same, with the noise as an input: the same noise, the same answer, on any machine;
+- ``"deterministic"``: moments that are propagated through the layers without drawing anything; for numbers, and
+  networks that `gumdrop.predict_regression` takes with ``method="moments"``.
 
 A file holds its metadata, is run before it is left in its place, and appears whole or not at all. See
 `docs/deployment.md`.
@@ -13,7 +15,7 @@ A file holds its metadata, is run before it is left in its place, and appears wh
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -77,7 +79,7 @@ def export_model(
         ['mean', 'epistemic', 'aleatoric']
     """
     _check_choice("likelihood", likelihood, ("gaussian", "categorical", None))
-    _check_choice("variant", variant, ("draw", "moments", "noise"))
+    _check_choice("variant", variant, get_args(Variant))
     tensors = _tensors(inputs)
     graph = ModelGraph(model, inputs, variant=variant, num_samples=num_samples, likelihood=likelihood)
     return _write(graph, tensors, path, to, dict(metadata or {}))
@@ -113,7 +115,7 @@ def export_table(
     """
     from gumdrop.export.table_graph import TableGraph  # which needs pandas
 
-    _check_choice("variant", variant, ("draw", "moments", "noise"))
+    _check_choice("variant", variant, get_args(Variant))
     graph = TableGraph(model, variant=variant, num_samples=num_samples or model.num_samples)
     return _write(graph, [graph.examples(ROWS_TO_COMPARE)], path, to, {})
 
@@ -157,6 +159,6 @@ def _write(
 
 def _metadata(graph: Graph, outputs: list[str], more: dict[str, Any]) -> dict[str, Any]:
     facts = {"format": FILE_FORMAT, "gumdrop": VERSION, "torch": torch.__version__}
-    sizes = {"num_samples": None if graph.variant == "noise" else graph.draws_of_a_call, "num_noise": graph.num_noise}
+    sizes = {"num_samples": graph.draws_of_a_call or None, "num_noise": graph.num_noise}
     names = {"variant": graph.variant, "inputs": graph.input_names, "outputs": outputs}
     return {**more, **facts, **names, **sizes, **graph.description()}

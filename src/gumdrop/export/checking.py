@@ -42,7 +42,7 @@ def check(run: Runner, graph: Graph, inputs: Sequence[Tensor], names: Sequence[s
             "the model draws its noise in a form that the exporter takes for a constant"
         )
     if not graph.is_random and not same:
-        raise ExportError("two runs of the exported file with the same noise differ; the model has noise of its own")
+        raise ExportError("two runs of the exported file with the same inputs differ; the model has noise of its own")
     _check_one_row(run, graph, inputs, first)
     if graph.is_random:
         _compare_in_mean(run, graph, inputs, names)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph
@@ -62,7 +63,11 @@ def traced(graph: Graph, inputs: Sequence[Tensor]) -> ExportedProgram:
     rows = [{0: Dim("draws" if name == "noise" else "rows")} for name in graph.input_names]
     try:
         with _quiet():
-            program = torch.export.export(graph, tuple(inputs), dynamic_shapes=(tuple(rows),), strict=False)
+            if graph.variant == "deterministic":  # its slopes are gradients, which torch.export alone does not trace
+                made = make_fx(graph, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*inputs)
+                program = torch.export.export(made, tuple(inputs), dynamic_shapes=tuple(rows), strict=False)
+            else:
+                program = torch.export.export(graph, tuple(inputs), dynamic_shapes=(tuple(rows),), strict=False)
     except ExportError:
         raise
     except Exception as error:  # torch.export raises whatever the model and its own tools raise

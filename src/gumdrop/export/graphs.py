@@ -19,8 +19,8 @@ from gumdrop.prediction import (
 
 __all__ = ["Graph", "Likelihood", "ModelGraph", "Variant", "classes", "gaussian", "gaussian_parts", "named"]
 
-Variant = Literal["draw", "moments", "noise"]
-"""One draw a call; S draws a call and their moments; the same with the noise as an input."""
+Variant = Literal["draw", "moments", "noise", "deterministic"]
+"""One draw a call; S draws a call and their moments; the same with the noise as an input; moments without draws."""
 Likelihood = Literal["gaussian", "categorical"]
 
 
@@ -39,20 +39,20 @@ class Graph(nn.Module):
 
     def __init__(self, variant: Variant, num_samples: int) -> None:
         super().__init__()
-        if num_samples < 1 + (variant != "draw"):
+        if num_samples < 2 and variant in ("moments", "noise"):
             raise ExportError(f"`num_samples` must be at least 2, because variances are taken of it, got {num_samples}")
         self.variant = variant
-        self.num_samples = 1 if variant == "draw" else num_samples
+        self.num_samples = num_samples if variant in ("moments", "noise") else 1
 
     @property
     def is_random(self) -> bool:
         """Whether two calls with the same inputs differ."""
-        return self.variant != "noise"
+        return self.variant in ("draw", "moments")
 
     @property
     def draws_of_a_call(self) -> int:
-        """How many functions a call draws."""
-        return self.num_samples
+        """How many functions a call draws; 0 where that is not the file's to say."""
+        return self.num_samples if self.is_random else 0
 
     def split_noise(self, tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], Tensor]:
         """Part the inputs from the noise, which is drawn here unless it is an input.
@@ -124,10 +124,18 @@ class ModelGraph(Graph):
                     "modules with noise of their own; convert or remove them, or export the variant 'moments'"
                 )
             self.input_names.append("noise")
+        if variant == "deterministic" and (likelihood != "gaussian" or self.draws.names is not None or count > 1):
+            raise ExportError(
+                "`variant='deterministic'` needs `likelihood='gaussian'` and a single input, because moments are "
+                f"propagated to means and log variances alone; got {likelihood!r} and {count} inputs by "
+                f"{'name' if by_name else 'position'}"
+            )
         self._original = [model]  # in a list, so that it is no child
 
     def forward(self, *tensors: Tensor) -> dict[str, Tensor]:
-        """Draw, and summarise the draws."""
+        """Draw, and summarise the draws, or propagate moments."""
+        if self.variant == "deterministic":
+            return named(predict_regression(self._original[0], tensors[0], method="moments"))
         inputs, noise = self.split_noise(tensors)
         return self._outputs(self.draws(inputs, noise))
 

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from gumdrop.datasets.schema import NumericColumn, TableSchema
 from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.export.draws import Draws
+from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph, Variant, classes, gaussian, gaussian_parts, named
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction, predict_regression
 from gumdrop.tables import TableModel
 
 __all__ = ["TableGraph"]
@@ -75,11 +76,16 @@ class TableGraph(Graph):
         super().__init__(variant, num_samples)
         self.table = model
         count = len(model.ensemble.members)
-        if variant != "draw":
+        if variant in ("moments", "noise"):
             self.num_samples = -(-num_samples // count)
         self.encode = _Encoder(model.schema)
         self.members = nn.ModuleList(Draws(member) for member in model.ensemble.members)
         self.noise = model.ensemble.noise if isinstance(model.ensemble, RegressionEnsemble) else None
+        if variant == "deterministic" and self.noise is None:
+            raise ExportError(
+                "`variant='deterministic'` propagates moments to numbers, and this model predicts classes; export the "
+                "variant 'noise', whose answers are the same for the same noise"
+            )
         self.widths = [member.num_noise for member in self._draws()]
         self.num_noise = sum(self.widths) + (variant == "draw")  # the last column picks the network
         self.input_names = ["columns", "noise"] if variant == "noise" else ["columns"]
@@ -87,13 +93,16 @@ class TableGraph(Graph):
     @property
     def draws_of_a_call(self) -> int:
         """How many functions a call draws, from all networks together."""
-        return self.num_samples * (1 if self.variant == "draw" else len(self.members))
+        return super().draws_of_a_call * (len(self.members) if self.variant == "moments" else 1)
 
     def _draws(self) -> list[Draws]:
         return [member for member in self.members if isinstance(member, Draws)]
 
     def forward(self, *tensors: Tensor) -> dict[str, Tensor]:
         """Encode, ask every network, mix, and go back to the units of the target."""
+        if self.variant == "deterministic":
+            x = self.encode(tensors[0])
+            return self._mixed(x, [predict_regression(m, x, method="moments") for m in self.table.ensemble.members])
         (columns,), noise = self.split_noise(tensors)
         x = self.encode(columns)
         parts = noise.split([*self.widths, noise.shape[1] - sum(self.widths)], dim=1)
@@ -102,7 +111,11 @@ class TableGraph(Graph):
             return self._one_draw(x, torch.cat(outputs), parts[-1])
         if self.noise is None:
             return named(ClassificationPrediction.mixture([classes(output) for output in outputs]))
-        mixture = RegressionPrediction.mixture([gaussian(output) for output in outputs])
+        return self._mixed(x, [gaussian(output) for output in outputs])
+
+    def _mixed(self, x: Tensor, parts: Sequence[RegressionPrediction]) -> dict[str, Tensor]:
+        assert self.noise is not None
+        mixture = RegressionPrediction.mixture(parts)
         return named(self._in_units(mixture.scale_noise(self.noise(x, mixture.mean))))
 
     def _in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:

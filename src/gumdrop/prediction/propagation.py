@@ -88,7 +88,7 @@ def propagate_moments(model: nn.Module, x: Tensor, *, batch_size: int | None = N
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1, got {batch_size}; None takes all rows at once")
     layers = [(name, layer, _rule(name, layer)) for name, layer in _layers(model, "")]
-    parts = [_propagate(layers, rows) for rows in x.split(batch_size or max(1, len(x)))]
+    parts = [_propagate(layers, rows) for rows in (x.split(batch_size) if batch_size else [x])]
     return OutputMoments(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
@@ -139,7 +139,7 @@ def _mask_shape(site: ConcreteDropout, x: Tensor) -> tuple[int, ...]:
     feature = x.ndim + site.feature_dim
     if feature < 1 or x.shape[feature] != site.num_units:
         raise ValueError(f"the input must have {site.num_units} units, got shape {tuple(x.shape)}")
-    return (len(x), *(size if dim == feature else 1 for dim, size in enumerate(x.shape) if dim > 0))
+    return (x.shape[0], *(size if dim == feature else 1 for dim, size in enumerate(x.shape) if dim > 0))
 
 
 def _drop(state: _State, p_logit: Tensor, shape: tuple[int, ...], sources: Sources) -> _State:

@@ -46,7 +46,7 @@ def rows_of_the_table():
         same = max(case["moments"]["same_noise_worst_row"].values())
         parts = case["moments"]["free_noise_mean_over_rows"].values()
         free = max(abs(part["difference"]) / part["standard_error"] for part in parts)
-        faster = [f"{1 / each['onnxruntime']['ratio']:.1f}" for each in case["times"].values()]
+        faster = [f"{1 / each['onnxruntime']['ratio']:.2g}" for each in case["times"].values()]
         yield f"| {name} | {same:.0e} | {free:.1f} | {' | '.join(faster)} |"
 
 

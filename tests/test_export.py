@@ -139,9 +139,13 @@ def test_inputs_by_name_and_a_model_that_returns_logits(tmp_path) -> None:
 
     inputs = {"tokens": torch.randint(7, (4, 5)), "weight": torch.rand(4, 5)}
     model = learn_dropout(Pair(), p=0.4)
-    path = export_model(model, inputs, tmp_path / "m.pt2", to="pt2", likelihood="categorical", num_samples=300)
-    got = torch.export.load(path).module()(*inputs.values())
-    assert got["probabilities"].shape == (4, 2)
+    path = export_model(model, inputs, tmp_path / "m.pt2", to="pt2", likelihood="categorical", variant="noise")
+    noise = torch.rand(30, 3)
+    got = torch.export.load(path).module()(*inputs.values(), noise)
+    summed = (model.embedding(inputs["tokens"]) * inputs["weight"].unsqueeze(-1)).sum(1)
+    want = [model.head.weight @ (row * (drop >= 0.4) / 0.6) + model.head.bias for drop in noise for row in summed]
+    probabilities = torch.stack(want).view(30, 4, 2).softmax(2).mean(0)
+    torch.testing.assert_close(got["probabilities"], probabilities.detach())
 
 
 @pytest.mark.skipif("GUMDROP_SLOW" not in os.environ, reason="compiles for half a minute: set GUMDROP_SLOW")

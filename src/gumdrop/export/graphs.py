@@ -1,5 +1,6 @@
 """What an exported file computes: the variants of a stochastic model, as modules with named inputs and outputs."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -110,12 +111,12 @@ class ModelGraph(Graph):
         likelihood: Likelihood | None,
     ) -> None:
         super().__init__(variant, num_samples)
-        by_name = isinstance(inputs, Mapping)
-        names = list(inputs) if isinstance(inputs, Mapping) else None
+        names = tuple(inputs) if isinstance(inputs, Mapping) else None
         count = 1 if isinstance(inputs, Tensor) else len(inputs)
-        self.input_names = names or (["x"] if count == 1 else [f"x{i}" for i in range(count)])
+        self.input_names = list(names or (["x"] if count == 1 else [f"x{i}" for i in range(count)]))
         self.likelihood = likelihood
-        self.draws = Draws(model, names=names if by_name else None)
+        model = copy.deepcopy(model).cpu()
+        self.draws = Draws(model, names=names)
         self.num_noise = self.draws.num_noise
         if variant == "noise":
             if self.draws.has_own_noise:
@@ -124,11 +125,11 @@ class ModelGraph(Graph):
                     "modules with noise of their own; convert or remove them, or export the variant 'moments'"
                 )
             self.input_names.append("noise")
-        if variant == "deterministic" and (likelihood != "gaussian" or self.draws.names is not None or count > 1):
+        if variant == "deterministic" and (likelihood != "gaussian" or names is not None or count > 1):
             raise ExportError(
                 "`variant='deterministic'` needs `likelihood='gaussian'` and a single input, because moments are "
                 f"propagated to means and log variances alone; got {likelihood!r} and {count} inputs by "
-                f"{'name' if by_name else 'position'}"
+                f"{'position' if names is None else 'name'}"
             )
         self._original = [model]  # in a list, so that it is no child
 

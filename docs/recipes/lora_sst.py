@@ -29,8 +29,8 @@ from gumdrop.atomic import replacing
 from gumdrop.environment import environment
 
 RESULTS = Path(__file__).parents[1] / "results" / "lora.json"
-PAD, MASK, UNKNOWN = 0, 1, 2
-WORDS, LENGTH, BATCH = 5000, 40, 64
+PAD, MASK, UNKNOWN, START = 0, 1, 2, 3
+WORDS, LENGTH, BATCH = 5000, 32, 32
 FIXED = 0.1
 METHODS = ("no dropout", "fixed", "learned")
 
@@ -42,8 +42,8 @@ def read(folder: Path, part: str) -> tuple[list[list[str]], Tensor]:
 
 
 def encode(sentences: list[list[str]], words: dict[str, int]) -> Tensor:
-    """Numbers of words, cut or filled to one length."""
-    rows = [[words.get(word, UNKNOWN) for word in sentence[:LENGTH]] for sentence in sentences]
+    """Numbers of words, cut or filled to one length, behind a start whose state the head reads."""
+    rows = [[START, *(words.get(word, UNKNOWN) for word in sentence[: LENGTH - 1])] for sentence in sentences]
     return torch.tensor([row + [PAD] * (LENGTH - len(row)) for row in rows])
 
 
@@ -74,7 +74,7 @@ def pretrained(tokens: Tensor, steps: int) -> dict[str, Tensor]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
     for rows in batches(len(tokens), steps, seed=0):
         words = tokens[rows]
-        hidden = (torch.rand(words.shape) < 0.15) & (words != PAD)
+        hidden = (torch.rand(words.shape) < 0.15) & (words > MASK) & (words != START)
         states = model.bert(**inputs(words.masked_fill(hidden, MASK))).last_hidden_state
         loss = F.cross_entropy(model.cls(states[hidden]), words[hidden])  # the head on hidden words alone
         optimizer.zero_grad()
@@ -105,7 +105,7 @@ def train(model: nn.Module, tokens: Tensor, labels: Tensor, steps: int, seed: in
     if learned:
         groups = gd.parameter_groups(model, rate_lr=2e-2)
         groups[0]["params"] = [p for p in groups[0]["params"] if p.requires_grad]
-    optimizer = torch.optim.AdamW(groups, lr=2e-3, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(groups, lr=5e-3, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     model.train()
     for rows in batches(len(tokens), steps, seed):
@@ -127,12 +127,12 @@ def predict(model: nn.Module, tokens: Tensor, method: str) -> gd.prediction.Clas
     return gd.prediction.ClassificationPrediction(log_p, torch.special.entr(log_p.exp()).sum(1))
 
 
-def run(data: Path, *, pretrain_steps: int = 300, steps: int = 300, seeds: int = 1, rows: int | None = None) -> Any:
+def run(data: Path, *, pretrain_steps: int = 600, steps: int = 800, seeds: int = 1, rows: int | None = None) -> Any:
     """Train all methods on all seeds, and score them on the test sentences."""
     sentences, labels = read(data / "sst", "train")
     test_sentences, test_labels = read(data / "sst", "test")
-    common = Counter(word for sentence in sentences for word in sentence).most_common(WORDS - 3)
-    words = {word: number for number, (word, _) in enumerate(common, start=3)}
+    common = Counter(word for sentence in sentences for word in sentence).most_common(WORDS - 4)
+    words = {word: number for number, (word, _) in enumerate(common, start=4)}
     tokens, test = encode(sentences, words)[:rows], encode(test_sentences, words)[:rows]
     labels, test_labels = labels[:rows], test_labels[:rows]
     base = pretrained(tokens, pretrain_steps)

@@ -71,7 +71,7 @@ def pretrained(tokens: Tensor, steps: int) -> dict[str, Tensor]:
     """Weights of a model that fills in 15 % of the words."""
     torch.manual_seed(0)
     model = BertForMaskedLM(config())
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=0.01)
     for rows in batches(len(tokens), steps, seed=0):
         words = tokens[rows]
         hidden = (torch.rand(words.shape) < 0.15) & (words > MASK) & (words != START)
@@ -105,7 +105,7 @@ def train(model: nn.Module, tokens: Tensor, labels: Tensor, steps: int, seed: in
     if learned:
         groups = gd.parameter_groups(model, rate_lr=2e-2)
         groups[0]["params"] = [p for p in groups[0]["params"] if p.requires_grad]
-    optimizer = torch.optim.AdamW(groups, lr=5e-3, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     model.train()
     for rows in batches(len(tokens), steps, seed):

@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-export benchmark-page clean
+.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-training \
+  benchmark-prediction benchmark-export benchmark-page performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -48,6 +49,20 @@ benchmarks: $(VENV)/installed-dev ## Compare priors (some minutes); writes docs/
 
 benchmark-export: $(VENV)/installed-dev ## Compare exported files with torch, in value and in time; writes docs/results
 	$(BIN)/python benchmarks/export.py
+
+benchmark-prediction: $(VENV)/installed-dev ## Time predictions (a quarter of an hour), with DATA=DIR also on trained networks; writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/prediction.py $(if $(DATA),--uci $(DATA)/uci)
+	$(BIN)/python benchmarks/performance_page.py
+
+benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an hour); writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sites.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/steps.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/kept.py
+	$(BIN)/python benchmarks/performance_page.py
+
+performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.md from the results
+	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page; needs Chromium
 	PYTHONPATH=tests $(BIN)/python benchmarks/page_frames.py

@@ -17,18 +17,32 @@ import torch
 from gumdrop.atomic import replacing
 from gumdrop.environment import environment
 
+CLOCK = "time of the processor with one thread, else of the clock"
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
 def seconds_of(function: Callable[[], object], calls: int = 1) -> float:
-    """Time of one call in seconds, as the mean of some; waits for a GPU."""
-    synchronize = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    """Time of one call in seconds, as the mean of some.
+
+    With one thread it is what the processor spends on this program, whatever else a busy machine does; otherwise it is
+    the time of the clock, and a GPU is waited for.
+
+    Args:
+        function: What to call.
+        calls: How often.
+
+    Returns:
+        Seconds.
+    """
+    on_gpu = torch.cuda.is_available()
+    clock = time.process_time if torch.get_num_threads() == 1 and not on_gpu else time.perf_counter
+    synchronize = torch.cuda.synchronize if on_gpu else lambda: None
     synchronize()
-    start = time.perf_counter()
+    start = clock()
     for _ in range(calls):
         function()
     synchronize()
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls
 
 
 def interleaved(
@@ -47,7 +61,8 @@ def interleaved(
     """
     for function in functions.values():
         function()
-    calls = {name: max(1, round(least_seconds / seconds_of(function))) for name, function in functions.items()}
+    first = {name: max(seconds_of(function), 1e-6) for name, function in functions.items()}
+    calls = {name: max(1, round(least_seconds / seconds)) for name, seconds in first.items()}
     order, shuffle = list(functions), random.Random(seed).shuffle
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
@@ -100,7 +115,7 @@ def write_results(name: str, *, command: str, seed: int, results: Any, device: s
         Its path under ``docs/results``.
     """
     path = RESULTS / f"{name}.json"
-    contents = {"command": command, "seed": seed, **environment(device), **settings, "results": results}
+    contents = {"command": command, "seed": seed, **environment(device), "clock": CLOCK, **settings, "results": results}
     with replacing(path) as file:
         file.write(json.dumps(contents, indent=1) + "\n")
     return path

@@ -43,6 +43,15 @@ class Recurrent(nn.Module):
         return self.head(output[-1] + (final[1] if self.rnn.mode == "LSTM" else final)[-1])
 
 
+class Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.rnn, self.head = nn.Embedding(11, 3), nn.GRU(3, 5, batch_first=True), nn.Linear(5, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.rnn(self.embedding(tokens))[0][:, -1])
+
+
 class Transformer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -111,6 +120,7 @@ BATCHED: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "lstm without sites": lambda: (
         converted(nn.Sequential(nn.Linear(3, 3), Recurrent(nn.LSTM, batch_first=True)), types=nn.Linear), data(9, 6, 3)
     ),
+    "words": lambda: (converted(Words(), embeddings=True), torch.arange(20).reshape(4, 5) % 11),
     "transformer": lambda: (converted(Transformer()), torch.arange(20).reshape(4, 5) % 11),
 }  # fmt: skip
 
@@ -185,6 +195,15 @@ class TestSameAsTheLoop:
             return result - result.mean(0)  # over the rows, of one draw
 
         assert_same(gd.sample(model, x, num_samples=S, seed=3, output=output), by_loop(model, x, output=output))
+
+    @pytest.mark.parametrize("name", ["dense", "convolutional", "residual"])
+    def test_under_autocast(self, name: str) -> None:
+        model, x = {**CHAINS, **BATCHED}[name]()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            expected = by_loop(model, x)
+            ours = gd.sample(model, x, num_samples=S, seed=3)
+        assert ours.dtype == expected.dtype == torch.bfloat16
+        assert_same(ours, expected)
 
     def test_predictions(self) -> None:
         model, x = dense(), data(9, 4)

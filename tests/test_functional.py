@@ -592,7 +592,7 @@ class TestSite:
         y = site(torch.ones(50, 6))
         torch.manual_seed(2)
         expected = fn.dropout_scale(site.p_logit, torch.rand(50, 6))
-        assert torch.equal(y, expected)
+        torch.testing.assert_close(y, expected)
         assert y.requires_grad
 
     @pytest.mark.parametrize(

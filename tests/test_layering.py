@@ -13,6 +13,7 @@ RANKS = {
     "atomic": 0,
     "environment": 0,
     "functional": 0,
+    "bulk": 0.5,
     "tracing": 0,
     "threads": 0,
     "layers.site": 1.1,

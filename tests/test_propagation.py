@@ -111,7 +111,7 @@ def test_activation_of_a_gaussian(cls: type[nn.Module]) -> None:
     tolerance = 1e-8 if cls in (nn.ReLU, nn.LeakyReLU) else 0.003
     torch.testing.assert_close(state.mean.detach(), first, atol=tolerance, rtol=tolerance)
     torch.testing.assert_close(state.variance, second, atol=tolerance, rtol=tolerance)
-    torch.testing.assert_close(sources[0][1], second - linear, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(sources[0].independent, second - linear, atol=tolerance, rtol=tolerance)
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU(), nn.Tanh(), nn.SiLU(), nn.LeakyReLU(0.2)])

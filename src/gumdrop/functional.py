@@ -21,6 +21,7 @@ __all__ = [
     "bernoulli_entropy",
     "concrete_dropout",
     "dropout_kl",
+    "dropout_kl_terms",
     "dropout_scale",
     "finite_exp",
     "hard_keep",
@@ -269,13 +270,28 @@ def dropout_kl(p_logit: Tensor, square_norm: Tensor, num_units: int, *, precisio
         )
     if p_logit.numel() not in (1, num_units):
         raise ValueError(f"`p_logit` must hold one rate, or one for each of {num_units} units, got {p_logit.numel()}")
+    return dropout_kl_terms(p_logit, square_norm, num_units // p_logit.numel(), precision).sum()
+
+
+def dropout_kl_terms(
+    p_logit: Tensor, square_norm: Tensor, units_per_rate: Tensor | int, precision: Tensor | float
+) -> Tensor:
+    """Elements of the sum in `dropout_kl`, for rates of one site or of many.
+
+    Args:
+        p_logit: Logits of the drop probabilities.
+        square_norm: Sum of squared weights behind each rate.
+        units_per_rate: Number of units that share each rate.
+        precision: Prior precision ``l^2`` of the weights behind each rate.
+
+    Returns:
+        One term for each rate, in float32 or float64.
+    """
     logit = widened(p_logit)
     inverse = inverse_keep(logit)
     # Finite, so that a weight of 0 has a gradient of 0 and not of 0 times infinity.
     coefficient = (0.5 * precision * inverse).clamp(max=torch.finfo(inverse.dtype).max)
-    weight_term = (square_norm.to(inverse.dtype) * coefficient).sum()
-    units_per_rate = num_units // p_logit.numel()
-    return weight_term - units_per_rate * bernoulli_entropy(logit).sum()
+    return square_norm.to(inverse.dtype) * coefficient - units_per_rate * bernoulli_entropy(logit)
 
 
 def split_gaussian(output: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,14 +8,15 @@ References:
 
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.functional import dropout_kl, finite_exp, split_gaussian, widened
+from gumdrop.bulk import square_norms
+from gumdrop.functional import dropout_kl, dropout_kl_terms, finite_exp, split_gaussian, widened
 from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
 
 __all__ = [
@@ -184,37 +185,47 @@ def kl_divergence(model: nn.Module, *, lengthscale: Lengthscale = "fan_in") -> T
     """
     if lengthscale not in ("fan_in", "weak") and not (isinstance(lengthscale, (int, float)) and lengthscale > 0):
         raise ValueError(f'`lengthscale` must be a positive number, "fan_in" or "weak", got {lengthscale!r}')
-    terms: list[Tensor] = []
     counted: dict[tuple[int, int, int], Tensor] = {}
+    blocks: list[tuple[Block, float]] = []
+    biases: list[tuple[Tensor, float]] = []
     attached: set[int] = set()
     for block in dropout_blocks(model):
         attached.add(id(block.site))
         precision = _precision(lengthscale, block.fan_in)
         if _is_new(block.weight, counted):
-            terms.append(_block_kl(block, precision))
-        terms += [0.5 * precision * _square_norm(bias) for bias in block.biases if _is_new(bias, counted)]
+            blocks.append((block, precision))
+        biases += [(bias, precision) for bias in block.biases if _is_new(bias, counted)]
     _check_attached(model, attached)
+    terms = [*_kl_of_blocks(blocks), *_kl_of_biases(biases)]
     terms += [module.negative_log_prior() for module in model.modules() if isinstance(module, HomoscedasticNoise)]
     return torch.stack([term.to(terms[0].device, terms[0].dtype) for term in terms]).sum()
+
+
+def _kl_of_blocks(blocks: list[tuple[Block, float]]) -> Iterator[Tensor]:
+    """Yield the KL of all sites with one rate, in operations over all of them at once, and of each of the others."""
+    together = [(block, precision) for block, precision in blocks if block.site.p_logit.ndim == 0]
+    if together:
+        norms = square_norms([block.weight for block, _ in together])
+        logits = torch.stack([block.site.p_logit.to(norms.device) for block, _ in together])
+        units, precisions = norms.new_tensor([(block.site.num_units, precision) for block, precision in together]).T
+        yield dropout_kl_terms(logits, norms, units, precisions).sum()
+    for block, precision in blocks:
+        site = block.site
+        if site.p_logit.ndim:
+            square_norm = widened(block.columns(block.weight)).square().sum(0)
+            yield dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision)
+
+
+def _kl_of_biases(biases: list[tuple[Tensor, float]]) -> Iterator[Tensor]:
+    if biases:
+        norms = square_norms([bias for bias, _ in biases])
+        yield 0.5 * norms @ norms.new_tensor([precision for _, precision in biases])
 
 
 def _precision(lengthscale: Lengthscale, fan_in: int) -> float:
     if lengthscale == "fan_in":
         return float(fan_in)
     return WEAK_PRECISION * fan_in if lengthscale == "weak" else float(lengthscale) ** 2
-
-
-def _block_kl(block: Block, precision: float) -> Tensor:
-    site = block.site
-    if site.p_logit.ndim == 0:
-        square_norm = _square_norm(block.weight)
-    else:
-        square_norm = widened(block.columns(block.weight)).square().sum(0)
-    return dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision)
-
-
-def _square_norm(parameter: Tensor) -> Tensor:
-    return widened(parameter).square().sum()
 
 
 def _is_new(parameter: Tensor, counted: dict[tuple[int, int, int], Tensor]) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from gumdrop.functional import dropout_scale, uniform_noise
+from gumdrop.bulk import bulk_noise, relaxed_dropout
+from gumdrop.functional import dropout_scale
 
 NoiseSource = Callable[["ConcreteDropout", int], Tensor]
 """Gives a site the noise of one call for a number of rows: shape (rows, num_units), or (1, num_units) to share it."""
@@ -117,6 +118,19 @@ class ConcreteDropout(nn.Module):
             ValueError: If ``x`` has not ``num_units`` at ``feature_dim``.
             TypeError: If ``x`` is not a floating tensor.
         """
+        shape = self._mask_shape(x)
+        has_rows = self._has_rows(x)
+        noise = self.noise(shape[self.batch_dim] if has_rows else 1, x.device)
+        scale = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=self.is_hard)
+        if has_rows:
+            shape[self.batch_dim] = noise.shape[0]  # not len, which would fix the rows of an exported model
+        return scale.view(shape)
+
+    def _has_rows(self, x: Tensor) -> bool:
+        return self.batch_dim < x.ndim + self.feature_dim
+
+    def _mask_shape(self, x: Tensor) -> list[int]:
+        """Check the input; give the shape of its mask, with size 1 for all dimensions but two."""
         if not x.is_floating_point():
             raise TypeError(f"the input must be a floating tensor, got {x.dtype}; convert it with x.float()")
         if x.ndim < -self.feature_dim or x.shape[self.feature_dim] != self.num_units:
@@ -124,15 +138,11 @@ class ConcreteDropout(nn.Module):
                 f"the input must have {self.num_units} units at dimension {self.feature_dim}, got shape "
                 f"{tuple(x.shape)}"
             )
-        feature = x.ndim + self.feature_dim
-        has_rows = self.batch_dim < feature
-        noise = self.noise(x.shape[self.batch_dim] if has_rows else 1, x.device)
-        scale = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=self.is_hard)
         shape = [1] * x.ndim
-        shape[feature] = self.num_units
-        if has_rows:
-            shape[self.batch_dim] = noise.shape[0]  # not len, which would fix the rows of an exported model
-        return scale.view(shape)
+        shape[self.feature_dim] = self.num_units
+        if self._has_rows(x):
+            shape[self.batch_dim] = x.shape[self.batch_dim]
+        return shape
 
     def noise(self, rows: int, device: torch.device) -> Tensor:
         """Draw the uniform noise of one call.
@@ -147,13 +157,17 @@ class ConcreteDropout(nn.Module):
         if self.noise_source is not None:
             return self.noise_source(self, rows).to(device)
         dtype = torch.promote_types(self.p_logit.dtype, torch.float32)
-        return uniform_noise((rows, self.num_units), dtype=dtype, device=device)
+        return bulk_noise((rows, self.num_units), dtype=dtype, device=device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop units of ``x`` in training and while sampling; pass it on otherwise."""
         if not self.is_active:
             return x
-        return (x * self.scale(x)).to(x.dtype)
+        if self.is_hard:
+            return (x * self.scale(x)).to(x.dtype)
+        trailing = [1] * (-1 - self.feature_dim)
+        p_logit = self.p_logit.view(-1, *trailing) if self.p_logit.ndim else self.p_logit
+        return relaxed_dropout(x, p_logit, self._mask_shape(x), temperature=self.temperature)
 
     def extra_repr(self) -> str:
         """Show what is learned and over what."""

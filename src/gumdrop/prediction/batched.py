@@ -79,7 +79,8 @@ def _factor(site: ConcreteDropout, scale: Tensor | None, chunk: Chunk, x: Tensor
     """Stand in for `ConcreteDropout.scale` inside a draw of a chunk; ``scale`` has shape (K,)."""
     if x.shape[site.feature_dim] != site.num_units:
         raise ValueError(f"the input must have {site.num_units} units, got shape {tuple(x.shape)}")
-    chunk.see(x)
+    if any(x.stride()):  # otherwise it only stands for a shape
+        chunk.see(x)
     shape = [1] * x.ndim
     shape[site.feature_dim] = site.num_units
     return torch.ones(shape, device=x.device) if scale is None else scale.view(shape)

@@ -106,20 +106,21 @@ def run_chain(chain: Sequence[nn.Module], x: Tensor, chunk: Chunk) -> Tensor:
     Returns:
         Shape (S, N, ...), or (1, N, ...) where all draws are the same.
     """
-    rows = len(x)
+    rows, given = len(x), x.untyped_storage().data_ptr()
     for layer in chain:
+        # What is not a view of the input was made here, and may change in place.
+        ours = x.untyped_storage().data_ptr() != given
         site = layer._modules.get(SITE)
         scale = None if site is None else chunk.scales[id(site)]
         if scale is not None:
             assert isinstance(site, ConcreteDropout)
-            x = _dropped(x.unflatten(0, (-1, rows)), scale, site.feature_dim).flatten(0, 1)
-        is_ours = len(x) > rows  # and nobody else's, so it may change in place
-        x = torch.relu_(x) if type(layer) is nn.ReLU and is_ours else type(layer).forward(layer, x)
+            x = _dropped(x.unflatten(0, (-1, rows)), scale, site.feature_dim, in_place=ours).flatten(0, 1)
+        x = torch.relu_(x) if ours and type(layer) is nn.ReLU else type(layer).forward(layer, x)
         chunk.see(x, len(x) // rows)
     return x.unflatten(0, (-1, rows))
 
 
-def _dropped(x: Tensor, scale: Tensor, feature_dim: int) -> Tensor:
+def _dropped(x: Tensor, scale: Tensor, feature_dim: int, *, in_place: bool) -> Tensor:
     """Multiply the units of x, (S or 1, N, ...), by the factors of each draw, (S, K)."""
     feature = x.ndim + feature_dim
     if feature < 2 or x.shape[feature] != scale.shape[1]:
@@ -127,6 +128,6 @@ def _dropped(x: Tensor, scale: Tensor, feature_dim: int) -> Tensor:
     shape = [1] * x.ndim
     shape[0], shape[feature] = scale.shape
     scale = scale.view(shape)
-    if len(x) == len(scale) > 1 and torch.result_type(x, scale) == x.dtype:
+    if in_place and len(x) == len(scale) and torch.result_type(x, scale) == x.dtype:
         return x.mul_(scale)
     return (x * scale).to(x.dtype)

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from gumdrop.functional import widened
 from gumdrop.prediction.draws import Inputs, drawn
-from gumdrop.prediction.moments import RunningMoments
 
 __all__ = ["ClassificationPrediction", "predict_classification"]
 
@@ -117,7 +116,7 @@ def predict_classification(
             is None.
     """
     total: Tensor | None = None
-    entropy = RunningMoments()
+    entropy: Tensor | float = 0.0
     for logits in drawn(model, x, num_samples, seed, batch_size, output):
         if logits.ndim < 3 or logits.shape[2] < 2:
             raise ValueError(
@@ -126,6 +125,7 @@ def predict_classification(
         log_p = torch.log_softmax(widened(logits), dim=2)
         log_sum = torch.logsumexp(log_p, dim=0)
         total = log_sum if total is None else torch.logaddexp(total, log_sum)
-        entropy.add(torch.special.entr(log_p.exp()).sum(2))
+        entropy = entropy + torch.special.entr(log_p.exp()).sum(2).sum(0) / num_samples
     assert total is not None
-    return ClassificationPrediction(total - math.log(num_samples), entropy.mean)
+    assert isinstance(entropy, Tensor)
+    return ClassificationPrediction(total - math.log(num_samples), entropy)

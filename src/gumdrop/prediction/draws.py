@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from gumdrop.functional import inverse_keep, widened
 from gumdrop.layers import ConcreteDropout
 from gumdrop.layers.attach import drop_input
+from gumdrop.layers.embedding import drop_words
 from gumdrop.prediction.batched import run_batched
 from gumdrop.prediction.chain import Chunk, chain_of, first_drop, run_chain
 from gumdrop.prediction.masks import MaskNoise, masked
@@ -88,7 +89,8 @@ def drawn(
 def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop"]:
     """All ways to run a model, the best one last."""
     ways = [_Loop(model, x, output)]
-    if not _has_foreign_hooks(model):
+    device = _tensors(x)[0].device.type
+    if not _has_foreign_hooks(model) and not torch.is_autocast_enabled(device):  # which does not act under vmap
         ways.append(_AtOnce(model, x, output, rows))
     if isinstance(x, Tensor) and (chain := chain_of(model)) is not None:
         ways.append(_Chain(model, x, output, rows, chain))
@@ -98,8 +100,9 @@ def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop
 def _has_foreign_hooks(model: nn.Module) -> bool:
     """Tell whether someone watches the forward, and would see what `torch.func.vmap` makes of tensors."""
     return any(
-        module._forward_hooks or any(hook is not drop_input for hook in module._forward_pre_hooks.values())
+        hook not in (drop_input, drop_words)
         for module in model.modules()
+        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
     )
 
 

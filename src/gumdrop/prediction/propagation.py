@@ -23,7 +23,8 @@ References:
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,8 +58,33 @@ class _State(NamedTuple):
     variance: Tensor | None
 
 
-Sources = list[tuple[Tensor, Tensor]]
-"""Zeros that were added to means, to differentiate by, and the variances of the noise in their place."""
+@dataclass
+class _Source:
+    """Noise at one place in the network."""
+
+    mean: Tensor
+    """Means of the units, which outputs are differentiated by."""
+    independent: Tensor
+    """Variance of noise that is added to each unit, independent of all other."""
+    odds: Tensor | None = None
+    """Variance of factors that several units share: of a shape that broadcasts to them, with size 1 to share."""
+
+    def variance(self, slopes: Tensor) -> Tensor:
+        """Variance that reaches an output with these slopes, one for each row."""
+        total = (slopes.square() * self.independent).flatten(1).sum(1)
+        if self.odds is not None:
+            each = _sum_to(slopes * self.mean.detach(), self.odds.shape)
+            total = total + (each.square() * self.odds).flatten(1).sum(1)
+        return total
+
+
+def _sum_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Sum over the dimensions, other than that of the rows, in which a shape has size 1."""
+    shared = [dim for dim in range(1, x.ndim) if shape[dim] == 1 < x.shape[dim]]
+    return x.sum(shared, keepdim=True) if shared else x
+
+
+Sources = list[_Source]
 
 
 def propagate_moments(model: nn.Module, x: Tensor, *, batch_size: int | None = None) -> OutputMoments:
@@ -109,72 +135,81 @@ def _propagate(layers: list[tuple[str, nn.Module, Any]], x: Tensor) -> OutputMom
             if isinstance(site, ConcreteDropout):  # rows are in dimension 0 of every layer of a chain
                 state = _drop(state, site.p_logit.detach(), _mask_shape(site, state.mean), sources)
             state = rule(layer, state, sources)
-        mean = state.mean
-        if mean.ndim != 2:
-            raise ValueError(f"the model must return shape (N, D), got {tuple(mean.shape)}")
-        if not sources:
-            raise ValueError("`model` has no dropout; convert it with `gumdrop.learn_dropout(model)`")
-        variance = torch.zeros_like(mean)
-        if mean.requires_grad:
-            zeros, variances = zip(*sources, strict=True)
-            for d, column in enumerate(mean.unbind(1)):
-                slopes = torch.autograd.grad(column.sum(), zeros, retain_graph=True, allow_unused=True)
-                variance[:, d] = sum(
-                    (slope.square() * source).flatten(1).sum(1)
-                    for slope, source in zip(slopes, variances, strict=True)
-                    if slope is not None
-                )
-    return OutputMoments(mean.detach(), variance.detach())
+    mean, variance = state
+    if mean.ndim != 2:
+        raise ValueError(f"the model must return shape (N, D), got {tuple(mean.shape)}")
+    if variance is None:
+        raise ValueError("`model` has no dropout; convert it with `gumdrop.learn_dropout(model)`")
+    columns = [  # what is traced for an export holds no values that could be asked
+        _variance(mean, d, sources) if type(alone) is not Tensor or bool(alone.any()) else torch.zeros_like(alone)
+        for d, alone in enumerate(variance.unbind(1))
+    ]
+    return OutputMoments(mean.detach(), torch.stack(columns, dim=1))
 
 
-def _source(mean: Tensor, variance: Tensor, sources: Sources, shape: tuple[int, ...] | None = None) -> Tensor:
-    """Zeros that stand for independent noise of a variance."""
-    zeros = mean.new_zeros(mean.shape if shape is None else shape, requires_grad=True)
-    sources.append((zeros, variance.detach()))
-    return zeros
+def _variance(mean: Tensor, output: int, sources: Sources) -> Tensor:
+    """Variance of one output; rows do not mix, so one backward pass serves them all."""
+    chosen = torch.zeros_like(mean)
+    chosen[:, output] = 1
+    slopes = torch.autograd.grad(mean, [source.mean for source in sources], chosen, retain_graph=True)
+    return torch.stack([source.variance(slope) for source, slope in zip(sources, slopes, strict=True)]).sum(0)
 
 
 def _mask_shape(site: ConcreteDropout, x: Tensor) -> tuple[int, ...]:
-    """Shape of the masks of a site for all rows: one mask for each row, whatever its positions."""
+    """Shape of the mask of a site: one for each row, whatever its positions."""
     feature = x.ndim + site.feature_dim
     if feature < 1 or x.shape[feature] != site.num_units:
         raise ValueError(f"the input must have {site.num_units} units, got shape {tuple(x.shape)}")
-    return (x.shape[0], *(size if dim == feature else 1 for dim, size in enumerate(x.shape) if dim > 0))
+    return tuple(size if dim == feature else 1 for dim, size in enumerate(x.shape))
 
 
 def _drop(state: _State, p_logit: Tensor, shape: tuple[int, ...], sources: Sources) -> _State:
+    """Multiply by masks of mean 1 and variance p / (1 - p)."""
     mean, variance = state
-    odds = finite_exp(p_logit).to(mean.dtype)  # p / (1 - p), the variance of a mask that has mean 1
-    odds = odds.view(*(-1 if size > 1 and odds.ndim else 1 for size in (1, *shape[1:])))
-    dropped = mean * (1 + _source(mean, odds.expand(shape), sources, shape))
-    added = odds * mean.detach().square()
-    if variance is None:
-        return _State(dropped, added.expand_as(mean))
-    return _State(dropped + _source(mean, odds * variance, sources), variance + added + odds * variance)
+    odds = finite_exp(p_logit).to(mean.dtype)
+    odds = odds.view(shape) if odds.ndim else odds.expand(shape)
+    if not sources:
+        mean = mean.detach().requires_grad_()
+    if not sources or sources[-1].mean is not mean:
+        sources.append(_Source(mean, torch.zeros_like(mean)))
+    source = sources[-1]
+    with torch.no_grad():
+        variance = torch.zeros_like(mean) if variance is None else variance
+        squares = mean.square()
+        if shape[1:] == tuple(mean.shape[1:]):
+            alone = odds * (squares + variance)
+        else:
+            alone, source.odds = odds * variance, odds
+        source.independent = source.independent + alone
+        return _State(mean, variance + odds * (squares + variance))
 
 
 def _plain_dropout(layer: Any, state: _State, sources: Sources) -> _State:
     if layer.p == 0:
         return state
-    shape = tuple(state.mean.shape)
-    if not isinstance(layer, nn.Dropout):
-        shape = (*shape[:2], *(1 for _ in shape[2:]))
-    p_logit = torch.logit(torch.tensor(float(layer.p), device=state.mean.device))
-    return _drop(state, p_logit, shape, sources)
+    shape = tuple(state.mean.shape[1:])
+    if not isinstance(layer, nn.Dropout):  # whole channels
+        shape = (shape[0], *(1 for _ in shape[1:]))
+    return _drop(state, torch.logit(torch.tensor(float(layer.p), device=state.mean.device)), (1, *shape), sources)
+
+
+def _fixed(layer: Any) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias, which have no gradient here."""
+    return layer.weight.detach(), None if layer.bias is None else layer.bias.detach()
 
 
 def _linear(layer: Any, state: _State, sources: Sources) -> _State:
     mean, variance = state
     if variance is not None:
-        variance = F.linear(variance, layer.weight.detach().square())
-    return _State(F.linear(mean, layer.weight, layer.bias), variance)
+        variance = F.linear(variance, layer.weight.detach().square())  # as if the units were independent
+    return _State(F.linear(mean, *_fixed(layer)), variance)
 
 
 def _convolution(layer: Any, state: _State, sources: Sources) -> _State:
     mean, variance = state
     if variance is not None:
         variance = layer._conv_forward(variance, layer.weight.detach().square(), None)
-    return _State(layer._conv_forward(mean, layer.weight, layer.bias), variance)
+    return _State(layer._conv_forward(mean, *_fixed(layer)), variance)
 
 
 def _batch_norm(layer: _BatchNorm, state: _State, sources: Sources) -> _State:
@@ -209,37 +244,41 @@ def _activation(layer: Any, state: _State, sources: Sources) -> _State:
     if variance is None:
         return _State(_plainly(layer, mean), None)
     moments = _rectified if isinstance(layer, (nn.ReLU, nn.LeakyReLU)) else _by_quadrature
-    new_mean, new_variance, linear_part = moments(layer, mean, variance)
-    rest = (new_variance - linear_part).clamp(min=0)
-    return _State(new_mean + _source(new_mean, rest, sources), new_variance.detach())
+    with torch.no_grad():
+        new_mean, new_variance, slope = moments(layer, mean, variance)
+        rest = torch.addcmul(new_variance, slope.square(), variance, value=-1).clamp_(min=0)
+    # The gradient is the expected slope; the difference is 0.
+    new_mean = torch.addcmul(new_mean, slope, mean - mean.detach())
+    sources.append(_Source(new_mean, rest))
+    return _State(new_mean, new_variance)
 
 
 def _rectified(layer: Any, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Moments of max(a, 0) + slope * min(a, 0) for a Gaussian a, and the part of the variance that is linear in a."""
+    """Mean, variance and expected slope of max(a, 0) + slope * min(a, 0) for a Gaussian a."""
     slope = getattr(layer, "negative_slope", 0.0)
     std = variance.clamp(min=torch.finfo(variance.dtype).tiny ** 0.5).sqrt()
     ratio = mean / std
     above = torch.special.ndtr(ratio)
     density = torch.exp(-0.5 * ratio.square()) * (std / math.sqrt(2 * math.pi))
-    rectified = mean * above + density
-    m = mean.detach()
-    new_variance = ((m.square() + variance) * above + m * density - rectified.square()).clamp(min=0)
-    if slope:  # slope * a + (1 - slope) * max(a, 0), whose covariance is above * variance
-        new_variance = slope**2 * variance + (1 - slope) * (2 * slope * above * variance + (1 - slope) * new_variance)
-        rectified = slope * mean + (1 - slope) * rectified
-    expected_slope = slope + (1 - slope) * above
-    return rectified, new_variance.detach(), (expected_slope.square() * variance).detach()
+    rectified = torch.addcmul(density, mean, above)
+    # E[max(a, 0)^2] = m E[max(a, 0)] + v P(a > 0)
+    spread = (mean * rectified + variance * above - rectified.square()).clamp(min=0)
+    if not slope:
+        return rectified, spread, above
+    other = 1 - slope  # slope * a + other * max(a, 0), whose covariance is v P(a > 0)
+    spread = slope**2 * variance + other * (2 * slope * above * variance + other * spread)
+    return slope * mean + other * rectified, spread, slope + other * above
 
 
 def _by_quadrature(layer: Any, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same for a smooth activation; the expected slope times the deviation is E[f(a) (a - m)] / std (Stein)."""
+    """The same for a smooth activation f; the expected slope is E[f(a) (a - m)] / v (Stein)."""
     nodes, weights = (torch.as_tensor(each, dtype=mean.dtype, device=mean.device) for each in _hermite(NODES))
-    values = [_plainly(layer, mean + variance.sqrt() * node) for node in nodes]
-    new_mean = sum(weight * value for weight, value in zip(weights, values, strict=True))
-    assert isinstance(new_mean, Tensor)
-    centred = torch.stack([value.detach() for value in values]) - new_mean.detach()
-    new_variance = torch.tensordot(weights, centred.square(), dims=1)
-    return new_mean, new_variance, torch.tensordot(weights * nodes, centred, dims=1).square()
+    std = variance.clamp(min=torch.finfo(variance.dtype).tiny ** 0.5).sqrt()
+    values = _plainly(layer, mean + std * nodes.view(-1, *[1] * mean.ndim))
+    new_mean = torch.tensordot(weights, values, dims=1)
+    centred = values - new_mean
+    slope = torch.tensordot(weights * nodes, centred, dims=1) / std
+    return new_mean, torch.tensordot(weights, centred.square(), dims=1), slope
 
 
 @functools.cache

@@ -246,16 +246,16 @@ def predict_regression(
         raise ValueError(f"`method` must be 'draws' or 'moments', got {method!r}")
     if method == "moments":
         return _from_moments(model, x, batch_size, log_variance, output)
-    moments, noise = RunningMoments(), RunningMoments()
+    moments, aleatoric = RunningMoments(), torch.zeros(())
     kept: list[tuple[Tensor, Tensor]] = []
     for result in drawn(model, x, num_samples, seed, batch_size, output):
         mean, variance = _gaussian(widened(result), log_variance)
         moments.add(mean)
-        noise.add(variance)
+        aleatoric = aleatoric.to(variance) + (variance / num_samples).sum(0)  # divided first: it may be huge
         if keep_draws:
             kept.append((mean, variance))
     means, variances = (torch.cat(part) for part in zip(*kept, strict=True)) if kept else (None, None)
-    return RegressionPrediction(moments.mean, moments.variance, noise.mean, means, variances)
+    return RegressionPrediction(moments.mean, moments.variance, aleatoric, means, variances)
 
 
 def _from_moments(
@@ -271,12 +271,11 @@ def _from_moments(
             "`method='moments'` needs a model of one input tensor that returns its output, without `output`"
         )
     result, variance = (widened(part) for part in propagate_moments(model, x, batch_size=batch_size))
-    means = _gaussian(result.unsqueeze(0), log_variance)[0].squeeze(0)
+    epistemic = variance
     if log_variance is None:
+        mean, log_noise = split_gaussian(result)
         epistemic, spread = split_gaussian(variance)
-        result = torch.cat([means, split_gaussian(result)[1] + spread / 2], dim=-1)
-    else:
-        epistemic = variance
+        result = torch.cat([mean, log_noise + spread / 2], dim=-1)
     mean, aleatoric = (part.squeeze(0) for part in _gaussian(result.unsqueeze(0), log_variance))
     return RegressionPrediction(mean, epistemic, aleatoric, None, None)
 

@@ -1,0 +1,154 @@
+"""Fill the tables of ``docs/performance.md`` from the results files, between ``<!-- name -->`` and ``<!-- end -->``.
+
+Run with ``make performance-page``.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gumdrop.atomic import replacing
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "performance.md"
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    """Rows of a results file."""
+    return json.loads((DOCS / "results" / f"{name}.json").read_text(encoding="utf-8"))["results"]
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """Lay out a table in Markdown, numbers to the right."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def spread(row: dict[str, Any] | None) -> str:
+    """A ratio with its quartiles."""
+    if row is None:
+        return ""
+    low, high = row["ratio_quartiles"]
+    return f"{row['ratio']:.2f} ({low:.2f}-{high:.2f})"
+
+
+def compared(name: str, keys: dict[str, Callable[[Any], str]], reference: str, rivals: list[str]) -> str:
+    """One line for each case of a results file: the time of the reference, and ratios to it."""
+    cases: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    for row in rows_of(name):
+        cases.setdefault(tuple(show(row[key]) for key, show in keys.items()), {})[row["what"]] = row
+    header = [*keys, f"{reference}, ms", *rivals]
+    lines = []
+    for case, mine in cases.items():
+        lines.append([*case, f"{mine[reference]['median_ms']:.3g}", *(spread(mine.get(rival)) for rival in rivals)])
+    return table(header, lines)
+
+
+def mode(compiled: bool) -> str:
+    """Name a way to run."""
+    return "compiled" if compiled else "eager"
+
+
+def sites() -> str:
+    """Table of one site."""
+    keys = {"shape": str, "dtype": str, "compiled": mode, "threads": str}
+    rivals = ["gumdrop", "nn.Dropout2d", "formula of the paper", "concretedropout"]
+    return compared("speed_sites", keys, "nn.Dropout", rivals)
+
+
+def steps() -> str:
+    """Table of whole training steps."""
+    keys = {"network": str, "on_input": lambda on: "yes" if on else "no", "compiled": mode, "threads": str}
+    return compared("speed_steps", keys, "fixed", ["gumdrop", "no dropout", "concretedropout"])
+
+
+def kept() -> str:
+    """Table of bytes kept for backward."""
+    lines = []
+    for row in rows_of("speed_kept"):
+        what = f"{row['site']}, {row['dtype']}" if "site" in row else row["network"]
+        fixed = row["nn.Dropout"] if "site" in row else row["fixed"]
+        peer = row.get("formula of the paper", row.get("concretedropout"))
+        others = [f"{each / fixed:.2f}" if each is not None else "" for each in (row["gumdrop"], peer)]
+        lines.append([what, f"{fixed / 2**20:.2f}", *others])
+    return table(["", "fixed dropout, MiB", "gumdrop", "formula of the paper, or concretedropout"], lines)
+
+
+def predictions(part: str) -> list[dict[str, Any]]:
+    """Rows of a part of the results of prediction."""
+    results: Any = rows_of("prediction")
+    return results[part]
+
+
+def draws() -> str:
+    """Table of predictions from draws."""
+    lines = []
+    for row in predictions("draws"):
+        ours, ratios = row["times"]["ours"], [row.get("ours_over_products"), row.get("loop_over_products")]
+        shown = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+        lines.append(
+            [row["case"], str(row["draws"]), f"{ours['median_ms']:.3g}", f"{row['loop_over_ours']:.1f}", *shown]
+        )
+    return table(["network", "draws", "gumdrop, ms", "loop / gumdrop", "gumdrop / products", "loop / products"], lines)
+
+
+def prefix() -> str:
+    """Table of a first layer whose rate is zero."""
+    names = ["first rate 0", "without the layer"]
+    lines = [[str(row["rows"]), *(spread(row["times"][name]) for name in names)] for row in predictions("prefix")]
+    return table(["rows", "first rate 0 to rounding", "network without its first layer"], lines)
+
+
+def memory() -> str:
+    """Table of peak memory."""
+    lines = [
+        [row["case"], f"{row['10']:.0f}", f"{row['1000']:.0f}", f"{row['ratio']:.2f}"] for row in predictions("memory")
+    ]
+    return table(["network", "10 draws, MiB", "1000 draws, MiB", "ratio"], lines)
+
+
+def moments() -> str:
+    """Table of predictions without sampling."""
+    lines = []
+    for row in predictions("moments"):
+        errors = [f"{100 * row[name]['mean_absolute_error']:.0f} %" for name in ("moments", "100 draws")]
+        times = row["times"]
+        ratios = [f"{times[name]['ratio']:.1f}" for name in ("100 draws", "loop over 100 draws")]
+        rates = ", ".join(f"{rate:.1g}" for rate in row["rates"])
+        lines.append([row["set"], rates, *errors, f"{times['moments']['median_ms']:.2f}", *ratios])
+    header = ["set", "rates", "error of the SD", "that of 100 draws", "ms", "100 draws take, times that", "the loop"]
+    return table(header, lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "sites": sites,
+    "steps": steps,
+    "kept": kept,
+    "draws": draws,
+    "prefix": prefix,
+    "memory": memory,
+    "moments": moments,
+}
+
+
+def filled(text: str) -> str:
+    """Put each table in its place."""
+    for name, make in TABLES.items():
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text, count = pattern.subn(lambda match, make=make: f"{match[1]}\n{make()}\n\n{match[2]}", text)
+        if count != 1:
+            raise ValueError(f"{PAGE.name} must have one place for the table {name!r}, got {count}")
+    return text
+
+
+def main() -> None:
+    """Write the page."""
+    text = filled(PAGE.read_text(encoding="utf-8"))
+    with replacing(PAGE) as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()

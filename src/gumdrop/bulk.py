@@ -1,0 +1,244 @@
+r"""Dropout with a learned rate as one operation: fresh noise, one pass forward, one backward.
+
+`gumdrop.functional.concrete_dropout` is the readable formula, and what is compiled, exported and transformed. Eager
+training goes through here. Three things make it cheaper, each measured by ``benchmarks/sites.py``:
+
+- The gradient is written by hand. With :math:`s = z / (1 - p)`, the factor on a unit, and :math:`a` the logit of p,
+
+  .. math:: \frac{\partial s}{\partial a} = s \, \Big(p - \frac{1 - z}{t}\Big), \qquad
+            \frac{\partial L}{\partial a} = \sum y \, g \, \Big(p - \frac{1 - z}{t}\Big)
+
+  which asks for the output :math:`y`, that the layer behind keeps anyway, and not for the input.
+- Uniform noise is cut out of 64-bit words, 16 bits a number: :math:`u = (k + v) / 2^{16}` with an integer ``k`` for
+  each number and one ``v``, uniform in [0, 1), for all of a call. Each ``u`` alone is uniform without gaps, so that
+  the mean of a mask is right for every rate, however small; two numbers of one call depend on each other within a
+  cell of :math:`2^{-16}` only.
+- A large mask with one rate has at most :math:`2^{16}` different values: they are computed once and looked up.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gumdrop.functional import concrete_dropout, inverse_keep, uniform_noise, widened
+
+__all__ = ["bulk_noise", "relaxed_dropout", "square_norms"]
+
+CELLS = 1 << 16
+"""Number of values of a 16-bit integer."""
+LEAST_CUT = 1 << 14
+"""Size of a mask from which on its noise is cut out of words."""
+LEAST_LOOKED_UP = 1 << 17
+"""Size of a mask from which on its values are looked up."""
+LARGEST_LOGIT = math.log(torch.finfo(torch.float32).max) - 1e-4
+"""Logit from which on 1 / (1 - p) saturates, as in `gumdrop.functional.inverse_keep`."""
+LEAST_CHUNKED = 1 << 20
+"""Size of activations from which on they are worked on in chunks."""
+CHUNK = 1 << 17
+"""Numbers that a thread works on at a time, so that what lies between two operations stays in its cache."""
+
+
+def _is_traced() -> bool:
+    """Tell whether what runs is made into a graph, or transformed, by something that prefers the plain formula."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._are_functorch_transforms_active()
+
+
+def _draw_cells(shape: Sequence[int]) -> tuple[Tensor, Tensor]:
+    count = math.prod(shape)
+    words = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+    return words.view(torch.uint16)[:count].view(shape), torch.rand(())
+
+
+def _uniform(cells: Tensor, offset: Tensor) -> Tensor:
+    return cells.float().add_(offset).mul_(1 / CELLS)  # can be 1 by rounding
+
+
+def _cuts(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> bool:
+    plain = dtype != torch.float32 or device.type != "cpu" or _is_traced()
+    return not plain and math.prod(shape) >= LEAST_CUT
+
+
+def bulk_noise(shape: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Draw uniform noise from torch's default generator, quickly where there is much of it.
+
+    Args:
+        shape: Shape of the noise.
+        dtype: float32 or float64.
+        device: Where the noise is wanted; it is cut out of words on the CPU only.
+
+    Returns:
+        Uniform draws from [0, 1).
+    """
+    if _cuts(shape, dtype, device):
+        return _uniform(*_draw_cells(shape)).clamp_(max=1 - torch.finfo(dtype).eps / 2)
+    return uniform_noise(shape, dtype=dtype, device=device)
+
+
+class _Rate(NamedTuple):
+    """A rate in the three forms in which it enters: numbers where there is one, on the CPU, since they cost nothing."""
+
+    logit: Any
+    p: Any
+    full: Any
+    """1 / (1 - p), the factor on what is kept."""
+
+    @classmethod
+    def of(cls, p_logit: Tensor) -> "_Rate":
+        if p_logit.ndim or p_logit.device.type != "cpu":
+            logit = widened(p_logit)
+            return cls(logit, torch.sigmoid(logit), inverse_keep(logit))
+        number = p_logit.item()
+        odds = math.exp(min(number, LARGEST_LOGIT))
+        return cls(number, odds / (1 + odds), 1 + odds)
+
+
+def _scale(rate: _Rate, noise: Tensor, temperature: float) -> Tensor:
+    """Compute what `gumdrop.functional.dropout_scale` does, in fewer passes; the same unless 1 / (1 - p) overflows."""
+    keep = torch.logit(noise, eps=torch.finfo(noise.dtype).eps / 2)
+    return keep.sub_(rate.logit).div_(temperature).sigmoid_().mul_(rate.full)
+
+
+def _factors_of(rate: _Rate, offset: Tensor | None, temperature: float, size: int) -> Callable[[Tensor], Tensor]:
+    """Give what turns a part of a mask into factors: a mask of factors into itself, or one of cells."""
+    if offset is None:
+        return lambda scale: scale
+    if isinstance(rate.logit, Tensor) or size < LEAST_LOOKED_UP:
+        return lambda cells: _scale(rate, _uniform(cells, offset), temperature)
+    table = _scale(rate, _uniform(torch.arange(CELLS), offset), temperature)
+    return lambda cells: table.index_select(0, cells.flatten().int()).view(cells.shape)
+
+
+def _chunks(mask: Tensor, *tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
+    """Split large tensors of one shape, with their mask in front, into rows that stay in the cache."""
+    first = tensors[0]
+    if first.numel() < LEAST_CHUNKED or first.device.type != "cpu":
+        return [(mask, *tensors)]
+    rows = max(1, CHUNK * torch.get_num_threads() * len(first) // first.numel())
+    masks = itertools.repeat(mask) if len(mask) == 1 else mask.split(rows)
+    return zip(masks, *(each.split(rows) for each in tensors), strict=False)
+
+
+def _times(x: Tensor, scale: Tensor) -> Tensor:
+    """Multiply, and round to the dtype of ``x`` without a copy in between."""
+    return x * scale if x.dtype == scale.dtype else torch.mul(x, scale, out=torch.empty_like(x))
+
+
+def _rate_gradient(product: Tensor, scale: Tensor, rate: _Rate, temperature: float, shape: torch.Size) -> Tensor:
+    """Sum ``y g (p - (1 - z) / t)`` over all units that share a rate; ``product`` is ``y g``."""
+    product = product.sum_to_size(scale.shape)
+    # Where nothing is dropped, this is p exactly: the factor has just the value that it is divided by.
+    slope = (scale / rate.full).sub_(1).div_(temperature).add_(rate.p)
+    return (product * slope).sum_to_size(shape) if shape else torch.dot(product.flatten(), slope.flatten())
+
+
+class _Product(torch.autograd.Function):
+    """``x`` times a mask, given by its factors or by cells of noise; its gradient goes on to the logit of the rate."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, p_logit: Tensor, mask: Tensor, offset: Tensor | None, rate: _Rate, temperature: float
+    ) -> Tensor:
+        if offset is None:
+            y = _times(x, mask)
+        else:
+            y = torch.empty_like(x)
+            factors = _factors_of(rate, offset, temperature, mask.numel())
+            for part, x_part, y_part in _chunks(mask, x, y):
+                torch.mul(x_part, factors(part), out=y_part)
+        ctx.save_for_backward(y, p_logit, mask, offset)
+        ctx.rate, ctx.temperature = rate, temperature
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        y, p_logit, mask, offset = ctx.saved_tensors
+        rate, t = ctx.rate, ctx.temperature
+        factors = _factors_of(rate, offset, t, mask.numel())
+        if torch.is_grad_enabled():  # this gradient is to have one, too
+            return *_with_gradient(p_logit, factors(mask), y, g, t), None, None, None, None
+        grad_x = torch.empty_like(g)
+        grad_logit: Any = 0
+        for part, y_part, g_part, x_part in _chunks(mask, y, g, grad_x):
+            scale = factors(part)
+            if ctx.needs_input_grad[1]:
+                # The other gradient's memory serves first, because new memory costs more than the numbers in it.
+                serves = x_part.dtype == scale.dtype
+                product = torch.mul(y_part, g_part, out=x_part) if serves else widened(y_part) * g_part
+                grad_logit = grad_logit + _rate_gradient(product, scale, rate, t, p_logit.shape)
+            if ctx.needs_input_grad[0]:
+                torch.mul(g_part, scale, out=x_part)
+        grad_logit = grad_logit.to(p_logit.dtype) if ctx.needs_input_grad[1] else None
+        return grad_x if ctx.needs_input_grad[0] else None, grad_logit, None, None, None, None
+
+
+def _with_gradient(p_logit: Tensor, scale: Tensor, y: Tensor, g: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Compute the two gradients of a product by operations that have gradients themselves."""
+    logit = widened(p_logit)
+    rate = _Rate(logit, torch.sigmoid(logit), inverse_keep(logit))
+    scale = _Product.apply(torch.ones_like(scale), p_logit, scale.detach(), None, rate, temperature)
+    grad_logit = _rate_gradient(widened(y) * g, scale, rate, temperature, p_logit.shape)
+    return (g * scale).to(g.dtype), grad_logit.to(p_logit.dtype)
+
+
+def relaxed_dropout(x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], *, temperature: float) -> Tensor:
+    """Drop with a relaxed mask of fresh noise, as `gumdrop.functional.concrete_dropout` does.
+
+    Args:
+        x: Activations, of any floating dtype.
+        p_logit: Logit of the drop probability; broadcasts to ``mask_shape``.
+        mask_shape: As many dimensions as ``x`` has; those of size 1 share their mask.
+        temperature: Temperature of the mask.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``. The gradient of the rate is summed in float32 or float64.
+    """
+    dtype = torch.promote_types(p_logit.dtype, torch.float32)
+    if _is_traced():
+        noise = uniform_noise(mask_shape, dtype=dtype, device=x.device)
+        return concrete_dropout(x, p_logit, noise=noise, temperature=temperature)
+    with torch.no_grad():
+        rate, offset = _Rate.of(p_logit), None
+        if not _cuts(mask_shape, dtype, x.device):
+            mask = _scale(rate, uniform_noise(mask_shape, dtype=dtype, device=x.device), temperature)
+        else:
+            mask, offset = _draw_cells(mask_shape)
+            if x.dtype.itemsize > 2 and mask.numel() < LEAST_LOOKED_UP:  # to compute factors twice would cost more
+                mask, offset = _scale(rate, _uniform(mask, offset), temperature), None
+    return _Product.apply(x, p_logit, mask, offset, rate, temperature)
+
+
+class _SquareNorms(torch.autograd.Function):
+    """Sums of squares of many tensors, whose gradient is one pass over each where that of `square().sum()` is four."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors)
+        flat = [widened(each).flatten() for each in tensors]
+        # in parts, because a dot product of very many numbers is not summed by halves, as `sum` is
+        sums = [torch.stack([torch.dot(part, part) for part in each.split(CHUNK)]).sum() for each in flat]
+        return torch.stack([each.to(sums[0].device, sums[0].dtype) for each in sums])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, ...]:
+        twice = (2 * g).clamp(max=torch.finfo(g.dtype).max)  # finite, so that 0 times it is 0
+        parts = zip(ctx.saved_tensors, twice, strict=True)
+        return tuple((widened(each) * factor.to(each.device)).to(each.dtype) for each, factor in parts)
+
+
+def square_norms(tensors: Sequence[Tensor]) -> Tensor:
+    """Sum the squares of each of some tensors.
+
+    Args:
+        tensors: Any tensors.
+
+    Returns:
+        One number for each, on the device of the first, in float32 or float64.
+    """
+    if _is_traced():
+        sums = [widened(each).square().sum() for each in tensors]
+        return torch.stack([each.to(sums[0].device, sums[0].dtype) for each in sums])
+    return _SquareNorms.apply(*tensors)

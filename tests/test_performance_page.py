@@ -1,0 +1,20 @@
+"""The tables of docs/performance.md are those of the results files."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+PLACE = Path(__file__).parents[1] / "benchmarks" / "performance_page.py"
+
+
+def test_tables_are_those_of_the_results() -> None:
+    spec = importlib.util.spec_from_file_location("performance_page", PLACE)
+    assert spec is not None
+    assert spec.loader is not None
+    page = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(page)
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.filled(text) == text, "run `make performance-page`"
+    with pytest.raises(ValueError, match="must have one place for the table 'sites', got 0"):
+        page.filled("")

@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test lint types docs-figures docs-tables docs-experiments recording benchmarks \
-  benchmark-training benchmark-prediction benchmark-page benchmark-table performance-page clean
+  benchmark-training benchmark-prediction benchmark-export benchmark-page benchmark-table performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -49,6 +49,9 @@ docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experimen
 
 benchmarks: $(VENV)/installed-dev ## Compare priors (some minutes); writes docs/results
 	$(BIN)/python benchmarks/prior_strength.py
+
+benchmark-export: $(VENV)/installed-dev ## Compare exported files with torch, in value and in time; writes docs/results
+	$(BIN)/python benchmarks/export.py
 
 benchmark-prediction: $(VENV)/installed-dev ## Time predictions (a quarter of an hour), with DATA=DIR also on trained networks; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/prediction.py $(if $(DATA),--uci $(DATA)/uci)

@@ -37,6 +37,41 @@ for _command in (predict, explain, info, demo):
 
 
 @app.command
+def export(
+    folder: Path,
+    /,
+    *,
+    to: Literal["onnx", "pt2", "aoti"] = "onnx",
+    variant: Literal["draw", "moments", "noise", "deterministic"] = "moments",
+    num_samples: Count | None = None,
+    out: Path | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a model as one file that predicts elsewhere, and compare it with the model first.
+
+    Args:
+        folder: What `gumdrop fit` left.
+        to: ONNX, a program of torch.export, or a library compiled by AOTInductor for machines like this one.
+        variant: One draw a call; the moments of many; the same with the noise as an input; or moments that are
+            propagated through the layers without drawing.
+        num_samples: Draws of a call; by default those of the model.
+        out: File to write; by default the folder's name with the ending of the format.
+        overwrite: Replace the file if it exists.
+
+    Raises:
+        ValueError: If the file exists.
+    """
+    from gumdrop.export import FORMATS, export_table
+    from gumdrop.tables import load_table_model
+
+    place = out or Path(folder.resolve().name + FORMATS[to])
+    if place.exists() and not overwrite:
+        raise ValueError(f"{place} exists already; name another file with --out, or add --overwrite")
+    export_table(load_table_model(folder), place, to=to, variant=variant, num_samples=num_samples)
+    _say(f"{folder} -> {place}  ({place.stat().st_size / 1024:.0f} KB; run twice and compared with the model)")
+
+
+@app.command
 def explain_image(
     model: str,
     image: Path,

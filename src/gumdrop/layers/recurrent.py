@@ -220,8 +220,8 @@ def _step_by_step(
     rows = gates.unbind(0) if steps.batch_sizes is None else gates.split(steps.batch_sizes.tolist())
     outputs, ended = [], []
     for row in rows:
-        size = len(row)
-        if size < len(state[0]):  # the shortest sequences, which stand last, have ended
+        size = row.shape[0]  # not len, which would fix the rows of an exported model
+        if size < state[0].shape[0]:  # the shortest sequences, which stand last, have ended
             ended.append(tuple(part[size:] for part in state))
             state = tuple(part[:size] for part in state)
         dropped = (state[0] * scale[:size]).to(state[0].dtype)

@@ -114,7 +114,7 @@ def propagate_moments(model: nn.Module, x: Tensor, *, batch_size: int | None = N
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1, got {batch_size}; None takes all rows at once")
     layers = [(name, layer, _rule(name, layer)) for name, layer in _layers(model, "")]
-    parts = [_propagate(layers, rows) for rows in x.split(batch_size or max(1, len(x)))]
+    parts = [_propagate(layers, rows) for rows in (x.split(batch_size) if batch_size else [x])]
     return OutputMoments(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
@@ -140,8 +140,8 @@ def _propagate(layers: list[tuple[str, nn.Module, Any]], x: Tensor) -> OutputMom
         raise ValueError(f"the model must return shape (N, D), got {tuple(mean.shape)}")
     if variance is None:
         raise ValueError("`model` has no dropout; convert it with `gumdrop.learn_dropout(model)`")
-    columns = [
-        _variance(mean, d, sources) if bool(alone.any()) else torch.zeros_like(alone)
+    columns = [  # what is traced for an export holds no values that could be asked
+        _variance(mean, d, sources) if type(alone) is not Tensor or bool(alone.any()) else torch.zeros_like(alone)
         for d, alone in enumerate(variance.unbind(1))
     ]
     return OutputMoments(mean.detach(), torch.stack(columns, dim=1))

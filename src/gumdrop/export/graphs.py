@@ -1,0 +1,235 @@
+"""What an exported file computes: the variants of a stochastic model, as modules with named inputs and outputs."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.export.draws import Draws
+from gumdrop.export.errors import ExportError
+from gumdrop.functional import split_gaussian, widened
+from gumdrop.prediction import (
+    ClassificationPrediction,
+    RegressionPrediction,
+    predict_classification,
+    predict_regression,
+    sample,
+)
+
+__all__ = ["Graph", "Likelihood", "ModelGraph", "Variant", "classes", "gaussian", "gaussian_parts", "named"]
+
+Variant = Literal["draw", "moments", "noise", "deterministic"]
+"""One draw a call; S draws a call and their moments; the same with the noise as an input; moments without draws."""
+Likelihood = Literal["gaussian", "categorical"]
+
+
+class Graph(nn.Module):
+    """A module to be exported: tensors in, named tensors out.
+
+    Args:
+        variant: What a call computes.
+        num_samples: Draws of a call, S; one draw ignores it.
+    """
+
+    input_names: list[str]
+    """Names of the inputs, in order; the noise, if it is one, comes last."""
+    num_noise: int
+    """Columns of noise of a draw."""
+
+    def __init__(self, variant: Variant, num_samples: int) -> None:
+        super().__init__()
+        if num_samples < 2 and variant in ("moments", "noise"):
+            raise ExportError(f"`num_samples` must be at least 2, because variances are taken of it, got {num_samples}")
+        self.variant = variant
+        self.num_samples = num_samples if variant in ("moments", "noise") else 1
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two calls with the same inputs differ."""
+        return self.variant in ("draw", "moments")
+
+    @property
+    def draws_of_a_call(self) -> int:
+        """How many functions a call draws; 0 where that is not the file's to say."""
+        return self.num_samples if self.is_random else 0
+
+    def split_noise(self, tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], Tensor]:
+        """Part the inputs from the noise, which is drawn here unless it is an input.
+
+        Args:
+            tensors: All inputs.
+
+        Returns:
+            Inputs, and noise of shape (S, ``num_noise``).
+        """
+        if self.variant == "noise":
+            return tensors[:-1], tensors[-1]
+        # One table for all sites: onnxruntime seeds the generators of two tables with two neighbouring numbers.
+        return tensors, torch.rand(self.num_samples, self.num_noise)
+
+    def description(self) -> dict[str, Any]:
+        """What a reader of the file should know, as plain data.
+
+        Returns:
+            Keys of the metadata.
+        """
+        raise NotImplementedError
+
+    def reference(self, inputs: Sequence[Tensor], seed: int) -> dict[str, Tensor]:
+        """Compute the outputs as the library does, in eager mode, without the graph.
+
+        Args:
+            inputs: Inputs without the noise.
+            seed: Seed of the draws.
+
+        Returns:
+            What the graph should give, up to chance.
+        """
+        raise NotImplementedError
+
+
+class ModelGraph(Graph):
+    """A model of one's own, as a graph.
+
+    Args:
+        model: A converted model.
+        inputs: Examples of its inputs: a tensor, a tuple, or a mapping from names of arguments.
+        variant: What a call computes.
+        num_samples: Draws of a call.
+        likelihood: How the output is read; None leaves it as it is.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: Tensor | Sequence[Tensor] | Mapping[str, Tensor],
+        *,
+        variant: Variant,
+        num_samples: int,
+        likelihood: Likelihood | None,
+    ) -> None:
+        super().__init__(variant, num_samples)
+        names = tuple(inputs) if isinstance(inputs, Mapping) else None
+        count = 1 if isinstance(inputs, Tensor) else len(inputs)
+        self.input_names = list(names or (["x"] if count == 1 else [f"x{i}" for i in range(count)]))
+        self.likelihood = likelihood
+        model = copy.deepcopy(model).cpu()
+        self.draws = Draws(model, names=names)
+        self.num_noise = self.draws.num_noise
+        if variant == "noise":
+            if self.draws.has_own_noise:
+                raise ExportError(
+                    "`variant='noise'` needs every mask to come from a learned rate, and the model has nn.Dropout "
+                    "modules with noise of their own; convert or remove them, or export the variant 'moments'"
+                )
+            self.input_names.append("noise")
+        if variant == "deterministic" and (likelihood != "gaussian" or names is not None or count > 1):
+            raise ExportError(
+                "`variant='deterministic'` needs `likelihood='gaussian'` and a single input, because moments are "
+                f"propagated to means and log variances alone; got {likelihood!r} and {count} inputs by "
+                f"{'position' if names is None else 'name'}"
+            )
+        self._original = [model]  # in a list, so that it is no child
+
+    def forward(self, *tensors: Tensor) -> dict[str, Tensor]:
+        """Draw, and summarise the draws, or propagate moments."""
+        if self.variant == "deterministic":
+            return named(predict_regression(self._original[0], tensors[0], method="moments"))
+        inputs, noise = self.split_noise(tensors)
+        return self._outputs(self.draws(inputs, noise))
+
+    def _outputs(self, draws: Tensor) -> dict[str, Tensor]:
+        if self.likelihood is None:
+            return {"output": draws[0]} if self.variant == "draw" else _mean_and_variance(draws)
+        if self.likelihood == "gaussian":
+            if self.variant == "draw":
+                means, variances = gaussian_parts(draws)
+                return {"mean": means[0], "variance": variances[0]}
+            return named(gaussian(draws))
+        if self.variant == "draw":
+            return {"probabilities": torch.softmax(widened(draws[0]), dim=1)}
+        return named(classes(draws))
+
+    def description(self) -> dict[str, Any]:
+        """Describe the likelihood, the rates and where the noise of each site stands."""
+        return {"likelihood": self.likelihood, "rates": self.draws.rates, "noise": self.draws.layout}
+
+    def reference(self, inputs: Sequence[Tensor], seed: int) -> dict[str, Tensor]:
+        """Predict with the functions of the library."""
+        names = self.draws.names
+        x: Any = tuple(inputs) if names is None else dict(zip(names, inputs, strict=True))
+        options: dict[str, Any] = {"num_samples": self.num_samples, "seed": seed, "output": _tensor}
+        (model,) = self._original
+        if self.variant == "draw" or self.likelihood is None:
+            return {name: value.detach() for name, value in self._outputs(sample(model, x, **options)).items()}
+        if self.likelihood == "gaussian":
+            return named(predict_regression(model, x, **options))
+        return named(predict_classification(model, x, **options))
+
+
+def _tensor(result: Any) -> Tensor:
+    return result["logits"] if isinstance(result, Mapping) else result
+
+
+def _mean_and_variance(draws: Tensor) -> dict[str, Tensor]:
+    return {"mean": draws.mean(0), "variance": draws.var(0, correction=0)}
+
+
+def gaussian_parts(draws: Tensor) -> tuple[Tensor, Tensor]:
+    """Read means and noise variances out of outputs.
+
+    Args:
+        draws: Shape (S, N, 2 D).
+
+    Returns:
+        Means and variances, (S, N, D) each.
+    """
+    means, log_variances = split_gaussian(widened(draws))
+    limits = torch.finfo(means.dtype)
+    return means, log_variances.exp().clamp(limits.tiny, limits.max)
+
+
+def gaussian(draws: Tensor) -> RegressionPrediction:
+    """Moments of draws of a regression.
+
+    Args:
+        draws: Shape (S, N, 2 D).
+
+    Returns:
+        The prediction, without its draws.
+    """
+    means, variances = gaussian_parts(draws)
+    return RegressionPrediction(means.mean(0), means.var(0, correction=0), variances.mean(0), None, None)
+
+
+def classes(draws: Tensor) -> ClassificationPrediction:
+    """Averages over draws of logits.
+
+    Args:
+        draws: Shape (S, N, C, ...).
+
+    Returns:
+        The prediction.
+    """
+    log_p = torch.log_softmax(widened(draws), dim=2)
+    entropy = -(log_p.exp() * log_p).sum(2).mean(0)
+    count = log_p.new_full((), draws.shape[0])  # not math.log, which would fix the draws of an exported model
+    return ClassificationPrediction(torch.logsumexp(log_p, dim=0) - count.log(), entropy)
+
+
+def named(prediction: RegressionPrediction | ClassificationPrediction) -> dict[str, Tensor]:
+    """Outputs of a file, by name.
+
+    Args:
+        prediction: Either kind.
+
+    Returns:
+        ``mean, epistemic, aleatoric``, or ``probabilities, predictive_entropy, expected_entropy,
+        mutual_information``.
+    """
+    names: tuple[str, ...] = ("probabilities", "predictive_entropy", "expected_entropy", "mutual_information")
+    if isinstance(prediction, RegressionPrediction):
+        names = ("mean", "epistemic", "aleatoric")
+    return {name: getattr(prediction, name) for name in names}

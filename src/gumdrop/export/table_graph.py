@@ -1,0 +1,175 @@
+"""A table model as a graph: from the columns of the table, in their own units, to numbers in those of the target."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.datasets.schema import NumericColumn, TableSchema
+from gumdrop.ensembles import RegressionEnsemble
+from gumdrop.export.draws import Draws
+from gumdrop.export.errors import ExportError
+from gumdrop.export.graphs import Graph, Variant, classes, gaussian, gaussian_parts, named
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction, predict_regression
+from gumdrop.tables import TableModel
+
+__all__ = ["TableGraph"]
+
+
+class _Encoder(nn.Module):
+    """Standardise numbers and turn codes of categories into columns, as the schema does with a table.
+
+    In float64, like the schema: a column may lie far from 0 for its spread.
+    """
+
+    center: Tensor
+    scale: Tensor
+    fill: Tensor
+    codes: Tensor
+
+    def __init__(self, schema: TableSchema) -> None:
+        super().__init__()
+        sources, codes, centers, scales, fills = [], [], [], [], []
+        for i, column in enumerate(schema.columns):
+            if isinstance(column, NumericColumn):
+                sources.append(i)
+                codes.append(-1)
+                centers.append(column.mean)
+                scales.append(column.std)
+                fills.append(column.median)
+            else:
+                missing = column.categories.index("") if "" in column.categories else -1
+                for code in range(len(column.categories)):
+                    sources.append(i)
+                    codes.append(code)
+                    centers.append(0.0)
+                    scales.append(1.0)
+                    fills.append(missing)
+        self.register_buffer("source", torch.tensor(sources))
+        for name, values in (("codes", codes), ("center", centers), ("scale", scales), ("fill", fills)):
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
+
+    source: Tensor
+
+    def forward(self, columns: Tensor) -> Tensor:
+        values = columns.index_select(1, self.source)
+        values = torch.where(torch.isnan(values), self.fill, values)
+        numbers = (values - self.center) / self.scale
+        return torch.where(self.codes >= 0, (values == self.codes).to(numbers.dtype), numbers).float()
+
+
+class TableGraph(Graph):
+    """The ensemble of a table with its encoding before it and the units of the target behind it.
+
+    Args:
+        model: The table model.
+        variant: What a call computes; ``"draw"`` picks a network at random, and then its masks.
+        num_samples: Draws of a call, spread evenly over the networks and rounded up.
+
+    Shape:
+        ``columns`` (N, C) in float64: numbers in their own units, categories as their place in the schema's list, NaN
+        where a cell is missing, and -1 for a category that training did not see.
+    """
+
+    def __init__(self, model: TableModel, *, variant: Variant, num_samples: int) -> None:
+        super().__init__(variant, num_samples)
+        self.table = model
+        count = len(model.ensemble.members)
+        if variant in ("moments", "noise"):
+            self.num_samples = -(-num_samples // count)
+        self.encode = _Encoder(model.schema)
+        self.members = nn.ModuleList(Draws(member) for member in model.ensemble.members)
+        self.noise = model.ensemble.noise if isinstance(model.ensemble, RegressionEnsemble) else None
+        if variant == "deterministic" and self.noise is None:
+            raise ExportError(
+                "`variant='deterministic'` propagates moments to numbers, and this model predicts classes; export the "
+                "variant 'noise', whose answers are the same for the same noise"
+            )
+        self.widths = [member.num_noise for member in self._draws()]
+        self.num_noise = sum(self.widths) + (variant == "draw")  # the last column picks the network
+        self.input_names = ["columns", "noise"] if variant == "noise" else ["columns"]
+
+    @property
+    def draws_of_a_call(self) -> int:
+        """How many functions a call draws, from all networks together."""
+        return super().draws_of_a_call * (len(self.members) if self.variant == "moments" else 1)
+
+    def _draws(self) -> list[Draws]:
+        return [member for member in self.members if isinstance(member, Draws)]
+
+    def forward(self, *tensors: Tensor) -> dict[str, Tensor]:
+        """Encode, ask every network, mix, and go back to the units of the target."""
+        if self.variant == "deterministic":
+            x = self.encode(tensors[0])
+            return self._mixed(x, [predict_regression(m, x, method="moments") for m in self.table.ensemble.members])
+        (columns,), noise = self.split_noise(tensors)
+        x = self.encode(columns)
+        parts = noise.split([*self.widths, noise.shape[1] - sum(self.widths)], dim=1)
+        outputs = [member((x,), part) for member, part in zip(self.members, parts, strict=False)]
+        if self.variant == "draw":
+            return self._one_draw(x, torch.cat(outputs), parts[-1])
+        if self.noise is None:
+            return named(ClassificationPrediction.mixture([classes(output) for output in outputs]))
+        return self._mixed(x, [gaussian(output) for output in outputs])
+
+    def _mixed(self, x: Tensor, parts: Sequence[RegressionPrediction]) -> dict[str, Tensor]:
+        assert self.noise is not None
+        mixture = RegressionPrediction.mixture(parts)
+        return named(self._in_units(mixture.scale_noise(self.noise(x, mixture.mean))))
+
+    def _in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
+        return prediction.rescale(self.table.schema.target.std, self.table.schema.target.mean)
+
+    def _one_draw(self, x: Tensor, outputs: Tensor, uniform: Tensor) -> dict[str, Tensor]:
+        chosen = outputs.index_select(0, (uniform[0] * len(self.members)).long())
+        if self.noise is None:
+            return {"probabilities": torch.softmax(chosen[0], dim=-1)}
+        # The noise depends on the mean of the mixture, which one draw does not know: that without dropout stands in.
+        means = [gaussian_parts(member.undropped((x,)).unsqueeze(0))[0][0] for member in self._draws()]
+        factor = self.noise(x, torch.stack(means).mean(0))
+        mean, variance = gaussian_parts(chosen)
+        target = self.table.schema.target
+        return {"mean": mean[0] * target.std + target.mean, "variance": variance[0] * factor * target.std**2}
+
+    def description(self) -> dict[str, Any]:
+        """Describe schema, likelihood, rates and noise."""
+        members = dict(enumerate(self._draws()))
+        return {
+            "likelihood": "categorical" if self.noise is None else "gaussian",
+            "schema": self.table.schema.to_json(),
+            "rates": {f"members.{i}.{name}": rate for i, d in members.items() for name, rate in d.rates.items()},
+            "noise": {f"members.{i}.{name}": size for i, d in members.items() for name, size in d.layout.items()},
+            "num_members": len(members),
+        }
+
+    def examples(self, num_rows: int) -> Tensor:
+        """Make rows like those of the table, to export and to compare with.
+
+        Args:
+            num_rows: How many.
+
+        Returns:
+            Columns, with a few cells missing and a few categories unknown.
+        """
+        generator = torch.Generator().manual_seed(0)
+        rows = []
+        for column in self.table.schema.columns:
+            if isinstance(column, NumericColumn):
+                normal = torch.randn(num_rows, generator=generator, dtype=torch.float64)
+                rows.append(normal * column.std + column.mean)
+            else:
+                rows.append(torch.randint(-1, len(column.categories), (num_rows,), generator=generator).double())
+        columns = torch.stack(rows, dim=1)
+        columns[torch.rand(columns.shape, generator=generator) < 0.05] = torch.nan
+        return columns
+
+    def reference(self, inputs: Sequence[Tensor], seed: int) -> dict[str, Tensor]:
+        """Predict with the ensemble itself; one draw has no counterpart there, and runs as it stands."""
+        if self.variant == "draw":
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                torch.default_generator.manual_seed(seed)
+                return self(*inputs)
+        x = self.encode(inputs[0])
+        prediction = self.table.ensemble.predict(x, num_samples=self.draws_of_a_call, seed=seed)
+        return named(prediction if isinstance(prediction, ClassificationPrediction) else self._in_units(prediction))

@@ -1,0 +1,217 @@
+"""Exported table models: columns in their own units in, units of the target out, and served without torch."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from pandas._libs.parsers import STR_NA_VALUES
+
+from gumdrop import serving
+from gumdrop.cli import main
+from gumdrop.datasets.tabular import MISSING_SPELLINGS, read_table
+from gumdrop.export import ExportError, export_table
+from gumdrop.export.table_graph import TableGraph
+from gumdrop.table_fit import fit_table
+from gumdrop.tables import load_table_model
+
+from test_tables import QUICK, write_table
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `export`")
+
+ROWS = pd.DataFrame({"colour": ["red", "violet", None, " blue"], "size": [41.5, 60.0, np.nan, 55.25]})
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("export")
+    frame = pd.read_csv(write_table(place / "houses.csv"))
+    frame.loc[[3, 9, 60, 61, 62, 63], "colour"] = None
+    frame.to_csv(place / "houses.csv", index=False)
+    fit_table(place / "houses.csv", "price", place / "price", ignore=("grade",), settings=QUICK)
+    fit_table(place / "houses.csv", "grade", place / "grade", ignore=("price",), settings=QUICK)
+    export_table(load_table_model(place / "price"), place / "price.onnx", num_samples=300)
+    export_table(load_table_model(place / "grade"), place / "noise.onnx", variant="noise")
+    return place
+
+
+def records(frame):
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+
+
+def test_the_file_encodes_as_the_schema_does(place) -> None:
+    model = load_table_model(place / "price")
+    served = serving.ServedModel(place / "price.onnx")
+    frame = pd.concat([read_table(place / "houses.csv"), ROWS], ignore_index=True)
+    encode = TableGraph(model, variant="moments", num_samples=9).encode
+    ours = encode(torch.from_numpy(served.encode(records(frame)))).numpy()
+    np.testing.assert_array_equal(ours, model.schema.encode_inputs(frame).x)
+
+
+def test_served_predictions_are_those_of_predict(place) -> None:
+    frame = read_table(place / "houses.csv")
+    served = serving.ServedModel(place / "price.onnx").predict(records(frame))
+    want = load_table_model(place / "price").predict_frame(frame)
+    assert served["mean"].shape == (120, 1)
+    error = served["mean"][:, 0] - want["prediction"]
+    assert abs(error).max() < 2 * want["epistemic_std"].max()
+    assert abs(error.mean()) < 0.5 * want["epistemic_std"].mean()
+    np.testing.assert_allclose(np.sqrt(served["aleatoric"][:, 0]), want["aleatoric_std"], rtol=0.1)
+    np.testing.assert_allclose(np.sqrt(served["epistemic"]).mean(), want["epistemic_std"].mean(), rtol=0.5)
+
+
+def test_noise_makes_serving_reproducible(place) -> None:
+    served = serving.ServedModel(place / "noise.onnx")
+    noise = np.random.default_rng(0).random((50, served.metadata["num_noise"]))
+    first, second = (served.predict(records(ROWS), noise=noise) for _ in range(2))
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+    np.testing.assert_allclose(first["probabilities"].sum(1), 1, rtol=1e-5)
+    assert not np.array_equal(first["probabilities"], served.predict(records(ROWS), noise=1 - noise)["probabilities"])
+
+
+def test_the_file_says_what_it_was_made_of(place) -> None:
+    model = load_table_model(place / "price")
+    facts = serving.ServedModel(place / "price.onnx").metadata
+    assert facts["schema"] == model.schema.to_json()
+    assert facts["num_samples"] == 300
+    assert facts["noise"].keys() == facts["rates"].keys()
+    assert len(facts["rates"]) == 6
+    assert all(0 < p < 1 for p in facts["rates"].values())
+
+
+def test_draws_come_from_all_networks_and_average_to_the_prediction(place) -> None:
+    graph = TableGraph(load_table_model(place / "price"), variant="draw", num_samples=1)
+    columns = graph.examples(8)
+    with torch.no_grad():
+        draws = [graph(columns) for _ in range(3000)]
+    mean, variance = (torch.stack([draw[name] for draw in draws]) for name in ("mean", "variance"))
+    want = TableGraph(graph.table, variant="moments", num_samples=3000).reference([columns], 0)
+    torch.testing.assert_close(mean.mean(0), want["mean"], rtol=0, atol=0.1 * want["epistemic"].max().item() ** 0.5)
+    torch.testing.assert_close(mean.var(0), want["epistemic"], rtol=0.3, atol=0)
+    torch.testing.assert_close(variance.mean(0), want["aleatoric"], rtol=0.05, atol=0)
+
+
+def test_moments_without_draws_are_near_those_of_many(place) -> None:
+    graph = TableGraph(load_table_model(place / "price"), variant="deterministic", num_samples=1)
+    columns = graph.examples(8)
+    got = graph(columns)
+    want = TableGraph(graph.table, variant="moments", num_samples=3000).reference([columns], 0)
+    torch.testing.assert_close(got["mean"], want["mean"], rtol=0, atol=0.1 * want["epistemic"].max().item() ** 0.5)
+    torch.testing.assert_close(got["epistemic"], want["epistemic"], rtol=0.3, atol=0)
+    torch.testing.assert_close(got["aleatoric"], want["aleatoric"], rtol=0.05, atol=0)
+    with pytest.raises(ExportError, match="this model predicts classes; export the variant 'noise'"):
+        TableGraph(load_table_model(place / "grade"), variant="deterministic", num_samples=1)
+
+
+BLOCKED = """
+import sys
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "pandas", "gumdrop", "onnx", "sklearn", "scipy"}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Nothing())
+sys.argv = sys.argv[1:]
+exec(compile(open(sys.argv[0]).read(), sys.argv[0], "exec"), {"__name__": "__main__"})
+"""
+
+
+def serve(*words):
+    command = [sys.executable, "-c", BLOCKED, serving.__file__, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_serving_needs_numpy_and_onnxruntime_alone(place, tmp_path) -> None:
+    done = serve(place / "price.onnx", place / "houses.csv")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "out.csv").write_text(done.stdout)
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert list(table) == ["row", "mean", "epistemic", "aleatoric"]
+    assert len(table) == 120
+    (tmp_path / "short.csv").write_text("size\n3\n")
+    done = serve(place / "price.onnx", tmp_path / "short.csv")
+    assert (done.returncode, done.stderr) == (1, "error: a row has no column 'colour'; it has size\n")
+    assert serve(place / "price.onnx").stderr.startswith("usage:")
+
+
+def with_metadata(path, out, facts) -> Path:
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(path)
+    del model.metadata_props[:]
+    if facts is not None:
+        onnx.helper.set_model_props(model, {"gumdrop": json.dumps(facts)})
+    onnx.save(model, out)
+    return out
+
+
+def test_files_that_cannot_be_served(place, tmp_path) -> None:
+    path = place / "price.onnx"
+    facts = serving.ServedModel(path).metadata
+    newer = with_metadata(path, tmp_path / "newer.onnx", facts | {"format": 2, "gumdrop": "9.0"})
+    with pytest.raises(serving.ServingError, match=r"format 2 \(gumdrop 9\.0\), and this reads up to format 1"):
+        serving.ServedModel(newer)
+    own = with_metadata(path, tmp_path / "own.onnx", {name: facts[name] for name in facts.keys() - {"schema"}})
+    with pytest.raises(serving.ServingError, match="not trained on a table"):
+        serving.ServedModel(own)
+    with pytest.raises(serving.ServingError, match="not written by `gumdrop export`"):
+        serving.ServedModel(with_metadata(path, tmp_path / "foreign.onnx", None))
+    (tmp_path / "half.onnx").write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(serving.ServingError, match="no whole ONNX file"):
+        serving.ServedModel(tmp_path / "half.onnx")
+    with pytest.raises(serving.ServingError, match="there is no file"):
+        serving.ServedModel(tmp_path / "none.onnx")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"size": 3}, "no column 'colour'"),
+        ({"size": "big", "colour": "red"}, "'big', which is not a number"),
+        ({"size": float("inf"), "colour": "red"}, "'inf', which is not finite"),
+    ],
+)
+def test_rows_that_do_not_fit(place, row, message) -> None:
+    served = serving.ServedModel(place / "price.onnx")
+    with pytest.raises(serving.ServingError, match=message):
+        served.predict([row])
+    with pytest.raises(serving.ServingError, match="no rows"):
+        served.predict([])
+    with pytest.raises(serving.ServingError, match="`noise` is for files of the variant 'noise', this is 'moments'"):
+        served.predict(records(ROWS), noise=np.zeros((3, 48)))
+    with pytest.raises(serving.ServingError, match="`noise` is for files of the variant 'noise'"):
+        serving.ServedModel(place / "noise.onnx").predict(records(ROWS))
+
+
+def test_what_counts_as_missing_is_what_training_takes_for_it() -> None:
+    assert {*STR_NA_VALUES, *MISSING_SPELLINGS} <= serving.MISSING_WORDS
+
+
+def test_the_command(place, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["export", str(place / "grade"), "--to", "pt2", "--variant", "draw"]
+    assert main(words) == 0
+    assert "grade.pt2" in capsys.readouterr().out
+    program = torch.export.load("grade.pt2").module()
+    assert program(torch.tensor([[50.0, 0.0], [60.0, -1.0]], dtype=torch.float64))["probabilities"].shape == (2, 2)
+    assert main(words) == 1
+    assert "exists already" in capsys.readouterr().err
+    assert main([*words[:1], str(tmp_path), *words[2:], "--out", "new.pt2"]) == 1
+    assert "model.json" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["grade.pt2"]
+
+
+def test_a_full_disk_leaves_nothing(place, tmp_path, monkeypatch) -> None:
+    def full(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        export_table(load_table_model(place / "grade"), tmp_path / "m.pt2", to="pt2", variant="draw")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ExportError, match="`num_samples` must be at least 2"):
+        export_table(load_table_model(place / "grade"), tmp_path / "m.pt2", num_samples=1)

@@ -29,6 +29,7 @@ RANKS = {
     "prediction.classification": 2.2,
     "prediction": 2.3,
     "metrics": 3,
+    "training.distributed": 3.05,
     "training.state": 3.1,
     "training.loop": 3.2,
     "training.stacks": 3.3,

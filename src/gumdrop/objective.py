@@ -209,12 +209,17 @@ def _block_kl(block: Block, precision: float) -> Tensor:
     if site.p_logit.ndim == 0:
         square_norm = _square_norm(block.weight)
     else:
-        square_norm = widened(block.columns(block.weight)).square().sum(0)
+        square_norm = _whole(widened(block.columns(block.weight)).square().sum(0))
     return dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision)
 
 
 def _square_norm(parameter: Tensor) -> Tensor:
-    return widened(parameter).square().sum()
+    return _whole(widened(parameter).square().sum())
+
+
+def _whole(value: Tensor) -> Tensor:
+    """Sum what processes found, each from its part of a weight that is spread over them (FSDP2)."""
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
 
 
 def _is_new(parameter: Tensor, counted: dict[tuple[int, int, int], Tensor]) -> bool:

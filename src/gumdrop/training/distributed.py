@@ -12,7 +12,6 @@ import contextlib
 import contextvars
 import os
 import random
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
+from torch.utils.weak import WeakIdKeyDictionary
 
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
 
@@ -30,7 +30,8 @@ __all__ = ["Portion", "Ranks", "alone", "data_parallel", "gathered", "is_sharded
 T = TypeVar("T")
 _WHOLE = (ConcreteDropout, HomoscedasticNoise)
 """Modules with few parameters, which every process keeps whole."""
-_AVERAGED: weakref.WeakSet[Tensor] = weakref.WeakSet()
+_AVERAGED = WeakIdKeyDictionary()
+"""Parameters whose gradient is averaged already."""
 _LONE: contextvars.ContextVar[bool] = contextvars.ContextVar("lone", default=False)
 
 
@@ -283,7 +284,7 @@ def shard(model: nn.Module, **options: Any) -> nn.Module:
     for parameter in whole:
         if parameter not in _AVERAGED:  # a block may have been sharded by itself before
             parameter.register_post_accumulate_grad_hook(_average_gradient)
-            _AVERAGED.add(parameter)
+            _AVERAGED[parameter] = True
     for tensor in [*model.parameters(), *model.buffers()]:
         if not _is_piece(tensor):
             dist.broadcast(tensor.data, src=0)

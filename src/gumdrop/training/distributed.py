@@ -208,9 +208,22 @@ def ranks() -> Ranks:
             return Ranks()
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
-        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-        atexit.register(_leave)
+        _meet()
     return Ranks(dist.get_rank(), dist.get_world_size())
+
+
+def _meet() -> None:
+    """Form a process group, also with those of an earlier life behind us."""
+    store, rank, size = next(iter(dist.rendezvous("env://")))
+    # With a static rendezvous, processes that are started again find the addresses of the dead in the same store.
+    life = (store.add("gumdrop/arrivals", 1) - 1) // size
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+        store=dist.PrefixStore(f"gumdrop/life-{life}", store),
+        rank=rank,
+        world_size=size,
+    )
+    atexit.register(_leave)
 
 
 def _leave() -> None:
@@ -342,4 +355,5 @@ def placed_as(parameter: Tensor, value: Any) -> Any:
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     assert isinstance(parameter, DTensor)
-    return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
+    value = value.to(parameter.device)
+    return distribute_tensor(value, parameter.device_mesh, parameter.placements, src_data_rank=None)

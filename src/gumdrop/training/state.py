@@ -261,7 +261,7 @@ class TrainingState:
             return
         named = self.model.state_dict()
         for values in (state["model"], *state["best_states"]):
-            for name in values.keys() & named.keys():
+            for name in filter(named.__contains__, values):
                 values[name] = placed_as(named[name], values[name])
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         for i, moments in state["optimizer"]["state"].items():

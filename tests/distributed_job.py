@@ -138,15 +138,36 @@ def masks():
 
 
 def settled():
-    """Rates that have settled, under masks that are drawn: three noisy inputs tell nothing, one does."""
-    x, y = data(400)
-    blur = torch.randn(400, 1, generator=torch.Generator().manual_seed(4))
-    return trained(network((8,), p=0.3), (x[:, :3], y + blur), epochs=300, batch_size=200)
+    """Rates that have settled, under masks that are drawn."""
+    x, y = data()
+    y = y + 0.5 * torch.randn(NUM_ROWS, 1, generator=torch.Generator().manual_seed(5))
+    return trained(network((128,)), (x[:, :3], y), epochs=300, batch_size=NUM_ROWS)
 
 
 def loader():
     generator = torch.Generator().manual_seed(3)
     return DataLoader(TensorDataset(*data()), batch_size=BATCH, shuffle=True, generator=generator)
+
+
+def checkpointed(folder=None, sharded=False):
+    """Train; with a folder for the checkpoint the last process dies in the fourth epoch of its first life."""
+    state.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+    group, calls = distributed.ranks(), []
+    died = None if folder is None else folder / f"died-{sharded}"
+    x, y = data()
+
+    def likelihood(output, target):
+        calls.extend([None] * output.requires_grad)
+        if died and len(calls) == 14 and group.rank == group.size - 1 and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return gd.objective.LIKELIHOODS["gaussian"](output, target)
+
+    model = blocks_sharded() if sharded else network()
+    place = None if folder is None else folder / f"{sharded}.checkpoint"
+    inputs = x if sharded else x[:, :3]
+    found = trained(model, (inputs, y), epochs=6, likelihood=likelihood, checkpoint=place)
+    return found | {"steps": len(calls)}
 
 
 CASES = {
@@ -160,35 +181,20 @@ CASES = {
     "loop": user_loop,
     "masks": masks,
     "free": settled,
+    "unbroken": checkpointed,
+    "unbroken, sharded": lambda: checkpointed(sharded=True),
 }
-
-
-def killed(folder):
-    """Train with a checkpoint; the last process dies in the fourth epoch of the first life."""
-    state.SECONDS_BETWEEN_CHECKPOINTS = 0.0
-    group, calls = distributed.ranks(), []
-    model = blocks_sharded() if "sharded" in sys.argv else network()
-    x, y = data()
-
-    def likelihood(output, target):
-        calls.extend([None] * output.requires_grad)
-        first_life = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0" and not (folder / "died").exists()
-        if len(calls) == 14 and group.size > 1 and group.rank == group.size - 1 and first_life:
-            (folder / "died").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return gd.objective.LIKELIHOODS["gaussian"](output, target)
-
-    options = {"likelihood": likelihood, "batch_size": BATCH, "lr": 1e-2}
-    inputs = x if "sharded" in sys.argv else x[:, :3]
-    found = outcome(model, fit(model, (inputs, y), epochs=6, checkpoint=folder / "run.checkpoint", **options))
-    return found | {"steps": len(calls)}
 
 
 def main():
     torch.set_num_threads(1)
     folder, *names = sys.argv[1:]
     place = Path(folder)
-    found = killed(place) if names[0] == "killed" else {name: CASES[name]() for name in names}
+    cases = CASES | {
+        "killed": lambda: checkpointed(place),
+        "killed, sharded": lambda: checkpointed(place, sharded=True),
+    }
+    found = {name: cases[name]() for name in names}
     if distributed.ranks().is_first:
         torch.save(found, place / "found.pt")
 

@@ -77,7 +77,7 @@ def test_each_process_draws_masks_of_its_own(two) -> None:
 
 def test_rates_are_the_same_under_masks_that_are_drawn(two) -> None:
     expected = job.settled()["rates"]
-    assert min(expected.values()) > 0.01  # not zero, which any run would agree on
+    assert max(expected.values()) > 0.4  # far from where it began
     for name, rate in expected.items():
         assert two["free"]["rates"][name] == pytest.approx(rate, abs=0.01)
 
@@ -85,17 +85,13 @@ def test_rates_are_the_same_under_masks_that_are_drawn(two) -> None:
 # A process that dies
 
 
-@pytest.mark.parametrize("extra", [[], ["sharded"]], ids=["whole", "sharded"])
-def test_a_killed_process_costs_the_epochs_since_the_checkpoint(tmp_path, extra) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    flags = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "1"]
-    found = launch(tmp_path / "a", "killed", *extra, flags=flags)
-    assert (tmp_path / "a" / "died").exists()
-    assert found["steps"] == 3 * 4  # of the epochs 4 to 6
-    (tmp_path / "b" / "died").touch()
-    whole = launch(tmp_path / "b", "killed", *extra, flags=flags)
-    assert_same(found, whole, tolerance=1e-6)
+def test_a_killed_process_costs_the_epochs_since_the_checkpoint(tmp_path, two) -> None:
+    flags = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "2"]
+    found = launch(tmp_path, "killed", "killed, sharded", flags=flags)
+    assert sorted(path.name for path in tmp_path.glob("died-*")) == ["died-False", "died-True"]
+    assert found["killed, sharded"]["steps"] == 3 * 4  # of the epochs 4 to 6
+    assert_same(found["killed"], two["unbroken"], tolerance=1e-6)
+    assert_same(found["killed, sharded"], two["unbroken, sharded"], tolerance=1e-6)
 
 
 @contextlib.contextmanager
@@ -122,9 +118,8 @@ def machines():
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
 
-def test_two_machines_train_and_survive_a_killed_process(tmp_path) -> None:
+def test_two_machines_train_and_survive_a_killed_process(tmp_path, two) -> None:
     flags = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "1", "--master-addr", "10.77.0.1"]
-    (tmp_path / "alone").mkdir()
     with machines() as pair:
         running = []
         for i, (name, end) in enumerate(pair):
@@ -144,12 +139,10 @@ def test_two_machines_train_and_survive_a_killed_process(tmp_path) -> None:
             for process in running:
                 process.kill()
         assert [process.returncode for process in running] == [0, 0], said
-    assert (tmp_path / "died").exists()
-    found = torch.load(tmp_path / "found.pt")
+    assert (tmp_path / "died-False").exists()
+    found = torch.load(tmp_path / "found.pt")["killed"]
     assert found["steps"] == 3 * 4
-    (tmp_path / "alone" / "died").touch()
-    expected = launch(tmp_path / "alone", "killed", flags=["--standalone", "--nproc-per-node", "2"])
-    assert_same(found, expected, tolerance=1e-6)
+    assert_same(found, two["unbroken"], tolerance=1e-6)
 
 
 # Without torchrun

@@ -81,7 +81,7 @@ def fit(
     Args:
         model: A converted model, on its device.
         train: Inputs and targets with rows in dimension 0, or a DataLoader of such pairs. Batches of a loader
-            follow its own order and seed.
+            follow its own order and seed; its sampler or dataset is told the epoch by ``set_epoch``, if it has that.
         likelihood: ``"gaussian"`` (means and log variances in halves of the last output dimension),
             ``"categorical"``, ``"bernoulli"``, ``"poisson"``, or a function of output and target that gives the
             negative log likelihood of each example, in nats, shape (N,).
@@ -184,6 +184,7 @@ def fit(
             epoch = len(state.epochs) + 1
             noise_seed = epoch_seed(seed, epoch)
             torch.manual_seed(noise_seed)
+            _set_epoch(train, epoch)
             model.train()
             totals, num_rows = torch.zeros(2, dtype=torch.float64), 0
             for portion in group.portions(train, batch_size, accumulate, noise_seed):
@@ -380,6 +381,13 @@ def check_data(data: Data, name: str, likelihood: str | Likelihood) -> int:
 def _tensors(data: Data | None) -> tuple[Tensor, ...]:
     """The data that a checkpoint is bound to; those of a loader are taken on trust."""
     return data if isinstance(data, tuple) else ()
+
+
+def _set_epoch(data: Data, epoch: int) -> None:
+    """Tell a sampler or a stream, which has an order of its own for each epoch, which one this is."""
+    for part in (data.sampler, data.dataset) if isinstance(data, DataLoader) else ():
+        if hasattr(part, "set_epoch"):
+            part.set_epoch(epoch)
 
 
 def _check_num_data(num_data: int, batch: int) -> None:

@@ -113,8 +113,8 @@ def user_loop():
     wrapped = distributed.data_parallel(model) if group.size > 1 else model
     sampler = DistributedSampler(TensorDataset(x, y), group.size, group.rank, shuffle=False)
     optimizer = torch.optim.SGD(gd.parameter_groups(model, weight_decay=0.0), lr=1e-2)
-    for x, y in DataLoader(TensorDataset(x, y), batch_size=BATCH // group.size, sampler=sampler):
-        nll = gd.gaussian_nll(*wrapped(x).chunk(2, -1), y)
+    for batch, target in DataLoader(TensorDataset(x, y), batch_size=BATCH // group.size, sampler=sampler):
+        nll = gd.gaussian_nll(*wrapped(batch).chunk(2, -1), target)
         optimizer.zero_grad()
         gd.negative_elbo(nll, model, num_data=96).backward()
         optimizer.step()
@@ -124,7 +124,7 @@ def user_loop():
 def masks():
     """What each process draws first, although torch was seeded alike."""
     group, seen = distributed.ranks(), []
-    x, y = data()
+    _, y = data()
 
     def likelihood(output, target):
         seen.append(output.detach()[0])

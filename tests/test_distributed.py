@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-import distributed_job as job
 from gumdrop.training import distributed
 from gumdrop.training.distributed import Ranks, alone, ranks
+
+import distributed_job as job
 
 JOB = Path(job.__file__)
 SAME = ["plain", "watched", "parts", "loader", "sharded", "stream", "loop"]

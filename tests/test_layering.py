@@ -58,6 +58,7 @@ RANKS = {
     "tables": 4,
     "pages": 4,
     "experiments.page": 5,
+    "experiments.launch": 5,
     "experiments.run": 5.1,
     "experiments.uci_work": 5.1,
     "experiments.uci_peer": 5.15,

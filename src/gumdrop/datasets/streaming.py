@@ -72,8 +72,10 @@ class TableStream:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        files = sorted(each for each in self.path.iterdir() if each.suffix in STREAMED) if self.path.is_dir() else (
-            [self.path]
+        files = (
+            sorted(each for each in self.path.iterdir() if each.suffix in STREAMED)
+            if self.path.is_dir()
+            else ([self.path])
         )
         if not files or not all(file.is_file() for file in files):
             raise TableError(f"{path} is no file, nor a folder with files that end in {', '.join(STREAMED)}")
@@ -150,7 +152,9 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except pa.ArrowNotImplementedError as error:
-        raise TableError(f"{path} is of a kind that pyarrow {pa.__version__} cannot read ({error}): update it") from error
+        raise TableError(
+            f"{path} is of a kind that pyarrow {pa.__version__} cannot read ({error}): update it"
+        ) from error
     except (pa.ArrowInvalid, OSError) as error:
         raise TableError(f"{path} is cut short or damaged ({error}): copy it or write it again") from error
 

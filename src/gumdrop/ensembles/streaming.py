@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 from gumdrop.ensembles.fitting import STEPS, EnsembleFit, _fit_noise
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.objective import Lengthscale
 from gumdrop.training import fit
 
 __all__ = ["fit_streamed_ensemble", "stream_schedule"]
@@ -50,7 +51,7 @@ def fit_streamed_ensemble(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
-    """Train an ensemble on a stream; all members see all rows of it, in the same order, and watch the same held-out rows.
+    """Train an ensemble on a stream: all members see all rows, in the same order, and watch the same others.
 
     Args:
         make: Builds a network, as for `gumdrop.ensembles.fit_regression_ensembles`; called once for each member.
@@ -69,7 +70,7 @@ def fit_streamed_ensemble(
         The ensemble, and how its members were trained.
     """
     members, results = [], []
-    likelihood, lengthscale = ("gaussian", "weak") if regression else ("categorical", 1.0)
+    lengthscale: Lengthscale = "weak" if regression else 1.0
     seeds = torch.randint(2**31, (num_members,), generator=torch.Generator().manual_seed(seed)).tolist()
     for i, member_seed in enumerate(seeds):
         with torch.random.fork_rng(devices=[]):
@@ -78,7 +79,7 @@ def fit_streamed_ensemble(
         result = fit(
             member,
             DataLoader(rows, batch_size=None),
-            likelihood=likelihood,
+            likelihood="gaussian" if regression else "categorical",
             epochs=passes * rows.epochs_of_a_pass,
             validation=held_out,
             num_data=rows.num_rows,

@@ -10,6 +10,9 @@ References:
 import atexit
 import contextlib
 import contextvars
+import dataclasses
+import datetime
+import functools
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -25,13 +28,25 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
 
-__all__ = ["Portion", "Ranks", "alone", "data_parallel", "gathered", "is_sharded", "placed_as", "ranks", "shard"]
+__all__ = [
+    "Portion",
+    "Ranks",
+    "alone",
+    "data_parallel",
+    "gathered",
+    "is_sharded",
+    "patient",
+    "placed_as",
+    "ranks",
+    "shard",
+]
 
 T = TypeVar("T")
 _WHOLE = (ConcreteDropout, HomoscedasticNoise)
 """Modules with few parameters, which every process keeps whole."""
 _AVERAGED = WeakIdKeyDictionary()
 """Parameters whose gradient is averaged already."""
+LONGEST_WAIT = datetime.timedelta(days=7)
 _LONE: contextvars.ContextVar[bool] = contextvars.ContextVar("lone", default=False)
 
 
@@ -52,6 +67,8 @@ class Ranks:
     """Number of this one."""
     size: int = 1
     """How many there are."""
+    channel: Any = None
+    """The process group that they talk through; the default one if None."""
 
     @property
     def is_first(self) -> bool:
@@ -70,7 +87,7 @@ class Ranks:
         if self.size == 1:
             return value
         total = value.detach().clone()
-        dist.all_reduce(total)
+        dist.all_reduce(total, group=self.channel)
         return total
 
     def most(self, value: int) -> int:
@@ -82,7 +99,7 @@ class Ranks:
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
-        dist.all_gather_object(values, value)
+        dist.all_gather_object(values, value, group=self.channel)
         return values
 
     def from_first(self, compute: Callable[[], T]) -> T:
@@ -105,7 +122,7 @@ class Ranks:
                 box[0] = compute()
             except Exception as error:
                 box[1] = error
-        dist.broadcast_object_list(box, src=0)
+        dist.broadcast_object_list(box, src=0, group=self.channel)
         if box[1] is not None:
             raise box[1]
         found: T = box[0]
@@ -131,8 +148,10 @@ class Ranks:
             What this process does of each step; all processes get the same number of steps and parts.
         """
         if isinstance(data, DataLoader):
-            steps = self._own_batches(data, accumulate) if self.size > 1 and _deals_itself(data) else (
-                self._cut(x, y, accumulate) for x, y in data
+            steps = (
+                self._own_batches(data, accumulate)
+                if self.size > 1 and _deals_itself(data)
+                else (self._cut(x, y, accumulate) for x, y in data)
             )
         else:
             x, y = data
@@ -151,8 +170,10 @@ class Ranks:
         return Portion(parts, len(rows))
 
     def _cut(self, x: Tensor, y: Tensor, accumulate: int) -> Portion:
-        return self._cut_rows(x, y, torch.arange(len(x)), accumulate) if self.size * accumulate > 1 else Portion(
-            [(x, y, len(x))], len(x)
+        return (
+            self._cut_rows(x, y, torch.arange(len(x)), accumulate)
+            if self.size * accumulate > 1
+            else Portion([(x, y, len(x))], len(x))
         )
 
     def _mine(self, rows: Tensor, accumulate: int) -> list[tuple[Tensor, int]]:
@@ -198,8 +219,8 @@ def ranks() -> Ranks:
         there.
 
     Example:
-        >>> ranks()
-        Ranks(rank=0, size=1)
+        >>> ranks().size
+        1
     """
     if _LONE.get() or not dist.is_available():
         return Ranks()
@@ -210,6 +231,23 @@ def ranks() -> Ranks:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         _meet()
     return Ranks(dist.get_rank(), dist.get_world_size())
+
+
+@functools.cache
+def _patient_channel() -> Any:
+    return dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
+
+
+def patient(group: Ranks) -> Ranks:
+    """Let processes wait for each other for days, where they share out work that does not keep in step.
+
+    Args:
+        group: From `ranks`, on all of the processes.
+
+    Returns:
+        The same processes.
+    """
+    return group if group.size == 1 else dataclasses.replace(group, channel=_patient_channel())
 
 
 def _meet() -> None:

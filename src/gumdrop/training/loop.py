@@ -128,9 +128,7 @@ def fit(
     size = check_data(train, "train", likelihood)
     if validation is not None:
         check_data(validation, "validation", likelihood)
-    check_settings(
-        epochs=epochs, batch_size=batch_size, accumulate=accumulate, validation_samples=validation_samples
-    )
+    check_settings(epochs=epochs, batch_size=batch_size, accumulate=accumulate, validation_samples=validation_samples)
     check_settings(lr=lr, rate_lr=rate_lr, max_norm=max_norm, patience=patience)
     if patience is not None and validation is None:
         raise ValueError("`patience` needs `validation` data to watch")
@@ -154,9 +152,7 @@ def fit(
     optimizer = torch.optim.AdamW(groups, lr=lr, fused=device.type in FUSED_DEVICES)
     group = ranks()
     steps = group.most(len(train)) if isinstance(train, DataLoader) else math.ceil(size / batch_size)
-    state = TrainingState(
-        model, optimizer, steps=epochs * steps, settings=settings, checkpoint=checkpoint, ranks=group
-    )
+    state = TrainingState(model, optimizer, steps=epochs * steps, settings=settings, checkpoint=checkpoint, ranks=group)
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng())

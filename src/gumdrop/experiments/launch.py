@@ -79,7 +79,7 @@ def _tried(
 
 def _in_process(name: str, call: Work, *, threads: int) -> str | None:
     """Run a piece in a fresh process of this machine; give the error that it raised."""
-    from joblib.externals import cloudpickle
+    import cloudpickle
 
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)

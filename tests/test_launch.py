@@ -1,0 +1,119 @@
+"""Sweeps: parts of an experiment in processes of their own, here, through submitit, and under torchrun."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gumdrop.experiments.launch import launch
+from gumdrop.experiments.page import Page
+from gumdrop.experiments.run import Run, RunOptions
+
+from test_distributed import environment
+
+
+def note(folder: Path, name: str, kind: str) -> None:
+    """Leave a file that says how often this was called, and then do what the kind says."""
+    with (folder / name).open("a") as file:
+        file.write("x")
+    calls = len((folder / name).read_text())
+    if kind == "killed" or (kind == "killed once" and calls == 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "error":
+        raise ValueError("no such thing")
+
+
+KINDS = {"good": "good", "once": "killed once", "always": "killed", "wrong": "error", "last": "good"}
+
+
+def calls_of(folder: Path) -> dict[str, int]:
+    return {name: len((folder / name).read_text()) for name in KINDS}
+
+
+def test_a_crash_is_tried_again_and_reported_and_the_rest_is_done(tmp_path) -> None:
+    said: list[str] = []
+    work = {name: partial(note, tmp_path, name, kind) for name, kind in KINDS.items()}
+    problems = launch(work, jobs=2, folder=tmp_path, notify=said.append)
+    assert calls_of(tmp_path) == {"good": 1, "once": 2, "always": 2, "wrong": 1, "last": 1}
+    assert problems == {"always": "was killed by signal 9, 2 times", "wrong": "ValueError: no such thing"}
+    assert "once was killed by signal 9; it is tried again" in said
+
+
+def test_submitit_runs_the_same_pieces(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]]))
+    said: list[str] = []
+    work = {name: partial(note, tmp_path, name, KINDS[name]) for name in ("once", "wrong")}
+    problems = launch(work, jobs=2, launcher="submitit", folder=tmp_path / "jobs", notify=said.append)
+    assert problems == {"wrong": "ValueError: no such thing"}
+    assert (tmp_path / "once").read_text() == "xx"
+    assert any(text.startswith("once left no result as job") for text in said)
+
+
+def part(folder: Path, name: str, kind: str) -> dict[str, int]:
+    note(folder, name, kind)
+    return {"length": len(name)}
+
+
+def sweep(folder: Path, out: Path, kinds: dict[str, str], **options) -> dict:
+    with Run("sweep", RunOptions(out=out, resume=True, **options)) as run:
+        found = run.parts({name: partial(part, folder, name, kind) for name, kind in kinds.items()})
+        total = run.part("total", lambda: sum(each["length"] for each in found.values()))
+        run.finish({"total": total}, Page("Sweep", "Lengths.", body=[]))
+    return found
+
+
+def test_what_is_done_is_kept_and_the_rest_is_named(tmp_path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(ChildProcessError, match=r"1 of 3 parts failed; the others are kept.*\nwrong: ValueError"):
+        sweep(tmp_path, out, {"good": "good", "wrong": "error", "last": "good"}, jobs=2)
+    found = sweep(tmp_path, out, {"good": "good", "wrong": "good", "last": "good"}, jobs=2)
+    assert found == {"good": {"length": 4}, "wrong": {"length": 5}, "last": {"length": 4}}
+    assert [len((tmp_path / name).read_text()) for name in ("good", "wrong", "last")] == [1, 2, 1]
+    assert not list(out.rglob("*.partial"))
+
+
+def test_jobs_are_at_least_one() -> None:
+    with pytest.raises(ValueError, match="`jobs` must be at least 1, got 0"):
+        RunOptions(jobs=0)
+
+
+def test_processes_of_torchrun_share_the_parts_and_one_writes_the_page(tmp_path) -> None:
+    script = "import sys, pathlib, test_launch as t; place = pathlib.Path(sys.argv[1]); "
+    script += "t.sweep(place, place / 'out', {name: 'good' for name in t.KINDS})"
+    (tmp_path / "job.py").write_text(script)
+    call = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(tmp_path / "job.py")]
+    path = os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]])
+    done = subprocess.run(
+        [sys.executable, *call, str(tmp_path)],
+        env={**environment(), "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert set(calls_of(tmp_path).values()) == {1}
+    assert done.stdout.count("Look at") == 1
+    assert '"total": 23' in (tmp_path / "out" / "results.json").read_text()
+
+
+def test_a_command_with_jobs_gives_what_it_gives_without(tmp_path) -> None:
+    folder = os.environ.get("GUMDROP_DATA")
+    if folder is None or not (Path(folder) / "uci").is_dir():
+        pytest.skip("needs GUMDROP_DATA, the folder above uci")
+    shutil.copytree(Path(folder) / "uci" / "yacht", tmp_path / "uci" / "yacht")
+    from gumdrop.experiments.uci import uci
+
+    for name, options in (("one", {}), ("two", {"jobs": 2})):
+        uci(
+            RunOptions(data=tmp_path, out=tmp_path / name, quick=True, **options),
+            methods=("no-dropout", "dropout-off"),
+            splits=1,
+        )
+    one, two = ((tmp_path / name / "parts" / "yacht.no-dropout.json").read_text() for name in ("one", "two"))
+    assert one.split('"seconds"')[0] == two.split('"seconds"')[0]

@@ -1,0 +1,103 @@
+"""What do more processes cost and bring? Steps of a network on 1, 2 and 4 processes, and sums of gradients among them.
+
+Every process computes with one thread. Where a machine has other work, wall time says more about that work than about
+this, so the processor time of all processes together is given as well: what they spend beyond one process is the price
+of working together.
+Run with ``make benchmark-scale``; writes ``docs/results/scale.json``.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from gumdrop.environment import environment
+from gumdrop.networks import mlp
+from gumdrop.training import fit
+from gumdrop.training.distributed import Ranks, ranks
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "scale.json"
+PROCESSES = (1, 2, 4)
+WIDTH, NUM_INPUTS, BATCH, STEPS, REPEATS = 512, 64, 1024, 24, 3
+SUMMED = (1, 1_000, 100_000, 1_000_000)
+
+
+def train_times() -> list[dict[str, float]]:
+    """Wall time of a step, and processor time over all processes, in ms."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(BATCH * STEPS, NUM_INPUTS, generator=generator)
+    y = x[:, :1].sin()
+    found = []
+    for _ in range(REPEATS + 1):
+        torch.manual_seed(0)
+        model = mlp(NUM_INPUTS, 2, hidden=(WIDTH, WIDTH))
+        wall, busy = time.perf_counter(), time.process_time()
+        fit(model, (x, y), likelihood="gaussian", epochs=1, batch_size=BATCH)
+        wall, busy = time.perf_counter() - wall, time.process_time() - busy
+        total = sum(ranks().gather(busy))
+        found.append({"wall_ms": 1e3 * wall / STEPS, "processor_ms": 1e3 * total / STEPS})
+    return found[1:]  # the first warms up
+
+
+def sum_times(group: Ranks) -> dict[int, float]:
+    """Median wall time of a sum of so many float32 numbers over the processes, in ms."""
+    found = {}
+    for count in SUMMED if group.size > 1 else ():
+        tensor, times = torch.ones(count), []
+        for _ in range(20):
+            start = time.perf_counter()
+            dist.all_reduce(tensor)
+            times.append(1e3 * (time.perf_counter() - start))
+        found[count] = statistics.median(times)
+    return found
+
+
+def work(place: Path) -> None:
+    """What each process does."""
+    torch.set_num_threads(1)
+    times = train_times()
+    sums = sum_times(ranks())
+    if ranks().is_first:
+        place.write_text(json.dumps({"train": times, "sums": sums}))
+
+
+def main() -> None:
+    """Run the processes, and write what they took."""
+    load, results = os.getloadavg()[0], []
+    with tempfile.TemporaryDirectory() as folder:
+        for count in PROCESSES:
+            place = Path(folder) / "found.json"
+            call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+            subprocess.run([*call, __file__, str(place)], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+            found = json.loads(place.read_text())
+            best = {name: min(each[name] for each in found["train"]) for name in found["train"][0]}
+            results.append({"processes": count, **best, "repeats": found["train"], "sums_ms": found["sums"]})
+    alone = results[0]
+    for each in results:
+        each["speed"] = alone["wall_ms"] / each["wall_ms"]
+        each["efficiency"] = each["speed"] / each["processes"]
+        each["useful_share"] = alone["processor_ms"] / each["processor_ms"]
+        print({name: round(value, 3) for name, value in each.items() if isinstance(value, (int, float))})
+    network = {"inputs": NUM_INPUTS, "hidden": [WIDTH, WIDTH], "batch": BATCH}
+    parameters = sum(parameter.numel() for parameter in mlp(NUM_INPUTS, 2, hidden=(WIDTH, WIDTH)).parameters())
+    contents = {
+        "command": "make benchmark-scale",
+        "seed": 0,
+        "environment": environment(),
+        "cores": os.cpu_count(),
+        "load_before": load,
+        "network": network | {"parameters": parameters},
+        "results": results,
+    }
+    RESULTS.write_text(json.dumps(contents, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1])) if len(sys.argv) > 1 else main()

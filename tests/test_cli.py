@@ -10,7 +10,7 @@ from test_tables import write_table
 def place(tmp_path_factory):
     place = tmp_path_factory.mktemp("cli")
     table = write_table(place / "houses.csv")
-    words = ["fit", str(table), "--target", "price", "--ignore", "grade", "--out", str(place / "run"), "--quiet"]
+    words = ["fit", str(table), "--target", "price", "--drop", "grade", "--out", str(place / "run"), "--quiet"]
     assert main([*words, "--epochs", "3", "--hidden", "8", "--members", "2", "--draws", "10"]) == 0
     return place
 
@@ -24,7 +24,8 @@ def test_fit_leaves_a_report(place) -> None:
 def test_predict_writes_a_table(place, capsys) -> None:
     out = place / "new.csv"
     assert main(["predict", str(place / "run"), str(place / "houses.csv"), "--out", str(out), "--overwrite"]) == 0
-    assert list(pd.read_csv(out)) == ["row", "prediction", "std", "lower", "upper", "epistemic_std", "aleatoric_std"]
+    columns = ["row", "prediction", "std", "lower", "upper", "epistemic_std", "aleatoric_std"]
+    assert list(pd.read_csv(out)) == [*columns, "missing_cells", "unseen_cells", "outside_cells"]
     assert "120 rows" in capsys.readouterr().out
 
 
@@ -44,7 +45,7 @@ def test_help_and_version(capsys) -> None:
         (["fit", "houses.csv", "--target", "price", "--epochs", "0"], "--epochs"),
         (["fit", "houses.csv", "--target", "price", "--members", "0"], "--members"),
         (["fit", "houses.csv", "--target", "price", "--task", "ranking"], "--task"),
-        (["fit", "houses.csv", "--target", "price", "--ignore", "colr"], "colr"),
+        (["fit", "houses.csv", "--target", "price", "--drop", "colr"], "colr"),
         (["fit", "houses.csv", "--target", "price", "--out", "run"], "exists already"),
         (["fit", "empty.csv", "--target", "price"], "empty"),
         (["fit", "header.csv", "--target", "price"], "row"),
@@ -73,7 +74,7 @@ def test_bad_input_is_one_clear_message(place, monkeypatch, capsys, words, messa
     (place / "papers").mkdir(exist_ok=True)
     (place / "papers" / "thesis.tex").write_text("years of work")
     before = {path.name for path in place.iterdir()}
-    assert main(words) == 1
+    assert main(words) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert "Traceback" not in captured.err + captured.out
@@ -88,7 +89,7 @@ def test_several_hidden_layers_and_a_name_with_dots(place, monkeypatch) -> None:
         "houses.2024.csv",
         "--target",
         "price",
-        "--ignore",
+        "--drop",
         "grade",
         "colour",
         "--hidden",
@@ -107,7 +108,7 @@ def test_an_interruption_is_told(place, monkeypatch, capsys) -> None:
     )
     words = ["fit", str(place / "houses.csv"), "--target", "price", "--out", str(place / "stopped"), "--quiet"]
     assert main(words) == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
+    assert "before there was a model to keep" in capsys.readouterr().err
 
 
 def test_demo_runs_on_real_data(tmp_path, monkeypatch, capsys) -> None:

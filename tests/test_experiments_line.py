@@ -30,7 +30,7 @@ def test_a_small_run_leaves_every_figure_and_number(tmp_path) -> None:
 
 
 def test_steps_are_at_least_two(tmp_path, capsys) -> None:
-    assert cli.main(["reproduce", "line", "--steps", "1", "--out", str(tmp_path / "out")]) == 1
+    assert cli.main(["reproduce", "line", "--steps", "1", "--out", str(tmp_path / "out")]) == 2
     assert "`steps` must be at least 2, got 1" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -242,7 +242,7 @@ def test_the_list_says_what_each_shows(capsys) -> None:
 
 
 def test_an_unknown_experiment_is_told_the_names(capsys) -> None:
-    assert cli.main(["reproduce", "tinny", "--quick", "--seed", "3"]) == 1
+    assert cli.main(["reproduce", "tinny", "--quick", "--seed", "3"]) == 2
     assert "there is no experiment 'tinny'; there are: " in (said := capsys.readouterr().err)
     assert "tiny. See" in said
 
@@ -260,7 +260,7 @@ def test_shared_flags_are_told_by_each_experiment(capsys) -> None:
     ("words", "message"), [(["--seed", "-1"], "`seed` must be at least 0"), (["--sead", "1"], "--sead")]
 )
 def test_a_bad_flag_is_one_line(words, message, capsys) -> None:
-    assert cli.main(["reproduce", "tiny", *words]) == 1
+    assert cli.main(["reproduce", "tiny", *words]) == 2
     assert message in capsys.readouterr().err
 
 

@@ -106,7 +106,7 @@ def test_more_of_what_is_no_model(folder, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "my_models", sys.modules[__name__])
     with pytest.raises(TypeError, match=r"must be or make a torch\.nn\.Module, got a int"):
         load_classifier("my_models:not_a_model")
-    assert cli.main(["explain-image", str(folder / "bad.pt2"), str(folder / "white.png")]) == 1
+    assert cli.main(["explain-image", str(folder / "bad.pt2"), str(folder / "white.png")]) == 2
     assert "no program" in capsys.readouterr().err
 
 

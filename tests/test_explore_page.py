@@ -177,7 +177,7 @@ def test_a_site_is_written_again_and_never_over_anything_else(tmp_path, capsys) 
         write_site(tmp_path / "thesis")
     with pytest.raises(SiteError, match="is a file"):
         write_site(tmp_path / "thesis" / "thesis.tex")
-    assert main(["explore", "--out", str(tmp_path / "thesis")]) == 1
+    assert main(["explore", "--out", str(tmp_path / "thesis")]) == 2
     assert "name another folder with --out" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["thesis.tex"]
 
@@ -226,7 +226,7 @@ def test_runs_of_one_name_are_kept_apart(runs, tmp_path) -> None:
 )
 def test_bad_words_are_one_clear_message(words, message, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["explore", *words]) == 1
+    assert main(["explore", *words]) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert "Traceback" not in captured.err + captured.out
@@ -236,7 +236,7 @@ def test_a_missing_extra_is_named(monkeypatch, capsys) -> None:
     for name in [name for name in sys.modules if name.startswith("gumdrop.explore")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert main(["explore"]) == 1
+    assert main(["explore"]) == 2
     assert "pip install 'gumdrop[explore]'" in capsys.readouterr().err
 
 

@@ -8,10 +8,13 @@ import torch
 from gumdrop import table_fit
 from gumdrop.conversion import dropout_rates
 from gumdrop.datasets.tabular import TableError, read_table
-from gumdrop.table_fit import FitSettings, fit_table
+from gumdrop.table_config import FitSettings, Reading
+from gumdrop.table_fit import fit_table
+from gumdrop.table_predict import predict_frame
 from gumdrop.tables import load_table_model
 from gumdrop.training.state import TrainingState
 
+NO_GRADE, NO_PRICE = Reading(drop=("grade",)), Reading(drop=("price",))
 QUICK = FitSettings(hidden=(12,), num_members=3, epochs=4, num_samples=12)
 
 
@@ -30,27 +33,28 @@ def write_table(path, num_rows: int = 120, seed: int = 0):
 @pytest.fixture(scope="module")
 def regression(tmp_path_factory):
     place = tmp_path_factory.mktemp("tables")
-    fit_table(write_table(place / "houses.csv"), "price", place / "run", ignore=("grade",), settings=QUICK)
+    fit_table(write_table(place / "houses.csv"), "price", place / "run", reading=NO_GRADE, settings=QUICK)
     return place
 
 
 @pytest.fixture(scope="module")
 def classification(tmp_path_factory):
     place = tmp_path_factory.mktemp("tables")
-    fit_table(write_table(place / "houses.csv"), "grade", place / "run", ignore=("price",), settings=QUICK)
+    fit_table(write_table(place / "houses.csv"), "grade", place / "run", reading=NO_PRICE, settings=QUICK)
     return place
 
 
 def test_a_fit_leaves_a_whole_folder_and_nothing_else(regression) -> None:
     assert {path.name for path in regression.iterdir()} == {"houses.csv", "run"}
     assert {path.name for path in (regression / "run").iterdir()} == {
-        "model.json", "model.safetensors", "predictions.csv", "results.json",
+        "config.toml", "model.json", "model.safetensors", "predictions.csv", "results.json",
     }  # fmt: skip
 
 
 def test_results_say_what_was_done(regression) -> None:
     results = json.loads((regression / "run" / "results.json").read_text())
     assert results["task"] == "regression"
+    assert len(results["table"].pop("sha256")) == 64
     assert results["table"] | {"features": None} == {
         "name": "houses.csv", "rows": 120, "train_rows": 96, "watched_rows": [11, 11, 11], "test_rows": 24,
         "features": None,
@@ -63,15 +67,15 @@ def test_results_say_what_was_done(regression) -> None:
     assert results["settings"] | {"epochs": 4, "batch_size": 32, "num_members": 3} == results["settings"]
     assert results["best_epochs"] == [4, 4, 4]
     assert len(results["history"]) == 4
-    assert results["notes"] == ["1 missing values in 'size' were replaced by the training median"]
+    assert results["notes"] == ["1 missing value in 'size' was set to the training median"]
 
 
 def test_test_predictions_are_those_of_the_loaded_model(regression) -> None:
     written = pd.read_csv(regression / "run" / "predictions.csv")
     model = load_table_model(regression / "run")
-    frame = read_table(regression / "houses.csv")
-    again = model.predict_frame(frame)
-    for name in again.columns:
+    frame = read_table(regression / "houses.csv").frame
+    again = predict_frame(model, frame).frame
+    for name in again.columns[:6]:
         np.testing.assert_allclose(written[name], again[name].iloc[written["row"] - 1], rtol=2e-5)
     np.testing.assert_allclose(written["observed"], frame["price"].iloc[written["row"] - 1])
     np.testing.assert_allclose(again["std"] ** 2, again["epistemic_std"] ** 2 + again["aleatoric_std"] ** 2, rtol=1e-4)
@@ -105,12 +109,12 @@ def test_classification(classification) -> None:
 
 def test_a_new_table_is_told_about_unseen_categories_and_missing_values(regression) -> None:
     new = pd.DataFrame({"size": [50.0, np.nan, 61.0], "colour": ["red", "violet", "violet"]})
-    notes: list[str] = []
-    predictions = load_table_model(regression / "run").predict_frame(new, notify=notes.append)
+    found = predict_frame(load_table_model(regression / "run"), new)
+    predictions, notes = found.frame, found.notes
     assert len(predictions) == 3
     assert np.isfinite(predictions.to_numpy()).all()
     assert any("'violet' (2 rows)" in note for note in notes)
-    assert any("1 missing values in 'size'" in note for note in notes)
+    assert any("1 missing value in 'size'" in note for note in notes)
 
 
 def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> None:
@@ -132,7 +136,7 @@ def test_the_fixed_twin_is_the_same_ensemble_at_one_rate(regression, tmp_path, m
         return fits
 
     monkeypatch.setattr(table_fit, "fit_regression_ensembles", watched)
-    fit_table(regression / "houses.csv", "price", tmp_path / "run", ignore=("grade",), settings=QUICK)
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     learned, fixed = rates
     assert len(learned) == len(fixed) == 3
     assert all(p == pytest.approx(0.1) for member in fixed for p in member.values())
@@ -151,23 +155,28 @@ def test_a_stopped_fit_goes_on_where_it_was(regression, tmp_path, monkeypatch) -
 
     monkeypatch.setattr(TrainingState, "record", stop_in_the_third_epoch)
     arguments = (regression / "houses.csv", "price", tmp_path / "run")
-    with pytest.raises(KeyboardInterrupt):
-        fit_table(*arguments, ignore=("grade",), settings=QUICK)
-    assert (tmp_path / "run.partial").is_dir()
-    fit_table(*arguments, ignore=("grade",), settings=QUICK)
+    fit_table(*arguments, reading=NO_GRADE, settings=QUICK)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["stopped"] == {"done": 3, "planned": 4}
+    assert len(results["history"]) == 3
+    assert [score["name"] for score in results["scores"]][1] == "gradient-boosted trees"
+    assert load_table_model(tmp_path / "run").ensemble.noise.weight.isfinite().all()
+    assert [path.name for path in (tmp_path / "run.partial").iterdir()] == ["learned.checkpoint"]
+    fit_table(*arguments, reading=NO_GRADE, settings=QUICK)
     assert seen == [1, 2, 3, 4, 1, 2, 3, 4]
     for name in ("predictions.csv", "model.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (regression / "run" / name).read_bytes()
+    assert not (tmp_path / "run.partial").exists()
 
 
 def test_the_number_of_threads_is_left_alone(regression, tmp_path) -> None:
     before = torch.get_num_threads()
-    fit_table(regression / "houses.csv", "price", tmp_path / "run", ignore=("grade",), settings=QUICK)
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     assert torch.get_num_threads() == before
 
 
 def test_the_same_seed_gives_the_same_folder(regression, tmp_path) -> None:
-    fit_table(regression / "houses.csv", "price", tmp_path / "again", ignore=("grade",), settings=QUICK)
+    fit_table(regression / "houses.csv", "price", tmp_path / "again", reading=NO_GRADE, settings=QUICK)
     assert (tmp_path / "again" / "predictions.csv").read_bytes() == (
         regression / "run" / "predictions.csv"
     ).read_bytes()
@@ -175,7 +184,7 @@ def test_the_same_seed_gives_the_same_folder(regression, tmp_path) -> None:
 
 def test_the_global_random_state_is_left_alone(regression, tmp_path) -> None:
     before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
-    fit_table(regression / "houses.csv", "price", tmp_path / "run", ignore=("grade",), settings=QUICK)
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     assert torch.equal(before, torch.get_rng_state())
     assert (np.random.get_state()[1] == numpy_before).all()
 
@@ -189,11 +198,11 @@ def test_an_existing_folder_is_not_touched(regression) -> None:
 
 def test_a_failed_overwrite_keeps_the_old_folder(regression, tmp_path, monkeypatch) -> None:
     out = tmp_path / "run"
-    fit_table(regression / "houses.csv", "price", out, ignore=("grade",), settings=QUICK)
+    fit_table(regression / "houses.csv", "price", out, reading=NO_GRADE, settings=QUICK)
     before = (out / "predictions.csv").read_bytes()
     monkeypatch.setattr("gumdrop.table_fit._write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        fit_table(regression / "houses.csv", "price", out, ignore=("grade",), settings=QUICK, overwrite=True)
+        fit_table(regression / "houses.csv", "price", out, reading=NO_GRADE, settings=QUICK, overwrite=True)
     assert (out / "predictions.csv").read_bytes() == before
 
 
@@ -201,7 +210,7 @@ def test_a_rare_class_may_miss_from_a_part(tmp_path) -> None:
     frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
     frame.loc[7, "grade"] = "superb"
     frame.to_csv(tmp_path / "rare.csv", index=False)
-    fit_table(tmp_path / "rare.csv", "grade", tmp_path / "run", ignore=("price",), settings=QUICK)
+    fit_table(tmp_path / "rare.csv", "grade", tmp_path / "run", reading=NO_PRICE, settings=QUICK)
     assert "p(superb)" in pd.read_csv(tmp_path / "run" / "predictions.csv")
 
 
@@ -222,8 +231,8 @@ def test_a_model_of_a_newer_format_is_refused(regression, tmp_path) -> None:
     for path in (regression / "run").iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     description = json.loads((tmp_path / "model.json").read_text())
-    (tmp_path / "model.json").write_text(json.dumps(description | {"format": 3, "gumdrop": "9.0"}))
-    with pytest.raises(TableError, match=r"format 3 \(gumdrop 9\.0\)"):
+    (tmp_path / "model.json").write_text(json.dumps(description | {"format": 99, "gumdrop": "9.0"}))
+    with pytest.raises(TableError, match=r"format 99 \(gumdrop 9\.0\)"):
         load_table_model(tmp_path)
 
 

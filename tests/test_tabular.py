@@ -7,8 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gumdrop.datasets.schema import CategoryColumn, NumericColumn, TableSchema, infer_schema
-from gumdrop.datasets.tabular import TableError, read_table
+from gumdrop.datasets.columns import CategoryColumn, NumericColumn
+from gumdrop.datasets.inference import infer_schema
+from gumdrop.datasets.schema import TableSchema
+from gumdrop.datasets.tabular import TableError
+from gumdrop.datasets.tabular import read_table as read
 
 ROWS = 40
 
@@ -18,6 +21,10 @@ def write(folder, text, name="table.csv", encoding="utf-8"):
     data = text.encode(encoding)
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     return path
+
+
+def read_table(path, **options):
+    return read(path, **options).frame
 
 
 def houses(**extra):
@@ -106,9 +113,6 @@ def test_what_is_no_text_is_refused(tmp_path):
         read_table(write(tmp_path, "a,b\nÅs,2\n", encoding="latin-1"))
     with pytest.raises(TableError, match="save it as UTF-8"):
         read_table(write(tmp_path, "a,b\nx,2\n", encoding="utf-16"))
-    (tmp_path / "no.csv.gz").write_bytes(b"a,b\n1,2\n")
-    with pytest.raises(TableError, match="cannot be read"):
-        read_table(tmp_path / "no.csv.gz")
     whole = write(tmp_path, "a,b\n" + "1,2\n" * 500, "cut.csv.gz").read_bytes()
     (tmp_path / "cut.csv.gz").write_bytes(whole[:-12])
     with pytest.raises(TableError, match="cannot be read"):
@@ -116,9 +120,9 @@ def test_what_is_no_text_is_refused(tmp_path):
 
 
 def test_a_path_that_is_no_file_is_refused(tmp_path):
-    with pytest.raises(TableError, match="is not there: name a CSV file"):
+    with pytest.raises(TableError, match="is not there: name a CSV or Parquet file"):
         read_table(tmp_path / "absent.csv")
-    with pytest.raises(TableError, match="is a folder: name a CSV file"):
+    with pytest.raises(TableError, match="is a folder: name a CSV or Parquet file"):
         read_table(tmp_path)
 
 
@@ -164,7 +168,7 @@ def test_missing_numbers_become_the_training_median_and_are_counted():
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0, 90.0] * 2, "y": np.arange(10) / 3})
     schema = infer_schema(with_cell(frame, "a", 9, None), "y")
     (column,) = schema.columns
-    assert column == NumericColumn("a", 110 / 9, pytest.approx(np.std([1, 2, 3, 4, 90, 1, 2, 3, 4])), 3.0)
+    assert column == NumericColumn("a", 110 / 9, pytest.approx(np.std([1, 2, 3, 4, 90, 1, 2, 3, 4])), 3.0, 1.0, 90.0)
     encoded = schema.encode_inputs(pd.DataFrame({"a": [None, 3.0, None]}))
     assert encoded.x[0] == encoded.x[1] == encoded.x[2] == np.float32((3.0 - column.mean) / column.std)
     assert encoded.missing == {"a": 2}
@@ -268,29 +272,26 @@ def test_numeric_labels_survive_a_change_of_type():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ({"id": [f"u{i}" for i in range(ROWS)]}, r"'id' has 40 different texts in 40 rows.*`--ignore 'id'`"),
-        (
-            {"day": ["2024-03-01", "2024-03-02"] * 20},
-            r"'day' holds dates, such as '2024-03-01'.*`--ignore 'day'`",
-        ),
-        ({"day": ["31.12.2023", "1.1.2024"] * 20}, "'day' holds dates"),
-        ({"day": ["12/31/23 10:15", "1/2/24"] * 20}, "'day' holds dates"),
-        ({"day": pd.date_range("2024-01-01", periods=ROWS)}, "'day' holds dates"),
-        ({"gap": np.nan}, "'gap' is missing in every row: fill it or `--ignore 'gap'`"),
+        ({"id": [f"u{i}" for i in range(ROWS)]}, r"'id' has 40 different texts in 40 rows.*`--drop id`"),
+        ({"day": ["12/31/23 10:15", "1/2/24"] * 20}, "'day' holds dates .*two digits: write the years in full"),
+        ({"day": ["1/2/2024", "3/4/2024"] * 20}, "'day' holds dates .*cannot be told apart: add --dates day-first"),
+        ({"day": ["31/1/2024", "1/31/2024"] * 20}, "they mix two orders"),
+        ({"day": ["2024-02-30", "2024-02-03"] * 20}, "'2024-02-30' in data row 1 .*no day of the calendar"),
+        ({"gap": np.nan}, "'gap' is missing in every row: fill it or `--drop gap`"),
         ({"big": [np.inf, *range(39)]}, "'big' has 'inf' in data row 1, which is infinite or too large"),
         (
             {"size": [*map(str, range(39)), "wide"]},
             "'size' has 'wide' in data row 40, which is not a number, unlike",
         ),
-        ({"size": [f"{i},5" for i in range(ROWS)]}, r"'size' has '0,5' in data row 1 \(and 39 more rows\)"),
-        ({"Unnamed: 0": range(ROWS)}, "'Unnamed: 0' has no name .*`--ignore 'Unnamed: 0'`"),
+        ({"size": [f"{i},5" for i in range(ROWS)]}, "'size' holds numbers such as '0,5'.*turn them into numbers"),
+        ({"Unnamed: 0": range(ROWS)}, "'Unnamed: 0' has no name .*`--drop 'Unnamed: 0'`"),
     ],
 )
-def test_inputs_that_cannot_be_used_are_refused_until_ignored(column, message):
+def test_inputs_that_cannot_be_used_are_refused_until_dropped(column, message):
     frame = houses(**column)
     with pytest.raises(TableError, match=message):
         infer_schema(frame, "price")
-    assert infer_schema(frame, "price", ignore=list(column)).num_features == 5
+    assert infer_schema(frame, "price", drop=list(column)).num_features == 5
 
 
 def test_text_that_rarely_repeats_is_refused_and_text_that_repeats_is_not():
@@ -343,7 +344,7 @@ def test_absent_columns_are_named_with_near_matches():
     with pytest.raises(TableError, match=r"no column 'Prize' \(did you mean price\?\); its columns are: age, rooms"):
         infer_schema(frame, "Prize")
     with pytest.raises(TableError, match="no column 'zzz'; its columns"):
-        infer_schema(frame, "price", ignore=["zzz"])
+        infer_schema(frame, "price", drop=["zzz"])
     with pytest.raises(TableError, match=r"no column 'age' \(did you mean AGE\?\), 'town'"):
         infer_schema(frame, "price").encode_inputs(frame[["age", "rooms"]].rename(columns={"age": "AGE"}))
     with pytest.raises(TableError, match="no column 'price'"):
@@ -355,9 +356,9 @@ def test_tables_with_nothing_to_learn_from_are_refused():
     with pytest.raises(TableError, match="9 rows: add some, at least 10"):
         infer_schema(frame.iloc[:9], "price")
     with pytest.raises(TableError, match="no input column is left"):
-        infer_schema(frame, "price", ignore=["age", "rooms", "town"])
-    with pytest.raises(TableError, match="'price' is the target: take it out of `--ignore`"):
-        infer_schema(frame, "price", ignore=["price"])
+        infer_schema(frame, "price", drop=["age", "rooms", "town"])
+    with pytest.raises(TableError, match="'price' is the target: take it out of `--drop`"):
+        infer_schema(frame, "price", drop=["price"])
     twice = pd.concat([frame, frame[["age"]]], axis=1)
     with pytest.raises(TableError, match="several columns named age"):
         infer_schema(twice, "price")
@@ -411,7 +412,7 @@ def broken(data, place, value):
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (["version"], 2, "version is 2, not 1"),
+        (["version"], 1, "version is 1, not 2"),
         (["columns"], [], "there are no columns"),
         (["columns"], KeyError, "'columns' is absent"),
         (["columns", 0, "kind"], "Word", "'Word' is absent or unknown"),

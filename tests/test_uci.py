@@ -140,16 +140,16 @@ def test_the_paired_test_allows_for_overlap(work) -> None:
     ],
 )
 def test_unknown_names_are_answered_with_those_that_there_are(data, tmp_path, capsys, words, message) -> None:
-    assert run("uci", "--data", data, "--out", tmp_path / "out", *words) == 1
+    assert run("uci", "--data", data, "--out", tmp_path / "out", *words) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def test_missing_data_and_a_split_that_does_not_match_are_named(data, tmp_path, capsys) -> None:
-    assert run("uci", "--data", tmp_path / "nowhere", "--out", tmp_path / "out") == 1
+    assert run("uci", "--data", tmp_path / "nowhere", "--out", tmp_path / "out") == 2
     assert "put its files into" in capsys.readouterr().err
     (data / "uci" / "diabetes" / "index_test_1.txt").write_text("500\n")
-    assert run("uci", "--data", data, "--out", tmp_path / "out") == 1
+    assert run("uci", "--data", data, "--out", tmp_path / "out") == 2
     assert "must hold row numbers from 0 to 79, each once, got 500" in capsys.readouterr().err
 
 

@@ -1,16 +1,16 @@
 """The command line: ``gumdrop VERB [THING] [flags]``."""
 
-import shlex
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import App, CycloptsError, Parameter, validators
-from rich.console import Console
 
-from gumdrop.atomic import replacing
 from gumdrop.experiments import EXPERIMENTS
 from gumdrop.experiments.run import RunOptions
+from gumdrop.table_commands import config_from_flag, demo, explain, fit, info, predict
+from gumdrop.terminal import err_console, out_console, print_json
 from gumdrop.version import VERSION
 
 __all__ = ["app", "main"]
@@ -21,10 +21,6 @@ app = App(
     version=VERSION,
     help="Networks that learn their own dropout rates, and say how sure they are.",
 )
-out_console = Console(highlight=False, soft_wrap=True)
-err_console = Console(stderr=True, highlight=False, soft_wrap=True)
-
-Fraction = Annotated[float, Parameter(validator=validators.Number(gt=0, lt=1))]
 T = TypeVar("T")
 Several = Annotated[tuple[T, ...], Parameter(consume_multiple=True, negative="")]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
@@ -32,135 +28,12 @@ Parameter(name="*", negative="")(RunOptions)  # its fields are flags of every ex
 
 
 def _say(text: str) -> None:
-    out_console.print(text, markup=False)
+    out_console.print(text, markup=False, soft_wrap=True)
 
 
-@app.command
-def fit(
-    table: Path,
-    /,
-    *,
-    target: str,
-    out: Path | None = None,
-    task: Literal["regression", "classification"] | None = None,
-    ignore: Several[str] = (),
-    hidden: Several[int] = (50, 50),
-    members: Count = 5,
-    epochs: Count | None = None,
-    batch_size: Count | None = None,
-    lr: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-2,
-    draws: Count = 100,
-    coverage: Fraction = 0.9,
-    test_fraction: Fraction = 0.2,
-    seed: int = 0,
-    overwrite: bool = False,
-    quiet: bool = False,
-) -> None:
-    """Train networks on a table, and leave a folder with the model, test predictions and a report to look at.
-
-    Args:
-        table: CSV file (also .csv.gz) with a header line.
-        target: Column to predict.
-        out: Folder to make; by default the table's name without its ending.
-        task: What the target is; found from its values by default: text is classes, numbers are numbers,
-            unless there are two of them or they count from 0 or 1 to at most 10.
-        ignore: Columns to leave out.
-        hidden: Units of the hidden layers of each network.
-        members: Networks, whose answers are mixed.
-        epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes.
-        batch_size: Rows per step; by default between 32 and 1,024, more for a longer table.
-        lr: Largest learning rate.
-        draws: Functions to average in a prediction, spread over the networks.
-        coverage: Probability of the intervals.
-        test_fraction: Share of the rows that is held out for the report.
-        seed: Seed of everything random.
-        overwrite: Replace the folder if it exists.
-        quiet: Show no progress.
-    """
-    from gumdrop.report import write_report
-    from gumdrop.table_fit import FitSettings, fit_table
-
-    place = out or Path(_stem(table))
-    settings = FitSettings(
-        hidden=hidden,
-        num_members=members,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        seed=seed,
-        num_samples=draws,
-        coverage=coverage,
-        test_fraction=test_fraction,
-    )
-    fit_table(
-        table,
-        target,
-        place,
-        task=task,
-        ignore=ignore,
-        settings=settings,
-        overwrite=overwrite,
-        progress=not quiet,
-        notify=_say,
-    )
-    report = write_report(place)
-    _print_scores(place)
-    _say(f"Look at  {report}")
-    _say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
-
-
-def _stem(table: Path) -> str:
-    """Name of a table without the ending of its format."""
-    name = table.name.removesuffix(".gz")
-    return name.removesuffix(".csv") or name
-
-
-def _print_scores(folder: Path) -> None:
-    import json
-
-    from rich.table import Table
-
-    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    names = list(results["scores"][0]["values"])
-    rows = Table(title=f"{results['table']['test_rows']} test rows", title_justify="left")
-    rows.add_column("")
-    for name in names:
-        rows.add_column(name, justify="right")
-    for score in results["scores"]:
-        rows.add_row(score["name"], *(f"{score['values'][name]:.4g}" for name in names))
-    out_console.print(rows)
-    rates = ", ".join(f"{rate['label']} {rate['p']:.3f}" for rate in results["rates"])
-    _say(f"Learned dropout rates: {rates}")
-
-
-@app.command
-def predict(folder: Path, table: Path, /, *, out: Path | None = None, overwrite: bool = False) -> None:
-    """Predict the rows of a new table, with their uncertainty.
-
-    Args:
-        folder: What `gumdrop fit` left.
-        table: CSV file with the columns that the model was trained on.
-        out: CSV file to write; by default the table's name with `.predictions.csv` for its ending.
-        overwrite: Replace the file if it exists.
-
-    Raises:
-        TableError: If the file exists, or the table does not fit the model.
-    """
-    from gumdrop.datasets.tabular import TableError, read_table
-    from gumdrop.tables import load_table_model
-
-    place = out or Path(_stem(table) + ".predictions.csv")
-    model = load_table_model(folder)
-    if place.resolve() == table.resolve():
-        raise TableError(f"{place} is the table itself; name another file with --out")
-    if place.exists() and not overwrite:
-        raise TableError(f"{place} exists already; name another file with --out, or add --overwrite")
-    frame = read_table(table)
-    predictions = model.predict_frame(frame, notify=_say)
-    predictions.insert(0, "row", range(1, len(frame) + 1))
-    with replacing(place) as file:
-        predictions.to_csv(file, index=False)
-    _say(f"{len(predictions)} rows -> {place}  (columns: {', '.join(predictions.columns)})")
+app.command(fit, config=(config_from_flag,))
+for _command in (predict, explain, info, demo):
+    app.command(_command)
 
 
 @app.command
@@ -229,29 +102,6 @@ def explain_image(
     top, left, bottom, right = explanation.boxes()[0].tolist()
     _say(f"Box: rows {top} to {bottom}, columns {left} to {right}" if bottom else "Box: none, nothing exceeds one half")
     _say(f"Look at  {place}")
-
-
-@app.command
-def demo(*, out: Path = Path("demo")) -> None:
-    """Fit, predict and report on real patients: how far diabetes progressed in a year (Efron et al. 2004).
-
-    Args:
-        out: Folder for the tables, the model, the predictions and the report; what is there from an
-            earlier demo is replaced.
-    """
-    from sklearn.datasets import load_diabetes
-
-    frame = load_diabetes(as_frame=True, scaled=False).frame.rename(columns={"target": "progression"})
-    frame["sex"] = frame["sex"].map({1.0: "one", 2.0: "two"})  # the source does not say which is which
-    out.mkdir(parents=True, exist_ok=True)
-    known, new = frame.iloc[:-20], frame.iloc[-20:].drop(columns="progression")
-    with replacing(out / "diabetes.csv") as file:
-        known.to_csv(file, index=False)
-    with replacing(out / "new-patients.csv") as file:
-        new.to_csv(file, index=False)
-    _say(f"{len(known)} patients, 10 measurements each -> {out / 'diabetes.csv'}")
-    fit(out / "diabetes.csv", target="progression", out=out / "diabetes", overwrite=True)
-    predict(out / "diabetes", out / "new-patients.csv", out=out / "new-patients.predictions.csv", overwrite=True)
 
 
 reproduce = App(
@@ -333,28 +183,39 @@ def main(arguments: list[str] | None = None) -> int:
         arguments: Words of the command; those of the process if None.
 
     Returns:
-        Exit status: 0, 1 for input that cannot be used, 130 for an interruption.
+        Exit status: 0; 1 where something failed on the way, such as a full disk; 2 for a command or an input that
+        cannot be used; 130 for an interruption.
     """
+    given = sys.argv[1:] if arguments is None else arguments
+    words = ["./-" if word == "-" else word for word in given]  # the same path, which is not taken for an option
     try:
-        app(
-            arguments,
+        status = app(
+            words,
             exit_on_error=False,
             print_error=False,
             result_action="return_value",
             console=out_console,
         )
     except CycloptsError as error:
-        return _fail(f"{error}\nSee `gumdrop --help`.")
-    except (ValueError, OSError) as error:
-        return _fail(str(error))
+        return _fail(f"{error}\nSee `gumdrop --help`.", 2, words)
+    except (ValueError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        return _fail(str(error), 2, words)
+    except BrokenPipeError:  # who read our output has left; nothing more is to be said
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(str(error), 1, words)
     except KeyboardInterrupt as stop:
-        return _fail(str(stop) or "stopped; the same command goes on from here", status=130)
-    return 0
+        return _fail(str(stop) or "stopped; the same command goes on from here", 130, words)
+    return status if isinstance(status, int) else 0
 
 
-def _fail(message: str, status: int = 1) -> int:
+def _fail(message: str, status: int, words: list[str]) -> int:
+    """Say what went wrong, also to a machine if one listens."""
     err_console.print("error: ", style="bold red", end="")
-    err_console.print(message, markup=False)
+    err_console.print(message, markup=False, soft_wrap=not err_console.is_terminal)
+    if "--json" in words:
+        print_json({"error": message, "status": status})
     return status
 
 

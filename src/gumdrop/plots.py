@@ -21,7 +21,7 @@ INK = "#23262b"
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b0609a", "#4aa3d8", "#b8860b")
 BLUE, ORANGE, GREEN = PALETTE[:3]
 RELEVANCE = LinearSegmentedColormap.from_list("relevance", ["#ffffff", "#9ecae1", PALETTE[0], "#06304f"])
-SIZE = 9.0  # points; the figures are drawn about as wide as a phone, so text keeps its size there
+SIZE = 9.0  # points; a phone shows the figures a fifth larger than they are drawn, so that is 11 pixels there
 POINTS = 300
 PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.3g} %")
 
@@ -75,7 +75,7 @@ def predicted_against_observed(
         ax.vlines(truth[rows], low[rows], high[rows], color=colour, alpha=0.3, linewidth=width, zorder=2)
         points = ax.scatter(truth[rows], guess[rows], s=14, c=colour, marker=marker, linewidths=0, zorder=3)
         points.set_gid(gid)
-    return _dress(ax, f"observed {_short(name, 32)}", f"predicted {_short(name, 24)}")
+    return _dress(ax, f"observed {_short(name, 24)}", f"predicted {_short(name, 24)}")
 
 
 def calibration(expected: ArrayLike, observed: ArrayLike, *, rows: int | None = None, ax: Axes | None = None) -> Axes:
@@ -345,7 +345,7 @@ def _order(uncertainty: ArrayLike) -> NDArray[np.intp]:
 
 
 def _axes(ax: Axes | None) -> Axes:
-    return ax if ax is not None else Figure(figsize=(4.6, 3.35), layout="constrained").add_subplot()
+    return ax if ax is not None else Figure(figsize=(3.75, 2.9), layout="constrained").add_subplot()
 
 
 def _unit_square(ax: Axes) -> Axes:
@@ -366,7 +366,7 @@ def _line(ax: Axes, epochs: ArrayLike, values: ArrayLike, colour: str, label: st
 def _dress(ax: Axes, xlabel: str, ylabel: str) -> Axes:
     ax.set_xlabel(xlabel, color=INK, fontsize=SIZE, parse_math=False)
     ax.set_ylabel(ylabel, color=INK, fontsize=SIZE, parse_math=False)
-    ax.tick_params(colors=INK, labelsize=SIZE - 0.5, length=0, pad=5)
+    ax.tick_params(colors=INK, labelsize=SIZE, length=0, pad=5)
     ax.grid(color=INK, alpha=0.1, linewidth=0.8)
     ax.set_axisbelow(True)
     for side, spine in ax.spines.items():
@@ -376,7 +376,7 @@ def _dress(ax: Axes, xlabel: str, ylabel: str) -> Axes:
 
 def _legend(ax: Axes) -> Axes:
     if ax.get_legend_handles_labels()[0]:
-        texts = ax.legend(frameon=False, fontsize=SIZE - 0.5, labelcolor=INK, handlelength=1.8).get_texts()
+        texts = ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, handlelength=1.8).get_texts()
         for text in texts:
             text.set_parse_math(False)
     return ax
@@ -385,7 +385,7 @@ def _legend(ax: Axes) -> Axes:
 def _class_ticks(ax: Axes, names: Sequence[str]) -> Axes:
     shown = evenly(len(names), 30 if len(names) <= 30 else 15)
     words = [_short(names[i], 14) for i in shown]
-    size = SIZE - 0.5 if len(names) <= 12 else SIZE - 3
+    size = SIZE if len(names) <= 12 else SIZE - 3
     _dress(ax, "predicted class", "true class")
     turn = 90 if len(words) * max(map(len, words)) > 40 else 0
     ax.set_xticks(shown + 0.5, words, rotation=turn, fontsize=size, parse_math=False)

@@ -1,5 +1,7 @@
 """Fit a table: split it, train, hold a test part against plain models, and leave a folder that tells all."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import os
@@ -17,65 +19,29 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
 from gumdrop.baselines import boosted_classes, boosted_regression, frequencies, mean_of_targets
-from gumdrop.conversion import dropout_rates, fix_dropout
-from gumdrop.datasets.schema import TableSchema, Task, infer_schema
-from gumdrop.datasets.tabular import TableError, read_table
+from gumdrop.conversion import fix_dropout
+from gumdrop.datasets.inference import infer_schema, table_notes, with_statistics
+from gumdrop.datasets.schema import TableSchema, check_present
+from gumdrop.datasets.tabular import STDIN, Table, TableError, read_table
 from gumdrop.ensembles import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles, schedule
 from gumdrop.environment import environment
-from gumdrop.metrics import accuracy, calibration_error, central_coverage, crps, interval_coverage, reliability, rmse
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
-from gumdrop.tables import TableModel, encoding_notes, replace_target, table_network
-from gumdrop.training import CheckpointError, EpochRecord
+from gumdrop.table_config import CONFIG_FILE, FitSettings, Reading, config_text
+from gumdrop.table_predict import ROWS_FOR_THREADS, encoding_notes
+from gumdrop.table_results import OURS, Prediction, mean_record, named_rates, test_results
+from gumdrop.table_stop import shortened
+from gumdrop.table_stream import StreamedTable, open_stream
+from gumdrop.tables import TableModel, table_network
+from gumdrop.threads import limited_threads
+from gumdrop.training import CheckpointError
 from gumdrop.version import VERSION
 
-__all__ = ["FitSettings", "fit_table"]
+__all__ = ["fit_table"]
 
 RESULTS_FORMAT = 1
-OURS, FIXED = "learned dropout", "fixed dropout, p = 0.1"
-OWN_FILES = {"model.json", "model.safetensors", "predictions.csv", "results.json", "report.html"}
+FIXED = "fixed dropout, p = 0.1"
+READING, SETTINGS = Reading(), FitSettings()
+OWN_FILES = {"model.json", "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
 """What a fit leaves; a folder with anything else in it is never removed."""
-Prediction = RegressionPrediction | ClassificationPrediction
-
-
-@dataclass(frozen=True)
-class FitSettings:
-    """Everything about a fit that is a choice; written into the results."""
-
-    hidden: tuple[int, ...] = (50, 50)
-    """Units of the hidden layers of each network."""
-    num_members: int = 5
-    """Networks in the ensemble."""
-    epochs: int | None = None
-    """Passes over the training part; None for about 2,500 steps, and at least 20 passes."""
-    batch_size: int | None = None
-    """Rows per step; None for the power of two above a 64th of the training part, between 32 and 1,024."""
-    lr: float = 1e-2
-    """Largest learning rate of the cycle."""
-    seed: int = 0
-    """Seed of the split, the initial weights, the training and the draws."""
-    num_samples: int = 100
-    """Draws for a prediction, spread over the networks."""
-    coverage: float = 0.9
-    """Probability of the intervals."""
-    test_fraction: float = 0.2
-    """Share of the rows that is held out for the report."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        for name in ("coverage", "test_fraction"):
-            value = getattr(self, name)
-            if not 0 < value < 1:
-                raise ValueError(f"`{name}` must be strictly between 0 and 1, got {value}")
-        for name in ("num_members", "epochs", "batch_size", "num_samples"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {value}")
-        if not self.lr > 0:
-            raise ValueError(f"`lr` must be positive, got {self.lr}")
-        if self.seed < 0:
-            raise ValueError(f"`seed` must be at least 0, got {self.seed}")
-        if any(size < 1 for size in self.hidden):
-            raise ValueError(f"`hidden` must hold positive sizes, got {list(self.hidden)}")
 
 
 def fit_table(
@@ -83,76 +49,61 @@ def fit_table(
     target: str,
     out: str | os.PathLike[str],
     *,
-    task: Task | None = None,
-    ignore: tuple[str, ...] = (),
-    settings: FitSettings = FitSettings(),
+    reading: Reading = READING,
+    settings: FitSettings = SETTINGS,
     overwrite: bool = False,
     progress: bool = False,
     notify: Callable[[str], object] = lambda note: None,
 ) -> TableModel:
-    """Fit a table and leave a folder: model, test predictions and results.
+    """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
 
-    The work goes on in ``OUT.partial``, which becomes ``OUT`` when it is whole; a run that was stopped and is
-    started again with the same settings goes on from there.
+    The work goes on in ``OUT.partial``, which becomes ``OUT`` when it is whole. A run that is interrupted in its
+    training leaves the model as it was then in ``OUT``, and the same call goes on from there.
 
     Args:
-        table: CSV file.
+        table: CSV or Parquet file; ``-`` for standard input.
         target: Column to predict.
         out: Folder to make.
-        task: What the target is; found from its values if None.
-        ignore: Columns to leave out.
+        reading: What the columns are, where the table does not tell.
         settings: Choices of network, training and split.
         overwrite: Replace ``out`` if it exists.
         progress: Show progress bars.
         notify: Called with a sentence for each thing that the reader should know.
 
     Returns:
-        The model.
+        The model. Whether its training was interrupted is in the results, as `stopped`.
 
     Raises:
         TableError: If the table cannot be used, or ``out`` exists.
+        KeyboardInterrupt: If the run was interrupted before there was anything to keep.
     """
     place = Path(out)
     _check_free(place, overwrite)
+    partial = _partial(place)
     started = time.monotonic()
-    data = _read(Path(table), target, task, ignore, settings)
-    schema = data.schema
-    for note in data.notes:
-        notify(note)
-    if task is None and schema.target.classes:
-        notify(f"'{target}' is taken as {len(schema.target.classes)} classes; --task regression if it is an amount")
-    notify(f"{schema.target.task} of '{target}' from {len(schema.columns)} columns, {len(data.train)} rows to train on")
-
-    partial = place.with_name(place.name + ".partial")
+    data = _read(os.fspath(table), target, reading, settings)
+    _announce(data, reading, notify)
     if overwrite and partial.exists():
         shutil.rmtree(partial)
     partial.mkdir(parents=True, exist_ok=True)
     try:
-        model, fitted = _train(data, settings, False, partial / "learned.checkpoint", progress and OURS)
-        fixed, _ = _train(data, settings, True, partial / "fixed.checkpoint", progress and FIXED)
+        model, fitted, stopped = _train_until_stopped(data, settings, partial, progress, notify)
+        fixed, stopped = (None, stopped) if stopped or data.streamed else _train_twin(data, settings, partial, progress)
     except CheckpointError as error:
         raise TableError(
             f"{partial} is left from a stopped fit of another table or with other settings; repeat these to go on "
             f"with it, or add --overwrite to begin anew ({error})"
         ) from error
-    x_test = torch.from_numpy(data.x[data.test])
-    predictions = {OURS: model.predict(x_test), FIXED: fixed.predict(x_test)}
-    predictions |= _baseline_predictions(schema, data.part(data.train), x_test, settings.seed)
-    model.save(partial)
-    tested = model.prediction_frame(predictions[OURS])
-    tested.insert(0, "row", np.asarray(data.test) + 1)
-    tested.insert(1, "observed", data.frame.iloc[data.test][target].to_numpy())
-    tested.to_csv(partial / "predictions.csv", index=False)
-    choices: dict[str, Any] = {"epochs": len(fitted.members[0].history), "batch_size": _batch_size(data, settings)}
-    choices |= {"ignore": list(ignore), "task": task}
-    contents = _results(data, settings.coverage, model, fitted, predictions, tested)
-    contents |= {"settings": dataclasses.asdict(settings) | choices, "seconds": time.monotonic() - started}
-    _write_json(partial / "results.json", contents)
-    for checkpoint in partial.glob("*.checkpoint"):
-        checkpoint.unlink()
-    if place.exists():
-        shutil.rmtree(place)
-    partial.replace(place)
+    results = _results(data, settings, model, fitted, fixed, partial)
+    results |= {"reading": dataclasses.asdict(reading), "stopped": stopped}
+    _write_json(partial / "results.json", results | {"seconds": time.monotonic() - started})
+    if stopped is None:  # what the table decided is written out, so that the file says all
+        settings = dataclasses.replace(settings, **{n: results["settings"][n] for n in ("epochs", "batch_size")})
+    comments = [f"gumdrop {VERSION}; to repeat this run:  gumdrop fit --config {CONFIG_FILE} --out NEW_FOLDER"]
+    comments += [f"the table had {data.num_rows} rows, and its file the SHA-256 {data.table.sha256}"]
+    text = config_text(os.fspath(table), target, reading, settings, comments=comments)
+    (partial / CONFIG_FILE).write_text(text, encoding="utf-8")
+    _put_in_place(partial, place, keep_checkpoints=stopped is not None)
     return model
 
 
@@ -161,70 +112,116 @@ class _Data:
     """A table, read, split and encoded."""
 
     name: str
+    table: Table
     frame: pd.DataFrame
+    """Rows whose target is known."""
+    rows: np.ndarray
+    """Their numbers in the table, from 1."""
     schema: TableSchema
     train: list[int]
     test: list[int]
     x: np.ndarray
     notes: list[str]
+    unit: str
+    streamed: StreamedTable | None = None
+    """The rows that train, where they are read in pieces; `frame` is then a sample of others."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the whole table."""
+        return self.streamed.stream.num_rows if self.streamed else len(self.table.frame)
+
+    @property
+    def num_train(self) -> int:
+        """Rows that train."""
+        return self.streamed.survey.num_known if self.streamed else len(self.train)
 
     def part(self, rows: list[int]) -> tuple[Tensor, Tensor]:
         """Inputs and targets of some rows, as the network takes them."""
         return torch.from_numpy(self.x[rows]), torch.from_numpy(self.schema.encode_target(self.frame.iloc[rows]))
 
+    def background(self, count: int) -> Tensor:
+        """Some encoded training rows, spread evenly over the order of the table."""
+        pick = np.linspace(0, len(self.train) - 1, min(count, len(self.train))).round().astype(int)
+        return torch.from_numpy(self.x[np.asarray(self.train)[pick]])
 
-def _read(table: Path, target: str, task: Task | None, ignore: tuple[str, ...], settings: FitSettings) -> _Data:
-    frame = read_table(table)
-    whole = infer_schema(frame, target, task=task, ignore=ignore)
+
+def _read(path: str, target: str, reading: Reading, settings: FitSettings) -> _Data:
+    streamed = open_stream(path, target, settings) if settings.stream else None
+    table = streamed.table if streamed else read_table(path, decimal=reading.decimal)
+    check_present(table.frame, [target])
+    known = table.frame[target].notna().to_numpy()
+    frame = table.frame[known].reset_index(drop=True)
+    notes = list(table.notes)
+    if missing := int((~known).sum()):
+        notes.append(f"{missing} of {len(known)} rows have no '{target}' and are left out")
+    whole = infer_schema(
+        frame, target, task=reading.task, drop=reading.drop, dates=reading.dates, decimal=table.decimal
+    )
     train, test = _split(frame, whole, settings)
-    schema = infer_schema(frame.iloc[train], target, task=whole.target.task, ignore=ignore)
-    if whole.target.classes:
-        schema = replace_target(schema, whole.target.classes)
+    schema = streamed.survey.exact(whole) if streamed else with_statistics(whole, frame.iloc[train])
     encoded = schema.encode_inputs(frame)
-    notes = encoding_notes(schema, encoded.unseen, encoded.missing)
+    notes += [*table_notes(frame, whole), *encoding_notes(schema, encoded)]
     if repeated := int(frame.duplicated().sum()):
         notes.append(f"{repeated} rows repeat an earlier row, so test rows may have been trained on: scores flatter")
-    return _Data(table.name, frame, schema, train, test, encoded.x, notes)
+    name = "standard input" if path == STDIN else Path(path).name
+    rows = (streamed.survey.rows if streamed else np.flatnonzero(known)) + 1
+    return _Data(name, table, frame, rows, schema, train, test, encoded.x, notes, reading.unit, streamed)
+
+
+def _announce(data: _Data, reading: Reading, notify: Callable[[str], object]) -> None:
+    for note in data.notes:
+        notify(note)
+    target = data.schema.target
+    if reading.task is None and target.classes:
+        notify(f"'{target.name}' is taken as {len(target.classes)} classes; --task regression if it is an amount")
+    notify(f"{target.task} of '{target.name}' from {len(data.schema.columns)} columns, "
+           f"{data.num_train} rows to train on")  # fmt: skip
 
 
 def _results(
-    data: _Data,
-    coverage: float,
-    model: TableModel,
-    fitted: EnsembleFit,
-    predictions: dict[str, Prediction],
-    tested: pd.DataFrame,
+    data: _Data, settings: FitSettings, model: TableModel, fitted: EnsembleFit, fixed: TableModel | None, place: Path
 ) -> dict[str, Any]:
-    """What the report is made of."""
-    schema, ours = data.schema, predictions[OURS]
-    y_test = _targets(schema, data.frame.iloc[data.test])
+    """Predict the test part, write model and predictions, and gather what the report is made of."""
+    x_test = torch.from_numpy(data.x[data.test])
+    with limited_threads(1 if len(x_test) < ROWS_FOR_THREADS else None):
+        predictions: dict[str, Prediction] = {OURS: model.predict(x_test)}
+        predictions |= {} if fixed is None else {FIXED: fixed.predict(x_test)}
+    predictions |= _baseline_predictions(data.schema, data.part(data.train), x_test, settings.seed)
+    model.save(place)
+    inputs = data.frame.iloc[data.test]
+    tested = model.prediction_frame(predictions[OURS])
+    tested.insert(0, "row", data.rows[data.test])
+    tested.insert(1, "observed", inputs[data.schema.target.name].to_numpy())
+    tested.to_csv(place / "predictions.csv", index=False)
+    target = data.schema.target
     return {
         "format": RESULTS_FORMAT,
         "gumdrop": VERSION,
-        "task": schema.target.task,
+        "task": target.task,
         "table": {
             "name": data.name,
-            "rows": len(data.frame),
-            "train_rows": len(data.train),
+            "sha256": data.table.sha256,
+            "rows": data.num_rows,
+            "train_rows": data.num_train,
             "watched_rows": [len(rows) for rows in fitted.held_out],
             "test_rows": len(data.test),
-            "features": [column.name for column in schema.columns],
+            "features": data.schema.names,
         },
-        "target": {"name": schema.target.name, "classes": list(schema.target.classes)},
+        "target": {"name": target.name, "unit": data.unit, "classes": list(target.classes)},
         "environment": environment(),
+        "settings": dataclasses.asdict(settings)
+        | {"epochs": _passes(data, settings, fitted), "batch_size": _schedule(data, settings)[0]},
         "best_epochs": [member.best_epoch for member in fitted.members],
-        "history": [_mean_record(records) for records in zip(*(m.history for m in fitted.members), strict=True)],
-        "rates": _named_rates(model),
-        "scores": [
-            {"name": name, "ours": name == OURS, "values": _scores(each, y_test, coverage)}
-            for name, each in predictions.items()
-        ],
-        "score_notes": _score_notes(schema, coverage),
-        "calibration": _calibration(ours, y_test),
-        "test": _test_rows(model, ours, tested),
-        "unsure": _unsure_rows(data.frame, schema, tested, coverage),
+        "history": [mean_record(records) for records in zip(*(m.history for m in fitted.members), strict=True)],
+        "rates": named_rates(model),
+        **test_results(model, predictions, _targets(data.schema, inputs), tested, inputs),
         "notes": data.notes,
     }
+
+
+def _partial(place: Path) -> Path:
+    return place.with_name(place.name + ".partial")
 
 
 def _check_free(place: Path, overwrite: bool) -> None:
@@ -235,27 +232,59 @@ def _check_free(place: Path, overwrite: bool) -> None:
         raise TableError(f"there is no folder {place.parent} to make {place.name} in; make it, or correct --out")
     if not place.exists():
         return
-    if not overwrite:
+    stopped = _partial(place).is_dir() and (place / "results.json").is_file() and _read_stopped(place)
+    if not overwrite and not stopped:
         raise TableError(f"{place} exists already; name another folder with --out, or add --overwrite")
     strange = [path.name for path in place.iterdir() if path.name not in OWN_FILES] if place.is_dir() else [place.name]
     if strange:
         raise TableError(f"{place} holds {strange[0]!r}, which gumdrop did not make, so it is not replaced; see --out")
 
 
+def _read_stopped(place: Path) -> bool:
+    try:
+        return bool(json.loads((place / "results.json").read_text(encoding="utf-8"))["stopped"])
+    except (ValueError, LookupError, TypeError):
+        return False
+
+
+def _put_in_place(partial: Path, place: Path, *, keep_checkpoints: bool) -> None:
+    """Make a whole folder visible; checkpoints of a stopped run stay where the next looks for them."""
+    kept = {path.name: path.read_bytes() for path in partial.glob("*.checkpoint")} if keep_checkpoints else {}
+    for checkpoint in partial.glob("*.checkpoint"):
+        checkpoint.unlink()
+    if place.exists():
+        shutil.rmtree(place)
+    partial.replace(place)
+    if kept:
+        partial.mkdir()
+        for name, contents in kept.items():
+            (partial / name).write_bytes(contents)
+
+
 def _split(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> tuple[list[int], list[int]]:
-    """Split row numbers into training and test parts, classes in equal shares where they allow it."""
-    classes = schema.encode_target(frame) if schema.target.task == "classification" else None
-    counts = np.unique(classes, return_counts=True)[1] if classes is not None else np.array([0])
-    test_size = min(max(1, round(settings.test_fraction * len(frame))), len(frame) - 1)
-    stratify = classes if counts.min() >= 2 and test_size >= len(counts) else None
+    """Split row numbers into training and test parts, classes in equal shares; a class of one row is trained on."""
     rows = np.arange(len(frame))
-    train, test = train_test_split(rows, test_size=test_size, random_state=settings.seed, stratify=stratify)
+    test_size = min(max(1, round(settings.test_fraction * len(frame))), len(frame) - 1)
+    if schema.target.task == "classification":
+        test = _stratified(schema.encode_target(frame), test_size, settings.seed)
+    else:
+        test = train_test_split(rows, test_size=test_size, random_state=settings.seed)[1]
+    train = np.setdiff1d(rows, test)
     if len(train) < 10:
         raise TableError(
             f"{len(frame)} rows leave {len(train)} to train on, beside {len(test)} to test, and at least 10 are "
             "needed; add rows or lower --test-fraction"
         )
-    return np.sort(train).tolist(), np.sort(test).tolist()
+    return train.tolist(), np.sort(test).tolist()
+
+
+def _stratified(classes: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Draw rows evenly from all rows sorted by class, in random order within each, but none that is alone in its."""
+    order = np.random.default_rng(seed).permutation(len(classes))
+    order = order[np.argsort(classes[order], kind="stable")]
+    order = order[np.bincount(classes)[classes[order]] > 1]
+    places = (np.arange(count) + 0.5) * len(order) / count
+    return np.asarray(order[np.unique(places.astype(int))])
 
 
 def _targets(schema: TableSchema, frame: pd.DataFrame) -> Tensor:
@@ -264,8 +293,43 @@ def _targets(schema: TableSchema, frame: pd.DataFrame) -> Tensor:
     return y if schema.target.task == "classification" else y * schema.target.std + schema.target.mean
 
 
-def _batch_size(data: _Data, settings: FitSettings) -> int:
-    return schedule(len(data.train), batch_size=settings.batch_size)[0]
+def _passes(data: _Data, settings: FitSettings, fitted: EnsembleFit) -> int:
+    """Passes that were made; a long one over a stream is several epochs."""
+    return data.streamed.schedule(settings)[1] if data.streamed else len(fitted.members[0].history)
+
+
+def _schedule(data: _Data, settings: FitSettings) -> tuple[int, int]:
+    if data.streamed:
+        return data.streamed.schedule(settings)
+    return schedule(len(data.train), batch_size=settings.batch_size, epochs=settings.epochs)
+
+
+def _train_until_stopped(
+    data: _Data, settings: FitSettings, partial: Path, progress: bool, notify: Callable[[str], object]
+) -> tuple[TableModel, EnsembleFit, dict[str, int] | None]:
+    """Train; where that is interrupted, finish with what was learned until the last checkpoint."""
+    checkpoint, short = partial / "learned.checkpoint", partial / "short.checkpoint"
+    try:
+        return *_train(data, settings, False, checkpoint, progress and OURS), None
+    except KeyboardInterrupt:
+        done, planned = shortened(checkpoint, short), _schedule(data, settings)[1]
+        if not done:
+            raise KeyboardInterrupt("stopped before there was a model to keep") from None
+    notify(f"stopped after {done} of {planned} epochs; finishing with what was learned (Ctrl-C again leaves it)")
+    model, fitted = _train(data, dataclasses.replace(settings, epochs=done), False, short, False)
+    short.unlink()
+    return model, fitted, {"done": done, "planned": planned}
+
+
+def _train_twin(
+    data: _Data, settings: FitSettings, partial: Path, progress: bool
+) -> tuple[TableModel | None, dict[str, int] | None]:
+    """Train the same ensemble with fixed rates; an interruption costs that comparison alone."""
+    try:
+        return _train(data, settings, True, partial / "fixed.checkpoint", progress and FIXED)[0], None
+    except KeyboardInterrupt:
+        planned = _schedule(data, settings)[1]
+        return None, {"done": planned, "planned": planned}
 
 
 def _train(
@@ -277,6 +341,10 @@ def _train(
         network = table_network(schema, settings.hidden)
         return fix_dropout(network) if fixed else network
 
+    if data.streamed:
+        watched = data.part(data.train)
+        fitted = data.streamed.fit(make, schema, watched, settings, checkpoint=checkpoint, progress=progress)
+        return _table_model(data, settings, fitted), fitted
     fit = fit_regression_ensembles if schema.target.task == "regression" else fit_classification_ensembles
     (fitted,) = fit(
         make,
@@ -289,18 +357,13 @@ def _train(
         checkpoint=checkpoint,
         progress=progress,
     )
-    model = TableModel(schema, fitted.model, settings.hidden, settings.num_samples, settings.coverage, settings.seed)
-    return model, fitted
+    return _table_model(data, settings, fitted), fitted
 
 
-def _mean_record(records: tuple[EpochRecord, ...]) -> dict[str, Any]:
-    """What one epoch did, as the mean over the members."""
-    mean = dataclasses.asdict(records[0])
-    for name in ("nll", "kl", "validation_nll"):
-        values = [getattr(record, name) for record in records]
-        mean[name] = None if None in values else float(np.mean(values))
-    mean["rates"] = {site: float(np.mean([record.rates[site] for record in records])) for site in records[0].rates}
-    return mean
+def _table_model(data: _Data, settings: FitSettings, fitted: EnsembleFit) -> TableModel:
+    background = data.background(settings.num_background)
+    fields = (settings.num_samples, settings.coverage, settings.seed, data.unit, background)
+    return TableModel(data.schema, fitted.model, settings.hidden, *fields)
 
 
 def _baseline_predictions(
@@ -318,100 +381,6 @@ def _baseline_predictions(
         "gradient-boosted trees": boosted_regression(x_train, y_train, x, seed=seed).rescale(scale, shift),
         "mean of the training part": mean_of_targets(y_train, len(x)).rescale(scale, shift),
     }
-
-
-def _scores(prediction: Prediction, target: Tensor, coverage: float) -> dict[str, float]:
-    if isinstance(prediction, RegressionPrediction):
-        scores = {
-            "RMSE": rmse(prediction.mean, target),
-            "CRPS": crps(prediction, target),
-            "log likelihood": prediction.log_prob(target).mean(),
-            f"coverage of {coverage:.0%} interval": interval_coverage(*prediction.interval(coverage), target),
-        }
-    else:
-        scores = {
-            "accuracy": accuracy(prediction.label, target),
-            "log likelihood": prediction.log_prob(target).mean(),
-            "calibration error": calibration_error(prediction, target),
-        }
-    return {name: value.item() for name, value in scores.items()}
-
-
-def _score_notes(schema: TableSchema, coverage: float) -> dict[str, str]:
-    if schema.target.task == "classification":
-        return {
-            "accuracy": "share of test rows whose most probable class is right; higher is better",
-            "log likelihood": "log of the probability given to the true class, in nats per row; higher is better",
-            "calibration error": "mean gap between stated probability and share of right answers; lower is better",
-        }
-    unit = f"in units of {schema.target.name}"
-    return {
-        "RMSE": f"typical error of the prediction, {unit}; lower is better",
-        "CRPS": f"error of the whole predicted distribution, {unit}; lower is better",
-        "log likelihood": "log density given to the observed value, in nats per row; higher is better",
-        f"coverage of {coverage:.0%} interval": f"share of test rows inside their interval; should be {coverage:.0%}",
-    }
-
-
-def _calibration(prediction: Prediction, target: Tensor) -> dict[str, list[float]]:
-    if isinstance(prediction, RegressionPrediction):
-        levels = torch.arange(5, 100, 5) / 100
-        return {"expected": levels.tolist(), "observed": central_coverage(prediction, target, levels).tolist()}
-    bins = reliability(prediction, target, num_bins=10)
-    return {
-        "expected": bins.confidence.tolist(),
-        "observed": bins.accuracy.tolist(),
-        "count": bins.num_rows.tolist(),
-    }
-
-
-def _test_rows(model: TableModel, prediction: Prediction, table: pd.DataFrame) -> dict[str, Any]:
-    columns = {"row": "row", "observed": "observed"}
-    if model.is_regression:
-        columns |= {"mean": "prediction", "lower": "lower", "upper": "upper"}
-        columns |= {"epistemic_std": "epistemic_std", "aleatoric_std": "aleatoric_std"}
-        return {key: table[name].tolist() for key, name in columns.items()}
-    columns |= {"predicted": "prediction", "probability": "probability"}
-    columns |= {"predictive_entropy": "predictive_entropy", "mutual_information": "mutual_information"}
-    rows = {key: table[name].tolist() for key, name in columns.items()}
-    return rows | {"observed": [str(value) for value in rows["observed"]]}
-
-
-def _unsure_rows(frame: pd.DataFrame, schema: TableSchema, table: pd.DataFrame, coverage: float) -> dict[str, Any]:
-    """The ten test rows that the model knows least about, with their inputs."""
-    regression = schema.target.task == "regression"
-    measure = "epistemic_std" if regression else "mutual_information"
-    names = [column.name for column in schema.columns]
-    rows = []
-    for _, found in table.sort_values(measure, ascending=False).head(10).iterrows():
-        row = {
-            "row": int(found["row"]),
-            "values": [
-                "" if pd.isna(v) else f"{v:g}" if isinstance(v, float) else str(v)
-                for v in frame.iloc[int(found["row"]) - 1][names]
-            ],
-            "observed": f"{found['observed']:.5g}" if regression else str(found["observed"]),
-            "predicted": f"{found['prediction']:.4g}" if regression else str(found["prediction"]),
-            "epistemic": float(found[measure]),
-        }
-        row["interval"] = (
-            f"{found['lower']:.4g} to {found['upper']:.4g}" if regression else f"{found['probability']:.0%}"
-        )
-        rows.append(row)
-    return {"columns": names, "rows": rows}
-
-
-def _named_rates(model: TableModel) -> list[dict[str, Any]]:
-    """Learned rate of each layer: mean over the members, least and most."""
-    members = [dropout_rates(member) for member in model.ensemble.members]
-    rates = []
-    for i, site in enumerate(members[0]):
-        label = (
-            f"hidden layer {i} ({model.hidden[i - 1]} units)" if i else f"input ({model.schema.num_features} columns)"
-        )
-        p = [float(member[site]) for member in members]
-        rates.append({"site": site, "label": label, "p": float(np.mean(p)), "least": min(p), "most": max(p)})
-    return rates
 
 
 def _write_json(path: Path, contents: dict[str, Any]) -> None:

@@ -1,10 +1,8 @@
 """A table model: an ensemble of networks with learned dropout, and the schema that feeds it, in one folder."""
 
-import dataclasses
 import json
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,12 @@ from gumdrop.networks import mlp
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.version import VERSION
 
-__all__ = ["MODEL_FILE", "TableModel", "load_table_model"]
+__all__ = ["MODEL_FILE", "TableModel", "load_table_model", "model_version", "table_network"]
 
-MODEL_FORMAT = 2
+MODEL_FORMAT = 3
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
+BACKGROUND = "background"
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,10 @@ class TableModel:
     """Probability of the intervals that are written out."""
     seed: int = 0
     """Seed of the draws: the same file gives the same predictions."""
+    unit: str = ""
+    """Unit of the target, for the reader; empty if it was not given."""
+    background: Tensor = field(default_factory=lambda: torch.empty(0, 0))
+    """Some encoded training rows, shape (B, F), that explanations compare with; B is 0 if none were to be kept."""
 
     @property
     def is_regression(self) -> bool:
@@ -64,38 +67,6 @@ class TableModel:
         if isinstance(prediction, ClassificationPrediction):
             return prediction
         return prediction.rescale(self.schema.target.std, self.schema.target.mean)
-
-    def predict_frame(
-        self, frame: pd.DataFrame, *, notify: Callable[[str], object] = lambda note: None
-    ) -> pd.DataFrame:
-        """Predict a table.
-
-        Args:
-            frame: A table with at least the columns of the schema.
-            notify: Called with a sentence for each thing that the reader should know, such as a category that
-                the training part did not have.
-
-        Returns:
-            One row for each row of the table, see `prediction_frame`.
-
-        Raises:
-            TableError: If the table does not fit the schema.
-        """
-        parts = []
-        unseen: dict[str, dict[str, int]] = {}
-        missing: dict[str, int] = {}
-        for start in range(0, len(frame), 65536):  # bounds the memory that the draws take
-            encoded = self.schema.encode_inputs(frame.iloc[start : start + 65536])
-            parts.append(self.prediction_frame(self.predict(torch.from_numpy(encoded.x))))
-            for column, counts in encoded.unseen.items():
-                for category, count in counts.items():
-                    seen = unseen.setdefault(column, {})
-                    seen[category] = seen.get(category, 0) + count
-            for column, count in encoded.missing.items():
-                missing[column] = missing.get(column, 0) + count
-        for note in encoding_notes(self.schema, unseen, missing):
-            notify(note)
-        return pd.concat(parts, ignore_index=True)
 
     def prediction_frame(self, prediction: RegressionPrediction | ClassificationPrediction) -> pd.DataFrame:
         """Lay a prediction out as columns.
@@ -131,9 +102,11 @@ class TableModel:
             folder: An existing folder, which nobody reads yet: the two files belong together.
         """
         place = Path(folder)
-        safetensors.torch.save_file(self.ensemble.state_dict(), place / WEIGHTS_FILE)
+        tensors = {**self.ensemble.state_dict(), BACKGROUND: self.background}
+        safetensors.torch.save_file(tensors, place / WEIGHTS_FILE)
         settings: dict[str, Any] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
         settings |= {"num_samples": self.num_samples, "coverage": self.coverage, "seed": self.seed}
+        settings |= {"unit": self.unit}
         description = {"format": MODEL_FORMAT, "gumdrop": VERSION, "schema": self.schema.to_json(), **settings}
         (place / MODEL_FILE).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
@@ -164,31 +137,17 @@ def _untrained(schema: TableSchema, hidden: tuple[int, ...], num_members: int) -
     return ClassificationEnsemble(members)
 
 
-def encoding_notes(schema: TableSchema, unseen: dict[str, dict[str, int]], missing: dict[str, int]) -> list[str]:
-    """Say what encoding had to make up.
+def model_version(folder: str | os.PathLike[str]) -> str:
+    """The version of gumdrop that wrote a model.
 
     Args:
-        schema: The schema that encoded.
-        unseen: Count of each category that the training part did not have, by column.
-        missing: Count of missing cells, by column.
+        folder: A folder that `load_table_model` can read.
 
     Returns:
-        One sentence for each column concerned.
+        The version.
     """
-    notes = []
-    categories = {column.name for column in schema.columns if hasattr(column, "categories")}
-    for column, count in missing.items():
-        if count:
-            how = "kept as a category of their own" if column in categories else "replaced by the training median"
-            notes.append(f"{count} missing values in '{column}' were {how}")
-    for column, counts in unseen.items():
-        names = ", ".join(f"'{name}' ({count} rows)" for name, count in list(counts.items())[:5])
-        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
-        if counts:
-            notes.append(
-                f"categories of '{column}' that training did not see count as none of the known: {names}{more}"
-            )
-    return notes
+    description = json.loads((Path(folder) / MODEL_FILE).read_text(encoding="utf-8"))
+    return str(description["gumdrop"])
 
 
 def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
@@ -218,27 +177,16 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         )
     try:
         schema = TableSchema.from_json(description["schema"])
-        fields = {name: description[name] for name in ("num_samples", "coverage", "seed")}
+        fields = {name: description[name] for name in ("num_samples", "coverage", "seed", "unit")}
         hidden = tuple(description["hidden"])
         with torch.random.fork_rng(devices=[]):
             ensemble = _untrained(schema, hidden, description["num_members"])
     except (KeyError, TypeError) as error:
         raise TableError(f"{place / MODEL_FILE} is damaged; fit the model again") from error
     try:
-        ensemble.load_state_dict(safetensors.torch.load_file(place / WEIGHTS_FILE))
-    except (OSError, RuntimeError, safetensors.SafetensorError) as error:
+        tensors = safetensors.torch.load_file(place / WEIGHTS_FILE)
+        background = tensors.pop(BACKGROUND)
+        ensemble.load_state_dict(tensors)
+    except (OSError, KeyError, RuntimeError, safetensors.SafetensorError) as error:
         raise TableError(f"{place / WEIGHTS_FILE} is missing, damaged or of another model; fit again") from error
-    return TableModel(schema, ensemble.eval(), hidden, **fields)
-
-
-def replace_target(schema: TableSchema, classes: tuple[str, ...]) -> TableSchema:
-    """Give a schema the classes of the whole table, which its training part may lack.
-
-    Args:
-        schema: Schema of the training part.
-        classes: All classes.
-
-    Returns:
-        The schema with these classes.
-    """
-    return dataclasses.replace(schema, target=dataclasses.replace(schema.target, classes=classes))
+    return TableModel(schema, ensemble.eval(), hidden, **fields, background=background)

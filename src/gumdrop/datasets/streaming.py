@@ -124,7 +124,10 @@ class TableStream:
             for batch in _batches(piece, None if columns is None else list(columns)):
                 frame = batch.to_pandas(date_as_object=False)
                 for name in frame.columns:
-                    if self._types[name] != "numbers":
+                    if self._types[name] == "numbers":
+                        if frame[name].dtype == object:  # decimal numbers
+                            frame[name] = frame[name].astype(float)
+                    else:
                         frame[name] = frame[name].astype(object).map(str, na_action="ignore")
                 yield row, frame
                 row += len(frame)
@@ -135,7 +138,7 @@ def _kind(kind: pa.DataType) -> str:
 
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "numbers"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return "text"
@@ -251,7 +254,8 @@ class Survey:
         """Give a schema that was inferred from the sample the statistics of all rows.
 
         Args:
-            schema: Schema of the sample. Medians, and categories beyond the first thousand, stay those of the sample.
+            schema: Schema of the sample. Medians, dates, and categories beyond the first thousand of
+                a column, stay those of the sample.
 
         Returns:
             The schema to train with.
@@ -260,7 +264,7 @@ class Survey:
         if target.task == "regression":
             target = _with_statistics(target, self.moments[target.name])
         columns = [
-            _with_statistics(column, self.moments[column.name]) if hasattr(column, "median") else column
+            _with_statistics(column, self.moments.get(column.name, Moments())) if hasattr(column, "median") else column
             for column in schema.columns
         ]
         return dataclasses.replace(schema, columns=tuple(columns), target=target)

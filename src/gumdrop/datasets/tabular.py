@@ -1,74 +1,203 @@
-"""Read a table from a CSV file, and refuse one that is no table, in words that help."""
+"""Read a table from a file or from standard input, and refuse one that is no table, in words that help."""
 
+from __future__ import annotations
+
+import contextlib
 import csv
 import gzip
+import hashlib
+import io
 import re
+import sys
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 import pandas as pd
 
-__all__ = ["MISSING", "TableError", "check_unique", "listed", "read_table"]
+from gumdrop.datasets.numbers import Decimal, Spelling, spelled_numbers, spelling_of
+
+__all__ = ["MISSING", "STDIN", "Table", "TableError", "check_unique", "listed", "read_table"]
 
 MISSING = ""
 """The label of missing cells; no cell that holds something has it."""
 MISSING_SPELLINGS = ["?", "-", ".", "na", "Na", "N.A.", "n.a.", "NONE", "none"]
 """What counts as missing, beside the spellings of pandas."""
+STDIN = "-"
+"""The name of standard input."""
+_GZIP, _PARQUET, _ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 
 
 class TableError(ValueError):
     """A table that cannot be used as asked; the message says which column and what to do."""
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a CSV file, plain or gzipped.
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table that was read."""
 
-    The separator (comma, semicolon or tab) is the commonest of the three in the header line. Blanks around
-    names and values are dropped; empty cells and the usual spellings (NA, NaN, None, null, ?, -) are missing.
-    Booleans stay text, in the spelling of the file. A column without a name is called `Unnamed: POSITION`.
+    frame: pd.DataFrame
+    """Columns of numbers and of text, rows in the order of the file."""
+    decimal: Decimal | None
+    """The decimal mark that the numbers with marks were read with; None if there were none."""
+    notes: list[str]
+    """A sentence for each column whose numbers have marks."""
+    sha256: str
+    """Checksum of the file."""
+
+
+def read_table(path: str | Path, *, decimal: Decimal | None = None) -> Table:
+    """Read a table from a CSV file, plain or gzipped, from a Parquet file, or from standard input.
+
+    The separator of a CSV file (comma, semicolon or tab) is the commonest of the three in the header line. Blanks
+    around names and values are dropped; empty cells and the usual spellings (NA, NaN, None, null, ?, -) are missing.
+    Booleans stay text, in the spelling of the file. A column without a name is called `Unnamed: POSITION`. Numbers
+    with decimal commas, thousands marks, currencies or per cent signs are read where the file leaves no doubt; a
+    column that leaves one stays text.
 
     Args:
-        path: File in UTF-8, with a header line; a name that ends in `.gz` is decompressed.
+        path: File, with a header line in UTF-8 if it is CSV; `-` for standard input. What is gzip or Parquet is
+            known by its first bytes.
+        decimal: The decimal mark of columns that fit both marks, such as one that holds 1,234 alone; if None that of
+            the other columns, where these agree.
 
     Returns:
-        Columns of numbers and of text, rows in the order of the file.
+        The table.
 
     Raises:
         TableError: There is no such file, or it has no rows, repeats a column name, has a row with too many
-            or too few cells, or is not UTF-8 text.
+            or too few cells, is not UTF-8 text, or is Parquet and the library for it is not installed.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise TableError(f"{path} is {'a folder' if path.is_dir() else 'not there'}: name a CSV file")
+    name = "standard input" if str(path) == STDIN else str(path)
+    source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
+    if isinstance(source, Path) and not source.is_file():
+        raise TableError(f"{path} is {'a folder' if source.is_dir() else 'not there'}: name a CSV or Parquet file")
+    start = _start(source)
     try:
-        separator, names = _survey(path)
-        frame = _parse_file(path, separator, names)
-        # pandas makes one value of TRUE, True and true; such columns are read again as they are spelled.
-        spelled = [name for name in names if frame[name].dtype in (bool, object)]
-        if spelled:
-            frame[spelled] = _parse_file(path, separator, names, usecols=spelled, dtype=str)
+        if start.startswith(_ZIP):
+            raise TableError(f"{name} is a spreadsheet or a zip archive: save it as CSV (UTF-8) and try again")
+        if start.startswith(_PARQUET):
+            return Table(_tidy(_read_parquet(source, name)), None, [], _sha256(source))
+        return _read_csv(source, name, decimal)
     except UnicodeError as error:
-        raise TableError(f"{path} is not UTF-8 text ({error}): save it as UTF-8 and try again") from error
+        code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
+        raise TableError(
+            f"{name} is not UTF-8 text ({error}): save it as UTF-8, or convert it: "
+            f"iconv -f {code} -t utf-8 OLD.csv > NEW.csv"
+        ) from error
     except (csv.Error, pd.errors.ParserError, OSError, EOFError, zlib.error) as error:
-        raise TableError(f"{path} cannot be read ({error}): save it as CSV again") from error
-    for name in names:
-        if not pd.api.types.is_numeric_dtype(frame[name]):
-            text = frame[name].str.strip()
-            frame[name] = text.mask(text.isin([MISSING, *MISSING_SPELLINGS]))
+        raise TableError(f"{name} cannot be read ({error}): save it as CSV again") from error
+
+
+def _start(source: Path | bytes) -> bytes:
+    if isinstance(source, bytes):
+        return source[:4]
+    with source.open("rb") as file:
+        return file.read(4)
+
+
+@contextlib.contextmanager
+def _open(source: Path | bytes) -> Iterator[TextIO]:
+    gzipped = _start(source).startswith(_GZIP)
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(io.BytesIO(source) if isinstance(source, bytes) else source.open("rb"))
+        file: Any = stack.enter_context(gzip.open(raw)) if gzipped else raw
+        yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
+
+
+def _read_parquet(source: Path | bytes, name: str) -> pd.DataFrame:
+    try:
+        import pyarrow  # type: ignore[import-untyped]  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise TableError(
+            f"{name} is a Parquet file, which needs pyarrow: pip install 'gumdrop[parquet]', or save it as CSV"
+        ) from error
+    try:
+        frame = pd.read_parquet(io.BytesIO(source) if isinstance(source, bytes) else source)
+    except ValueError as error:  # what pyarrow raises is one
+        raise TableError(f"{name} cannot be read ({error}): write the Parquet file again") from error
+    frame.columns = [str(column).strip() for column in frame.columns]
+    check_unique(list(frame.columns))
+    if frame.empty:
+        raise TableError(f"{name} has no rows or no columns")
+    return frame.reset_index(drop=True)
+
+
+def _read_csv(source: Path | bytes, name: str, decimal: Decimal | None) -> Table:
+    separator, names = _survey(source, name)
+    frame = _parse(source, separator, names)
+    # pandas makes one value of TRUE, True and true; such columns are read again as they are spelled.
+    spelled = [column for column in names if not _is_numeric(frame[column])]
+    if spelled:
+        frame[spelled] = _parse(source, separator, names, usecols=spelled, dtype=str)
+    frame = _tidy(frame)
+    spellings = {column: _spelling(frame[column]) for column in spelled}
+    marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
+    decimal = decimal or _decimal_of(marked.values())
+    frame, notes = _with_numbers(frame, marked, decimal)
+    if decimal == ",":  # then 1.234 is a thousand and more, which pandas took for a number near one
+        floats = [column for column in names if frame[column].dtype == float and column not in marked]
+        again = _tidy(_parse(source, separator, names, usecols=floats, dtype=str)) if floats else frame[[]]
+        grouped = {c: s for c in floats if (s := _spelling(again[c])) and "," in s.decimals and not s.same}
+        read, more = _with_numbers(again, grouped, decimal)
+        frame[list(grouped)], notes = read[list(grouped)], notes + more
+    return Table(frame, decimal, notes, _sha256(source))
+
+
+def _sha256(source: Path | bytes) -> str:
+    if isinstance(source, bytes):
+        return hashlib.sha256(source).hexdigest()
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
+
+
+def _tidy(frame: pd.DataFrame) -> pd.DataFrame:
+    """Texts without blanks around them, and missing where they say so."""
+    for name in frame.columns:
+        if frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name]):
+            if all(isinstance(value, str) for value in frame[name].dropna().unique()):
+                text = frame[name].str.strip()
+                frame[name] = text.mask(text.isin([MISSING, *MISSING_SPELLINGS]))
     return frame
 
 
-def _open(path: Path) -> TextIO:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+def _spelling(column: pd.Series) -> Spelling | None:
+    return spelling_of(map(str, column.dropna().unique()))
 
 
-def _parse_file(path: Path, separator: str, names: list[str], **options: Any) -> pd.DataFrame:
-    with _open(path) as file:
+def _decimal_of(spellings: Any) -> Decimal | None:
+    """The decimal mark that some column proves; None if none does, or if they contradict each other."""
+    proven: set[Decimal] = {next(iter(each.decimals)) for each in spellings if len(each.decimals) == 1}
+    return proven.pop() if len(proven) == 1 else None
+
+
+def _with_numbers(
+    frame: pd.DataFrame, marked: dict[str, Spelling], decimal: Decimal | None
+) -> tuple[pd.DataFrame, list[str]]:
+    """Read the columns whose numbers have marks, where the mark is known."""
+    notes = []
+    for name, spelling in marked.items():
+        mark = next(iter(spelling.decimals)) if len(spelling.decimals) == 1 else "." if spelling.same else decimal
+        if mark is None:
+            continue
+        values = spelled_numbers(frame[name], mark)
+        texts = frame[name].dropna()
+        changed = texts[pd.Series(pd.to_numeric(texts, errors="coerce"), index=texts.index).isna()]
+        example = changed.index[0] if len(changed) else values.first_valid_index()
+        notes.append(f"numbers of '{name}' are read as in {frame[name].loc[example]!r} = {values.loc[example]:.12g}")
+        frame = frame.assign(**{name: values})
+    return frame, notes
+
+
+def _parse(source: Path | bytes, separator: str, names: list[str], **options: Any) -> pd.DataFrame:
+    with _open(source) as file:
         frame: pd.DataFrame = pd.read_csv(
             file,
             sep=separator,
@@ -83,27 +212,27 @@ def _parse_file(path: Path, separator: str, names: list[str], **options: Any) ->
     return frame
 
 
-def _survey(path: Path) -> tuple[str, list[str]]:
-    # Separator and column names; every row has one cell per name, or this raises.
-    with _open(path) as file:
+def _survey(source: Path | bytes, name: str) -> tuple[str, list[str]]:
+    """Separator and column names; every row has one cell per name, or this raises."""
+    with _open(source) as file:
         header = next((line for line in file if line.strip()), "")
-        unquoted = re.sub(r'"[^"]*"', "", header)
-        separator = max(",;\t", key=unquoted.count)
-        file.seek(0)
+    unquoted = re.sub(r'"[^"]*"', "", header)
+    separator = max(",;\t", key=unquoted.count)
+    with _open(source) as file:
         reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
         rows = (row for row in reader if len(row) > 1 or any(cell.strip() for cell in row))
-        names = [name.strip() or f"Unnamed: {i}" for i, name in enumerate(next(rows, []))]
+        names = [cell.strip() or f"Unnamed: {i}" for i, cell in enumerate(next(rows, []))]
         check_unique(names)
         count = 0
         for row in rows:
             count += 1
             if len(row) != len(names):
                 raise TableError(
-                    f"line {reader.line_num} of {path} has {len(row)} cells, its header {len(names)}: "
+                    f"line {reader.line_num} of {name} has {len(row)} cells, its header {len(names)}: "
                     "correct that line, or put quotes around values that hold the separator"
                 )
     if not count:
-        raise TableError(f"{path} is empty or has no rows: it needs a header line and rows below it")
+        raise TableError(f"{name} is empty or has no rows: it needs a header line and rows below it")
     return separator, names
 
 

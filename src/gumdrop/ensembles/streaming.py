@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -87,7 +88,7 @@ def fit_streamed_ensemble(
             lengthscale=lengthscale,
             honest_noise=regression,
             seed=member_seed,
-            checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}-{i}",
+            checkpoint=None if checkpoint is None else _numbered(Path(checkpoint), i),
             progress=progress and f"{progress if isinstance(progress, str) else 'network'} {i + 1} of {num_members}",
         )
         members.append(member)
@@ -99,3 +100,7 @@ def fit_streamed_ensemble(
     ensemble = RegressionEnsemble(members, NoiseFunction(x.shape[1], y.shape[1]).to(x.device))
     _fit_noise(ensemble, x, y, None, everywhere, seed)
     return EnsembleFit(ensemble, results, everywhere)
+
+
+def _numbered(place: Path, number: int) -> Path:
+    return place.with_name(f"{place.stem}-{number}{place.suffix}")

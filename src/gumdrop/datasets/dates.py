@@ -1,0 +1,136 @@
+"""Dates in a table: recognised, read, and turned into numbers that a network can use."""
+
+import re
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["Dates", "Order", "order_of", "parse_dates", "parts_of", "phase"]
+
+Order = Literal["year-first", "day-first", "month-first"]
+
+_TIME = r"(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?\s*(Z|[+-]\d\d:?\d\d)?)?"
+_YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d\d?)\2(\d\d?){_TIME}")
+_YEAR_LAST = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d{{4}}){_TIME}")
+_SHORT_YEAR = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d\d){_TIME}")
+DAYS_OF_A_YEAR = 365.25
+
+
+class Dates(NamedTuple):
+    """What `order_of` found."""
+
+    order: Order | None
+    """The order of day, month and year; None if it cannot be told."""
+    why: str
+    """Why it cannot be told; empty otherwise."""
+
+
+def order_of(column: pd.Series) -> Dates | None:
+    """Find out whether a column holds dates, and in which order these are written.
+
+    A year of four digits comes first, or last; then dots mean that the day comes first, and with other marks a number
+    above 12 tells the day from the month.
+
+    Args:
+        column: Texts, or what pandas takes for dates; missing cells are passed over.
+
+    Returns:
+        The order; None if some cell holds something else.
+
+    Example:
+        >>> order_of(pd.Series(["2024-03-01", "2023-12-24 18:30"])).order
+        'year-first'
+        >>> order_of(pd.Series(["1/2/2024", "1/31/2024"])).order
+        'month-first'
+        >>> order_of(pd.Series(["1/2/2024", "3/4/2024"])).why
+        'day and month cannot be told apart'
+    """
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return Dates("year-first", "")
+    texts = [str(value).strip() for value in column.dropna().unique()]
+    if not texts:
+        return None
+    if all(map(_YEAR_FIRST.fullmatch, texts)):
+        return Dates("year-first", "")
+    last = [match for text in texts if (match := _YEAR_LAST.fullmatch(text) or _YEAR_FIRST.fullmatch(text))]
+    if len(last) < len(texts):
+        short = all(_SHORT_YEAR.fullmatch(text) or _YEAR_LAST.fullmatch(text) for text in texts)
+        return Dates(None, "the year has two digits") if short else None
+    pairs = [(int(match[1]), int(match[3]), match[2]) for match in last if len(match[1]) < 4]
+    day_first = any(first > 12 or mark == "." for first, _, mark in pairs)
+    month_first = any(second > 12 for _, second, _ in pairs)
+    if day_first == month_first:
+        return Dates(None, "they mix two orders" if day_first else "day and month cannot be told apart")
+    return Dates("day-first" if day_first else "month-first", "")
+
+
+def parse_dates(column: pd.Series, order: Order) -> np.ndarray:
+    """Read dates as days.
+
+    Args:
+        column: Texts, or what pandas takes for dates. A date with its year first is read whatever the order.
+        order: Order of day, month and year.
+
+    Returns:
+        Days since 1970-01-01 with their fraction, in UTC where an offset is given; NaN where there is no date.
+    """
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return _days(pd.to_datetime(column, utc=True))
+    codes, distinct = pd.factorize(column)
+    stamps = pd.Series([_stamp(str(value).strip(), order) for value in distinct], dtype=object)
+    read = pd.to_datetime(stamps, errors="coerce", utc=True, format="ISO8601")
+    return np.append(_days(read), np.nan)[codes]
+
+
+def _stamp(text: str, order: Order) -> str | None:
+    """The date as ISO 8601 writes it."""
+    match = _YEAR_FIRST.fullmatch(text)
+    if match:
+        year, month, day = match[1], match[3], match[4]
+    else:
+        match = _YEAR_LAST.fullmatch(text)
+        if match is None or order == "year-first":
+            return None
+        day, month, year = (match[i] for i in ((1, 3, 4) if order == "day-first" else (3, 1, 4)))
+    hour, minute, second, offset = (part or "0" for part in match.groups()[4:])
+    zone = "+00:00" if offset in {"0", "Z"} else offset
+    return f"{year}-{int(month):02}-{int(day):02}T{int(hour):02}:{minute:0>2}:{second:0>2}{zone}"
+
+
+def _days(dates: pd.Series) -> np.ndarray:
+    known = dates.notna().to_numpy()
+    days = np.full(len(dates), np.nan)
+    days[known] = (dates[known] - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    return days
+
+
+def parts_of(days: np.ndarray) -> tuple[str, ...]:
+    """Which cycles the dates of a training table go through, beside the days themselves.
+
+    Args:
+        days: As `parse_dates` gives them, without NaN.
+
+    Returns:
+        Of `season` (dates that span a year or more), `weekday` (of three different ones or more) and `hour` (times
+        that differ), those that apply.
+    """
+    season = np.ptp(days) >= DAYS_OF_A_YEAR
+    weekday = len(np.unique(np.floor(days) % 7)) >= 3
+    hour = np.ptp(days % 1) > 0
+    return tuple(name for name, has in (("season", season), ("weekday", weekday), ("hour", hour)) if has)
+
+
+def phase(days: np.ndarray, part: str) -> np.ndarray:
+    """Where in a cycle each date is.
+
+    Args:
+        days: As `parse_dates` gives them.
+        part: `season`, `weekday` or `hour`.
+
+    Returns:
+        Angle from 0 to 2 pi.
+    """
+    turns = {"season": days / DAYS_OF_A_YEAR, "weekday": np.floor(days) / 7, "hour": days}[part]
+    angle: np.ndarray = 2 * np.pi * (turns % 1)
+    return angle

@@ -1,0 +1,111 @@
+"""Numbers as people write them: decimal commas, thousands marks, currencies, per cent."""
+
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["Decimal", "Spelling", "plain_numbers", "spelled_numbers", "spelling_of", "values_of"]
+
+Decimal = Literal[".", ","]
+
+_MARKS = "$€£¥%"
+_NUMBER = re.compile(
+    rf"([+-]?)\s*([{_MARKS}]?)\s*([+-]?)([\d.,' \u00a0\u202f\u2019]*\d[.,]?(?:[eE][+-]?\d+)?)\s*([{_MARKS}]?)"
+)
+_SPACES = r"' \u00a0\u202f\u2019"
+_POINT = re.compile(rf"[1-9]\d{{0,2}}(?:[,{_SPACES}]\d{{3}})+(?:\.\d+)?|\d*\.?\d+(?:[eE][+-]?\d+)?|\d+\.")
+_COMMA = re.compile(rf"[1-9]\d{{0,2}}(?:[.{_SPACES}]\d{{3}})+(?:,\d+)?|\d*,?\d+(?:[eE][+-]?\d+)?|\d+,")
+
+
+class Spelling(NamedTuple):
+    """How the texts of a column may be read as numbers."""
+
+    decimals: frozenset[Decimal]
+    """The decimal marks under which every text is a number; two if both readings agree or none can be told wrong."""
+    same: bool
+    """Whether both readings give the same numbers."""
+
+
+def spelling_of(texts: Iterable[str]) -> Spelling | None:
+    """Find out whether texts are numbers with marks that a program does not expect.
+
+    Args:
+        texts: Distinct cells of a column, without the missing ones.
+
+    Returns:
+        How they may be read; None if one of them is no number under any reading, or units are mixed.
+
+    Example:
+        >>> spelling_of(["€ 1.234,50", "€ 7"]).decimals
+        frozenset({','})
+        >>> sorted(spelling_of(["1,234", "2,500"]).decimals), spelling_of(["1,234"]).same
+        ([',', '.'], False)
+        >>> spelling_of(["$5", "€5"]) is None
+        True
+    """
+    parts = [_NUMBER.fullmatch(text.strip()) for text in texts]
+    if not parts or not all(parts):
+        return None
+    found = [match for match in parts if match]
+    marks = {match[2] + match[5] for match in found}
+    if len(marks - {""}) > 1 or marks == {"", "%"} or any(match[1] and match[3] for match in found):
+        return None
+    bodies = [match[4] for match in found]
+    readings: tuple[tuple[Decimal, re.Pattern[str]], ...] = ((".", _POINT), (",", _COMMA))
+    fits = frozenset(decimal for decimal, pattern in readings if all(map(pattern.fullmatch, bodies)))
+    if not fits:
+        return None
+    return Spelling(fits, len(fits) == 2 and all(_value(body, ".") == _value(body, ",") for body in bodies))
+
+
+def spelled_numbers(column: pd.Series, decimal: Decimal) -> pd.Series:
+    """Read a column of texts that `spelling_of` accepted; per cent stay per cent, and currencies are left out.
+
+    Args:
+        column: Texts, and missing cells.
+        decimal: The decimal mark.
+
+    Returns:
+        Numbers in float64, NaN for missing cells.
+    """
+    codes, distinct = pd.factorize(column)
+    values = np.array([_parse(str(text), decimal) for text in distinct] + [np.nan])
+    return pd.Series(values[codes], index=column.index, name=column.name)
+
+
+def _parse(text: str, decimal: Decimal) -> float:
+    match = _NUMBER.fullmatch(text.strip())
+    assert match is not None
+    value = _value(match[4], decimal)
+    return -value if "-" in (match[1], match[3]) else value
+
+
+def _value(body: str, decimal: Decimal) -> float:
+    thousands = "," if decimal == "." else "."
+    return float(re.sub(rf"[{thousands}{_SPACES}]", "", body).replace(decimal, "."))
+
+
+def plain_numbers(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Read a column of numbers, or of texts that are numbers as programs write them.
+
+    Args:
+        column: Any column.
+
+    Returns:
+        Values in float64, NaN where there is no number; and which cells hold something that is none.
+    """
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        spelled = column.astype(object).map(str, na_action="ignore")
+        values = pd.to_numeric(spelled, errors="coerce").to_numpy(dtype=np.float64, copy=True)
+        return values, np.isnan(values) & column.notna().to_numpy()
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+    return values, np.zeros(len(values), dtype=bool)
+
+
+def values_of(column: pd.Series) -> np.ndarray:
+    """The numbers of a column, without its missing cells."""
+    values = plain_numbers(column)[0]
+    return values[~np.isnan(values)]

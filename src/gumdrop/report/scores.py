@@ -1,0 +1,92 @@
+"""The model beside others: a table of scores, and comparisons row by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gumdrop.report.rows import DASH, MINUS, SPACE, Results, TestRows, asked_coverage
+
+__all__ = ["scores_view"]
+
+
+def scores_view(results: Results, test: TestRows) -> dict[str, Any]:
+    """What the page says of the model beside others.
+
+    Args:
+        results: The content of a `results.json`.
+        test: Its test rows.
+
+    Returns:
+        Columns of the table, what is better where, and the verdict on the best other model.
+    """
+    rows, notes = results["scores"], results.get("score_notes") or {}
+    goal = asked_coverage(results)
+    target = (goal, 2 * math.sqrt(goal * (1 - goal) / test.rows))
+    names = dict.fromkeys(name for row in rows for name in row["values"])
+    columns = [_column(name, [row["values"].get(name) for row in rows], notes.get(name, ""), target) for name in names]
+    ours = next(i for i, row in enumerate(rows) if row["ours"])
+    beaten = [column["name"] for column in columns if column["best"] and ours not in column["best"]]
+    main = next((c for c in columns if c["name"] in ("RMSE", "accuracy")), columns[0])
+    rivals = [i for i, value in enumerate(main["values"]) if i != ours and value is not None]
+    sign = -1 if main["aim"] == "lower" else 1
+    rival = max(rivals, key=lambda i: sign * main["values"][i], default=None)
+    view = {"rows": rows, "columns": columns, "beaten": beaten, "wobble": test.wobble(), "verdict": None}
+    view |= {"pairs": _pairs(results), "pair": None}
+    if rival is None or main["values"][ours] is None:
+        return view
+    view |= {"rival": rows[rival]["name"], "rival_text": main["texts"][rival]}
+    pair = next((each for each in view["pairs"] if each["name"] == view["rival"]), None)
+    if pair is not None:  # row by row the luck of the rows cancels, so less is left to chance
+        return view | {"pair": pair, "verdict": pair["verdict"]}
+    gain = sign * (main["values"][ours] - main["values"][rival])
+    return view | {"verdict": "equal" if abs(gain) <= test.wobble() else "better" if gain > 0 else "worse"}
+
+
+def _pairs(results: Results) -> list[dict[str, Any]]:
+    """For each other model how much nearer the truth, or how much more often right, the mean row is."""
+    pairs = []
+    for other in results.get("paired") or []:
+        gains = dict(other["gains"])
+        likelihood = gains.pop("log likelihood")
+        (gain,) = gains.values()
+        pairs.append({"name": other["name"], "verdict": _verdict(gain), "gain": gain, "likelihood": likelihood}
+                     | {"likelihood_verdict": _verdict(likelihood)})  # fmt: skip
+    return pairs
+
+
+def _verdict(gain: dict[str, float]) -> str:
+    return "equal" if abs(gain["mean"]) <= 2 * gain["se"] else "better" if gain["mean"] > 0 else "worse"
+
+
+def _column(name: str, values: Sequence[float | None], note: str, target: tuple[float, float]) -> dict[str, Any]:
+    aim = _aim(f"{name} {note}".lower(), name.lower())
+    largest = max((abs(v) for v in values if v is not None), default=0) or 1
+    places = int(np.clip(2 - math.floor(math.log10(largest)), 0, 6))
+    share = name.lower().startswith(("coverage", "accuracy"))
+    shown = [DASH if v is None else f"{100 * v:.1f}{SPACE}%" if share else f"{v:,.{places}f}" for v in values]
+    texts = [text.replace("-", MINUS) for text in shown]
+    known = {i: _cost(v, aim, target) for i, v in enumerate(values) if v is not None and aim}
+    top = min(known, key=lambda i: known[i], default=0)
+    best = [i for i in known if len(known) > 1 and (known[i] == known[top] or texts[i] == texts[top])]
+    return {"name": name, "values": values, "texts": texts, "aim": aim, "best": best}
+
+
+def _cost(value: float, aim: str | None, target: tuple[float, float]) -> float:
+    if aim == "target":  # as near as chance lets any model come is as good as exact
+        return max(abs(value - target[0]) - target[1], 0.0)
+    return -value if aim == "higher" else value
+
+
+def _aim(described: str, name: str) -> str | None:
+    for aim in ("lower", "higher"):
+        if f"{aim} is better" in described:
+            return aim
+    if "coverage" in name:
+        return "target"
+    if any(word in name for word in ("accuracy", "log likelihood", "r2", "r²", "auc", "f1")) and "negative" not in name:
+        return "higher"
+    return "lower" if any(word in name for word in ("rmse", "mae", "crps", "error", "nll", "brier", "loss")) else None

@@ -1,0 +1,196 @@
+"""What a fit of a table leaves to read: scores of the test part beside other models, calibration, rates, odd rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from gumdrop.conversion import dropout_rates
+from gumdrop.datasets.schema import TableSchema
+from gumdrop.metrics import accuracy, calibration_error, central_coverage, crps, interval_coverage, reliability, rmse
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.tables import TableModel
+from gumdrop.training import EpochRecord
+
+__all__ = ["OURS", "Prediction", "mean_record", "named_rates", "shown", "test_results"]
+
+OURS = "learned dropout"
+Prediction = RegressionPrediction | ClassificationPrediction
+
+
+def test_results(
+    model: TableModel, predictions: dict[str, Prediction], target: Tensor, tested: pd.DataFrame, inputs: pd.DataFrame
+) -> dict[str, Any]:
+    """Everything about the test part that the report is made of.
+
+    Args:
+        model: The model.
+        predictions: Its prediction of the test part under the name `OURS`, and those of other models under theirs.
+        target: Observed values in units of the target, or class indices.
+        tested: The test part as it is written out.
+        inputs: The rows of the table in the test part.
+
+    Returns:
+        Parts of `results.json`.
+    """
+    ours = predictions[OURS]
+    return {
+        "scores": [
+            {"name": name, "ours": name == OURS, "values": _scores(each, target, model.coverage)}
+            for name, each in predictions.items()
+        ],
+        "paired": [
+            {"name": name, "gains": _gains(ours, each, target)} for name, each in predictions.items() if name != OURS
+        ],
+        "score_notes": _score_notes(model),
+        "calibration": _calibration(ours, target),
+        "test": _test_rows(model, tested),
+        "unsure": _unsure_rows(inputs, model.schema, tested),
+    }
+
+
+def _scores(prediction: Prediction, target: Tensor, coverage: float) -> dict[str, float]:
+    if isinstance(prediction, RegressionPrediction):
+        scores = {
+            "RMSE": rmse(prediction.mean, target),
+            "CRPS": crps(prediction, target),
+            "log likelihood": prediction.log_prob(target).mean(),
+            f"coverage of {coverage:.0%} interval": interval_coverage(*prediction.interval(coverage), target),
+        }
+    else:
+        scores = {
+            "accuracy": accuracy(prediction.label, target),
+            "log likelihood": prediction.log_prob(target).mean(),
+            "calibration error": calibration_error(prediction, target),
+        }
+    return {name: value.item() for name, value in scores.items()}
+
+
+def _gains(ours: Prediction, other: Prediction, target: Tensor) -> dict[str, dict[str, float]]:
+    """How much better than another model the mean row is, in each measure, with the standard error of the mean."""
+    gains = {"log likelihood": ours.log_prob(target) - other.log_prob(target)}
+    if isinstance(ours, RegressionPrediction):
+        assert isinstance(other, RegressionPrediction)
+        gains["distance"] = ((other.mean - target).abs() - (ours.mean - target).abs()).flatten()
+    else:
+        assert isinstance(other, ClassificationPrediction)
+        gains["right"] = (ours.label == target).double() - (other.label == target).double()
+    rows = len(target)
+    return {
+        name: {"mean": gain.mean().item(), "se": gain.double().std().item() / math.sqrt(rows) if rows > 1 else 0.0}
+        for name, gain in gains.items()
+    }
+
+
+def _score_notes(model: TableModel) -> dict[str, str]:
+    if not model.is_regression:
+        return {
+            "accuracy": "share of test rows whose most probable class is right; higher is better",
+            "log likelihood": "log of the probability given to the true class, in nats per row; higher is better",
+            "calibration error": "mean gap between stated probability and share of right answers; lower is better",
+        }
+    unit = f"in {model.unit or f'units of {model.schema.target.name}'}"
+    coverage = model.coverage
+    return {
+        "RMSE": f"typical error of the prediction, {unit}; lower is better",
+        "CRPS": f"error of the whole predicted distribution, {unit}; lower is better",
+        "log likelihood": "log density given to the observed value, in nats per row; higher is better",
+        f"coverage of {coverage:.0%} interval": f"share of test rows inside their interval; should be {coverage:.0%}",
+    }
+
+
+def _calibration(prediction: Prediction, target: Tensor) -> dict[str, list[float]]:
+    if isinstance(prediction, RegressionPrediction):
+        levels = torch.arange(5, 100, 5) / 100
+        return {"expected": levels.tolist(), "observed": central_coverage(prediction, target, levels).tolist()}
+    bins = reliability(prediction, target, num_bins=10)
+    return {
+        "expected": bins.confidence.tolist(),
+        "observed": bins.accuracy.tolist(),
+        "count": bins.num_rows.tolist(),
+    }
+
+
+def _test_rows(model: TableModel, table: pd.DataFrame) -> dict[str, Any]:
+    columns = {"row": "row", "observed": "observed"}
+    if model.is_regression:
+        columns |= {"mean": "prediction", "lower": "lower", "upper": "upper"}
+        columns |= {"epistemic_std": "epistemic_std", "aleatoric_std": "aleatoric_std"}
+        return {key: table[name].tolist() for key, name in columns.items()}
+    columns |= {"predicted": "prediction", "probability": "probability"}
+    columns |= {"predictive_entropy": "predictive_entropy", "mutual_information": "mutual_information"}
+    rows = {key: table[name].tolist() for key, name in columns.items()}
+    return rows | {"observed": [str(value) for value in rows["observed"]]}
+
+
+def _unsure_rows(inputs: pd.DataFrame, schema: TableSchema, table: pd.DataFrame) -> dict[str, Any]:
+    """The ten test rows that the model knows least about, with their inputs."""
+    regression = schema.target.task == "regression"
+    measure = "epistemic_std" if regression else "mutual_information"
+    order = np.argsort(-table[measure].to_numpy(), kind="stable")[:10]
+    rows = []
+    for place in order:
+        found = table.iloc[place]
+        row = {
+            "row": int(found["row"]),
+            "values": [shown(value) for value in inputs.iloc[place][schema.names]],
+            "observed": f"{found['observed']:.5g}" if regression else str(found["observed"]),
+            "predicted": f"{found['prediction']:.4g}" if regression else str(found["prediction"]),
+            "epistemic": float(found[measure]),
+        }
+        row["interval"] = (
+            f"{found['lower']:.4g} to {found['upper']:.4g}" if regression else f"{found['probability']:.0%}"
+        )
+        rows.append(row)
+    return {"columns": schema.names, "rows": rows}
+
+
+def shown(value: object) -> str:
+    """A cell as a reader sees it; empty if it is missing."""
+    if pd.isna(value):  # type: ignore[call-overload]
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def named_rates(model: TableModel) -> list[dict[str, Any]]:
+    """Learned rate of each layer.
+
+    Args:
+        model: The model.
+
+    Returns:
+        For each layer its place in the network, a label, and the rate: mean over the members, least and most.
+    """
+    members = [dropout_rates(member) for member in model.ensemble.members]
+    rates = []
+    for i, site in enumerate(members[0]):
+        label = (
+            f"hidden layer {i} ({model.hidden[i - 1]} units)" if i else f"input ({model.schema.num_features} columns)"
+        )
+        p = [float(member[site]) for member in members]
+        rates.append({"site": site, "label": label, "p": float(np.mean(p)), "least": min(p), "most": max(p)})
+    return rates
+
+
+def mean_record(records: Sequence[EpochRecord]) -> dict[str, Any]:
+    """What one epoch did, as the mean over the members.
+
+    Args:
+        records: That of each member.
+
+    Returns:
+        The fields of a record.
+    """
+    mean = dataclasses.asdict(records[0])
+    for name in ("nll", "kl", "validation_nll"):
+        values = [getattr(record, name) for record in records]
+        mean[name] = None if None in values else float(np.mean(values))
+    mean["rates"] = {site: float(np.mean([record.rates[site] for record in records])) for site in records[0].rates}
+    return mean

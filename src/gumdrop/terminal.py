@@ -1,0 +1,67 @@
+"""What commands say: words for people, or one JSON object for machines."""
+
+import json
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["Voice", "columns_table", "err_console", "out_console", "print_json"]
+
+# On a screen, text is wrapped between words; in a pipe a line stays one.
+out_console = Console(highlight=False)
+err_console = Console(highlight=False, stderr=True)
+
+
+class Voice:
+    """Where the words of a command go.
+
+    Args:
+        machine: Whether standard output belongs to a machine; then words go to standard error.
+    """
+
+    def __init__(self, machine: bool = False) -> None:
+        self._console = err_console if machine else out_console
+
+    def say(self, text: str) -> None:
+        """Say a sentence.
+
+        Args:
+            text: The sentence.
+        """
+        self._console.print(text, markup=False, soft_wrap=not self._console.is_terminal)
+
+    def show(self, table: Table) -> None:
+        """Show a table.
+
+        Args:
+            table: The table.
+        """
+        self._console.print(table)
+
+
+def print_json(contents: dict[str, Any]) -> None:
+    """Write the one object of a command for machines.
+
+    Args:
+        contents: What JSON can hold.
+    """
+    print(json.dumps(contents, allow_nan=False, ensure_ascii=False))
+
+
+def columns_table(title: str, *columns: str, numbers_from: int = 1) -> Table:
+    """An empty table for a terminal of 80 columns.
+
+    Args:
+        title: What stands above it.
+        columns: Its headings.
+        numbers_from: The column from which on everything is set to the right.
+
+    Returns:
+        The table.
+    """
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="right" if i >= numbers_from else "left", overflow="fold")
+    return table

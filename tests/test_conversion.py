@@ -77,7 +77,7 @@ def test_report_names_what_was_done_and_why():
     assert report.converted == {"body": "Linear"}
     assert report.replaced == {"drop": "body starts from p = 0.2"}
     assert report.left == {
-        "embedding": "Embedding takes indices, which cannot be dropped",
+        "embedding": "Embedding takes indices; `embeddings=True` drops word types",
         "norm": "LayerNorm is a normalisation",
         "bilinear": "Bilinear is not a known layer type; name it in `custom` if it takes one tensor",
         "head": "excluded by `include`, `exclude`, `types` or `predicate`",

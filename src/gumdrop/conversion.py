@@ -4,6 +4,7 @@ import fnmatch
 import functools
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -58,6 +59,7 @@ def learn_dropout(
     temperature: float = 0.1,
     per_unit: bool = False,
     recurrent: bool = False,
+    embeddings: bool = False,
     include: Sequence[str] = ("*",),
     exclude: Sequence[str] = (),
     types: type[nn.Module] | tuple[type[nn.Module], ...] | None = None,
@@ -70,8 +72,9 @@ def learn_dropout(
 
     Known layers are Linear, Conv1d/2d/3d and their transposes (whole channels are dropped), LSTM, GRU and RNN
     (one mask per sequence, a rate for each layer and direction) and MultiheadAttention, wherever they stand, so
-    also in TransformerEncoderLayer and TransformerDecoderLayer. The model keeps its classes, attributes, weights
-    and state-dict keys; the learned logits are new keys, ``<layer>.concrete_dropout...p_logit``.
+    also in TransformerEncoderLayer and TransformerDecoderLayer; on request also Embedding. The model keeps its
+    classes, attributes, weights and state-dict keys; the learned logits are new keys,
+    ``<layer>.concrete_dropout...p_logit``.
 
     An ``nn.Dropout*`` whose output goes into converted layers only is replaced: it becomes ``nn.Identity``, and
     the layers start from its rate. This is found by tracing the model, or those parts of it that can be traced.
@@ -84,6 +87,8 @@ def learn_dropout(
         per_unit: Learn a rate for each input unit (channel) instead of one for each site.
         recurrent: Also drop the hidden state of recurrent modules on its way to the next step, with a rate of
             its own. Such modules run step by step, which is slower.
+        embeddings: Also drop word types in front of each Embedding: all occurrences of a word in an example, or
+            none. An embedding whose weight another module uses too is left alone.
         include: Names of the layers to convert, as shell patterns (``"encoder.*"``).
         exclude: Names of the layers to leave, as shell patterns.
         types: Convert layers of these types only.
@@ -129,7 +134,7 @@ def learn_dropout(
     wanted = functools.partial(
         _is_wanted, include=tuple(include), exclude=tuple(exclude), types=types, predicate=predicate
     )
-    layers, left, unexpected = _choose(model, wanted, tuple(custom))
+    layers, left, unexpected = _choose(model, wanted, tuple(custom), embeddings=embeddings)
     if not layers:
         reasons = _listed(left) or "it has no layers"
         raise ValueError(f"`model` has nothing to convert ({reasons}); see `include`, `types` and `custom`")
@@ -217,7 +222,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _choose(
-    model: nn.Module, wanted: Callable[..., bool], custom: tuple[type[nn.Module], ...]
+    model: nn.Module, wanted: Callable[..., bool], custom: tuple[type[nn.Module], ...], *, embeddings: bool
 ) -> tuple[dict[str, nn.Module], dict[str, str], dict[str, str]]:
     """Split the modules with weights: to convert, to leave (why), and what of the latter may come as a surprise."""
     layers: dict[str, nn.Module] = {}
@@ -225,12 +230,13 @@ def _choose(
     unexpected: dict[str, str] = {}
     inside: set[int] = set()
     transposed: dict[int, bool] = {}
+    users = Counter(id(weight) for module in model.modules() for weight in module.parameters(recurse=False))
     for name, module in model.named_modules():
         if isinstance(module, (nn.MultiheadAttention, ParametrizationList)):
             inside.update(id(child) for child in module.modules() if child is not module)
         if id(module) in inside or isinstance(module, (ConcreteDropout, ParametrizationList)):
             continue
-        reason = _nothing_to_convert(module, custom)
+        reason = _nothing_to_convert(module, custom, embeddings=embeddings)
         surprise = None if reason else _cannot_convert(module, custom)
         if not (reason or (wanted(name, module, predicate=None) if surprise else wanted(name, module))):
             reason = "excluded by `include`, `exclude`, `types` or `predicate`"
@@ -238,6 +244,8 @@ def _choose(
             is_transposed = isinstance(module, _ConvTransposeNd)
             if transposed.setdefault(id(next(module.parameters())), is_transposed) != is_transposed:
                 surprise = "shares its weight with a converted layer that takes its transpose"
+        if isinstance(module, nn.Embedding) and users[id(module.weight)] > 1:
+            reason = reason or "shares its weight with another module"
         if not (reason or surprise):
             layers[name] = module
         elif is_parametrized(module) or next(module.parameters(recurse=False), None) is not None:
@@ -250,13 +258,15 @@ def _choose(
 _KNOWN = (nn.Linear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
 
 
-def _nothing_to_convert(module: nn.Module, custom: tuple[type[nn.Module], ...]) -> str | None:
+def _nothing_to_convert(module: nn.Module, custom: tuple[type[nn.Module], ...], *, embeddings: bool) -> str | None:
     kind = type(module).__name__
     if SITE in module._modules:
         return "has learned dropout already"
     if isinstance(module, (*custom, *_KNOWN)):
         return None
-    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+    if isinstance(module, nn.Embedding):
+        return None if embeddings else f"{kind} takes indices; `embeddings=True` drops word types"
+    if isinstance(module, nn.EmbeddingBag):
         return f"{kind} takes indices, which cannot be dropped"
     if isinstance(module, HomoscedasticNoise):
         return f"{kind} has variances and no weights"
@@ -271,7 +281,7 @@ def _nothing_to_convert(module: nn.Module, custom: tuple[type[nn.Module], ...]) 
 def _cannot_convert(module: nn.Module, custom: tuple[type[nn.Module], ...]) -> str | None:
     if any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters(recurse=False)):
         return f"{type(module).__name__} is not initialised yet; run the model once first"
-    if isinstance(module, (*custom, nn.Linear, _ConvNd)):
+    if isinstance(module, (*custom, nn.Linear, nn.Embedding, _ConvNd)):
         return None
     if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
         return None if ordinary_rnn_or_attention(module) else f"{type(module).__name__} overrides forward"

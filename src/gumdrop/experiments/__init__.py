@@ -69,5 +69,29 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         source="supplement of Korsch et al. 2023 (arXiv:2307.14825): norms over 100 steps of 30 runs, as curves",
         function="gumdrop.experiments.gradients:gradients",
     ),
+    Experiment(
+        name="camvid",
+        shows="street scenes: an FC-DenseNet that shows where it is unsure, with no, fixed and learned dropout",
+        minutes=120,
+        quick_minutes=2,
+        source="Gal, Hron & Kendall 2017, section 4; Jégou et al. 2017 (arXiv:1611.09326)",
+        function="gumdrop.experiments.camvid:camvid",
+    ),
+    Experiment(
+        name="g2p",
+        shows="from letters to phones (CMUdict): fixed, broken and learned rates, and doubt that announces errors",
+        minutes=150,
+        quick_minutes=3,
+        source="a replication report on Concrete Dropout in LSTMs; literature on CMUdict",
+        function="gumdrop.experiments.g2p:g2p",
+    ),
+    Experiment(
+        name="sentiment",
+        shows="an LSTM on film reviews (SST-2): learned rates, of word types too, against a grid of fixed ones",
+        minutes=90,
+        quick_minutes=1,
+        source="Socher et al. 2013; Gal & Ghahramani 2016 (arXiv:1512.05287)",
+        function="gumdrop.experiments.sentiment:sentiment",
+    ),
 )
 """All of them, in the order of the list."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from gumdrop.layers.attention import attention_forward, attention_sites
+from gumdrop.layers.embedding import drop_words
 from gumdrop.layers.recurrent import directions, recurrent_forward, recurrent_sites
 from gumdrop.layers.site import ConcreteDropout
 
@@ -91,6 +92,9 @@ def attach(
     elif isinstance(layer, nn.MultiheadAttention):
         layer.add_module(SITE, attention_sites(layer, make_site))
         _set_forward(layer, attention_forward)
+    elif isinstance(layer, nn.Embedding):
+        layer.add_module(SITE, make_site(layer.num_embeddings))
+        layer.register_forward_hook(drop_words, with_kwargs=True)
     elif isinstance(layer, _ConvNd):
         _attach_hook(layer, make_site(layer.in_channels, feature_dim=-1 - len(layer.kernel_size)))
     else:
@@ -153,6 +157,8 @@ def _layer_block(name: str, layer: Any, site: Any) -> Block:
         matrix = site.weight_matrix(layer)
         return Block(name, site, matrix, biases, _as_matrix, matrix.shape[1])
     weight = layer.weight
+    if isinstance(layer, nn.Embedding):
+        return Block(name, site, weight, (), _transposed, 1)  # each output reads one row: the others are times zero
     if not isinstance(layer, _ConvNd):
         return Block(name, site, weight, biases, _as_matrix, layer.in_features)
     fan_in = layer.in_channels // layer.groups * weight[0, 0].numel()
@@ -188,6 +194,10 @@ def _join(name: str, part: str) -> str:
 
 def _as_matrix(weight: Tensor) -> Tensor:
     return weight
+
+
+def _transposed(weight: Tensor) -> Tensor:
+    return weight.T
 
 
 def _conv_columns(weight: Tensor, groups: int) -> Tensor:

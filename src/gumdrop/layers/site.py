@@ -92,6 +92,11 @@ class ConcreteDropout(nn.Module):
         """Whether the next call drops anything."""
         return self.training or self.noise_source is not None
 
+    @property
+    def is_hard(self) -> bool:
+        """Whether masks are Bernoulli draws, without a gradient for the rate, rather than relaxed."""
+        return self.is_fixed or self.noise_source is not None
+
     def fix(self) -> None:
         """Freeze the rate: it becomes a buffer of the same name, out of reach of any optimiser."""
         if not self.is_fixed:
@@ -121,16 +126,24 @@ class ConcreteDropout(nn.Module):
             )
         feature = x.ndim + self.feature_dim
         has_rows = self.batch_dim < feature
-        noise = self._noise(x.shape[self.batch_dim] if has_rows else 1, x.device)
-        hard = self.is_fixed or self.noise_source is not None
-        scale = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=hard)
+        noise = self.noise(x.shape[self.batch_dim] if has_rows else 1, x.device)
+        scale = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=self.is_hard)
         shape = [1] * x.ndim
         shape[feature] = self.num_units
         if has_rows:
             shape[self.batch_dim] = noise.shape[0]  # not len, which would fix the rows of an exported model
         return scale.view(shape)
 
-    def _noise(self, rows: int, device: torch.device) -> Tensor:
+    def noise(self, rows: int, device: torch.device) -> Tensor:
+        """Draw the uniform noise of one call.
+
+        Args:
+            rows: Number of examples.
+            device: Where it is wanted.
+
+        Returns:
+            Shape (rows, num_units), or (1, num_units) where all rows share it.
+        """
         if self.noise_source is not None:
             return self.noise_source(self, rows).to(device)
         dtype = torch.promote_types(self.p_logit.dtype, torch.float32)

@@ -1,0 +1,113 @@
+"""FC-DenseNet for segmentation, at any depth.
+
+References:
+    Jégou, Drozdzal, Vazquez, Romero & Bengio 2017, "The One Hundred Layers Tiramisu" (arXiv:1611.09326).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["DEPTHS", "FCDenseNet", "Shape"]
+
+
+class Shape(NamedTuple):
+    """How deep and how wide an FC-DenseNet is."""
+
+    down: tuple[int, ...]
+    """Layers of each dense block on the way down; the way up has the same in reverse."""
+    middle: int
+    """Layers of the block between."""
+    growth: int
+    """Channels that each layer adds."""
+    first: int = 48
+    """Channels of the first convolution."""
+
+
+DEPTHS = {
+    "56": Shape((4,) * 5, 4, 12),
+    "67": Shape((5,) * 5, 5, 16),
+    "103": Shape((4, 5, 7, 10, 12), 15, 16),
+    "small": Shape((2, 3, 4), 4, 12, first=24),
+}
+"""The published networks, and one for computers without a GPU."""
+
+
+class _Layer(nn.Sequential):
+    """Batch normalisation, ReLU and a convolution."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
+        super().__init__(nn.BatchNorm2d(inputs), nn.ReLU(), nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2))
+
+
+class _DenseBlock(nn.ModuleList):
+    """Layers that each read all maps before them; gives the maps that they add."""
+
+    def __init__(self, inputs: int, layers: int, growth: int) -> None:
+        super().__init__(_Layer(inputs + i * growth, growth, 3) for i in range(layers))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Give the new maps, shape (N, layers * growth, H, W)."""
+        added = []
+        for layer in self:
+            added.append(layer(x))
+            x = torch.cat([x, added[-1]], dim=1)
+        return torch.cat(added, dim=1)
+
+
+class FCDenseNet(nn.Module):
+    """Classify each pixel of a picture of any size.
+
+    Every convolution but the first and the transposed ones is preceded by batch normalisation and ReLU. It has no
+    dropout; `gumdrop.learn_dropout` puts it in front of the convolutions.
+
+    Args:
+        shape: Depth and width, as in `DEPTHS`.
+        outputs: Maps that it gives: one for each class, or two with an aleatoric head.
+    """
+
+    def __init__(self, shape: Shape, outputs: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, shape.first, 3, padding=1)
+        self.down, self.down_blocks = nn.ModuleList(), nn.ModuleList()
+        channels = shape.first
+        skips = []
+        for layers in shape.down:
+            self.down_blocks.append(_DenseBlock(channels, layers, shape.growth))
+            channels += layers * shape.growth
+            skips.append(channels)
+            self.down.append(nn.Sequential(*_Layer(channels, channels, 1), nn.MaxPool2d(2)))
+        self.middle = _DenseBlock(channels, shape.middle, shape.growth)
+        added = shape.middle * shape.growth
+        self.up, self.up_blocks = nn.ModuleList(), nn.ModuleList()
+        for layers, skip in zip(shape.down[::-1], skips[::-1], strict=True):
+            self.up.append(nn.ConvTranspose2d(added, added, 3, stride=2))
+            channels = added + skip
+            self.up_blocks.append(_DenseBlock(channels, layers, shape.growth))
+            added = layers * shape.growth
+        self.head = nn.Conv2d(channels + added, outputs, 1)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Give one value for each output and pixel, shape (N, outputs, H, W)."""
+        x = self.first(x)
+        skips = []
+        for block, down in zip(self.down_blocks, self.down, strict=True):
+            x = torch.cat([x, block(x)], dim=1)
+            skips.append(x)
+            x = down(x)
+        added = self.middle(x)
+        for up, block, skip in zip(self.up, self.up_blocks, skips[::-1], strict=True):
+            x = torch.cat([_cropped(up(added), skip.shape[-2:]), skip], dim=1)
+            added = block(x)
+        return self.head(torch.cat([x, added], dim=1))
+
+
+def _cropped(x: Tensor, size: Sequence[int]) -> Tensor:
+    """Cut the middle out of maps, which a transposed convolution makes one wider than the maps to join."""
+    top, left = (x.shape[-2] - size[0]) // 2, (x.shape[-1] - size[1]) // 2
+    return x[..., top : top + size[0], left : left + size[1]]

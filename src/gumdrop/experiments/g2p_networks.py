@@ -1,0 +1,201 @@
+"""From letters to phones: the report's network, and one with attention that is worth using.
+
+Both take rows of numbers, shape (N, T), in which 0 fills up short words. Row and column 0 of their tables are never
+used otherwise.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.utils.data import Sampler
+
+from gumdrop.functional import concrete_dropout
+
+__all__ = ["ByLength", "PerStepDropout", "PooledReader", "Speller", "phone_nll"]
+
+
+def phone_nll(logits: Tensor, phones: Tensor) -> Tensor:
+    """Negative log likelihood of each word: the sum over its phones, in nats.
+
+    Args:
+        logits: Shape (N, T, C).
+        phones: Shape (N, T'), 0 where there is none; T' may be smaller than T, and larger where it holds 0 alone.
+
+    Returns:
+        Shape (N,).
+    """
+    phones = phones[:, : logits.shape[1]]
+    nll = F.cross_entropy(logits[:, : phones.shape[1]].transpose(1, 2), phones, ignore_index=0, reduction="none")
+    return nll.sum(1)
+
+
+class ByLength(Sampler[list[int]]):
+    """Batches of words of like length, in an order that torch's default generator draws anew for each epoch.
+
+    Args:
+        lengths: Length of each word, shape (N,).
+        batch_size: Words in a batch.
+        pool: Batches that are sorted by length together.
+    """
+
+    def __init__(self, lengths: Tensor, batch_size: int, *, pool: int = 50) -> None:
+        self.lengths, self.batch_size, self.pool = lengths, batch_size, pool
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Draw the batches of one epoch."""
+        batches: list[Tensor] = []
+        for rows in torch.randperm(len(self.lengths)).split(self.pool * self.batch_size):
+            batches += rows[self.lengths[rows].argsort(stable=True)].split(self.batch_size)
+        for i in torch.randperm(len(batches)):
+            yield batches[int(i)].tolist()
+
+    def __len__(self) -> int:
+        """Count the batches of an epoch."""
+        whole, rest = divmod(len(self.lengths), self.pool * self.batch_size)
+        return whole * self.pool + -(-rest // self.batch_size)
+
+
+class _Normalised(nn.Module):
+    """Batch normalisation of the features of sequences, over the steps that are there."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(size)
+
+    def forward(self, x: Tensor, present: Tensor) -> Tensor:
+        out = torch.zeros_like(x)
+        out[present] = self.norm(x[present])
+        return out
+
+
+class PerStepDropout(nn.Module):
+    """The report's broken setting: a relaxed mask that is new at every time step, and a rate that no KL knows of.
+
+    Args:
+        p: Initial drop probability.
+    """
+
+    def __init__(self, *, p: float) -> None:
+        super().__init__()
+        self.p_logit = nn.Parameter(torch.tensor(math.log(p) - math.log1p(-p)))
+
+    @property
+    def p(self) -> float:
+        """Drop probability."""
+        return torch.sigmoid(self.p_logit).item()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop units of every time step in training; pass the input on otherwise."""
+        return concrete_dropout(x, self.p_logit) if self.training else x
+
+
+class PooledReader(nn.Module):
+    """The report's network: three recurrent layers read the letters, their average is said by two more.
+
+    Args:
+        letters: Number of letters.
+        phones: Number of phones.
+        steps: Phones in the longest word.
+        size: Width of the embedding and of each layer.
+        per_step: The report's own dropout, in front of each encoder layer.
+    """
+
+    def __init__(
+        self, letters: int, phones: int, *, steps: int, size: int = 100, per_step: Sequence[nn.Module] | None = None
+    ) -> None:
+        super().__init__()
+        self.steps = steps
+        self.per_step = nn.ModuleList(per_step or [nn.Identity() for _ in range(3)])
+        self.embedding = nn.Embedding(letters, size, padding_idx=0)
+        self.norms = nn.ModuleList(_Normalised(size) for _ in range(3))
+        self.encoder = nn.ModuleList(nn.LSTM(size, size, batch_first=True) for _ in range(3))
+        self.decoder = nn.ModuleList(nn.LSTM(size, size, batch_first=True) for _ in range(2))
+        self.head = nn.Linear(size, phones)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Give the logits of the phone at each position, shape (N, steps, phones)."""
+        lengths = (words != 0).sum(1)
+        words = words[:, : int(lengths.max())]
+        present = words != 0
+        x = self.embedding(words)
+        for norm, dropout, layer in zip(self.norms, self.per_step, self.encoder, strict=True):
+            x, _ = layer(dropout(norm(x, present)))
+        pooled = (x * present.unsqueeze(-1)).sum(1) / lengths.unsqueeze(-1)
+        x = pooled.unsqueeze(1).expand(-1, self.steps, -1)
+        for layer in self.decoder:
+            x, _ = layer(x)
+        return self.head(x)
+
+
+class Speller(nn.Module):
+    """An encoder that reads both ways, and a decoder that attends to it.
+
+    One row holds the letters of a word, padded to ``width``, and then the phones said so far, of which the first is
+    ``START``: so one tensor goes in, and a whole word is scored in one pass.
+
+    Args:
+        letters: Number of letters.
+        phones: Number of phones, with those that start and end a word.
+        width: Columns that hold letters.
+        size: Width of the embeddings.
+        hidden: Width of the decoder, and of the two directions of the encoder together.
+    """
+
+    START, END = 1, 2
+
+    def __init__(self, letters: int, phones: int, *, width: int, size: int = 64, hidden: int = 256) -> None:
+        super().__init__()
+        self.width = width
+        self.letters = nn.Embedding(letters, size, padding_idx=0)
+        self.phones = nn.Embedding(phones, size, padding_idx=0)
+        self.encoder = nn.LSTM(size, hidden // 2, num_layers=2, bidirectional=True, batch_first=True)
+        self.decoder = nn.LSTM(size, hidden, batch_first=True)
+        self.query = nn.Linear(hidden, hidden, bias=False)
+        self.combine = nn.Linear(2 * hidden, hidden)
+        self.head = nn.Linear(hidden, phones)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Give the logits of the phone after each one that was said, shape (N, T, phones)."""
+        memory, present = self.read(rows[:, : self.width])
+        said = rows[:, self.width :]
+        logits, _ = self.say(said[:, : int((said != 0).sum(1).max())], memory, present, None)
+        return logits
+
+    def read(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """Encode the letters of words.
+
+        Args:
+            words: Shape (N, T).
+
+        Returns:
+            One vector for each letter, shape (N, T', hidden), and where there is one, shape (N, T').
+        """
+        lengths = (words != 0).sum(1)
+        words = words[:, : int(lengths.max())]
+        packed = pack_padded_sequence(self.letters(words), lengths.cpu(), batch_first=True, enforce_sorted=False)
+        memory, _ = pad_packed_sequence(self.encoder(packed)[0], batch_first=True)
+        return memory, words != 0
+
+    def say(
+        self, said: Tensor, memory: Tensor, present: Tensor, state: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Go on from some phones.
+
+        Args:
+            said: Phones, shape (N, T).
+            memory: Encoded letters, shape (N, L, hidden).
+            present: Where there are letters, shape (N, L).
+            state: Of the decoder, where ``said`` goes on from earlier phones.
+
+        Returns:
+            Logits of the next phone after each, and the state of the decoder.
+        """
+        h, state = self.decoder(self.phones(said), state)
+        scores = self.query(h) @ memory.transpose(1, 2)
+        weights = scores.masked_fill(~present.unsqueeze(1), -torch.inf).softmax(-1)
+        context = weights @ memory
+        return self.head(torch.tanh(self.combine(torch.cat([h, context], -1)))), state

@@ -1,0 +1,51 @@
+"""Learned dropout of word types in front of an embedding: all occurrences of a word in a sequence, or none.
+
+An embedding is a linear map of one-hot vectors, so its input units are the word types: dropping one zeroes its row
+of the table, for the whole sequence.
+
+References:
+    Gal & Ghahramani 2016, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks"
+    (NIPS 2016, arXiv:1512.05287), section 4.2.
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from gumdrop.functional import dropout_scale
+from gumdrop.layers.site import ConcreteDropout
+
+
+def drop_words(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
+    """Forward hook: zero the embeddings of the word types that the site of an embedding drops.
+
+    Args:
+        module: The embedding, which holds its site in ``concrete_dropout``.
+        args: Its positional arguments: word indices.
+        kwargs: Its keyword arguments.
+        output: What the embedding gives, one dimension more than the indices.
+
+    Returns:
+        The output, with the rows of dropped words at zero.
+    """
+    site: Any = module.concrete_dropout
+    if not site.is_active:
+        return output
+    indices = args[0] if args else kwargs["input"]
+    return (output * _word_scale(site, indices, output).unsqueeze(-1)).to(output.dtype)
+
+
+def _word_scale(site: ConcreteDropout, indices: Tensor, output: Tensor) -> Tensor:
+    """Draw one factor for each word type of each sequence, and pick those of the words that are there."""
+    has_rows = indices.ndim > site.batch_dim
+    rows = indices.movedim(site.batch_dim, 0) if has_rows else indices.unsqueeze(0)
+    words, count = rows.reshape(rows.shape[0], -1), rows.shape[0]
+    if site.is_hard:
+        every_word = output.new_empty(()).expand(*[1] * site.batch_dim, count, site.num_units)
+        scale = site.scale(every_word).flatten(0, -2).expand(count, -1).gather(1, words)
+    else:  # a relaxed mask costs much for each word type, so only for those that are there
+        noise = site.noise(count, indices.device).gather(1, words)
+        p_logit = site.p_logit if site.p_logit.ndim == 0 else site.p_logit[words]
+        scale = dropout_scale(p_logit, noise, temperature=site.temperature)
+    scale = scale.view(rows.shape)
+    return scale.movedim(0, site.batch_dim) if has_rows else scale.squeeze(0)

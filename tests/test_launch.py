@@ -1,5 +1,6 @@
 """Sweeps: parts of an experiment in processes of their own, here, through submitit, and under torchrun."""
 
+import json
 import os
 import shutil
 import signal
@@ -83,10 +84,19 @@ def test_jobs_are_at_least_one() -> None:
         RunOptions(jobs=0)
 
 
-def test_processes_of_torchrun_share_the_parts_and_one_writes_the_page(tmp_path) -> None:
-    script = "import sys, pathlib, test_launch as t; place = pathlib.Path(sys.argv[1]); "
-    script += "t.sweep(place, place / 'out', {name: 'good' for name in t.KINDS})"
-    (tmp_path / "job.py").write_text(script)
+JOB = """
+import pathlib, sys, test_launch
+from gumdrop import cli
+place = pathlib.Path(sys.argv[1])
+test_launch.sweep(place, place / "out", dict.fromkeys(test_launch.KINDS, "good"))
+flags = ["--members", "3", "--epochs", "2", "--target", "y", "--out"]
+sys.exit(cli.main(["fit", str(place / "rows.csv"), *flags, str(place / "fit")]))
+"""
+
+
+def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{i},{i * i % 17 + 0.5}\n" for i in range(40)))
     call = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(tmp_path / "job.py")]
     path = os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]])
     done = subprocess.run(
@@ -98,7 +108,10 @@ def test_processes_of_torchrun_share_the_parts_and_one_writes_the_page(tmp_path)
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert set(calls_of(tmp_path).values()) == {1}
-    assert done.stdout.count("Look at") == 1
+    assert done.stdout.count("Look at") == 2  # the page of the sweep, and that of the fit
+    assert sorted(path.name for path in (tmp_path / "fit").glob("model*")) == ["model.json", "model.safetensors"]
+    assert not (tmp_path / "fit.partial").exists()
+    assert json.loads((tmp_path / "fit" / "results.json").read_text())["best_epochs"] == [2, 2, 2]
     assert '"total": 19' in (tmp_path / "out" / "results.json").read_text()
 
 

@@ -35,6 +35,7 @@ RANKS = {
     "training.loop": 3.2,
     "training.stacks": 3.3,
     "training.stacked": 3.4,
+    "training.sharing": 3.45,
     "training": 3.5,
     "networks": 3,
     "ensembles.noise": 3.6,

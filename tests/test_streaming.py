@@ -1,13 +1,16 @@
 """Tables larger than memory: pieces, statistics in one pass, the order of rows, and files that are not whole."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from torch import nn
 
+from gumdrop import cli, table_stream
 from gumdrop.datasets import streaming
-from gumdrop.datasets.schema import infer_schema
+from gumdrop.datasets.inference import infer_schema
 from gumdrop.datasets.streaming import Moments, StreamedRows, TableStream, survey
 from gumdrop.datasets.tabular import TableError
 from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
@@ -170,6 +173,32 @@ def test_the_schedule_takes_one_pass_of_a_long_table() -> None:
     assert stream_schedule(10_000_000) == (1024, 1)
     assert stream_schedule(100_000) == (1024, 26)
     assert stream_schedule(100_000, batch_size=500, passes=2) == (500, 2)
+
+
+# The command
+
+
+def test_gumdrop_fit_reads_in_pieces(path, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(table_stream, "SAMPLE_ROWS", 300)
+    flags = ["--target", "y", "--stream", "--members", "1", "--epochs", "6", "--hidden", "8", "--batch-size", "64"]
+    assert cli.main(["fit", str(path), *flags, "--out", str(tmp_path / "fit")]) == 0
+    said = capsys.readouterr().out
+    assert "rows train, as they are read in pieces; a sample of" in said
+    results = json.loads((tmp_path / "fit" / "results.json").read_text())
+    assert results["table"]["rows"] == NUM_ROWS
+    assert results["table"]["train_rows"] + 300 <= NUM_ROWS < results["table"]["train_rows"] + 420
+    assert results["scores"][0]["values"]["RMSE"] < results["scores"][-1]["values"]["RMSE"] / 2
+    assert (results["settings"]["epochs"], results["settings"]["stream"]) == (6, True)
+    assert cli.main(["predict", str(tmp_path / "fit"), str(path), "--out", str(tmp_path / "out.csv")]) == 0
+    assert len(pd.read_csv(tmp_path / "out.csv")) == NUM_ROWS
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_the_command_says_what_a_damaged_file_lacks(path, tmp_path, capsys) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+    assert cli.main(["fit", str(path), "--target", "y", "--stream", "--out", str(tmp_path / "fit")]) == 1
+    assert "is cut short or damaged" in capsys.readouterr().err
+    assert [place.name for place in tmp_path.iterdir()] == ["rows.parquet"]
 
 
 # Files that are not whole

@@ -114,6 +114,7 @@ def fit(
     from gumdrop.report import write_report
     from gumdrop.table_config import FitSettings, Reading
     from gumdrop.table_fit import fit_table
+    from gumdrop.training.distributed import ranks
 
     voice = Voice(machine)
     place = out or Path("table" if str(table) == STDIN else stem(table))
@@ -136,6 +137,8 @@ def fit(
         table, target, place, reading=reading, settings=settings, overwrite=overwrite, progress=progress,
         notify=voice.say,
     )  # fmt: skip
+    if not ranks().is_first:
+        return 0
     report = write_report(place)
     results = _results_of(place)
     if machine:

@@ -33,6 +33,7 @@ from gumdrop.table_stream import StreamedTable, open_stream
 from gumdrop.tables import TableModel, table_network
 from gumdrop.threads import limited_threads
 from gumdrop.training import CheckpointError
+from gumdrop.training.distributed import patient, ranks
 from gumdrop.version import VERSION
 
 __all__ = ["fit_table"]
@@ -58,7 +59,8 @@ def fit_table(
     """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
 
     The work goes on in ``OUT.partial``, which becomes ``OUT`` when it is whole. A run that is interrupted in its
-    training leaves the model as it was then in ``OUT``, and the same call goes on from there.
+    training leaves the model as it was then in ``OUT``, and the same call goes on from there. Under torchrun the
+    processes train together, and the first of them writes.
 
     Args:
         table: CSV or Parquet file; ``-`` for standard input.
@@ -77,15 +79,15 @@ def fit_table(
         TableError: If the table cannot be used, or ``out`` exists.
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
     """
-    place = Path(out)
-    _check_free(place, overwrite)
+    place, group = Path(out), patient(ranks())
+    group.from_first(lambda: _check_free(place, overwrite))
     partial = _partial(place)
     started = time.monotonic()
+    if not group.is_first:
+        progress, notify = False, _silent
     data = _read(os.fspath(table), target, reading, settings)
     _announce(data, reading, notify)
-    if overwrite and partial.exists():
-        shutil.rmtree(partial)
-    partial.mkdir(parents=True, exist_ok=True)
+    group.from_first(lambda: _make_folder(partial, afresh=overwrite))
     try:
         model, fitted, stopped = _train_until_stopped(data, settings, partial, progress, notify)
         fixed, stopped = (None, stopped) if stopped or data.streamed else _train_twin(data, settings, partial, progress)
@@ -94,6 +96,8 @@ def fit_table(
             f"{partial} is left from a stopped fit of another table or with other settings; repeat these to go on "
             f"with it, or add --overwrite to begin anew ({error})"
         ) from error
+    if not group.is_first:
+        return model
     results = _results(data, settings, model, fitted, fixed, partial)
     results |= {"reading": dataclasses.asdict(reading), "stopped": stopped}
     _write_json(partial / "results.json", results | {"seconds": time.monotonic() - started})
@@ -222,6 +226,16 @@ def _results(
 
 def _partial(place: Path) -> Path:
     return place.with_name(place.name + ".partial")
+
+
+def _silent(note: str) -> None:
+    """Say nothing."""
+
+
+def _make_folder(partial: Path, *, afresh: bool) -> None:
+    if afresh and partial.exists():
+        shutil.rmtree(partial)
+    partial.mkdir(parents=True, exist_ok=True)
 
 
 def _check_free(place: Path, overwrite: bool) -> None:

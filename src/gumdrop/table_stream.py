@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from gumdrop.datasets.schema import TableSchema
-from gumdrop.datasets.streaming import StreamedRows, Survey, TableStream, survey
+from gumdrop.datasets.streaming import SAMPLE_ROWS, StreamedRows, Survey, TableStream, survey
 from gumdrop.datasets.tabular import Table
 from gumdrop.ensembles import EnsembleFit
 from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
@@ -96,7 +96,7 @@ def open_stream(path: str, target: str, settings: FitSettings) -> StreamedTable:
         TableError: If it cannot be read, or has no such column.
     """
     stream = TableStream(path)
-    found = survey(stream, target, seed=settings.seed)
+    found = survey(stream, target, sample_rows=SAMPLE_ROWS, seed=settings.seed)
     checksum = hashlib.sha256()
     for place in dict.fromkeys(piece.path for piece in stream.pieces):
         with place.open("rb") as file:

@@ -28,12 +28,13 @@ from gumdrop.training.distributed import ranks
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STREAMED", "Moments", "StreamedRows", "Survey", "TableStream", "survey"]
+__all__ = ["SAMPLE_ROWS", "STREAMED", "Moments", "StreamedRows", "Survey", "TableStream", "survey"]
 
 STREAMED = (".parquet", ".pq", ".arrow", ".feather")
 """Endings of files that can be read in pieces."""
 ROWS_AT_ONCE = 65536
 SAMPLE_ROWS = 20_000
+"""Rows that decide on the columns, test and watch."""
 MOST_LABELS, MOST_CODES = 1000, 50
 """Different texts of a column, and numbers of a target, that are all to be in the sample."""
 WINDOW_ROWS = 2**18

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-page clean
+.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-scale benchmark-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -45,6 +45,10 @@ docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experimen
 
 benchmarks: $(VENV)/installed-dev ## Compare priors (some minutes); writes docs/results
 	$(BIN)/python benchmarks/prior_strength.py
+
+benchmark-scale: $(VENV)/installed-dev ## Time several processes, and measure the memory of a long table (some minutes)
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/stream_memory.py
 
 benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page; needs Chromium
 	PYTHONPATH=tests $(BIN)/python benchmarks/page_frames.py

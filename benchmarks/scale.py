@@ -25,7 +25,7 @@ from gumdrop.training.distributed import Ranks, ranks
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "scale.json"
 PROCESSES = (1, 2, 4)
-WIDTH, NUM_INPUTS, BATCH, STEPS, REPEATS = 512, 64, 1024, 24, 3
+WIDTH, NUM_INPUTS, BATCH, STEPS, REPEATS = 256, 64, 4096, 12, 4
 SUMMED = (1, 1_000, 100_000, 1_000_000)
 
 

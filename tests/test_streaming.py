@@ -196,7 +196,7 @@ def test_gumdrop_fit_reads_in_pieces(path, tmp_path, monkeypatch, capsys) -> Non
 
 def test_the_command_says_what_a_damaged_file_lacks(path, tmp_path, capsys) -> None:
     path.write_bytes(path.read_bytes()[:-100])
-    assert cli.main(["fit", str(path), "--target", "y", "--stream", "--out", str(tmp_path / "fit")]) == 1
+    assert cli.main(["fit", str(path), "--target", "y", "--stream", "--out", str(tmp_path / "fit")]) == 2
     assert "is cut short or damaged" in capsys.readouterr().err
     assert [place.name for place in tmp_path.iterdir()] == ["rows.parquet"]
 

@@ -27,6 +27,22 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results" / "scale.json"
 PROCESSES = (1, 2, 4)
 WIDTH, NUM_INPUTS, BATCH, STEPS, REPEATS = 256, 64, 4096, 12, 4
 SUMMED = (1, 1_000, 100_000, 1_000_000)
+MACHINES = (2, 8, 64, 256)
+ASSUMED = {
+    "25 million parameters, 10 Gbit/s": {
+        "step_ms": 200.0,
+        "parameters": 25_000_000,
+        "latency_ms": 0.05,
+        "bytes_per_ms": 1.25e6,
+    },
+    "25 million parameters, 100 Gbit/s": {
+        "step_ms": 200.0,
+        "parameters": 25_000_000,
+        "latency_ms": 0.01,
+        "bytes_per_ms": 1.25e7,
+    },
+}
+"""Nominal networks between machines, and a step that takes each of them a fifth of a second."""
 
 
 def train_times() -> list[dict[str, float]]:
@@ -57,6 +73,28 @@ def sum_times(group: Ranks) -> dict[int, float]:
             times.append(1e3 * (time.perf_counter() - start))
         found[count] = statistics.median(times)
     return found
+
+
+def cost_model(step_ms: float, parameters: int, latency_ms: float, bytes_per_ms: float) -> dict[str, float]:
+    """Share of the time that is computing, on so many machines, each with a batch of its own of the same size.
+
+    A ring sends 2 (P - 1) / P of the gradients' bytes over the slowest link in 2 (P - 1) messages, here one after the
+    other with computing; that the two overlap can only make it better.
+
+    Args:
+        step_ms: Time of a step of one machine alone.
+        parameters: Numbers whose gradients are averaged, of four bytes.
+        latency_ms: Time of a message that holds nothing.
+        bytes_per_ms: Rate of the slowest link.
+
+    Returns:
+        The share, by the number of machines.
+    """
+    shares = {}
+    for machines in MACHINES:
+        sent = 2 * (machines - 1) / machines * 4 * parameters / bytes_per_ms + 2 * (machines - 1) * latency_ms
+        shares[str(machines)] = step_ms / (step_ms + sent)
+    return shares
 
 
 def work(place: Path) -> None:
@@ -96,6 +134,13 @@ def main() -> None:
         "network": network | {"parameters": parameters},
         "results": results,
     }
+    sums = {int(count): value for count, value in results[-1]["sums_ms"].items()}
+    ring = 2 * (PROCESSES[-1] - 1)
+    latency = sums[1] / ring
+    rate = ring / PROCESSES[-1] * 4 * SUMMED[-1] / max(sums[SUMMED[-1]] - sums[1], 1e-9)
+    measured = {"step_ms": alone["wall_ms"], "parameters": parameters, "latency_ms": latency, "bytes_per_ms": rate}
+    cases = {"this network, these cores": measured} | ASSUMED
+    contents["model"] = {name: {**case, "share": cost_model(**case)} for name, case in cases.items()}  # type: ignore[arg-type]
     RESULTS.write_text(json.dumps(contents, indent=1) + "\n")
 
 

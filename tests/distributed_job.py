@@ -79,10 +79,8 @@ def trained(model=None, train=None, epochs=4, **options):
 def blocks_sharded():
     """Layer by layer where there are several processes, and then the whole."""
     model = Numbered()
-    if distributed.ranks().size > 1:
-        distributed.shard(model.inner[2])
-        distributed.shard(model)
-    return model
+    distributed.shard(model.inner[2])
+    return distributed.shard(model)
 
 
 class Stream(IterableDataset):
@@ -110,7 +108,7 @@ def user_loop():
     group = distributed.ranks()
     x, y = (part[:96] for part in data())
     model = Numbered()
-    wrapped = distributed.data_parallel(model) if group.size > 1 else model
+    wrapped = distributed.data_parallel(model)
     sampler = DistributedSampler(TensorDataset(x, y), group.size, group.rank, shuffle=False)
     optimizer = torch.optim.SGD(gd.parameter_groups(model, weight_decay=0.0), lr=1e-2)
     for batch, target in DataLoader(TensorDataset(x, y), batch_size=BATCH // group.size, sampler=sampler):

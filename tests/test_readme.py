@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/attribution.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/attribution.md", "docs/scale.md"])
 def test_code_of_a_page_runs(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks

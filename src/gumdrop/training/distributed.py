@@ -286,14 +286,18 @@ def alone() -> Iterator[None]:
 def data_parallel(model: nn.Module) -> nn.Module:
     """Let each process have a copy of a model, with the parameters of the first, and average their gradients.
 
-    Gradients of half precision are summed in float32: that of a rate is a small difference of large terms.
+    Gradients of half precision are summed in float32: that of a rate is a small difference of large terms. A loop of
+    one's own seeds torch with the number of the process after this, or all processes draw the same masks.
 
     Args:
         model: A converted model, on its device.
 
     Returns:
-        The model in a `torch.nn.parallel.DistributedDataParallel`; call this one, and keep the other.
+        The model in a `torch.nn.parallel.DistributedDataParallel`; call this one, and keep the other. The model
+        itself where this process is alone.
     """
+    if ranks().size == 1:
+        return model
     device = next(model.parameters()).device
     wrapped = nn.parallel.DistributedDataParallel(model, device_ids=None if device.type == "cpu" else [device])
     wrapped.register_comm_hook(None, _mean_in_float32)
@@ -322,15 +326,17 @@ def shard(model: nn.Module, **options: Any) -> nn.Module:
         options: For `torch.distributed.fsdp.fully_shard`.
 
     Returns:
-        The same model.
+        The same model; as it was, where this process is alone.
 
     References:
         Zhao et al. 2023, "PyTorch FSDP" (arXiv:2304.11277).
     """
+    group = ranks()
+    if group.size == 1:
+        return model
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    group = ranks()
     whole = {p for module in model.modules() if isinstance(module, _WHOLE) for p in module.parameters()}
     for parameter in whole:
         if parameter not in _AVERAGED:  # a block may have been sharded by itself before

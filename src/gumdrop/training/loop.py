@@ -160,7 +160,7 @@ def fit(
         stack.enter_context(state.keep_best())
         if noise is not None:
             stack.enter_context(without_gradient(noise))
-        network = model if group.size == 1 or is_sharded(model) else data_parallel(model)
+        network = model if is_sharded(model) else data_parallel(model)
 
         def losses(portion: Portion, totals: Tensor) -> Iterator[Tensor]:
             """The loss of this process, part by part; the mean over processes is that of the whole batch."""

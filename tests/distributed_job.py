@@ -35,10 +35,10 @@ class Numbered(nn.Module):
         self.noise = torch.rand(NUM_ROWS, 16, generator=torch.Generator().manual_seed(2)).clamp(0.001, 0.999)
         for site in self.modules():
             if supplied and isinstance(site, ConcreteDropout):
-                site._noise = self.noise_of(site)
+                site.noise = self.noise_of(site)
 
     def noise_of(self, site):
-        drawn = site._noise
+        drawn = site.noise
 
         def noise(rows, device):
             asked = site.noise_source is not None

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test lint types docs-figures docs-experiments recording benchmarks benchmark-scale benchmark-page clean
+.PHONY: help demo explore test lint types docs-figures docs-tables docs-experiments recording benchmarks benchmark-scale benchmark-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -33,6 +33,9 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 	$(BIN)/python docs/figures/forces.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/demo_picture.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/explore_pictures.py
+
+docs-tables: $(VENV)/installed-dev ## Run the commands of docs/tables.md again, and write their answers into it
+	$(BIN)/python docs/figures/tables_page.py
 
 recording: $(VENV)/installed-dev ## Record the session that the static page plays
 	$(BIN)/python -m gumdrop.explore.recording

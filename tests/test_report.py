@@ -314,6 +314,57 @@ def test_headline_compares_with_the_best_other_model() -> None:
         assert words in _text(render(results))
 
 
+def test_headline_tells_the_comparison_row_by_row() -> None:
+    results = regression_results()
+    results["target"]["unit"] = "points"
+    names = [row["name"] for row in results["scores"][1:]]
+    for mean, words in ((3.0, "3.00 points nearer to the true value"), (-3.0, "3.00 points farther from")):
+        gains = {"distance": {"mean": mean, "se": 0.5}, "log likelihood": {"mean": 0.1, "se": 0.2}}
+        results["paired"] = [{"name": name, "gains": gains} for name in names]
+        text = _text(render(results))
+        assert words in text
+        assert "± 1.0 by chance" in text
+        assert ("That beats the best" if mean > 0 else "guesses better") in text
+    results = classification_results()
+    gains = {"right": {"mean": 0.02, "se": 0.02}, "log likelihood": {"mean": 0.3, "se": 0.1}}
+    results["paired"] = [{"name": row["name"], "gains": gains} for row in results["scores"][1:]]
+    assert "right for 2.0 more rows in a hundred, ± 4.0 by chance" in _text(render(results))
+    assert "That is level with" in _text(render(results))
+    gains["right"] |= {"mean": 0.0}
+    assert "row by row, its answer is right just as often." in _text(render(results))
+    gains["right"] |= {"se": 0.0}
+    assert "just as often, and on the same rows." in _text(render(results))
+
+
+def test_coverage_is_told_with_its_interval() -> None:
+    results = regression_results(40)
+    test = results["test"]
+    test["observed"] = test["mean"]
+    assert "more than chance: the true share is between 91 % and 100 %" in _text(render(results)).replace("\xa0", " ")
+    test["observed"][:4] = [value + 1e4 for value in test["mean"][:4]]
+    assert "36 of 40 true values (90 %)" in _text(render(results)).replace("\xa0", " ")
+    assert "may be anything from 77 % to 96 %" in _text(render(results)).replace("\xa0", " ")
+
+
+def test_a_stopped_training_is_told() -> None:
+    assert "stopped by hand" not in _text(render(regression_results()))
+    page = _text(render(regression_results() | {"stopped": {"done": 7, "planned": 20}}))
+    assert "stopped by hand after 7 of 20 epochs" in page
+    page = _text(render(regression_results() | {"stopped": {"done": 20, "planned": 20}}))
+    assert "comparison with fixed dropout was stopped" in page
+
+
+def test_points_of_every_figure_tell_their_numbers_where_they_are_drawn() -> None:
+    for results in (regression_results(), classification_results()):
+        figures = re.findall(r"<figure.*?</figure>", render(results), flags=re.DOTALL)
+        for figure in figures:
+            assert "<title>" in figure
+            _, _, width, height = map(float, re.findall(r'viewBox="([^"]*)"', figure)[0].split())
+            for x, y in re.findall(r'<circle cx="([^"]*)" cy="([^"]*)"', figure):
+                assert 0 <= float(x) <= width
+                assert 0 <= float(y) <= height
+
+
 def test_scores_mark_the_best_and_admit_what_is_not_ours() -> None:
     page = render(regression_results())
     assert re.search(r'gradient-boosted trees</th><td class="best">', page)
@@ -392,3 +443,7 @@ def test_the_page_in_a_browser(browser, tmp_path: Path, case: str) -> None:
     for page in views(browser, write_report(_folder(tmp_path, results)).as_uri()):
         ink = page.evaluate("getComputedStyle(document.querySelector('figure text')).fill")
         assert ink == page.evaluate("getComputedStyle(document.querySelector('figure > svg')).color")
+        size = """text => { const m = text.getScreenCTM();
+            return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(m.a, m.b) }"""
+        smallest = page.evaluate(f"Math.min(...[...document.querySelectorAll('figure svg text')].map({size}))")
+        assert smallest >= 11

@@ -185,5 +185,5 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
     [(["--depth", "99"], "`depth` must be one of 56, 67, 103, small"), (["--crop", "300"], "`crop` at most")],
 )
 def test_numbers_out_of_range_are_named(flags, words, tmp_path, capsys):
-    assert cli.main(["reproduce", "camvid", "--data", str(tmp_path), *flags]) == 1
+    assert cli.main(["reproduce", "camvid", "--data", str(tmp_path), *flags]) == 2
     assert words in capsys.readouterr().err

@@ -55,7 +55,7 @@ def test_sentiment_trains_every_arm(data, tmp_path):
 
 
 def test_sentiment_wants_sensible_numbers(data, capsys):
-    assert cli.main(["reproduce", "sentiment", "--data", str(data), "--seeds", "0"]) == 1
+    assert cli.main(["reproduce", "sentiment", "--data", str(data), "--seeds", "0"]) == 2
     assert "`seeds`, `epochs` and `hidden` must be at least 1" in capsys.readouterr().err
 
 

@@ -214,6 +214,30 @@ def test_a_rare_class_may_miss_from_a_part(tmp_path) -> None:
     assert "p(superb)" in pd.read_csv(tmp_path / "run" / "predictions.csv")
 
 
+def test_classes_are_split_in_equal_shares_and_a_single_row_is_trained_on() -> None:
+    classes = np.array([0] * 50 + [1] * 30 + [2] * 19 + [3])
+    np.random.default_rng(0).shuffle(classes)
+    for seed in range(20):
+        test = table_fit._stratified(classes, 20, seed)
+        counts = np.bincount(classes[test], minlength=4)
+        assert len(set(test.tolist())) == 20
+        assert abs(counts - [10, 6, 4, 0]).max() <= 1
+        assert counts[3] == 0
+    assert not np.array_equal(np.sort(table_fit._stratified(classes, 20, 0)), np.sort(test))
+    assert len(table_fit._stratified(np.arange(12) // 2, 2, 0)) == 2
+
+
+def test_rows_without_a_target_are_left_out_and_rows_keep_their_numbers(tmp_path) -> None:
+    frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
+    frame.loc[frame.index % 4 == 0, "price"] = np.nan
+    frame.to_csv(tmp_path / "gaps.csv", index=False)
+    notes: list[str] = []
+    fit_table(tmp_path / "gaps.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK, notify=notes.append)
+    assert "30 of 120 rows have no 'price' and are left out" in notes
+    tested = pd.read_csv(tmp_path / "run" / "predictions.csv")
+    np.testing.assert_allclose(tested["observed"], frame["price"].iloc[tested["row"] - 1])
+
+
 @pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
 def test_a_damaged_model_is_refused(regression, tmp_path, name) -> None:
     for path in (regression / "run").iterdir():

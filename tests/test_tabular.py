@@ -283,7 +283,7 @@ def test_numeric_labels_survive_a_change_of_type():
             {"size": [*map(str, range(39)), "wide"]},
             "'size' has 'wide' in data row 40, which is not a number, unlike",
         ),
-        ({"size": [f"{i},5" for i in range(ROWS)]}, "'size' holds numbers such as '0,5'.*turn them into numbers"),
+        ({"size": [f"{i},5" for i in range(ROWS)]}, "'size' holds numbers as text, such as '0,5': write 0.5, or"),
         ({"Unnamed: 0": range(ROWS)}, "'Unnamed: 0' has no name .*`--drop 'Unnamed: 0'`"),
     ],
 )

@@ -206,7 +206,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         return _fail(str(error), 1, words)
     except KeyboardInterrupt as stop:
-        return _fail(str(stop) or "stopped; the same command goes on from here", 130, words)
+        return _fail(str(stop) or "stopped", 130, words)
     return status if isinstance(status, int) else 0
 
 

@@ -336,7 +336,7 @@ def confusion(
     ax.add_collection(PolyCollection(np.stack([column, row], 1)[:, None] + corners, facecolors=colours, linewidths=0))
     ax.set(xlim=(0, len(names)), ylim=(len(names), 0))
     for i, j in np.argwhere(counts > 0) if len(names) <= 10 else ():
-        ax.text(j + 0.5, i + 0.5, f"{counts[i, j]:.0f}", ha="center", va="center", color=INK, size=SIZE - 1)
+        ax.text(j + 0.5, i + 0.5, f"{counts[i, j]:.0f}", ha="center", va="center", color=INK, size=SIZE)
     return _class_ticks(ax, names)
 
 

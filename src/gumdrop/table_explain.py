@@ -201,7 +201,7 @@ def show_explanation(voice: Voice, found: dict[str, Any], *, rows: int = 3, colu
     for row in found["rows"][:rows]:
         table = columns_table(headline(found, row), "column", "value", what, unsure, numbers_from=2)
         shares, doubts = row["explained"]["shares"], row["epistemic"]["shares"]
-        order = _largest(shares, doubts)
+        order = _ordered(shares, doubts, columns)
         for k in order[:columns]:
             table.add_row(found["columns"][k], row["values"][k] or "(missing)", signed(shares[k]), signed(doubts[k]))
         if rest := order[columns:]:
@@ -215,7 +215,7 @@ def show_explanation(voice: Voice, found: dict[str, Any], *, rows: int = 3, colu
         voice.say(f"and {len(found['rows']) - rows} more rows on the page")
     overall = found["overall"]
     table = columns_table(f"Mean size over {overall['rows']} usual rows", "column", what, unsure)
-    for k in _largest(overall["explained"], overall["epistemic"])[: 2 * columns]:
+    for k in _ordered(overall["explained"], overall["epistemic"], 2 * columns)[: 2 * columns]:
         table.add_row(found["columns"][k], f"{overall['explained'][k]:.3g}", f"{overall['epistemic'][k]:.3g}")
     voice.show(table)
 
@@ -240,13 +240,16 @@ def headline(found: dict[str, Any], row: dict[str, Any]) -> str:
 
 def signed(share: float) -> str:
     """A share with its sign."""
-    return f"{share:+.3g}" if abs(share) >= 5e-4 else "0"
+    if abs(share) < 5e-4:
+        return "0"
+    return f"{share:+,.0f}" if abs(share) >= 1000 else f"{share:+.3g}"
 
 
-def _largest(*shares: Sequence[float]) -> list[int]:
-    """Places by the larger of what each is of the largest in either list, the first of all first."""
-    sizes = [np.abs(each) / (np.abs(each).max() or 1.0) for each in map(np.asarray, shares)]
-    return np.argsort(-np.maximum.reduce(sizes), kind="stable").tolist()
+def _ordered(shares: Sequence[float], doubts: Sequence[float], most: int) -> list[int]:
+    """Places of the columns: first those that count most in either list, by what they count in the first."""
+    sizes = [np.abs(each) / (np.abs(each).max() or 1.0) for each in map(np.asarray, (shares, doubts))]
+    places = np.argsort(-np.maximum(*sizes), kind="stable").tolist()
+    return sorted(places[:most], key=lambda k: -sizes[0][k]) + places[most:]
 
 
 def write_page(found: dict[str, Any], place: Path) -> None:
@@ -259,8 +262,8 @@ def write_page(found: dict[str, Any], place: Path) -> None:
     what, unsure = headings(found)
     view: dict[str, Any] = {"found": found, "what": what, "unsure": unsure}
     overall = found["overall"]
-    view["overall_order"] = _largest(overall["explained"], overall["epistemic"])
-    view["orders"] = [_largest(row["explained"]["shares"], row["epistemic"]["shares"]) for row in found["rows"]]
+    view["overall_order"] = _ordered(overall["explained"], overall["epistemic"], 40)
+    view["orders"] = [_ordered(row["explained"]["shares"], row["epistemic"]["shares"], 25) for row in found["rows"]]
     view["headlines"] = [headline(found, row) for row in found["rows"]]
     text = template("explain.html.j2", signed=signed).render(view)
     with replacing(place) as file:

@@ -46,10 +46,14 @@ def spelling_of(texts: Iterable[str]) -> Spelling | None:
         >>> spelling_of(["$5", "€5"]) is None
         True
     """
-    parts = [_NUMBER.fullmatch(text.strip()) for text in texts]
-    if not parts or not all(parts):
+    found = []
+    for text in texts:  # most columns of text are told by their first cell
+        match = _NUMBER.fullmatch(text.strip())
+        if match is None:
+            return None
+        found.append(match)
+    if not found:
         return None
-    found = [match for match in parts if match]
     marks = {match[2] + match[5] for match in found}
     if len(marks - {""}) > 1 or marks == {"", "%"} or any(match[1] and match[3] for match in found):
         return None

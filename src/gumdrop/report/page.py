@@ -100,17 +100,17 @@ def _view(results: Results, folder: str) -> dict[str, Any]:
     test = TestRows(results)
     page = {"folder": folder, "test": test, "regression": test.regression, "coverage": asked_coverage(results)}
     page |= {"members": int(results["settings"].get("num_members") or 1), "watched": _watched(results)}
+    predictions = predictions_view(results, test) if test.regression else confusion_view(results, test)
     parts = {
         "scores": scores_view(results, test),
         "calibration": calibration_view(results, test),
-        "predictions": predictions_view(results, test) if test.regression else confusion_view(results, test),
+        "predictions": predictions,
         "doubt": doubt_view(test),
         "rates": rates_view(results),
         "training": training_view(results),
         "unsure": _unsure(results, test),
     }
-    right = parts["predictions"]["right"]
-    page |= {"unit": results["target"].get("unit") or "", "between": wilson(right, test.rows)}
+    page |= {"unit": results["target"].get("unit") or "", "between": wilson(predictions["right"], test.rows)}
     return {**ABSENT, **results, **page, **parts}
 
 

@@ -217,16 +217,16 @@ def test_runs_of_one_name_are_kept_apart(runs, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "message", "status"),
     [
-        (["--run", "nowhere"], "nowhere holds no results.json"),
-        (["--port", "70000"], "--port"),
-        (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1"),
+        (["--run", "nowhere"], "nowhere holds no results.json", 2),
+        (["--port", "70000"], "--port", 2),
+        (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1", 1),
     ],
 )
-def test_bad_words_are_one_clear_message(words, message, tmp_path, monkeypatch, capsys) -> None:
+def test_bad_words_are_one_clear_message(words, message, status, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["explore", *words]) == 2
+    assert main(["explore", *words]) == status
     captured = capsys.readouterr()
     assert message in captured.err
     assert "Traceback" not in captured.err + captured.out

@@ -1,5 +1,7 @@
 """The commands for tables as a person and as a machine use them."""
 
+import datetime
+import decimal
 import io
 import json
 import os
@@ -15,6 +17,8 @@ import pandas as pd
 import pytest
 
 from gumdrop.cli import main
+from gumdrop.datasets.inference import infer_schema
+from gumdrop.datasets.tabular import TableError, read_table
 
 from browser import views
 from test_tables import write_table
@@ -197,6 +201,30 @@ def test_parquet_is_read_and_written(place, tmp_path, capsys) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
     assert main(["predict", str(place / "run"), str(tmp_path / "bad.parquet")]) == 2
     assert "write the Parquet file again" in " ".join(capsys.readouterr().err.split())
+
+
+def test_types_of_parquet_are_columns_like_others(tmp_path) -> None:
+    pytest.importorskip("pyarrow")
+    rows = 24
+    frame = pd.DataFrame(
+        {
+            "kind": pd.Categorical(["a", "b"] * 12),
+            "yes": [True, False] * 12,
+            "count": pd.array([None, *range(1, rows)], dtype="Int64"),
+            "price": [decimal.Decimal("1.5") + i for i in range(rows)],
+            "day": [datetime.date(2024, 1, 1 + i) for i in range(rows)],
+            "time": pd.date_range("2024", periods=rows, tz="Europe/Oslo"),
+            "many": [[1, i] for i in range(rows)],
+            "y": np.arange(rows) / 7,
+        }
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    read = read_table(tmp_path / "t.parquet").frame
+    with pytest.raises(TableError, match="'many' has 24 different texts"):
+        infer_schema(read, "y")
+    schema = infer_schema(read, "y", drop=["many"])
+    assert [column.kind for column in schema.columns] == ["category", "category", "number", "number", "date", "date"]
+    assert schema.encode_inputs(read).missing == {"count": 1}
 
 
 def test_parquet_without_its_library_names_the_command(place, tmp_path, monkeypatch, capsys) -> None:

@@ -1,15 +1,13 @@
 r"""Shapley values: what each group of inputs adds to functions of them.
 
-A group is put from its value in a background row to its value in the row to explain,
-after the groups that stand before it in a random order; what that changes, averaged over orders and background rows,
-is its share:
+A group is put from its value in a background row to its value in the row to explain, after the groups that stand before
+it in a random order; what that changes, averaged over orders and background rows, is its share:
 
 .. math:: \phi_k = E_{\pi, b}\left[f(x_{S \cup k}, b_{\setminus S \cup k}) - f(x_S, b_{\setminus S})\right]
 
 with :math:`S` the groups before :math:`k` in the order :math:`\pi`. The shares add up to what sets the row apart from
-the average over the background. Each
-order is used forwards and backwards, which cancels much of the chance, and what is left of it is told as a standard
-error.
+the average over the background. Each order is used forwards and backwards, which cancels part of the chance, and what
+is left of it is told as a standard error.
 
 References:
     Strumbelj & Kononenko 2014, "Explaining prediction models and individual predictions with feature contributions"

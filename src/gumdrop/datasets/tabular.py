@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
 import pandas as pd
 
 from gumdrop.datasets.numbers import Decimal, Spelling, spelled_numbers, spelling_of
@@ -123,6 +124,10 @@ def _read_parquet(source: Path | bytes, name: str) -> pd.DataFrame:
     check_unique(list(frame.columns))
     if frame.empty:
         raise TableError(f"{name} has no rows or no columns")
+    for column in frame.columns:
+        held = frame[column].dtype == object and frame[column].map(pd.api.types.is_list_like)
+        if np.any(held):  # lists become texts, which are refused where the column is used
+            frame[column] = frame[column].map(str, na_action="ignore")
     return frame.reset_index(drop=True)
 
 

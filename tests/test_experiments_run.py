@@ -250,7 +250,7 @@ def test_an_unknown_experiment_is_told_the_names(capsys) -> None:
 def test_shared_flags_are_told_by_each_experiment(capsys) -> None:
     assert cli.main(["reproduce", "tiny", "--help"]) == 0
     said = capsys.readouterr().out
-    for flag in ("--data", "--out", "--seed", "--quick", "--device", "--resume", "--width"):
+    for flag in ("--data", "--out", "--seed", "--quick", "--device", "--resume", "--jobs", "--launcher", "--width"):
         assert f" {flag} " in said
     assert "--no-quick" not in said
     assert "Go on with a run that was stopped." in said

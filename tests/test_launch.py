@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gumdrop import cli
+from gumdrop.datasets.splits import read_splits
+from gumdrop.experiments import uci
 from gumdrop.experiments.launch import _CrashError, _tried, launch
 from gumdrop.experiments.page import Page
 from gumdrop.experiments.run import Run, RunOptions
+from gumdrop.experiments.uci_work import Work
 
 from test_distributed import environment
 from test_uci import write_set
@@ -88,7 +90,8 @@ def test_jobs_are_at_least_one() -> None:
 
 JOB = """
 import pathlib, sys, test_launch
-from gumdrop import cli
+from gumdrop.datasets.splits import read_splits
+from gumdrop.experiments import uci
 place = pathlib.Path(sys.argv[1])
 test_launch.sweep(place, place / "out", dict.fromkeys(test_launch.KINDS, "good"))
 flags = ["--members", "3", "--epochs", "2", "--target", "y", "--out"]
@@ -117,12 +120,11 @@ def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
     assert '"total": 9' in (tmp_path / "out" / "results.json").read_text()
 
 
-def test_a_command_with_jobs_gives_what_it_gives_without(tmp_path) -> None:
-    write_set(tmp_path / "data" / "uci" / "diabetes")
-    words = ["reproduce", "uci", "--data", str(tmp_path / "data"), "--quick", "--splits", "1"]
-    words += ["--methods", "no-dropout", "dropout-off"]
-    for name, more in (("one", []), ("two", ["--jobs", "2"])):
-        assert cli.main([*words, *more, "--out", str(tmp_path / name)]) == 0
-    place = Path("parts") / "diabetes.no-dropout.json"
-    one, two = (json.loads((tmp_path / name / place).read_text()) for name in ("one", "two"))
+def test_a_part_of_uci_can_travel_to_another_process(tmp_path) -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    write_set(tmp_path / "uci" / "diabetes")
+    work = Work("diabetes", read_splits(tmp_path / "uci" / "diabetes", most=1), 0, 2)
+    with Run("uci", RunOptions(out=tmp_path / "out")) as run:
+        call = partial(uci._part, run, "no-dropout", work)
+        one, two = call(), cloudpickle.loads(cloudpickle.dumps(call))()
     assert one | {"seconds": 0} == two | {"seconds": 0}

@@ -8,7 +8,8 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test lint types docs-figures docs-tables docs-experiments recording benchmarks \
-  benchmark-training benchmark-prediction benchmark-export benchmark-page benchmark-table performance-page clean
+  benchmark-training benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-scale \
+  performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -66,6 +67,10 @@ benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an h
 
 performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.md from the results
 	$(BIN)/python benchmarks/performance_page.py
+
+benchmark-scale: $(VENV)/installed-dev ## Time several processes, and measure the memory of a long table (some minutes)
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/stream_memory.py
 
 benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page; needs Chromium
 	PYTHONPATH=tests $(BIN)/python benchmarks/page_frames.py

@@ -48,7 +48,7 @@ def _again(folder, words, results):
     assert json.loads((folder / "results.json").read_text())["results"] == results
 
 
-@pytest.mark.parametrize(("flag", "least"), [("trials", 2), ("seeds", 1), ("jobs", 1)])
+@pytest.mark.parametrize(("flag", "least"), [("trials", 2), ("seeds", 1)])
 def test_a_number_that_is_too_small_is_an_error(flag, least, tmp_path, capsys):
     words = ["reproduce", "cartpole", f"--{flag}", str(least - 1), "--out", str(tmp_path / "out")]
     assert cli.main(words) == 1

@@ -163,15 +163,6 @@ def test_a_damaged_part_says_what_to_do(tmp_path) -> None:
         tiny(RunOptions(out=tmp_path, resume=True))
 
 
-def test_a_run_knows_which_parts_it_has(tmp_path) -> None:
-    for resume, has in ((False, False), (True, True)):
-        with Run("parts", RunOptions(out=tmp_path, resume=resume), notify=lambda note: None) as run:
-            assert run.has("one") == has
-            run.part("one", lambda: 1)
-            assert run.has("one")
-            assert not run.has("two")
-
-
 def test_a_part_is_what_json_can_hold_and_has_a_name_of_its_own(tmp_path) -> None:
     with Run("names", RunOptions(out=tmp_path), notify=lambda note: None) as run:
         assert run.part("one", lambda: {1: (2.5, None)}) == {"1": [2.5, None]}
@@ -259,7 +250,7 @@ def test_an_unknown_experiment_is_told_the_names(capsys) -> None:
 def test_shared_flags_are_told_by_each_experiment(capsys) -> None:
     assert cli.main(["reproduce", "tiny", "--help"]) == 0
     said = capsys.readouterr().out
-    for flag in ("--data", "--out", "--seed", "--quick", "--device", "--resume", "--width"):
+    for flag in ("--data", "--out", "--seed", "--quick", "--device", "--resume", "--jobs", "--launcher", "--width"):
         assert f" {flag} " in said
     assert "--no-quick" not in said
     assert "Go on with a run that was stopped." in said

@@ -1,4 +1,5 @@
 import json
+import subprocess
 
 import numpy as np
 import pytest
@@ -290,3 +291,33 @@ def test_honest_noise_goes_on_after_a_stop(tmp_path, monkeypatch) -> None:
     result = fit(other, wave(), likelihood=interrupted, **options, checkpoint=tmp_path / "run.pt")
     assert result.history == expected.history
     assert torch.equal(weights(other), weights(whole))
+
+
+# A disk that is full
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(place)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no small disk can be made here: {getattr(error, 'stderr', error)!r}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_costs_no_checkpoint_that_was_there(small_disk) -> None:
+    place = small_disk / "run.checkpoint"
+    fit(network(), wave(), likelihood="gaussian", epochs=1, checkpoint=place)
+    before = place.read_bytes()
+    model = mlp(2, 2, hidden=[200, 200])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    run = state.TrainingState(model, optimizer, steps=1, settings={}, checkpoint=small_disk / "other.checkpoint")
+    for run._path in (place, small_disk / "other.checkpoint"):
+        with pytest.raises(OSError, match=r"the disk is full, so .*checkpoint is not written"):
+            run.save()
+    assert place.read_bytes() == before
+    assert [file.name for file in small_disk.iterdir()] == ["run.checkpoint"]

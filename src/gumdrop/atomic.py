@@ -1,6 +1,7 @@
 """Files that appear whole or not at all."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,9 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
     Yields:
         The open file.
 
+    Raises:
+        OSError: If the disk is full, or the file cannot be made.
+
     Example:
         >>> import tempfile
         >>> place = Path(tempfile.mkdtemp()) / "notes.txt"
@@ -37,6 +41,10 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
             yield file
         partial.replace(place)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        cause = error if isinstance(error, OSError) else error.__context__  # torch.save hides what stopped it
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            words = f"the disk is full, so {place} is not written, and what was there before still is; make room"
+            raise OSError(cause.errno, words) from error
         raise

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from gumdrop.functional import concrete_dropout, inverse_keep, uniform_noise, widened
 
-__all__ = ["bulk_noise", "relaxed_dropout", "square_norms"]
+__all__ = ["bulk_noise", "relaxed_dropout", "square_norms", "whole"]
 
 CELLS = 1 << 16
 """Number of values of a 16-bit integer."""
@@ -243,7 +243,20 @@ def square_norms(tensors: Sequence[Tensor]) -> Tensor:
     Returns:
         One number for each, on the device of the first, in float32 or float64.
     """
-    if _is_traced():
-        sums = [widened(each).square().sum() for each in tensors]
+    if _is_traced() or any(hasattr(each, "full_tensor") for each in tensors):
+        sums = [whole(widened(each).square().sum()) for each in tensors]
         return torch.stack([each.to(sums[0].device, sums[0].dtype) for each in sums])
     return _SquareNorms.apply(*tensors)
+
+
+def whole(value: Tensor) -> Tensor:
+    """Sum what processes found, each from its part of a weight that is spread over them (FSDP2).
+
+    Args:
+        value: A sum over a weight; any other tensor is given back as it is.
+
+    Returns:
+        An ordinary tensor.
+    """
+    full_tensor = getattr(value, "full_tensor", None)
+    return value if full_tensor is None else full_tensor()

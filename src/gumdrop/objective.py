@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.bulk import square_norms
+from gumdrop.bulk import square_norms, whole
 from gumdrop.functional import dropout_kl, dropout_kl_terms, finite_exp, split_gaussian, widened
 from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
 
@@ -212,7 +212,7 @@ def _kl_of_blocks(blocks: list[tuple[Block, float]]) -> Iterator[Tensor]:
     for block, precision in blocks:
         site = block.site
         if site.p_logit.ndim:
-            square_norm = widened(block.columns(block.weight)).square().sum(0)
+            square_norm = whole(widened(block.columns(block.weight)).square().sum(0))
             yield dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision)
 
 

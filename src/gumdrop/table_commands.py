@@ -69,6 +69,7 @@ def fit(
     coverage: Fraction = 0.9,
     test_fraction: Fraction = 0.2,
     background: CountOrNone = 50,
+    stream: Flag = False,
     seed: int = 0,
     config: Path | None = None,
     overwrite: Flag = False,
@@ -98,6 +99,8 @@ def fit(
         coverage: Probability of the intervals.
         test_fraction: Share of the rows that is held out for the report.
         background: Training rows that are kept in the model for `gumdrop explain` to compare with; 0 keeps none.
+        stream: Read a Parquet or Arrow file, or a folder of them, in pieces, so that it need not fit into memory; a
+            sample of 20,000 rows tests, and by default the others are passed over once, or for about 2,500 steps.
         seed: Seed of everything random.
         config: TOML file with any of these flags, such as the config.toml that every fit writes; flags on the
             command line count more.
@@ -111,6 +114,7 @@ def fit(
     from gumdrop.report import write_report
     from gumdrop.table_config import FitSettings, Reading
     from gumdrop.table_fit import fit_table
+    from gumdrop.training.distributed import ranks
 
     voice = Voice(machine)
     place = out or Path("table" if str(table) == STDIN else stem(table))
@@ -125,6 +129,7 @@ def fit(
         coverage=coverage,
         test_fraction=test_fraction,
         num_background=background,
+        stream=stream,
     )
     reading = Reading(task, drop, unit, dates, decimal)
     progress = not quiet
@@ -132,6 +137,8 @@ def fit(
         table, target, place, reading=reading, settings=settings, overwrite=overwrite, progress=progress,
         notify=voice.say,
     )  # fmt: skip
+    if not ranks().is_first:
+        return 0
     report = write_report(place)
     results = _results_of(place)
     if machine:

@@ -53,6 +53,8 @@ class FitSettings:
     """Probability of the intervals."""
     test_fraction: float = 0.2
     """Share of the rows that is held out for the report."""
+    stream: bool = False
+    """Read the table in pieces, so that it need not fit into memory; epochs are then one pass, or 2,500 steps."""
     num_background: int = 50
     """Training rows that are kept with the model, encoded, for explanations to compare with."""
 

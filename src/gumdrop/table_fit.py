@@ -29,9 +29,11 @@ from gumdrop.table_config import CONFIG_FILE, FitSettings, Reading, config_text
 from gumdrop.table_predict import ROWS_FOR_THREADS, encoding_notes
 from gumdrop.table_results import OURS, Prediction, mean_record, named_rates, test_results
 from gumdrop.table_stop import shortened
+from gumdrop.table_stream import StreamedTable, open_stream
 from gumdrop.tables import TableModel, table_network
 from gumdrop.threads import limited_threads
 from gumdrop.training import CheckpointError
+from gumdrop.training.distributed import patient, ranks
 from gumdrop.version import VERSION
 
 __all__ = ["fit_table"]
@@ -57,7 +59,8 @@ def fit_table(
     """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
 
     The work goes on in ``OUT.partial``, which becomes ``OUT`` when it is whole. A run that is interrupted in its
-    training leaves the model as it was then in ``OUT``, and the same call goes on from there.
+    training leaves the model as it was then in ``OUT``, and the same call goes on from there. Under torchrun the
+    processes train together, and the first of them writes.
 
     Args:
         table: CSV or Parquet file; ``-`` for standard input.
@@ -76,30 +79,32 @@ def fit_table(
         TableError: If the table cannot be used, or ``out`` exists.
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
     """
-    place = Path(out)
-    _check_free(place, overwrite)
+    place, group = Path(out), patient(ranks())
+    group.from_first(lambda: _check_free(place, overwrite))
     partial = _partial(place)
     started = time.monotonic()
+    if not group.is_first:
+        progress, notify = False, _silent
     data = _read(os.fspath(table), target, reading, settings)
     _announce(data, reading, notify)
-    if overwrite and partial.exists():
-        shutil.rmtree(partial)
-    partial.mkdir(parents=True, exist_ok=True)
+    group.from_first(lambda: _make_folder(partial, afresh=overwrite))
     try:
         model, fitted, stopped = _train_until_stopped(data, settings, partial, progress, notify)
-        fixed, stopped = (None, stopped) if stopped else _train_twin(data, settings, partial, progress)
+        fixed, stopped = (None, stopped) if stopped or data.streamed else _train_twin(data, settings, partial, progress)
     except CheckpointError as error:
         raise TableError(
             f"{partial} is left from a stopped fit of another table or with other settings; repeat these to go on "
             f"with it, or add --overwrite to begin anew ({error})"
         ) from error
+    if not group.is_first:
+        return model
     results = _results(data, settings, model, fitted, fixed, partial)
     results |= {"reading": dataclasses.asdict(reading), "stopped": stopped}
     _write_json(partial / "results.json", results | {"seconds": time.monotonic() - started})
     if stopped is None:  # what the table decided is written out, so that the file says all
         settings = dataclasses.replace(settings, **{n: results["settings"][n] for n in ("epochs", "batch_size")})
     comments = [f"gumdrop {VERSION}; to repeat this run:  gumdrop fit --config {CONFIG_FILE} --out NEW_FOLDER"]
-    comments += [f"the table had {data.table.frame.shape[0]} rows, and its file the SHA-256 {data.table.sha256}"]
+    comments += [f"the table had {data.num_rows} rows, and its file the SHA-256 {data.table.sha256}"]
     text = config_text(os.fspath(table), target, reading, settings, comments=comments)
     (partial / CONFIG_FILE).write_text(text, encoding="utf-8")
     _put_in_place(partial, place, keep_checkpoints=stopped is not None)
@@ -122,6 +127,18 @@ class _Data:
     x: np.ndarray
     notes: list[str]
     unit: str
+    streamed: StreamedTable | None = None
+    """The rows that train, where they are read in pieces; `frame` is then a sample of others."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the whole table."""
+        return self.streamed.stream.num_rows if self.streamed else len(self.table.frame)
+
+    @property
+    def num_train(self) -> int:
+        """Rows that train."""
+        return self.streamed.survey.num_known if self.streamed else len(self.train)
 
     def part(self, rows: list[int]) -> tuple[Tensor, Tensor]:
         """Inputs and targets of some rows, as the network takes them."""
@@ -134,7 +151,8 @@ class _Data:
 
 
 def _read(path: str, target: str, reading: Reading, settings: FitSettings) -> _Data:
-    table = read_table(path, decimal=reading.decimal)
+    streamed = open_stream(path, target, settings) if settings.stream else None
+    table = streamed.table if streamed else read_table(path, decimal=reading.decimal)
     check_present(table.frame, [target])
     known = table.frame[target].notna().to_numpy()
     frame = table.frame[known].reset_index(drop=True)
@@ -145,14 +163,14 @@ def _read(path: str, target: str, reading: Reading, settings: FitSettings) -> _D
         frame, target, task=reading.task, drop=reading.drop, dates=reading.dates, decimal=table.decimal
     )
     train, test = _split(frame, whole, settings)
-    schema = with_statistics(whole, frame.iloc[train])
+    schema = streamed.survey.exact(whole) if streamed else with_statistics(whole, frame.iloc[train])
     encoded = schema.encode_inputs(frame)
     notes += [*table_notes(frame, whole), *encoding_notes(schema, encoded)]
     if repeated := int(frame.duplicated().sum()):
         notes.append(f"{repeated} rows repeat an earlier row, so test rows may have been trained on: scores flatter")
     name = "standard input" if path == STDIN else Path(path).name
-    rows = np.flatnonzero(known) + 1
-    return _Data(name, table, frame, rows, schema, train, test, encoded.x, notes, reading.unit)
+    rows = (streamed.survey.rows if streamed else np.flatnonzero(known)) + 1
+    return _Data(name, table, frame, rows, schema, train, test, encoded.x, notes, reading.unit, streamed)
 
 
 def _announce(data: _Data, reading: Reading, notify: Callable[[str], object]) -> None:
@@ -162,7 +180,7 @@ def _announce(data: _Data, reading: Reading, notify: Callable[[str], object]) ->
     if reading.task is None and target.classes:
         notify(f"'{target.name}' is taken as {len(target.classes)} classes; --task regression if it is an amount")
     notify(f"{target.task} of '{target.name}' from {len(data.schema.columns)} columns, "
-           f"{len(data.train)} rows to train on")  # fmt: skip
+           f"{data.num_train} rows to train on")  # fmt: skip
 
 
 def _results(
@@ -188,8 +206,8 @@ def _results(
         "table": {
             "name": data.name,
             "sha256": data.table.sha256,
-            "rows": len(data.table.frame),
-            "train_rows": len(data.train),
+            "rows": data.num_rows,
+            "train_rows": data.num_train,
             "watched_rows": [len(rows) for rows in fitted.held_out],
             "test_rows": len(data.test),
             "features": data.schema.names,
@@ -197,7 +215,7 @@ def _results(
         "target": {"name": target.name, "unit": data.unit, "classes": list(target.classes)},
         "environment": environment(),
         "settings": dataclasses.asdict(settings)
-        | {"epochs": len(fitted.members[0].history), "batch_size": _schedule(data, settings)[0]},
+        | {"epochs": _passes(data, settings, fitted), "batch_size": _schedule(data, settings)[0]},
         "best_epochs": [member.best_epoch for member in fitted.members],
         "history": [mean_record(records) for records in zip(*(m.history for m in fitted.members), strict=True)],
         "rates": named_rates(model),
@@ -208,6 +226,16 @@ def _results(
 
 def _partial(place: Path) -> Path:
     return place.with_name(place.name + ".partial")
+
+
+def _silent(note: str) -> None:
+    """Say nothing."""
+
+
+def _make_folder(partial: Path, *, afresh: bool) -> None:
+    if afresh and partial.exists():
+        shutil.rmtree(partial)
+    partial.mkdir(parents=True, exist_ok=True)
 
 
 def _check_free(place: Path, overwrite: bool) -> None:
@@ -279,7 +307,14 @@ def _targets(schema: TableSchema, frame: pd.DataFrame) -> Tensor:
     return y if schema.target.task == "classification" else y * schema.target.std + schema.target.mean
 
 
+def _passes(data: _Data, settings: FitSettings, fitted: EnsembleFit) -> int:
+    """Passes that were made; a long one over a stream is several epochs."""
+    return data.streamed.schedule(settings)[1] if data.streamed else len(fitted.members[0].history)
+
+
 def _schedule(data: _Data, settings: FitSettings) -> tuple[int, int]:
+    if data.streamed:
+        return data.streamed.schedule(settings)
     return schedule(len(data.train), batch_size=settings.batch_size, epochs=settings.epochs)
 
 
@@ -320,6 +355,10 @@ def _train(
         network = table_network(schema, settings.hidden)
         return fix_dropout(network) if fixed else network
 
+    if data.streamed:
+        watched = data.part(data.train)
+        fitted = data.streamed.fit(make, schema, watched, settings, checkpoint=checkpoint, progress=progress)
+        return _table_model(data, settings, fitted), fitted
     fit = fit_regression_ensembles if schema.target.task == "regression" else fit_classification_ensembles
     (fitted,) = fit(
         make,
@@ -332,9 +371,13 @@ def _train(
         checkpoint=checkpoint,
         progress=progress,
     )
+    return _table_model(data, settings, fitted), fitted
+
+
+def _table_model(data: _Data, settings: FitSettings, fitted: EnsembleFit) -> TableModel:
     background = data.background(settings.num_background)
     fields = (settings.num_samples, settings.coverage, settings.seed, data.unit, background)
-    return TableModel(schema, fitted.model, settings.hidden, *fields), fitted
+    return TableModel(data.schema, fitted.model, settings.hidden, *fields)
 
 
 def _baseline_predictions(

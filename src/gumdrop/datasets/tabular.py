@@ -111,7 +111,7 @@ def _open(source: Path | bytes) -> Iterator[TextIO]:
 
 def _read_parquet(source: Path | bytes, name: str) -> pd.DataFrame:
     try:
-        import pyarrow  # type: ignore[import-untyped]  # noqa: F401
+        import pyarrow  # noqa: F401
     except ModuleNotFoundError as error:
         raise TableError(
             f"{name} is a Parquet file, which needs pyarrow: pip install 'gumdrop[parquet]', or save it as CSV"

@@ -14,8 +14,9 @@ from gumdrop.ensembles.noise import NoiseFunction, weighted_mean
 from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.threads import limited_threads
-from gumdrop.training import FitResult, RowSource, fit_stacked
+from gumdrop.training import FitResult, RowSource
 from gumdrop.training.loop import check_data
+from gumdrop.training.sharing import fit_shared
 
 __all__ = ["EnsembleFit", "fit_classification_ensembles", "fit_regression_ensembles", "schedule"]
 
@@ -233,7 +234,7 @@ def _fit_members(
     widest = max(len(parameter) for parameter in models[0][0].parameters() if parameter.ndim)
     outputs_of_a_step = len(train) * num_members * widest * batch_size
     with limited_threads(1 if outputs_of_a_step < SMALL_STEP else None):
-        results = fit_stacked(
+        results = fit_shared(
             [model for each in models for model in each],
             [pair for pair in train for _ in range(num_members)],
             rows=[rows for each in folds for rows, _ in each],

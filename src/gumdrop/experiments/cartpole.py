@@ -8,11 +8,9 @@ improved with the true equations of motion, which is what is left when the dynam
 
 import contextlib
 import dataclasses
-import multiprocessing
-import signal
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -58,7 +56,6 @@ def cartpole(
     trials: int = 20,
     seeds: int = 5,
     moment_matching: bool = False,
-    jobs: int = 1,
 ) -> None:
     """Learn to swing a pole up, with a model that knows what it has not seen.
 
@@ -69,12 +66,11 @@ def cartpole(
         seeds: Searches with each kind of dropout.
         moment_matching: Draw the particles of a roll-out anew at each step, from a Gaussian with their moments, as
             DeepPILCO does.
-        jobs: Searches that run at the same time, one thread each.
 
     Raises:
         ValueError: If a number is too small.
     """
-    for name, value, least in (("trials", trials, 2), ("seeds", seeds, 1), ("jobs", jobs, 1)):
+    for name, value, least in (("trials", trials, 2), ("seeds", seeds, 1)):
         if value < least:
             raise ValueError(f"`{name}` must be at least {least}, got {value}")
     if options.quick:
@@ -91,7 +87,14 @@ def cartpole(
             "random": run.part("random", partial(_random, task, options.seed)),
             "model-free": [run.part(f"model-free-{s}", partial(_cross_entropy, task, s, options)) for s in all_seeds],
         }
-        done = _searches(run, environment, settings, all_seeds, trials, reference["held_out"], jobs)
+        held_out, folder = reference["held_out"], run.folder / "searches"
+        done = run.parts(
+            {
+                f"{arm}-{seed}": partial(_search, environment, each, trials, held_out, folder, arm, seed)
+                for seed in all_seeds
+                for arm, each in settings.items()
+            }
+        )
         arms = {arm: [done[f"{arm}-{s}"] for s in all_seeds] for arm in ARMS}
         chosen = {arm: dataclasses.asdict(each) for arm, each in settings.items()}
         _finish(run, environment, chosen, arms, references)
@@ -146,36 +149,6 @@ def _summary(runs: list[Any]) -> dict[str, Any]:
 
 
 # Searches
-
-
-def _searches(
-    run: Run,
-    environment: str,
-    settings: Mapping[str, SearchSettings],
-    seeds: Sequence[int],
-    trials: int,
-    held_out: list[Any],
-    jobs: int,
-) -> dict[str, Any]:
-    """All searches, some at the same time; each keeps its state after every trial."""
-    work = {
-        f"{arm}-{seed}": partial(_search, environment, each, trials, held_out, run.folder / "searches", arm, seed)
-        for seed in seeds
-        for arm, each in settings.items()
-    }
-    done = {name: run.part(name, call) for name, call in work.items() if jobs == 1 or run.has(name)}
-    waiting = {name: call for name, call in work.items() if name not in done}
-    if waiting:
-        context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads
-        # Ctrl-C is for this process, which then ends the others; each has kept its last whole trial.
-        with context.Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-            for name, records in pool.imap_unordered(_named, waiting.items()):
-                done[name] = run.part(name, partial(list, records))
-    return done
-
-
-def _named(item: tuple[str, Callable[[], Any]]) -> tuple[str, Any]:
-    return item[0], item[1]()
 
 
 def _search(

@@ -61,16 +61,15 @@ def gradients(
         images = read_mnist(folder, train=False).images[FIRST_IMAGE:]
         search = functools.partial(_search, model, images[:1], runs, iterations, options.seed)
         epochs = 10 if options.quick else EPOCHS
+        searches = _searches()
+        found = run.parts(
+            {name.replace(" ", "_"): functools.partial(search, *which) for name, which in searches.items()}
+        ).values()
         results = {
             "identity": run.part("identity", _identity),
             "enumeration": run.part("enumeration", lambda: _enumeration(model, images[:5], num_draws, options.seed)),
-            "norms": {
-                name: run.part(name.replace(" ", "_"), functools.partial(search, estimator, temperature))
-                for name, (estimator, temperature) in _searches().items()
-            },
-            "uci": {
-                name: run.part(name, functools.partial(_uci, uci / name, splits, epochs, options)) for name in SETS
-            },
+            "norms": dict(zip(searches, found, strict=True)),
+            "uci": run.parts({name: functools.partial(_uci, uci / name, splits, epochs, options) for name in SETS}),
         }
         run.figure("gradients-bias-variance", figures.bias_variance(results["enumeration"]))
         run.figure("gradients-norms", figures.norms(results["norms"]))

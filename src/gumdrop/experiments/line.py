@@ -98,13 +98,13 @@ def line(options: RunOptions = RunOptions(), *, steps: int | None = None) -> Non
 def _series(run: Run, scale: _Scale) -> Series:
     """All sizes with one network, and again with half the steps."""
     shorter = replace(scale, steps=scale.steps // 2)
-    half = [run.part(f"width={scale.width}-N={n}-half", partial(_study, run, n, shorter)) for n in SIZES]
-    full = [run.part(f"width={scale.width}-N={n}", partial(_study, run, n, scale)) for n in SIZES]
+    half = run.parts({f"width={scale.width}-N={n}-half": partial(_study, run, n, shorter) for n in SIZES})
+    full = run.parts({f"width={scale.width}-N={n}": partial(_study, run, n, scale) for n in SIZES})
     brief = ("num_data", "steps", *SUMMARY)
     return {
         "width": scale.width,
-        "runs": full,
-        "half_the_steps": [{name: result[name] for name in brief} for result in half],
+        "runs": list(full.values()),
+        "half_the_steps": [{name: result[name] for name in brief} for result in half.values()],
         "even_network": [even_network(n, scale.width) for n in SIZES],
     }
 

@@ -1,10 +1,13 @@
 """One run of an experiment: its options, the parts that it can be stopped between, and what it leaves."""
 
+import copy
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 from gumdrop.atomic import replacing
 from gumdrop.datasets.download import RemoteFile, cache_folder, fetch
 from gumdrop.environment import environment
+from gumdrop.experiments.launch import Launcher, launch
 from gumdrop.experiments.page import Page, render
+from gumdrop.training.distributed import alone, patient, ranks
 from gumdrop.version import VERSION
 
 if TYPE_CHECKING:
@@ -34,6 +39,9 @@ class RunOptions:
         quick: Run the same code on a smaller problem, in minutes.
         device: Where to train, as torch spells it: cpu, cuda, cuda:1, mps.
         resume: Go on with a run that was stopped.
+        jobs: Parts to compute at a time, each in a process of its own.
+        launcher: Where these processes run: on this machine, or where submitit puts them, which is Slurm if there is
+            `sbatch`.
     """
 
     data: Path | None = None
@@ -42,9 +50,13 @@ class RunOptions:
     quick: bool = False
     device: str = "cpu"
     resume: bool = False
+    jobs: int = 1
+    launcher: Launcher = "processes"
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        if self.jobs < 1:
+            raise ValueError(f"`jobs` must be at least 1, got {self.jobs}")
         if self.seed < 0:
             raise ValueError(f"`seed` must be at least 0, got {self.seed}")
 
@@ -83,12 +95,15 @@ class Run:
         *,
         notify: Callable[[str], object] = print,
     ) -> None:
-        self.name, self.options, self._notify = name, options, notify
+        self._ranks = patient(ranks())
+        self._writes = self._ranks.is_first
+        self.name, self.options = name, options
+        self._notify = notify if self._writes else _silent
         self.folder = options.out or Path("runs") / name
         shared = {"seed": options.seed, "quick": options.quick, "device": options.device}
         self._settings = _plain({**shared, **(settings or {})}, "the settings")
         self._identity = {"experiment": name, "gumdrop": VERSION, **self._settings}
-        self._earlier = self._open()
+        self._earlier = self._open() if self._writes else 0.0
         self._started = time.monotonic()
         self._parts: set[str] = set()
         self._checkpoints: list[Path] = []
@@ -121,17 +136,75 @@ class Run:
             ValueError: If the name is no file name or was used before, the part holds what JSON cannot, or its file
                 is damaged.
         """
+        self._check_name(name)
+        return self._ranks.from_first(lambda: self._part(name, compute))
+
+    def parts(self, computes: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+        """Compute parts that do not need each other: one after the other, or with ``options.jobs`` several at a time.
+
+        Under torchrun the processes share them out, and all of them get all parts.
+
+        Args:
+            computes: What computes each part, by its name, as for `part`.
+
+        Returns:
+            The parts, by name.
+
+        Raises:
+            ChildProcessError: If parts failed; the others are computed and kept.
+        """
+        for name in computes:
+            self._check_name(name)
+        if self._ranks.size == self.options.jobs == 1 and self.options.launcher == "processes":
+            return {name: self._part(name, compute) for name, compute in computes.items()}
+        waiting = self._ranks.from_first(lambda: [name for name in computes if not self._part_file(name).exists()])
+        calls = {name: partial(_compute, self, name, computes[name]) for name in waiting}
+        found: dict[str, Any] = {}
+        if self._ranks.size > 1:
+            problems = self._share(calls, found)
+        else:
+            options = {"jobs": self.options.jobs, "launcher": self.options.launcher}
+            problems = launch(calls, folder=self.folder / "jobs", notify=self._notify, **options)  # type: ignore[arg-type]
+        if problems:
+            reasons = "\n".join(f"{name}: {problem}" for name, problem in problems.items())
+            raise ChildProcessError(
+                f"{len(problems)} of {len(computes)} parts failed; the others are kept, and the same command with "
+                f"--resume goes on with these:\n{reasons}"
+            )
+        return self._ranks.from_first(lambda: {name: _read_json(self._part_file(name)) for name in computes})
+
+    def _share(self, calls: Mapping[str, Callable[[], Any]], found: dict[str, Any]) -> dict[str, str]:
+        """Compute this process's share of some parts, and write down on the first what the others found."""
+        problems: dict[str, str] = {}
+        with alone():
+            for name in list(calls)[self._ranks.rank :: self._ranks.size]:
+                try:
+                    found[name] = calls[name]()
+                except Exception as error:
+                    traceback.print_exc()
+                    problems[name] = traceback.format_exception_only(error)[-1].strip()
+        for others, failed in self._ranks.gather((found, problems)):
+            problems |= failed
+            for name, part in others.items():
+                if self._writes and not self._part_file(name).exists():
+                    _write_json(self._part_file(name), part)
+        return problems
+
+    def _check_name(self, name: str) -> None:
         if not re.fullmatch(r"[\w=.+-]+", name) or name in self._parts:
             problem = "used twice" if name in self._parts else "no plain file name"
             raise ValueError(f"`name` of a part must be new and of letters, digits and =.+-_; {name!r} is {problem}")
         self._parts.add(name)
+
+    def _part(self, name: str, compute: Callable[[], Any]) -> Any:
         path = self._part_file(name)
         if path.exists():
             self._notify(f"{self.name}: {name} was done before")
             return _read_json(path)
         started = time.monotonic()
         self._notify(f"{self.name}: {name} ...")
-        part = _plain(compute(), f"part {name!r}")
+        with alone():
+            part = _plain(compute(), f"part {name!r}")
         _write_json(path, part)
         for checkpoint in self._checkpoints:
             checkpoint.unlink(missing_ok=True)
@@ -139,10 +212,6 @@ class Run:
         self._save_start()
         self._notify(f"{self.name}: {name} took {time.monotonic() - started:.0f} s")
         return part
-
-    def has(self, name: str) -> bool:
-        """Whether a part was computed, in this run or an earlier one."""
-        return self._part_file(name).exists()
 
     def checkpoint(self, name: str) -> Path:
         """Find a place for the state of a training run; it is removed when the part that asked for it is done.
@@ -168,6 +237,8 @@ class Run:
             The file.
         """
         path = self.folder / f"{name}.png"
+        if not self._writes:
+            return path
         with replacing(path, "wb") as file:
             figure.savefig(file, format="png", dpi=150, metadata={"Software": None})
         self._figures.append(path.name)
@@ -196,6 +267,8 @@ class Run:
             "figures": self._figures,
             "results": _plain(results, "`results`"),
         }
+        if not self._writes:
+            return self.folder / "report.html"
         _write_json(self.folder / "results.json", contents)
         text = render(page, contents, self.folder)
         with replacing(self.folder / "report.html") as file:
@@ -232,7 +305,8 @@ class Run:
         return self._earlier + time.monotonic() - self._started
 
     def _save_start(self) -> None:
-        _write_json(self.folder / "run.json", {"settings": self._identity, "seconds": self._seconds()})
+        if self._writes:
+            _write_json(self.folder / "run.json", {"settings": self._identity, "seconds": self._seconds()})
 
     def _command(self) -> str:
         words = [f"gumdrop reproduce {self.name}"]
@@ -243,6 +317,17 @@ class Run:
             elif value is not None:
                 words += [f"{flag} {each}" for each in (value if isinstance(value, list) else [value])]
         return " ".join(words)
+
+
+def _compute(run: Run, name: str, compute: Callable[[], Any]) -> Any:
+    """Compute a part in whatever process this is; only the main one keeps the time that a run took."""
+    worker = copy.copy(run)
+    worker._writes = False
+    return worker._part(name, compute)
+
+
+def _silent(note: str) -> None:
+    """Say nothing."""
 
 
 def data_folder(

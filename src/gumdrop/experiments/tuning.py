@@ -99,17 +99,18 @@ def tuning(options: RunOptions = RunOptions()) -> None:
     most = QUICK_SPLITS if options.quick else SPLITS
     epochs = QUICK_EPOCHS if options.quick else None
     with limited_threads(1), Run("tuning", options) as run:
-        sets = {}
+        computes: dict[str, Callable[[], Any]] = {}
         for name in (*UCI, *SIMULATED):
             if name in UCI:
                 splits = [_inner(split, options.seed) for split in read_splits(folder / name, most=most)]
             else:
                 splits = simulated(name, most, options.seed)
             work = Work(name, splits, options.seed, epochs)
-            sets[name] = {
-                label: run.part(f"{name}.{i}", partial(_part, candidate, work))
-                for i, (label, candidate) in enumerate(CANDIDATES.items())
-            }
+            computes |= {f"{name}.{i}": partial(_part, each, work) for i, each in enumerate(CANDIDATES.values())}
+        parts = run.parts(computes)
+        sets = {
+            name: {label: parts[f"{name}.{i}"] for i, label in enumerate(CANDIDATES)} for name in (*UCI, *SIMULATED)
+        }
         summary = _summary(sets)
         run.figure("tuning", _figure(summary))
         caption = (

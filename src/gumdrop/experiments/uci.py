@@ -81,10 +81,13 @@ def uci(
         if "peer" in wanted and importlib.util.find_spec("concretedropout") is None:
             wanted = [key for key in wanted if key != "peer"]
             print("uci: the package concretedropout is not installed, so it is left out (pip install concretedropout)")
+        works = {name: Work(name, read_splits(folder / name, most=most), options.seed, epochs) for name in names}
+        parts = run.parts(
+            {f"{name}.{key}": partial(_part, run, key, work) for name, work in works.items() for key in wanted}
+        )
         sets = {}
-        for name in names:
-            work = Work(name, read_splits(folder / name, most=most), options.seed, epochs)
-            done = {key: run.part(f"{name}.{key}", partial(_part, run, key, work)) for key in wanted}
+        for name, work in works.items():
+            done = {key: parts[f"{name}.{key}"] for key in wanted}
             cost = run.part(f"{name}.cost", partial(_cost, work)) if REFERENCE in wanted else None
             sets[name] = {"splits": len(work.splits), "methods": _summaries(done, work), "parts": done, "cost": cost}
         _finish(run, sets)

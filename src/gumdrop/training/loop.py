@@ -15,6 +15,7 @@ from gumdrop.functional import split_gaussian
 from gumdrop.layers import HomoscedasticNoise
 from gumdrop.objective import LIKELIHOODS, Lengthscale, negative_elbo
 from gumdrop.prediction import sample, sampling
+from gumdrop.training.distributed import Portion, Ranks, data_parallel, is_sharded, ranks
 from gumdrop.training.rows import RowSource
 from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
 
@@ -61,6 +62,8 @@ def fit(
     patience: int | None = None,
     honest_noise: bool = False,
     max_norm: float | None = None,
+    accumulate: int = 1,
+    autocast: torch.dtype | None = None,
     validation_samples: int = 20,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -72,17 +75,21 @@ def fit(
     interruption (Ctrl-C) leaves it with the best so far. Training repeats exactly with the same seed on the same
     machine, also across a stop and resume, and does not touch torch's global random state.
 
+    Under torchrun the same script trains on all processes together: each takes its share of every batch and draws its
+    own masks, so that a run on several is the run on one, but for these masks. A model that
+    `gumdrop.training.distributed.shard` has spread over the processes stays spread.
+
     Args:
         model: A converted model, on its device.
         train: Inputs and targets with rows in dimension 0, or a DataLoader of such pairs. Batches of a loader
-            follow its own order and seed.
+            follow its own order and seed; its sampler or dataset is told the epoch by ``set_epoch``, if it has that.
         likelihood: ``"gaussian"`` (means and log variances in halves of the last output dimension),
             ``"categorical"``, ``"bernoulli"``, ``"poisson"``, or a function of output and target that gives the
             negative log likelihood of each example, in nats, shape (N,).
         epochs: Passes over the data, at least 1.
         validation: Held-out inputs and targets.
         num_data: Size of the training set; the number of rows of ``train`` if None.
-        batch_size: Rows per step, where ``train`` is not a loader.
+        batch_size: Rows per step, over all processes, where ``train`` is not a loader.
         lr: Largest learning rate of the cycle.
         rate_lr: The same for the logits of the rates; ten times ``lr`` if None, because one number must travel
             as far as thousands of weights together.
@@ -93,6 +100,9 @@ def fit(
             ``validation`` data as training goes on, and not from those of the training data, which a network knows
             too well. The likelihood then stays as blunt as the errors are, and rates settle where they should.
         max_norm: Clip gradients to this norm; no clipping if None.
+        accumulate: Parts that a process goes through its share of a batch in, to save memory.
+        autocast: Type to compute the network in where that is safe, such as ``torch.bfloat16``; parameters, their
+            gradients and the loss stay in their own.
         validation_samples: Draws for each held-out evaluation.
         seed: Seed of shuffling and masks.
         checkpoint: File to continue from if it exists, and to keep the state of the run in. It is written whole
@@ -119,7 +129,7 @@ def fit(
     size = check_data(train, "train", likelihood)
     if validation is not None:
         check_data(validation, "validation", likelihood)
-    check_settings(epochs=epochs, batch_size=batch_size, validation_samples=validation_samples)
+    check_settings(epochs=epochs, batch_size=batch_size, accumulate=accumulate, validation_samples=validation_samples)
     check_settings(lr=lr, rate_lr=rate_lr, max_norm=max_norm, patience=patience)
     if patience is not None and validation is None:
         raise ValueError("`patience` needs `validation` data to watch")
@@ -135,35 +145,57 @@ def fit(
     }
     settings |= {"weight_decay": weight_decay, "lengthscale": lengthscale, "num_data": num_data}
     settings |= {"patience": patience, "honest_noise": honest_noise, "max_norm": max_norm, "seed": seed}
+    settings |= {"accumulate": accumulate, "autocast": None if autocast is None else str(autocast)}
     if checkpoint is not None:
         settings["data"] = checksum(*_tensors(train), *_tensors(validation))
     device = next(model.parameters()).device
     groups = parameter_groups(model, weight_decay=weight_decay, rate_lr=rate_lr)
     optimizer = torch.optim.AdamW(groups, lr=lr, fused=device.type in FUSED_DEVICES)
-    steps = epochs * (len(train) if isinstance(train, DataLoader) else math.ceil(size / batch_size))
-    state = TrainingState(model, optimizer, steps=steps, settings=settings, checkpoint=checkpoint)
+    group = ranks()
+    steps = group.most(len(train)) if isinstance(train, DataLoader) else math.ceil(size / batch_size)
+    state = TrainingState(model, optimizer, steps=epochs * steps, settings=settings, checkpoint=checkpoint, ranks=group)
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng())
-        advance = stack.enter_context(progress_bar(progress, epochs, len(state.epochs)))
+        advance = stack.enter_context(progress_bar(group.is_first and progress, epochs, len(state.epochs)))
         stack.enter_context(state.keep_best())
         if noise is not None:
             stack.enter_context(without_gradient(noise))
+        network = model if is_sharded(model) else data_parallel(model)
+
+        def losses(portion: Portion, totals: Tensor) -> Iterator[Tensor]:
+            """The loss of this process, part by part; the mean over processes is that of the whole batch."""
+            _check_num_data(num_data, portion.num_rows)
+            share = portion.num_rows / group.size
+            for i, (x, y, counted) in enumerate(portion.parts, start=1):
+                is_last = i == len(portion.parts)
+                with _unsynchronised(network, not is_last):
+                    with torch.autocast(device.type, autocast, enabled=autocast is not None):
+                        output = network(x.to(device))
+                    nll = nll_of(output, y.to(device)).sum() * (counted > 0)
+                    loss = negative_elbo(nll / share, model, num_data=num_data, lengthscale=lengthscale)
+                    totals += torch.stack([nll.detach(), loss.kl.detach() * counted]).cpu()
+                    yield loss.total if is_last else loss.nll
+
         while len(state.epochs) < epochs and not state.is_stale(patience):
             epoch = len(state.epochs) + 1
-            torch.manual_seed(epoch_seed(seed, epoch))
+            noise_seed = epoch_seed(seed, epoch)
+            torch.manual_seed(noise_seed)
+            _set_epoch(train, epoch)
             model.train()
-            totals = torch.zeros(3, dtype=torch.float64)
-            for x, y in _batches(train, batch_size):
-                nll = nll_of(model(x.to(device)), y.to(device))
-                loss = negative_elbo(nll, model, num_data=num_data, lengthscale=lengthscale)
-                state.step(loss.total, max_norm)
+            totals, num_rows = torch.zeros(2, dtype=torch.float64), 0
+            for portion in group.portions(train, batch_size, accumulate, noise_seed):
+                state.step(losses(portion, totals), max_norm)
+                num_rows += portion.num_rows
                 if noise is not None and validation is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
                     _follow(noise, model, validation, state.steps)
-                totals += torch.stack([loss.nll.detach(), loss.kl.detach(), torch.ones_like(loss.nll)]).cpu() * len(x)
+                    noise.copy_(group.sum(noise) / group.size)
+            totals = group.sum(totals) / num_rows
             check_finite(totals, epoch)
-            held_out = None if validation is None else _mixture_nll(model, validation, nll_of, validation_samples, seed)
-            mean_nll, mean_kl = (totals[:2] / totals[2]).tolist()
+            held_out = None
+            if validation is not None:
+                held_out = _mixture_nll(model, validation, nll_of, validation_samples, seed, group)
+            mean_nll, mean_kl = totals.tolist()
             lr_now = optimizer.param_groups[0]["lr"]
             record = EpochRecord(epoch, mean_nll, mean_kl, held_out, lr_now, mean_rates(model))
             state.record(record)
@@ -351,21 +383,43 @@ def _tensors(data: Data | None) -> tuple[Tensor, ...]:
     return data if isinstance(data, tuple) else ()
 
 
-def _batches(data: Data, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    if isinstance(data, DataLoader):
-        yield from data
-        return
-    x, y = data
-    for rows in torch.randperm(len(x)).split(batch_size):
-        yield x[rows.to(x.device)], y[rows.to(y.device)]
+def _set_epoch(data: Data, epoch: int) -> None:
+    """Tell a sampler or a stream, which has an order of its own for each epoch, which one this is."""
+    for part in (data.sampler, data.dataset) if isinstance(data, DataLoader) else ():
+        if hasattr(part, "set_epoch"):
+            part.set_epoch(epoch)
+
+
+def _check_num_data(num_data: int, batch: int) -> None:
+    if num_data < batch:
+        raise ValueError(
+            f"`num_data` must be at least the batch of {batch}, got {num_data}; it is the size of the whole training "
+            "set, over all processes"
+        )
+
+
+def _unsynchronised(network: nn.Module, wanted: bool) -> contextlib.AbstractContextManager[None]:
+    """Context in which gradients stay with their process, where several parts of a batch are to be summed first."""
+    if wanted and isinstance(network, nn.parallel.DistributedDataParallel):
+        return network.no_sync()
+    return contextlib.nullcontext()
 
 
 def _mixture_nll(
-    model: nn.Module, data: tuple[Tensor, Tensor], nll_of: Likelihood, num_samples: int, seed: int
+    model: nn.Module,
+    data: tuple[Tensor, Tensor],
+    nll_of: Likelihood,
+    num_samples: int,
+    seed: int,
+    group: Ranks = Ranks(),
 ) -> float:
-    """Score the averaged predictive distribution of a few draws, as prediction will."""
+    """Score the averaged predictive distribution of a few draws, as prediction will; processes share the rows."""
     device = next(model.parameters()).device
     x, y = (part.to(device) for part in data)
+    if len(x) >= group.size and not is_sharded(model):  # otherwise all must make the same calls
+        x, y = x[group.rank :: group.size], y[group.rank :: group.size]
     draws = sample(model, x, num_samples=num_samples, seed=seed, batch_size=4096)
     nll = torch.stack([nll_of(draw, y) for draw in draws])
-    return (math.log(num_samples) - torch.logsumexp(-nll, dim=0)).mean().item()
+    each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
+    total, count = group.sum(torch.stack([each.sum().double(), torch.tensor(len(x)).to(each.double())])).tolist()
+    return float(total / count)

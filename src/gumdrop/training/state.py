@@ -7,7 +7,7 @@ import math
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.atomic import replacing
+from gumdrop.training.distributed import Ranks, gathered, is_sharded, placed_as
 from gumdrop.version import VERSION
 
 __all__ = ["CheckpointError", "EpochRecord", "FitResult", "TrainingState", "checksum", "progress_bar"]
@@ -109,6 +110,7 @@ class TrainingState:
         settings: What must be the same when the run is continued.
         checkpoint: File to continue from if it exists, and to keep the state in; none if None.
         states: Gives the state of each model, where ``model`` stands for several.
+        ranks: The processes that train it together; the first of them reads and writes the file.
 
     Raises:
         CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
@@ -123,8 +125,9 @@ class TrainingState:
         settings: dict[str, Any],
         checkpoint: str | os.PathLike[str] | None,
         states: Callable[[], list[dict[str, Tensor]]] | None = None,
+        ranks: Ranks = Ranks(),
     ) -> None:
-        self.model, self.optimizer, self.settings = model, optimizer, settings
+        self.model, self.optimizer, self.settings, self._ranks = model, optimizer, settings, ranks
         self._states = states or (lambda: [model.state_dict()])
         peaks = [group["lr"] for group in optimizer.param_groups]
         self.scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, peaks, total_steps=steps, cycle_momentum=False)
@@ -132,20 +135,24 @@ class TrainingState:
         self.best_states: list[dict[str, Tensor]] = []  # of each model, once there is a held-out value
         self._path = None if checkpoint is None else Path(checkpoint)
         self._saved_at = time.monotonic()
-        if self._path is not None and self._path.exists():
-            self._load(self._path)
+        if self._path is not None:
+            path = self._path
+            contents = ranks.from_first(lambda: path.read_bytes() if path.exists() else None)
+            if contents is not None:
+                self._load(path, contents)
 
-    def step(self, loss: Tensor, max_norm: float | None = None) -> None:
+    def step(self, loss: Tensor | Iterable[Tensor], max_norm: float | None = None) -> None:
         """Go one step down the gradient of the loss.
 
         Args:
-            loss: A scalar.
+            loss: A scalar, or the scalars that it is the sum of, each made when the one before is done with.
             max_norm: Clip gradients to this norm; no clipping if None.
         """
         self.optimizer.zero_grad()
-        loss.backward()
+        for part in [loss] if isinstance(loss, Tensor) else loss:
+            part.backward()
         if max_norm is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
+            _clip(self.model, max_norm)
         self.optimizer.step()
         self.scheduler.step()
 
@@ -176,7 +183,8 @@ class TrainingState:
             for i, best in enumerate(self.best_epochs):
                 if best == len(self.epochs):
                     self.best_states[i] = {name: value.detach().clone() for name, value in states[i].items()}
-        if time.monotonic() - self._saved_at > SECONDS_BETWEEN_CHECKPOINTS:
+        is_time = time.monotonic() - self._saved_at > SECONDS_BETWEEN_CHECKPOINTS
+        if self._path is not None and self._ranks.from_first(lambda: is_time):
             self.save()
 
     def is_stale(self, patience: int | None, tol: float = 0.0) -> bool:
@@ -211,23 +219,26 @@ class TrainingState:
         """Write the checkpoint, if there is to be one."""
         if self._path is None:
             return
+        model, optimizer, best = gathered([self.model.state_dict(), self.optimizer.state_dict(), self.best_states])
+        self._saved_at = time.monotonic()
+        if not self._ranks.is_first:
+            return
         state = {
             "format": CHECKPOINT_FORMAT,
             "gumdrop": VERSION,
             "settings": self.settings,
             "epochs": [[dataclasses.asdict(record) for record in records] for records in self.epochs],
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "model": model,
+            "optimizer": optimizer,
             "scheduler": self.scheduler.state_dict(),
-            "best_states": self.best_states,
+            "best_states": best,
         }
         with replacing(self._path, "wb") as file:
             torch.save(state, file)
-        self._saved_at = time.monotonic()
 
-    def _load(self, path: Path) -> None:
+    def _load(self, path: Path, contents: bytes) -> None:
         try:
-            state = torch.load(io.BytesIO(path.read_bytes()), weights_only=True)
+            state = torch.load(io.BytesIO(contents), weights_only=True)
             version = state["format"]
         except Exception as error:  # whatever torch raises for a file that is not, or no longer, a checkpoint
             raise CheckpointError(f"{path} is no whole checkpoint of gumdrop; delete it to start afresh") from error
@@ -246,6 +257,7 @@ class TrainingState:
             raise CheckpointError(
                 f"{path} is of a run with other settings ({'; '.join(texts)}); delete it or repeat them"
             )
+        self._place(state)
         try:
             self.model.load_state_dict(state["model"])
         except RuntimeError as error:
@@ -254,6 +266,31 @@ class TrainingState:
         self.scheduler.load_state_dict(state["scheduler"])
         self.epochs = [[EpochRecord(**record) for record in records] for records in state["epochs"]]
         self.best_states = state["best_states"]
+
+    def _place(self, state: dict[str, Any]) -> None:
+        """Take the parts of this process from the whole tensors of a checkpoint, in place."""
+        if not is_sharded(self.model):
+            return
+        named = self.model.state_dict()
+        for values in (state["model"], *state["best_states"]):
+            for name in filter(named.__contains__, values):
+                values[name] = placed_as(named[name], values[name])
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        for i, moments in state["optimizer"]["state"].items():
+            for name in moments:
+                moments[name] = placed_as(parameters[i], moments[name])
+
+
+def _clip(model: nn.Module, max_norm: float) -> None:
+    """Clip gradients to a norm, also where some are spread over processes and others are not."""
+    if not is_sharded(model):
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        return
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    norms = gathered([torch.linalg.vector_norm(gradient) for gradient in gradients])
+    factor = (max_norm / (torch.stack(norms).norm() + 1e-6)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(factor.item())
 
 
 def _last_gain(history: Sequence[EpochRecord], tol: float) -> int:

@@ -1,0 +1,403 @@
+"""Training on several processes and machines, as torchrun starts them: who takes which rows, and what is summed.
+
+Nothing here asks for a setting: torchrun tells each process its number in the environment, and a process that it did
+not start is alone.
+
+References:
+    Li et al. 2020, "PyTorch Distributed" (arXiv:2006.15704), for data parallelism.
+"""
+
+import atexit
+import contextlib
+import contextvars
+import dataclasses
+import datetime
+import functools
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data.distributed import DistributedSampler
+from torch.utils.weak import WeakIdKeyDictionary
+
+from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
+
+__all__ = [
+    "Portion",
+    "Ranks",
+    "alone",
+    "data_parallel",
+    "gathered",
+    "is_sharded",
+    "patient",
+    "placed_as",
+    "ranks",
+    "shard",
+]
+
+T = TypeVar("T")
+_WHOLE = (ConcreteDropout, HomoscedasticNoise)
+"""Modules with few parameters, which every process keeps whole."""
+_AVERAGED = WeakIdKeyDictionary()
+"""Parameters whose gradient is averaged already."""
+LONGEST_WAIT = datetime.timedelta(days=7)
+_LONE: contextvars.ContextVar[bool] = contextvars.ContextVar("lone", default=False)
+
+
+class Portion(NamedTuple):
+    """What one process does of a step."""
+
+    parts: list[tuple[Tensor, Tensor, int]]
+    """Inputs, targets, and how many of the rows count: all, or none of a row that only fills an empty place."""
+    num_rows: int
+    """Rows of the whole step, over all processes."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The processes that work together."""
+
+    rank: int = 0
+    """Number of this one."""
+    size: int = 1
+    """How many there are."""
+    channel: Any = None
+    """The process group that they talk through; the default one if None."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes files and speaks."""
+        return self.rank == 0
+
+    def sum(self, value: Tensor) -> Tensor:
+        """Sum a tensor over all processes.
+
+        Args:
+            value: Of the same shape everywhere.
+
+        Returns:
+            The sum, the same everywhere; ``value`` itself is left as it is.
+        """
+        if self.size == 1:
+            return value
+        total = value.detach().clone()
+        dist.all_reduce(total, group=self.channel)
+        return total
+
+    def most(self, value: int) -> int:
+        """Find the largest of a number over all processes."""
+        return max(self.gather(value))
+
+    def gather(self, value: T) -> list[T]:
+        """Give every process what each of them has, in the order of their numbers."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value, group=self.channel)
+        return values
+
+    def from_first(self, compute: Callable[[], T]) -> T:
+        """Compute something on the first process and give it to all; what it raises is raised everywhere.
+
+        Args:
+            compute: Called on the first process alone.
+
+        Returns:
+            What it returned.
+
+        Raises:
+            Exception: Whatever ``compute`` raises.
+        """
+        if self.size == 1:
+            return compute()
+        box: list[Any] = [None, None]
+        if self.is_first:
+            try:
+                box[0] = compute()
+            except Exception as error:
+                box[1] = error
+        dist.broadcast_object_list(box, src=0, group=self.channel)
+        if box[1] is not None:
+            raise box[1]
+        found: T = box[0]
+        return found
+
+    def portions(
+        self, data: tuple[Tensor, Tensor] | DataLoader[Any], batch_size: int, accumulate: int, noise_seed: int
+    ) -> Iterator[Portion]:
+        """Cut the batches of one pass into what this process does of them.
+
+        The order of the rows comes from torch's random state, which must be the same everywhere; once it is drawn,
+        each process gets a random state of its own, so that no two draw the same masks.
+
+        Args:
+            data: Inputs and targets, or a loader. The batches of a loader whose sampler or stream gives each process
+                rows of its own are taken as they come, and one with fewer of them waits with a row that does not
+                count; those of any other loader are the same everywhere, and are cut.
+            batch_size: Rows of a step over all processes, where ``data`` is no loader.
+            accumulate: Parts that this process cuts its own share into.
+            noise_seed: Seed of the masks, where there are several processes.
+
+        Yields:
+            What this process does of each step; all processes get the same number of steps and parts.
+        """
+        if isinstance(data, DataLoader):
+            steps = (
+                self._own_batches(data, accumulate)
+                if self.size > 1 and _deals_itself(data)
+                else (self._cut(x, y, accumulate) for x, y in data)
+            )
+        else:
+            x, y = data
+            order = torch.randperm(len(x))
+            steps = (self._cut_rows(x, y, rows, accumulate) for rows in order.split(batch_size))
+        for i, portion in enumerate(steps):
+            if i == 0 and self.size > 1:
+                # A generator of the CPU takes 32 bits of its seed, so numbers of processes are mixed into these.
+                torch.manual_seed(random.Random(f"{noise_seed} {self.rank}").getrandbits(32))
+            yield portion
+
+    def _cut_rows(self, x: Tensor, y: Tensor, rows: Tensor, accumulate: int) -> Portion:
+        parts = [
+            (x[part.to(x.device)], y[part.to(y.device)], counted) for part, counted in self._mine(rows, accumulate)
+        ]
+        return Portion(parts, len(rows))
+
+    def _cut(self, x: Tensor, y: Tensor, accumulate: int) -> Portion:
+        return (
+            self._cut_rows(x, y, torch.arange(len(x)), accumulate)
+            if self.size * accumulate > 1
+            else Portion([(x, y, len(x))], len(x))
+        )
+
+    def _mine(self, rows: Tensor, accumulate: int) -> list[tuple[Tensor, int]]:
+        """The parts of this process; an empty one gets a row that does not count, because all must take the step."""
+        chunks = rows.tensor_split(self.size * accumulate)[self.rank * accumulate :][:accumulate]
+        return [(chunk, len(chunk)) if len(chunk) else (rows[:1], 0) for chunk in chunks]
+
+    def _own_batches(self, loader: DataLoader[Any], accumulate: int) -> Iterator[Portion]:
+        own, filler = Ranks(), None
+        for batch in _endless(loader):
+            counts = self.gather(0 if batch is None else len(batch[0]))
+            if not any(counts):
+                return
+            if batch is not None:
+                portion = own._cut(*batch, accumulate)
+                filler = batch[0][:1], batch[1][:1]
+                yield Portion(portion.parts, sum(counts))
+            else:
+                if filler is None:
+                    raise ValueError(
+                        f"process {self.rank} of {self.size} got no rows at all from `train`; use fewer processes, or "
+                        "data in more pieces"
+                    )
+                yield Portion([(*filler, 0)] * accumulate, sum(counts))
+
+
+def _endless(loader: DataLoader[Any]) -> Iterator[tuple[Tensor, Tensor] | None]:
+    yield from loader
+    while True:
+        yield None
+
+
+def _deals_itself(loader: DataLoader[Any]) -> bool:
+    """Whether each process gets rows of its own from a loader."""
+    return isinstance(loader.dataset, IterableDataset) or isinstance(loader.sampler, DistributedSampler)
+
+
+def ranks() -> Ranks:
+    """Find the processes that work together, and meet them at the first call.
+
+    Returns:
+        This one's number and how many there are: from torchrun's environment, or from a process group that is already
+        there.
+
+    Example:
+        >>> ranks().size
+        1
+    """
+    if _LONE.get() or not dist.is_available():
+        return Ranks()
+    if not dist.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
+            return Ranks()
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        _meet()
+    return Ranks(dist.get_rank(), dist.get_world_size())
+
+
+@functools.cache
+def _patient_channel() -> Any:
+    return dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
+
+
+def patient(group: Ranks) -> Ranks:
+    """Let processes wait for each other for days, where they share out work that does not keep in step.
+
+    Args:
+        group: From `ranks`, on all of the processes.
+
+    Returns:
+        The same processes.
+    """
+    return group if group.size == 1 else dataclasses.replace(group, channel=_patient_channel())
+
+
+def _meet() -> None:
+    """Form a process group, also with those of an earlier life behind us."""
+    store, rank, size = next(iter(dist.rendezvous("env://")))
+    # With a static rendezvous, processes that are started again find the addresses of the dead in the same store.
+    life = (store.add("gumdrop/arrivals", 1) - 1) // size
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+        store=dist.PrefixStore(f"gumdrop/life-{life}", store),
+        rank=rank,
+        world_size=size,
+    )
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Context in which this process works by itself, whatever torchrun says.
+
+    Yields:
+        Nothing.
+    """
+    token = _LONE.set(True)
+    try:
+        yield
+    finally:
+        _LONE.reset(token)
+
+
+def data_parallel(model: nn.Module) -> nn.Module:
+    """Let each process have a copy of a model, with the parameters of the first, and average their gradients.
+
+    Gradients of half precision are summed in float32: that of a rate is a small difference of large terms. A loop of
+    one's own seeds torch with the number of the process after this, or all processes draw the same masks.
+
+    Args:
+        model: A converted model, on its device.
+
+    Returns:
+        The model in a `torch.nn.parallel.DistributedDataParallel`; call this one, and keep the other. The model
+        itself where this process is alone.
+    """
+    if ranks().size == 1:
+        return model
+    device = next(model.parameters()).device
+    wrapped = nn.parallel.DistributedDataParallel(model, device_ids=None if device.type == "cpu" else [device])
+    wrapped.register_comm_hook(None, _mean_in_float32)
+    return wrapped
+
+
+def _mean_in_float32(state: None, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+    gradient = bucket.buffer()
+    wide = gradient.to(torch.promote_types(gradient.dtype, torch.float32)).div_(dist.get_world_size())
+    future = dist.all_reduce(wide, async_op=True).get_future()
+
+    def narrow(done: torch.futures.Future[list[Tensor]]) -> Tensor:
+        return gradient.copy_(done.value()[0])
+
+    return future.then(narrow)
+
+
+def shard(model: nn.Module, **options: Any) -> nn.Module:
+    """Spread the weights of a model over the processes (FSDP2), and leave the rates whole on each of them.
+
+    The gradients of the rates are averaged in float32, whatever ``mp_policy`` says of those of the weights.
+    To shard block by block, call it on the blocks first and on the whole model last.
+
+    Args:
+        model: A converted model, or a block of one.
+        options: For `torch.distributed.fsdp.fully_shard`.
+
+    Returns:
+        The same model; as it was, where this process is alone.
+
+    References:
+        Zhao et al. 2023, "PyTorch FSDP" (arXiv:2304.11277).
+    """
+    group = ranks()
+    if group.size == 1:
+        return model
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    whole = {p for module in model.modules() if isinstance(module, _WHOLE) for p in module.parameters()}
+    for parameter in whole:
+        if parameter not in _AVERAGED:  # a block may have been sharded by itself before
+            parameter.register_post_accumulate_grad_hook(_average_gradient)
+            _AVERAGED[parameter] = True
+    for tensor in [*model.parameters(), *model.buffers()]:
+        if not _is_piece(tensor):
+            dist.broadcast(tensor.data, src=0)
+    device = next(model.parameters()).device.type
+    options.setdefault("mesh", init_device_mesh(device, (group.size,)))
+    fully_shard(model, ignored_params=whole, **options)
+    return model
+
+
+def _average_gradient(parameter: Tensor) -> None:
+    # What an earlier backward left is the same everywhere, so that averaging it again changes nothing.
+    assert parameter.grad is not None
+    wide = parameter.grad.to(torch.promote_types(parameter.dtype, torch.float32)).div_(dist.get_world_size())
+    dist.all_reduce(wide)
+    parameter.grad.copy_(wide)
+
+
+def _is_piece(value: Any) -> bool:
+    return hasattr(value, "full_tensor")
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether each process holds only a part of a model's weights."""
+    return any(map(_is_piece, model.parameters()))
+
+
+def gathered(state: Any) -> Any:
+    """Put the tensors of a state together, from the parts that the processes hold; all of them must call it.
+
+    Args:
+        state: Tensors in dicts and lists, as of a model or an optimiser.
+
+    Returns:
+        The same with whole tensors.
+    """
+    if isinstance(state, dict):
+        return {key: gathered(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [gathered(value) for value in state]
+    return state.full_tensor() if _is_piece(state) else state
+
+
+def placed_as(parameter: Tensor, value: Any) -> Any:
+    """Take this process's part of a whole tensor, as it has one of a parameter; the opposite of `gathered`.
+
+    Args:
+        parameter: Tells which part.
+        value: A whole tensor; anything of another shape is given back as it is.
+
+    Returns:
+        The part.
+    """
+    if not _is_piece(parameter) or not isinstance(value, Tensor) or value.shape != parameter.shape:
+        return value
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    assert isinstance(parameter, DTensor)
+    value = value.to(parameter.device)
+    return distribute_tensor(value, parameter.device_mesh, parameter.placements, src_data_rank=None)

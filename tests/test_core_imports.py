@@ -19,7 +19,7 @@ EXTRAS = [
     "transformers",
     "captum",
 ]
-CORE = ["conversion", "functional", "layers", "objective", "prediction", "tracing", "version"]
+CORE = ["bulk", "conversion", "functional", "layers", "objective", "prediction", "tracing", "version"]
 
 BLOCKER = """
     import importlib.abc

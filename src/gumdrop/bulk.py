@@ -211,15 +211,20 @@ def relaxed_dropout(x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], *, te
     return _Product.apply(x, p_logit, mask, offset, rate, temperature)
 
 
+def _square_sum(numbers: Tensor) -> Tensor:
+    if len(numbers) <= CHUNK:
+        return torch.dot(numbers, numbers)
+    # In parts, because a dot product of very many numbers is not summed by halves, as `sum` is.
+    return torch.stack([torch.dot(part, part) for part in numbers.split(CHUNK)]).sum()
+
+
 class _SquareNorms(torch.autograd.Function):
     """Sums of squares of many tensors, whose gradient is one pass over each where that of `square().sum()` is four."""
 
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> Tensor:
         ctx.save_for_backward(*tensors)
-        flat = [widened(each).flatten() for each in tensors]
-        # in parts, because a dot product of very many numbers is not summed by halves, as `sum` is
-        sums = [torch.stack([torch.dot(part, part) for part in each.split(CHUNK)]).sum() for each in flat]
+        sums = [_square_sum(widened(each).flatten()) for each in tensors]
         return torch.stack([each.to(sums[0].device, sums[0].dtype) for each in sums])
 
     @staticmethod

@@ -5,6 +5,7 @@ Run with ``make benchmark-training``; writes ``docs/results/speed_sites.json``.
 
 import argparse
 import itertools
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from gumdrop.layers import ConcreteDropout
 from gumdrop.threads import limited_threads
 
-from timing import interleaved, summary, write_results
+from timing import RESULTS, interleaved, summary, write_results
 
 SEED = 0
 MODES = {"eager": False, "compiled": True}
@@ -98,10 +99,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, nargs="*", default=[1])
     parser.add_argument("--modes", choices=MODES, nargs="*", default=list(MODES), help="compiling takes many minutes")
+    parser.add_argument(
+        "--shapes", choices=SHAPES, nargs="*", default=list(SHAPES), help="keeps the rows of the others"
+    )
     options = parser.parse_args()
     modes = [MODES[name] for name in options.modes]
-    cases = itertools.product(modes, SHAPES, (torch.float32, torch.bfloat16), options.threads)
-    rows: list[dict[str, Any]] = []
+    cases = itertools.product(modes, options.shapes, (torch.float32, torch.bfloat16), options.threads)
+    place = RESULTS / "speed_sites.json"
+    before = json.loads(place.read_text(encoding="utf-8"))["results"] if place.exists() else []
+    rows: list[dict[str, Any]] = [row for row in before if row["shape"] not in options.shapes]
     for compiled, kind, dtype, threads in cases:
         new = measure(kind, dtype, compiled, threads, options.rounds)
         for row in new:

@@ -214,18 +214,21 @@ def _draw(found: dict[str, Any]) -> Drawing:
                 label = f"{network.label.split(', ')[1]}: {errors[-1]}"
                 epochs = range(1, len(errors) + 1)
                 ax.plot(epochs, errors, style, color=colour, label=label, marker="o", markersize=3)
+        ax.margins(y=0.12)
         ax.set_yscale("log")
         ticks = _ticks(*ax.get_ylim())
         ax.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
         ax.minorticks_off()
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        longest = max(len(found[key]["errors"]) for key in NETWORKS if NETWORKS[key].family == family)
+        ax.set_xlim(0.6, longest + 0.4)
+        ax.set_xticks(range(1, longest + 1, 1 + longest // 10))
         dress(ax, title=title, x="epoch", y="wrong test images")
-        ax.legend(frameon=False, title="dropout: errors at the end", fontsize=9, title_fontsize=9)
+        ax.legend(frameon=False, title="dropout: errors at the end", fontsize=9, title_fontsize=9, loc="upper right")
     return drawing
 
 
 def _ticks(low: float, high: float) -> list[int]:
-    steps = (10, 15, 20, 30, 40, 50, 60, 80)
+    steps = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
     return [tick for power in range(4) for step in steps if low <= (tick := step * 10**power) <= high]
 
 

@@ -128,7 +128,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="cartpole",
         shows="a pole swung up from few trials, in a model whose learned rates fall as the data grow",
-        minutes=60,
+        minutes=50,
         quick_minutes=1,
         source="Gal, McAllister & Rasmussen 2016, DeepPILCO: a cumulative reward near 16.5 of 25",
         function="gumdrop.experiments.cartpole:cartpole",

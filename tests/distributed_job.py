@@ -1,5 +1,6 @@
 """What the tests of training on several processes run: alone in the test, and under torchrun as a script."""
 
+import functools
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 import gumdrop as gd
+from gumdrop.functional import concrete_dropout
 from gumdrop.layers import ConcreteDropout
 from gumdrop.networks import mlp
 from gumdrop.training import distributed, fit, state
@@ -35,16 +37,13 @@ class Numbered(nn.Module):
         self.noise = torch.rand(NUM_ROWS, 16, generator=torch.Generator().manual_seed(2)).clamp(0.001, 0.999)
         for site in self.modules():
             if supplied and isinstance(site, ConcreteDropout):
-                site.noise = self.noise_of(site)
+                site.forward = functools.partial(self.dropped, site)
 
-    def noise_of(self, site):
-        drawn = site.noise
-
-        def noise(rows, device):
-            asked = site.noise_source is not None
-            return drawn(rows, device) if asked else self.noise[self.numbers, : site.num_units]
-
-        return noise
+    def dropped(self, site, x):
+        if site.is_hard or not site.is_active:
+            return type(site).forward(site, x)
+        noise = self.noise[self.numbers, : site.num_units]
+        return concrete_dropout(x, site.p_logit, temperature=site.temperature, noise=noise)
 
     def forward(self, x):
         self.numbers = x[:, 3].long()

@@ -51,7 +51,7 @@ def _again(folder, words, results):
 @pytest.mark.parametrize(("flag", "least"), [("trials", 2), ("seeds", 1)])
 def test_a_number_that_is_too_small_is_an_error(flag, least, tmp_path, capsys):
     words = ["reproduce", "cartpole", f"--{flag}", str(least - 1), "--out", str(tmp_path / "out")]
-    assert cli.main(words) == 1
+    assert cli.main(words) == 2
     assert f"`{flag}` must be at least {least}, got {least - 1}" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -77,5 +77,5 @@ def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch)
 
 
 def test_numbers_are_at_least_one(data, tmp_path, capsys) -> None:
-    assert cli.main(["reproduce", "co2", "--epochs", "0", "--data", str(data), "--out", str(tmp_path / "out")]) == 1
+    assert cli.main(["reproduce", "co2", "--epochs", "0", "--data", str(data), "--out", str(tmp_path / "out")]) == 2
     assert "`epochs` must be at least 1, got 0" in capsys.readouterr().err

@@ -79,7 +79,7 @@ def test_mnist_refuses_what_cannot_be(data, tmp_path, capsys) -> None:
         ("--sizes", "500"): "`sizes` must lie between 60 and 240, got [500]",
         ("--seeds", "0"): "`seeds` must be at least 1, got 0",
     }.items():
-        assert run("mnist", data, tmp_path / "out", *words) == 1
+        assert run("mnist", data, tmp_path / "out", *words) == 2
         assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -158,7 +158,7 @@ def test_pictures_of_another_size_are_an_error(data, tmp_path, capsys) -> None:
     folder.mkdir()
     (folder / "t10k-images-idx3-ubyte").write_bytes(idx(torch.zeros(4, 8, 8, dtype=torch.uint8)))
     (folder / "t10k-labels-idx1-ubyte").write_bytes(idx(torch.zeros(4, dtype=torch.uint8)))
-    assert run("rotation", data, tmp_path / "out", "--others", str(folder)) == 1
+    assert run("rotation", data, tmp_path / "out", "--others", str(folder)) == 2
     assert "must be of 28 x 28 pixels, got (8, 8)" in capsys.readouterr().err
 
 

@@ -90,8 +90,7 @@ def test_jobs_are_at_least_one() -> None:
 
 JOB = """
 import pathlib, sys, test_launch
-from gumdrop.datasets.splits import read_splits
-from gumdrop.experiments import uci
+from gumdrop import cli
 place = pathlib.Path(sys.argv[1])
 test_launch.sweep(place, place / "out", dict.fromkeys(test_launch.KINDS, "good"))
 flags = ["--members", "3", "--epochs", "2", "--target", "y", "--out"]

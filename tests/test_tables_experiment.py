@@ -105,7 +105,7 @@ def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypat
     assert run("tables", "--quick", "--out", out, "--resume") == 0
     assert (out / "parts" / "classes.linear.1.json").exists()
     assert "boosted trees" in (out / "report.html").read_text()
-    assert run("tables", "--methods", "magic", "--out", tmp_path / "other") == 1
+    assert run("tables", "--methods", "magic", "--out", tmp_path / "other") == 2
 
 
 def test_further_sets_come_from_the_folder(tmp_path) -> None:

@@ -120,7 +120,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="co2",
         shows="extrapolating CO2 by drawn functions and Gaussian processes, scored against what came to pass",
-        minutes=15,
+        minutes=10,
         quick_minutes=1,
         source="Gal & Ghahramani 2016 (arXiv:1506.02142), section 5.1: a figure, no numbers",
         function="gumdrop.experiments.co2:co2",

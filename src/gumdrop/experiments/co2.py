@@ -172,6 +172,7 @@ def _kernels(data: Series) -> dict[str, Kernel]:
     """A squared exponential, as in the tutorial, and one that knows of years beside it."""
     noise = WhiteKernel(0.1, (1e-4, 1.0))
     years = ExpSineSquared(1.0, data.period, periodicity_bounds="fixed")
+    # Seasons keep their shape for 20 years (3 units); free, they fade within a few, which the later record refutes.
     seasonal = ConstantKernel(1.0) * RBF(10.0, (3.0, 100.0)) * years
     trend = ConstantKernel(1.0) * RBF(2.0, (1.0, 20.0))
     irregular = ConstantKernel(0.1) * RBF(0.1, (0.03, 0.5))

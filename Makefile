@@ -1,7 +1,7 @@
 # Each target makes its own .venv; nothing outside this folder is touched.
 PYTHON ?= python3.11
 VENV := .venv
-EXPERIMENTS := line uci tuning attribution gradients
+EXPERIMENTS := line uci tuning attribution gradients cartpole
 DATA :=
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
@@ -40,7 +40,7 @@ recording: $(VENV)/installed-dev ## Record the session that the static page play
 docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experiments.md again, with DATA=DIR; writes docs/results
 	for name in $(EXPERIMENTS); do \
 	  $(BIN)/gumdrop reproduce $$name --resume $(if $(DATA),--data $(DATA)) && cp runs/$$name/results.json docs/results/$$name.json \
-	    && cp runs/$$name/*.png docs/results/ || exit 1; \
+	    && cp $$(ls runs/$$name/*.png runs/$$name/*.gif 2> /dev/null) docs/results/ || exit 1; \
 	done
 
 benchmarks: $(VENV)/installed-dev ## Compare priors (some minutes); writes docs/results

@@ -18,6 +18,7 @@ EXTRAS = [
     "jinja2",
     "transformers",
     "captum",
+    "gymnasium",
 ]
 CORE = ["conversion", "functional", "layers", "objective", "prediction", "tracing", "version"]
 

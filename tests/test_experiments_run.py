@@ -163,6 +163,15 @@ def test_a_damaged_part_says_what_to_do(tmp_path) -> None:
         tiny(RunOptions(out=tmp_path, resume=True))
 
 
+def test_a_run_knows_which_parts_it_has(tmp_path) -> None:
+    for resume, has in ((False, False), (True, True)):
+        with Run("parts", RunOptions(out=tmp_path, resume=resume), notify=lambda note: None) as run:
+            assert run.has("one") == has
+            run.part("one", lambda: 1)
+            assert run.has("one")
+            assert not run.has("two")
+
+
 def test_a_part_is_what_json_can_hold_and_has_a_name_of_its_own(tmp_path) -> None:
     with Run("names", RunOptions(out=tmp_path), notify=lambda note: None) as run:
         assert run.part("one", lambda: {1: (2.5, None)}) == {"1": [2.5, None]}

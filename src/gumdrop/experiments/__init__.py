@@ -70,6 +70,14 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         function="gumdrop.experiments.gradients:gradients",
     ),
     Experiment(
+        name="cartpole",
+        shows="a pole swung up from few trials, in a model whose learned rates fall as the data grow",
+        minutes=50,
+        quick_minutes=1,
+        source="Gal, McAllister & Rasmussen 2016, DeepPILCO: a cumulative reward near 16.5 of 25",
+        function="gumdrop.experiments.cartpole:cartpole",
+    ),
+    Experiment(
         name="camvid",
         shows="street scenes: an FC-DenseNet that shows where it is unsure, with no, fixed and learned dropout",
         minutes=120,

@@ -125,7 +125,7 @@ class Run:
             problem = "used twice" if name in self._parts else "no plain file name"
             raise ValueError(f"`name` of a part must be new and of letters, digits and =.+-_; {name!r} is {problem}")
         self._parts.add(name)
-        path = self.folder / "parts" / f"{name}.json"
+        path = self._part_file(name)
         if path.exists():
             self._notify(f"{self.name}: {name} was done before")
             return _read_json(path)
@@ -139,6 +139,10 @@ class Run:
         self._save_start()
         self._notify(f"{self.name}: {name} took {time.monotonic() - started:.0f} s")
         return part
+
+    def has(self, name: str) -> bool:
+        """Whether a part was computed, in this run or an earlier one."""
+        return self._part_file(name).exists()
 
     def checkpoint(self, name: str) -> Path:
         """Find a place for the state of a training run; it is removed when the part that asked for it is done.
@@ -220,6 +224,9 @@ class Run:
                 "folder with --out"
             )
         return float(recorded["seconds"])
+
+    def _part_file(self, name: str) -> Path:
+        return self.folder / "parts" / f"{name}.json"
 
     def _seconds(self) -> float:
         return self._earlier + time.monotonic() - self._started

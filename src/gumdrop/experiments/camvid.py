@@ -88,18 +88,20 @@ def camvid(
         parts = {part: read_segnet(folder, part, size=(height, width), limit=pictures) for part in ("train", "test")}
         parts["val"] = read_segnet(folder, "val", size=(height, width), limit=min(pictures or 24, 24))
         study = _Study(run, parts, DEPTHS[depth], crop, epochs, batch_size, num_samples, lengthscale)
-        results: Result = {}
-        for arm in ARMS:
-            key = arm.replace(", ", "+").replace(" ", "-")
-            results[arm] = [
-                run.part(f"{key}-{seed}", functools.partial(study.train_and_score, arm, seed))
-                for seed in range(options.seed, options.seed + seeds)
-            ]
+        all_seeds = range(options.seed, options.seed + seeds)
+        done = run.parts(
+            {_key(arm, seed): functools.partial(study.train_and_score, arm, seed) for arm in ARMS for seed in all_seeds}
+        )
+        results = {arm: [done[_key(arm, seed)] for seed in all_seeds] for arm in ARMS}
         run.figure("camvid-curves", figures.curves(results))
         run.figure("camvid-rates", figures.rates(results))
         run.figure("camvid-calibration", figures.calibration(results))
         run.figure("camvid-maps", figures.maps(study.maps("learned", options.seed)))
         run.finish(results, figures.page(results))
+
+
+def _key(arm: str, seed: int) -> str:
+    return f"{arm.replace(', ', '+').replace(' ', '-')}-{seed}"
 
 
 def pixel_nll(logits: Tensor, labels: Tensor) -> Tensor:
@@ -203,7 +205,7 @@ class _Study:
             max_norm=MAX_NORM,
             lengthscale=self.lengthscale,
             seed=seed,
-            checkpoint=self.run.checkpoint(f"{arm}-{seed}".replace(" ", "-").replace(",", "")),
+            checkpoint=self.run.checkpoint(_key(arm, seed)),
             progress=f"{arm}, seed {seed}",
         )
         with replacing(self._place(arm, seed), "wb") as file:
@@ -217,7 +219,7 @@ class _Study:
         }
 
     def _place(self, arm: str, seed: int) -> Path:
-        return self.run.folder / f"{arm.replace(', ', '+').replace(' ', '-')}-{seed}.pt"
+        return self.run.folder / f"{_key(arm, seed)}.pt"
 
     def _predict(
         self, model: nn.Module, pictures: Tensor, arm: str, seed: int, *, draws: bool

@@ -77,10 +77,10 @@ def g2p(
     own |= {"num_samples": num_samples, "test_words": test_words}
     with Run("g2p", options, own) as run, limited_threads(1):
         data = _Data(folder, stress, words, test_words)
-        pooled = {
-            arm: run.part(arm.replace(" ", "-"), functools.partial(_pooled, run, data, arm, pooled_epochs))
-            for arm in POOLED
-        }
+        pooled = run.parts(
+            {arm.replace(" ", "-"): functools.partial(_pooled, run, data, arm, pooled_epochs) for arm in POOLED}
+        )
+        pooled = {arm: pooled[arm.replace(" ", "-")] for arm in POOLED}
         speller = run.part("speller", lambda: _train_speller(run, data, epochs))
         model = _speller(data)
         model.load_state_dict(torch.load(run.folder / SPELLER, weights_only=True))

@@ -125,13 +125,19 @@ def sentiment(
     with Run("sentiment", options, own) as run, limited_threads(1):
         data = _Data(folder, quick=options.quick)
         arms = (*ARMS, *(WITH_PHRASES if phrase_epochs else ()))
+        seeds_of_all = range(options.seed, options.seed + seeds)
+        done = run.parts(
+            {
+                f"{arm.key}-{seed}": functools.partial(
+                    _train, run, data, arm, phrase_epochs if arm.phrases else epochs, hidden, seed
+                )
+                for arm in arms
+                for seed in seeds_of_all
+            }
+        )
         results = {}
         for arm in arms:
-            passes = phrase_epochs if arm.phrases else epochs
-            parts = [
-                run.part(f"{arm.key}-{seed}", functools.partial(_train, run, data, arm, passes, hidden, seed))
-                for seed in range(options.seed, options.seed + seeds)
-            ]
+            parts = [done[f"{arm.key}-{seed}"] for seed in seeds_of_all]
             results[arm.label] = {"summary": _summary(parts), "parts": parts}
         run.figure("sentiment-scores", _draw_scores(results))
         run.figure("sentiment-rates", _draw_rates(results))

@@ -85,20 +85,27 @@ def transformers(
     own = {"seeds": seeds, "review_epochs": review_epochs, "sum_epochs": sum_epochs, "lines": lines}
     with Run("transformers", options, own) as run, limited_threads(1):
         tasks = [(_reviews(folder, quick=options.quick), review_epochs), (_sums(lines, options.seed), sum_epochs)]
-        results: Result = {}
-        for task, epochs in tasks:
-            for arm in ARMS:
-                parts = [
-                    run.part(
-                        f"{task.name}-{arm.replace(' ', '-')}-{seed}",
-                        functools.partial(_train, run, task, arm, epochs, seed),
-                    )
-                    for seed in range(options.seed, options.seed + seeds)
-                ]
-                results.setdefault(task.name, {})[arm] = parts
+        done = run.parts(
+            {
+                _key(task, arm, seed): functools.partial(_train, run, task, arm, epochs, seed)
+                for task, epochs in tasks
+                for arm in ARMS
+                for seed in range(options.seed, options.seed + seeds)
+            }
+        )
+        results = {
+            task.name: {
+                arm: [done[_key(task, arm, seed)] for seed in range(options.seed, options.seed + seeds)] for arm in ARMS
+            }
+            for task, _ in tasks
+        }
         run.figure("transformers-rates", _draw_rates(results))
         run.figure("transformers-scores", _draw_scores(results, {task.name: task.scores for task, _ in tasks}))
         run.finish(results, _page(results, {task.name: task.scores for task, _ in tasks}))
+
+
+def _key(task: _Task, arm: str, seed: int) -> str:
+    return f"{task.name}-{arm.replace(' ', '-')}-{seed}"
 
 
 def _reviews(folder: Any, *, quick: bool) -> _Task:
@@ -178,7 +185,7 @@ def _train(run: Run, task: _Task, arm: str, epochs: int, seed: int) -> Result:
             max_norm=MAX_NORM,
             lengthscale=LENGTHSCALE,
             seed=seed,
-            checkpoint=run.checkpoint(f"{task.name}-{arm}-{seed}".replace(" ", "-")),
+            checkpoint=run.checkpoint(_key(task, arm, seed)),
             progress=f"{task.name}, {arm}, seed {seed}",
         )
     test = tuple(part.to(run.options.device) for part in task.test)

@@ -133,6 +133,18 @@ def test_eval_is_pytorchs_own_path(options, need_weights, monkeypatch):
     assert len(calls) == 4
 
 
+@need_weights
+@modules
+def test_vanishing_rates_give_the_gradients_of_pytorch(options, need_weights):
+    module = make(**options).double()
+    converted = gd.learn_dropout(copy.deepcopy(module), p=1e-12)
+    inputs, chosen = [x.double() for x in make_inputs(module)], MASKS["two"](True)
+    for each in (module, converted):
+        each(*inputs, need_weights=need_weights, **chosen)[0].square().sum().backward()
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(converted.get_parameter(name).grad, parameter.grad, msg=name)
+
+
 def test_keyword_arguments():
     module = gd.learn_dropout(make(kdim=4, vdim=7), p=P)
     force(module, BATCH)
@@ -265,27 +277,70 @@ def test_activations_keep_their_dtype(dtype):
     assert output.dtype == weights.dtype == dtype
 
 
-def test_autocast_gives_what_it_gives_without_dropout():
+@need_weights
+@pytest.mark.parametrize("mask", ["none", "two", "additive"])
+def test_autocast_gives_what_it_gives_without_dropout(mask, need_weights):
     module = make()
-    inputs = make_inputs(module)
+    inputs, chosen = make_inputs(module), MASKS[mask](True)
     converted = gd.learn_dropout(copy.deepcopy(module), p=1e-12)
     with torch.autocast("cpu", torch.bfloat16):
-        assert_same(converted(*inputs), module(*inputs))
+        expected = module(*inputs, need_weights=need_weights, **chosen)
+        actual = converted(*inputs, need_weights=need_weights, **chosen)
+    # PyTorch adds numbers of a mask to scores before it rounds these to 8 bits, and we after; outputs are up to 20.
+    assert_same(actual, expected, **({"rtol": 0.05, "atol": 0.1} if mask == "additive" else {}))
 
 
 @pytest.mark.parametrize("shape", [(TIME, BATCH, 1), (TIME, 1, WIDTH), (TIME, WIDTH)])
 def test_keys_and_values_of_another_shape_are_refused_and_not_broadcast(shape):
     module = gd.learn_dropout(make(), p=P)
     (query, _, _), odd = make_inputs(module), torch.randn(shape)
-    with pytest.raises(ValueError, match="`value` must have the batch and the units of `query`"):
+    with pytest.raises(
+        ValueError, match="`value` must have 6 units at its last dimension and as many examples as `query`, 3,"
+    ):
         module(query, query, odd)
-    with pytest.raises(ValueError, match="`key` must have the batch and the units of `query`"):
+    with pytest.raises(
+        ValueError, match="`key` must have 6 units at its last dimension and as many examples as `query`, 3,"
+    ):
         module(query, odd, query)
+
+
+def test_a_memory_of_another_batch_is_refused_where_projections_are_separate():
+    module = gd.learn_dropout(make(kdim=4, vdim=7), p=P)
+    query, key, value = make_inputs(module)
+    with pytest.raises(
+        ValueError, match="`key` must have 4 units at its last dimension and as many examples as `query`, 3,"
+    ):
+        module(query, key[:, :1], value[:, :1])
+
+
+@need_weights
+@pytest.mark.parametrize(
+    "mask",
+    [
+        {"attn_mask": torch.zeros(1, TIME)},
+        {"attn_mask": torch.zeros(TIME, TIME, dtype=torch.int64)},
+        {"attn_mask": torch.zeros(HEADS, TIME, TIME)},
+        {"key_padding_mask": torch.zeros(1, TIME)},
+        {"key_padding_mask": torch.zeros(BATCH, TIME, dtype=torch.uint8)},
+    ],
+)
+def test_masks_that_would_broadcast_or_be_read_as_numbers_are_refused(mask, need_weights):
+    module = gd.learn_dropout(make(), p=P)
+    with pytest.raises(ValueError, match=f"`{next(iter(mask))}` must be boolean or floating, of shape"):
+        module(*make_inputs(module), need_weights=need_weights, **mask)
+
+
+def test_the_causal_hint_needs_its_mask():
+    module = gd.learn_dropout(make(), p=P)
+    with pytest.raises(ValueError, match="`attn_mask` must hold the mask that `is_causal` is a hint about"):
+        module(*make_inputs(module), is_causal=True)
 
 
 def test_query_of_another_size_is_refused():
     module = gd.learn_dropout(make(), p=P)
-    with pytest.raises(ValueError, match="the input must have 6 units"):
+    with pytest.raises(
+        ValueError, match="`query` must have 6 units at its last dimension and as many examples as `query`, 3,"
+    ):
         module(*(torch.randn(TIME, BATCH, 1),) * 3)
 
 
@@ -312,13 +367,15 @@ def test_class_weights_and_keys_stay():
     assert all(module.get_parameter(name) is parameter for name, parameter in parameters.items())
 
 
-def test_dropout_of_attention_weights_stays_and_is_reported():
+@need_weights
+def test_dropout_of_attention_weights_stays_and_is_reported(need_weights):
     reports = []
     module = gd.learn_dropout(make(dropout=0.25), p=1e-12, report=reports.append)
     assert reports[0].left == {"dropout": "dropout of attention weights, p = 0.25; it acts as before"}
     inputs = make_inputs(module)
-    assert not torch.equal(module(*inputs)[0], module(*inputs)[0])
-    assert torch.equal(module.eval()(*inputs)[0], module(*inputs)[0])
+    call = functools.partial(module, *inputs, need_weights=need_weights)
+    assert not torch.equal(call()[0], call()[0])
+    assert torch.equal(module.eval()(*inputs, need_weights=need_weights)[0], call()[0])
 
 
 # Transformers

@@ -119,8 +119,8 @@ class Sequence(nn.Module):
 def test_attention_and_recurrence_with_one_draw_a_call(tmp_path) -> None:
     model = learn_dropout(Sequence(), recurrent=True, p=0.2)
     fast_path = torch.backends.mha.get_fastpath_enabled()
-    path = export_model(model, torch.randn(4, 6, 4), tmp_path / "model.onnx", variant="draw", likelihood=None)
-    x = torch.randn(3, 6, 4)
+    path = export_model(model, torch.randn(4, 3, 4), tmp_path / "model.onnx", variant="draw", likelihood=None)
+    x = torch.randn(3, 3, 4)
     assert outputs(path, x=x)["output"].shape == (3, 2)
     assert torch.backends.mha.get_fastpath_enabled() == fast_path
     made = session(path)

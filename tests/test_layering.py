@@ -98,6 +98,7 @@ RANKS = {
     "export.errors": 4.1,
     "export.draws": 4.2,
     "export.graphs": 4.3,
+    "export.table_encoding": 4.3,
     "export.table_graph": 4.4,
     "export.formats": 4.4,
     "export.checking": 4.5,

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,6 +29,16 @@ MISSING_WORDS = {
 """How tables spell a missing cell, as training read them."""
 _INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
 _DECIMAL = re.compile(r"[+-]?\d*\.\d+")
+_YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
+_MARKS = re.compile(r"[$€£¥%\s'’]")
+_YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d\d?)", r"(?P<day>\d\d?)"
+_ORDERS = {
+    "year-first": (_YEAR, _MONTH, _DAY),
+    "day-first": (_DAY, _MONTH, _YEAR),
+    "month-first": (_MONTH, _DAY, _YEAR),
+}
+_TIME = r"(?:[ T]+(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<zone>Z|[+-]\d\d:?\d\d)?)?"
+_DATES = {order: re.compile(rf"{a}([-/.]){b}\2{c}{_TIME}") for order, (a, b, c) in _ORDERS.items()}
 
 
 class ServingError(ValueError):
@@ -72,16 +83,19 @@ class ServedModel:
         """Turn rows into the file's input.
 
         Args:
-            rows: One mapping from column to value for each row; a missing number is None, NaN or an empty text.
+            rows: One mapping from column to value for each row; a missing value is None, NaN or an empty text. Texts
+                are read as in training: dates in the column's order or with their year first, and numbers with the
+                decimal mark of the training file. A date may also be a `datetime.date` or `datetime.datetime`.
 
         Returns:
             Shape (N, C), float64.
 
         Raises:
-            ServingError: If a column is absent, or a number is none or infinite.
+            ServingError: If a column is absent, or a cell is not of its kind.
         """
-        columns = self.metadata["schema"]["columns"]
-        return np.array([[_code(column, row) for column in columns] for row in rows], dtype=np.float64)
+        schema = self.metadata["schema"]
+        codes = [[_code(column, row, schema["decimal"]) for column in schema["columns"]] for row in rows]
+        return np.array(codes, dtype=np.float64)
 
     def predict(self, rows: Iterable[Mapping[str, Any]], *, noise: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """Predict rows.
@@ -106,24 +120,54 @@ class ServedModel:
         return dict(zip(self.metadata["outputs"], self.session.run(None, feed), strict=True))
 
 
-def _code(column: Mapping[str, Any], row: Mapping[str, Any]) -> float:
-    name = column["name"]
+def _code(column: Mapping[str, Any], row: Mapping[str, Any], decimal: str | None) -> float:
+    name, kind = column["name"], column["kind"]
     if name not in row:
         raise ServingError(f"a row has no column {name!r}; it has {', '.join(map(str, row))}")
     value = row[name]
     text = "" if value is None else str(value).strip()
-    if text in MISSING_WORDS:
+    if text in MISSING_WORDS or (text == "NaT" and kind == "date"):
         return float("nan")
-    if column["kind"] == "CategoryColumn":
-        label = _label(text)
-        return float(column["categories"].index(label)) if label in column["categories"] else -1.0
+    if kind == "category":
+        return _place(column["categories"], text)
     try:
-        number = float(text)
+        if kind == "date":
+            return _days(text, column["order"])
+        number = _number(text, decimal if isinstance(value, str) else None)
     except ValueError as error:
-        raise ServingError(f"column {name!r} has {text!r}, which is not a number") from error
+        what = f"date with its {column['order'].replace('-', ' ')}" if kind == "date" else "number"
+        raise ServingError(f"column {name!r} has {text!r}, which is not a {what}") from error
     if not np.isfinite(number):
         raise ServingError(f"column {name!r} has {text!r}, which is not finite")
     return number
+
+
+def _place(categories: Sequence[str], text: str) -> float:
+    """Find a label among the categories; yes and no count however they are capitalised."""
+    label = _label(text)
+    folded = [category.casefold() for category in categories]
+    if any({*folded} - {""} <= words for words in _YES_NO):
+        label, categories = label.casefold(), folded
+    return float(categories.index(label)) if label in categories else -1.0
+
+
+def _days(text: str, order: str) -> float:
+    """Read a date as days since 1970-01-01, in UTC where it has an offset."""
+    match = _DATES["year-first"].fullmatch(text) or _DATES[order].fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    parts = (int(match[part] or 0) for part in ("year", "month", "day", "hour", "minute", "second"))
+    iso = "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}".format(*parts)
+    return (datetime.fromisoformat(iso + (match["zone"] or "Z")) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
+
+
+def _number(text: str, decimal: str | None) -> float:
+    """Read a number with the decimal mark of training; 1.234 is a thousand and more where that was a comma."""
+    text = _MARKS.sub("", text)
+    thousands = "." if decimal == "," else ","
+    if decimal and re.fullmatch(rf"[+-]?([1-9]\d{{0,2}}([{thousands}]\d{{3}})+|\d*)([{decimal}]\d*)?", text):
+        text = text.replace(thousands, "").replace(decimal, ".")
+    return float(text)
 
 
 def _label(text: str) -> str:
@@ -157,6 +201,9 @@ if __name__ == "__main__":
         sys.exit("usage: python serving.py MODEL.onnx TABLE.csv > PREDICTIONS.csv")
     try:
         with Path(sys.argv[2]).open(encoding="utf-8-sig", newline="") as table:
-            write_predictions(ServedModel(sys.argv[1]), list(csv.DictReader(table)), sys.stdout)
+            separator = max(",;\t", key=table.readline().count)
+            table.seek(0)
+            rows = list(csv.DictReader(table, delimiter=separator, skipinitialspace=True))
+        write_predictions(ServedModel(sys.argv[1]), rows, sys.stdout)
     except (ServingError, OSError) as error:
         sys.exit(f"error: {error}")

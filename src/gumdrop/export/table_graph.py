@@ -6,57 +6,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.datasets.schema import NumericColumn, TableSchema
+from gumdrop.datasets.columns import CategoryColumn
 from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph, Variant, classes, gaussian, gaussian_parts, named
+from gumdrop.export.table_encoding import TableEncoder
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction, predict_regression
 from gumdrop.tables import TableModel
 
 __all__ = ["TableGraph"]
-
-
-class _Encoder(nn.Module):
-    """Standardise numbers and turn codes of categories into columns, as the schema does with a table.
-
-    In float64, like the schema: a column may lie far from 0 for its spread.
-    """
-
-    center: Tensor
-    scale: Tensor
-    fill: Tensor
-    codes: Tensor
-
-    def __init__(self, schema: TableSchema) -> None:
-        super().__init__()
-        sources, codes, centers, scales, fills = [], [], [], [], []
-        for i, column in enumerate(schema.columns):
-            if isinstance(column, NumericColumn):
-                sources.append(i)
-                codes.append(-1)
-                centers.append(column.mean)
-                scales.append(column.std)
-                fills.append(column.median)
-            else:
-                missing = column.categories.index("") if "" in column.categories else -1
-                for code in range(len(column.categories)):
-                    sources.append(i)
-                    codes.append(code)
-                    centers.append(0.0)
-                    scales.append(1.0)
-                    fills.append(missing)
-        self.register_buffer("source", torch.tensor(sources))
-        for name, values in (("codes", codes), ("center", centers), ("scale", scales), ("fill", fills)):
-            self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
-
-    source: Tensor
-
-    def forward(self, columns: Tensor) -> Tensor:
-        values = columns.index_select(1, self.source)
-        values = torch.where(torch.isnan(values), self.fill, values)
-        numbers = (values - self.center) / self.scale
-        return torch.where(self.codes >= 0, (values == self.codes).to(numbers.dtype), numbers).float()
 
 
 class TableGraph(Graph):
@@ -68,8 +27,8 @@ class TableGraph(Graph):
         num_samples: Draws of a call, spread evenly over the networks and rounded up.
 
     Shape:
-        ``columns`` (N, C) in float64: numbers in their own units, categories as their place in the schema's list, NaN
-        where a cell is missing, and -1 for a category that training did not see.
+        ``columns`` (N, C) in float64: numbers in their own units, dates as days since 1970-01-01, categories as their
+        place in the schema's list, NaN where a cell is missing, and -1 for a category that training did not see.
     """
 
     def __init__(self, model: TableModel, *, variant: Variant, num_samples: int) -> None:
@@ -78,7 +37,7 @@ class TableGraph(Graph):
         count = len(model.ensemble.members)
         if variant in ("moments", "noise"):
             self.num_samples = -(-num_samples // count)
-        self.encode = _Encoder(model.schema)
+        self.encode = TableEncoder(model.schema)
         self.members = nn.ModuleList(Draws(member) for member in model.ensemble.members)
         self.noise = model.ensemble.noise if isinstance(model.ensemble, RegressionEnsemble) else None
         if variant == "deterministic" and self.noise is None:
@@ -155,11 +114,11 @@ class TableGraph(Graph):
         generator = torch.Generator().manual_seed(0)
         rows = []
         for column in self.table.schema.columns:
-            if isinstance(column, NumericColumn):
+            if isinstance(column, CategoryColumn):
+                rows.append(torch.randint(-1, len(column.categories), (num_rows,), generator=generator).double())
+            else:
                 normal = torch.randn(num_rows, generator=generator, dtype=torch.float64)
                 rows.append(normal * column.std + column.mean)
-            else:
-                rows.append(torch.randint(-1, len(column.categories), (num_rows,), generator=generator).double())
         columns = torch.stack(rows, dim=1)
         columns[torch.rand(columns.shape, generator=generator) < 0.05] = torch.nan
         return columns

@@ -331,7 +331,7 @@ def draw_growth(rows: list[dict[str, Any]]) -> Figure:
 def main() -> None:
     """Run the parts asked for and write their results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["draws", "prefix", "memory", "growth", "moments"])
+    parser.add_argument("parts", nargs="*", default=["memory", "draws", "prefix", "growth", "moments"])
     parser.add_argument("--uci", type=Path, help="folder of the UCI sets")
     parser.add_argument("--case")
     parser.add_argument("--draws", type=int)
@@ -350,7 +350,8 @@ def main() -> None:
     }
     if arguments.uci is not None:
         comparisons["moments"] = lambda: compare_moments(arguments.uci)
-    for part in arguments.parts:
+    # Memory first: a process is charged with the peak of the one that starts it.
+    for part in sorted(arguments.parts, key=lambda part: part != "memory"):
         if part in comparisons:
             results[part] = comparisons[part]()
             write_results("prediction", command="python benchmarks/prediction.py", seed=SEED, results=results)

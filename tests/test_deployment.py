@@ -32,7 +32,7 @@ def test_the_commands_and_the_code_of_the_page_run(tmp_path, monkeypatch) -> Non
     for command, code in re.findall(r"^    (gumdrop [^\n]*)$|^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         if command:
             words = shlex.split(command, comments=True)[1:]
-            smaller = ["--members", "2", "--epochs", "3"] if words[0] == "fit" else []
+            smaller = ["--members", "1", "--epochs", "3"] if words[0] == "fit" else []
             assert main([*words, *smaller]) == 0, command
         else:
             exec(code, names)

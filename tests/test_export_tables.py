@@ -189,7 +189,7 @@ def test_draws_come_from_all_networks_and_average_to_the_prediction(place) -> No
     graph = TableGraph(load_table_model(place / "price"), variant="draw", num_samples=1)
     columns = graph.examples(8)
     with torch.no_grad():
-        draws = [graph(columns) for _ in range(1500)]
+        draws = [graph(columns) for _ in range(1000)]
     mean, variance = (torch.stack([draw[name] for draw in draws]) for name in ("mean", "variance"))
     want = TableGraph(graph.table, variant="moments", num_samples=3000).reference([columns], 0)
     torch.testing.assert_close(mean.mean(0), want["mean"], rtol=0, atol=0.1 * want["epistemic"].max().item() ** 0.5)

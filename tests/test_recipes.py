@@ -50,7 +50,7 @@ def test_a_rate_for_each_adapter() -> None:
     if not (DATA / "sst").is_dir():
         pytest.skip("needs the sentences of SST-2; GUMDROP_DATA names the folder that holds sst/")
     module = recipe("lora_sst", "transformers", "peft")
-    result = module.run(DATA, pretrain_steps=3, steps=8, seeds=1, rows=200)
+    result = module.run(DATA, pretrain_steps=1, steps=5, seeds=1, rows=100)
     assert len(result["rates"]) == 11
     assert all("lora_A" in name and p != pytest.approx(0.1, abs=1e-4) for name, p in result["rates"].items())
     assert all(0.3 < score["accuracy"] < 1 for scores in result["scores"].values() for score in scores)

@@ -137,8 +137,9 @@ def _review_scores(model: nn.Module, test: tuple[Tensor, Tensor], seed: int) -> 
 
 
 def _sums(count: int, seed: int) -> _Task:
-    rows = encoded(sums(count + 2 * HELD_OUT_SUMS, seed))
-    train, validation, test = rows.split([count, HELD_OUT_SUMS, HELD_OUT_SUMS])
+    held_out = min(HELD_OUT_SUMS, count)
+    rows = encoded(sums(count + 2 * held_out, seed))
+    train, validation, test = rows.split([count, held_out, held_out])
     return _Task(
         name="sums",
         build=functools.partial(CharacterModel, longest=rows.shape[1]),

@@ -470,3 +470,17 @@ def test_sites_are_sites_and_their_sum_is_the_kl():
         weight, bias = getattr(module, f"weight_{part}_l0"), getattr(module, f"bias_{part}_l0")
         expected = expected + 2 * weight.square().sum() / (1 - P) + 2 * bias.square().sum() - units * entropy
     torch.testing.assert_close(gd.kl_divergence(module, lengthscale=2.0), expected)
+
+
+def test_a_loss_with_a_recurrent_module_compiles_around_it():
+    """PyTorch breaks the graph at an LSTM; what follows, the KL among it, is a graph of its own."""
+    model = gd.learn_dropout(nn.LSTM(4, 8, num_layers=2, batch_first=True))
+
+    def loss(x):
+        return model(x)[0].square().mean() + gd.kl_divergence(model)
+
+    x = torch.randn(3, 5, 4)
+    torch.manual_seed(1)
+    compiled = torch.compile(loss, backend="eager")(x)
+    torch.manual_seed(1)
+    torch.testing.assert_close(compiled, loss(x))

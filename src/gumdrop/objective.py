@@ -194,7 +194,9 @@ def kl_divergence(model: nn.Module, *, lengthscale: Lengthscale = "fan_in") -> T
         precision = _precision(lengthscale, block.fan_in)
         if _is_new(block.weight, counted):
             blocks.append((block, precision))
-        biases += [(bias, precision) for bias in block.biases if _is_new(bias, counted)]
+        for bias in block.biases:  # not in a comprehension, whose frame torch.compile cannot take by itself
+            if _is_new(bias, counted):
+                biases.append((bias, precision))
     _check_attached(model, attached)
     terms = [*_kl_of_blocks(blocks), *_kl_of_biases(biases)]
     terms += [module.negative_log_prior() for module in model.modules() if isinstance(module, HomoscedasticNoise)]

@@ -472,6 +472,7 @@ def test_sites_are_sites_and_their_sum_is_the_kl():
     torch.testing.assert_close(gd.kl_divergence(module, lengthscale=2.0), expected)
 
 
+@pytest.mark.filterwarnings(r"ignore:The \.grad attribute:UserWarning")  # PyTorch's own, of its resumed graphs
 def test_a_loss_with_a_recurrent_module_compiles_around_it():
     """PyTorch breaks the graph at an LSTM; what follows, the KL among it, is a graph of its own."""
     model = gd.learn_dropout(nn.LSTM(4, 8, num_layers=2, batch_first=True))

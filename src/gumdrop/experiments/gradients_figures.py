@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import NullFormatter
 
 from gumdrop import plots
-from gumdrop.experiments.page import Figure, Page, Table
+from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 
 __all__ = ["bias_variance", "norms", "page"]
 
@@ -154,7 +154,7 @@ def _uci_table(part: Mapping[str, Any]) -> Table:
     for name, ways in part.items():
         for way, row in ways.items():
             cells = [
-                f"{statistics.fmean(row[key]):.3f} ({_standard_error(row[key]):.3f})"
+                f"{statistics.fmean(row[key]):.3f} ({mean_and_error(row[key])[1]:.3f})"
                 for key in ("rmse", "log_likelihood")
             ]
             rows.append([f"{name}, {way}", *cells, ", ".join(f"{p:.3f}" for p in row["rates"])])
@@ -163,17 +163,13 @@ def _uci_table(part: Mapping[str, Any]) -> Table:
     return Table(caption, head, rows)
 
 
-def _standard_error(values: list[float]) -> float:
-    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
-
-
 def _gain(part: Mapping[str, Any]) -> list[str]:
     """What DisARM adds to the log likelihood of the relaxation, split by split, in words."""
     texts = []
     for name, ways in part.items():
         pairs = zip(ways["DisARM"]["log_likelihood"], ways["relaxed t=0.1"]["log_likelihood"], strict=True)
         gains = [a - b for a, b in pairs]
-        texts.append(f"{statistics.fmean(gains):+.3f} (SE {_standard_error(gains):.3f}) on {name}")
+        texts.append(f"{statistics.fmean(gains):+.3f} (SE {mean_and_error(gains)[1]:.3f}) on {name}")
     return texts
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import LogLocator
 
 from gumdrop import plots
-from gumdrop.experiments.page import Figure, Page, Table
+from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 
 __all__ = ["LAYER_COLOURS", "drawings", "dress", "page"]
 
@@ -66,8 +66,7 @@ def _mean(studies: Sequence[Results], kind: str, score: str) -> float:
 
 def _error(studies: Sequence[Results], kind: str, score: str) -> float:
     """Standard error over seeds."""
-    values = [study[kind][score] for study in studies]
-    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return mean_and_error(study[kind][score] for study in studies)[1]
 
 
 def _rates(results: Results) -> Drawing:

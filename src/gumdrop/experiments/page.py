@@ -1,14 +1,15 @@
 """The page that an experiment leaves: figures and tables with their captions, in one file that can be sent."""
 
 import base64
-from collections.abc import Collection, Mapping, Sequence
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gumdrop.pages import template
 
-__all__ = ["Figure", "Page", "Table", "render"]
+__all__ = ["Figure", "Page", "Table", "mean_and_error", "render"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,24 @@ class Page:
     """Figures and tables, in the order of reading."""
     notes: Sequence[str] = ()
     """Protocol, sources and limits, a paragraph each."""
+
+
+def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
+    """Mean over seeds or splits with its standard error, 0 where there is only one.
+
+    Args:
+        values: A score of each.
+
+    Returns:
+        Mean and standard error.
+
+    Example:
+        >>> mean_and_error([1.0, 2.0, 3.0])
+        (2.0, 0.5773502691896258)
+    """
+    found = [float(value) for value in values]
+    error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else 0.0
+    return statistics.fmean(found), error
 
 
 def render(page: Page, results: Mapping[str, Any], folder: Path) -> str:

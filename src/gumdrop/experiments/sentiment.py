@@ -6,8 +6,6 @@ word types are dropped by a rate of their own.
 """
 
 import functools
-import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from gumdrop import metrics, plots
 from gumdrop.conversion import fix_dropout, learn_dropout
 from gumdrop.datasets.text import SST_FILES, Sentences, Vocabulary, read_sst, read_sst_phrases
-from gumdrop.experiments.page import Figure, Page, Table
+from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.threads import limited_threads
@@ -220,14 +218,9 @@ def _scores(prediction: ClassificationPrediction, labels: Tensor) -> dict[str, f
 def _summary(parts: Sequence[Result]) -> dict[str, dict[str, tuple[float, float]]]:
     """Mean and standard error of each score over seeds."""
     return {
-        how: {name: _mean_and_error([part[how][name] for part in parts]) for name in SCORES}
+        how: {name: mean_and_error([part[how][name] for part in parts]) for name in SCORES}
         for how in ("draws", "no_draws")
     }
-
-
-def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    return statistics.fmean(values), error
 
 
 # Figures and page

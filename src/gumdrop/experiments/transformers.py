@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from gumdrop import metrics, plots
 from gumdrop.conversion import fix_dropout, learn_dropout
 from gumdrop.datasets.text import SST_FILES, Vocabulary, read_sst
-from gumdrop.experiments.page import Figure, Page, Table
+from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.experiments.transformer_networks import CharacterModel, ReviewEncoder, character_nll, encoded, sums
 from gumdrop.prediction import predict_classification, sample
@@ -241,11 +241,6 @@ def _draw_rates(results: Mapping[str, Any]) -> Drawing:
     return drawing
 
 
-def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    return statistics.fmean(values), error
-
-
 def _draw_scores(results: Mapping[str, Any], scores: Mapping[str, Mapping[str, str]]) -> Drawing:
     """Each score of each way to set the rates."""
     wanted = [(task, score, title) for task, titles in scores.items() for score, title in titles.items()]
@@ -254,7 +249,7 @@ def _draw_scores(results: Mapping[str, Any], scores: Mapping[str, Mapping[str, s
     arms = list(ARMS)[::-1]
     for ax, (task, score, title) in zip(panels, wanted, strict=True):
         for i, arm in enumerate(arms):
-            mean, error = _mean_and_error([part["scores"][score] for part in results[task][arm]])
+            mean, error = mean_and_error([part["scores"][score] for part in results[task][arm]])
             ax.errorbar(mean, i, xerr=error, fmt="o", color=plots.ORANGE if arm == "learned" else plots.BLUE, capsize=3)
         ax.set_title(f"{task}: {title}", fontsize=9, loc="left")
         ax.spines[["top", "right"]].set_visible(False)
@@ -301,7 +296,7 @@ def _table(task: str, arms: Mapping[str, Sequence[Result]], scores: Mapping[str,
     for arm, parts in arms.items():
         cells = [arm]
         for score in scores:
-            mean, error = _mean_and_error([part["scores"][score] for part in parts])
+            mean, error = mean_and_error([part["scores"][score] for part in parts])
             cells.append(f"{mean:.4g} ({error:.2g})")
         rows.append(cells)
     return Table(

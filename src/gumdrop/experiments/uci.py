@@ -23,7 +23,7 @@ from scipy import stats
 from gumdrop.datasets.splits import Split, read_splits
 from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.experiments import uci_figures
-from gumdrop.experiments.page import Figure, Page, Table
+from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.experiments.uci_methods import METHODS, fixed_network, grid_settings
 from gumdrop.experiments.uci_work import LR, PAPER_LENGTHSCALE, Work, network, scores
@@ -122,7 +122,7 @@ def _summaries(done: dict[str, Any], work: Work) -> dict[str, Any]:
     summaries = {}
     for key, part in done.items():
         columns = {score: np.array([each[score] for each in part["scores"]]) for score in part["scores"][0]}
-        summary: dict[str, Any] = {score: _mean_and_error(values) for score, values in columns.items()}
+        summary: dict[str, Any] = {score: mean_and_error(values) for score, values in columns.items()}
         if REFERENCE in done and key != REFERENCE:
             reference = np.array([each["log_likelihood"] for each in done[REFERENCE]["scores"]])
             gain = columns["log_likelihood"] - reference
@@ -134,11 +134,6 @@ def _summaries(done: dict[str, Any], work: Work) -> dict[str, Any]:
             summary["rates"] = np.mean(part["rates"], axis=0).tolist()
         summaries[key] = summary
     return summaries
-
-
-def _mean_and_error(values: Any) -> list[float]:
-    error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    return [float(values.mean()), float(error)]
 
 
 def _paired_test(gain: Any, splits: list[Split]) -> float | None:

@@ -104,6 +104,7 @@ RANKS = {
     "export.checking": 4.5,
     "export": 4.6,
     "pages": 4,
+    "experiments.axes": 5,
     "experiments.page": 5,
     "experiments.launch": 5,
     "experiments.run": 5.1,

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from torch import Tensor
 
 from gumdrop import plots
 from gumdrop.datasets.segmentation import CAMVID_CLASSES, CAMVID_COLOURS, VOID
+from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table
 
 __all__ = ["calibration", "curves", "maps", "page", "rates"]
@@ -32,8 +32,7 @@ def curves(results: Results) -> Drawing:
         for i, run in enumerate(runs):
             ax.plot(range(1, len(run["nll"]) + 1), run["nll"], color=COLOURS[arm], label=None if i else arm)
     ax.set_yscale("log")
-    ax.set_ylabel("nats per pixel")
-    _dress(ax, "training loss, under masks", "epoch").legend(frameon=False, fontsize=9)
+    dress(ax, title="training loss, under masks", x="epoch", y="nats per pixel").legend(frameon=False, fontsize=9)
     return drawing
 
 
@@ -47,10 +46,11 @@ def rates(results: Results) -> Drawing:
     run = results["learned"][0]
     for values, colour in zip(run["rates"].values(), plots.site_colours(len(run["rates"])), strict=True):
         over.plot(range(1, len(values) + 1), values, color=colour, linewidth=1, alpha=0.8)
-    final.set_ylabel("drop probability p")
     final.set_ylim(0, None)
-    _dress(final, "at the end, a line for each fit", "convolution, from picture to classes")
-    _dress(over, "over training (blue: near the picture)", "epoch")
+    dress(
+        final, title="at the end, a line for each fit", x="convolution, from picture to classes", y="drop probability p"
+    )
+    dress(over, title="over training (blue: near the picture)", x="epoch")
     return drawing
 
 
@@ -89,14 +89,6 @@ def maps(shown: Sequence[Mapping[str, Tensor]]) -> Drawing:
 
 def _coloured(classes: np.ndarray) -> np.ndarray:
     return np.array([*CAMVID_COLOURS, (0, 0, 0)], dtype=np.uint8)[classes]
-
-
-def _dress(ax: Axes, title: str, xlabel: str) -> Axes:
-    ax.set_title(title, fontsize=10, loc="left")
-    ax.set_xlabel(xlabel)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(alpha=0.15)
-    return ax
 
 
 def page(results: Results) -> Page:

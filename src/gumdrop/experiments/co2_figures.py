@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from gumdrop import plots
-from gumdrop.experiments.mnist_figures import dress
+from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table
 
 __all__ = ["page", "panels"]

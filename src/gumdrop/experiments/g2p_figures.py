@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from gumdrop import plots
+from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table
 
 __all__ = ["doubt", "page", "pooled", "speller"]
@@ -32,7 +32,7 @@ def pooled(results: Results) -> Drawing:
             linestyle="--" if name == "broken" else "-",
             label=name,
         )
-    _dress(curves, "held-out loss, nats per word", "epoch").legend(fontsize=8, frameon=False)
+    dress(curves, title="held-out loss, nats per word", x="epoch").legend(fontsize=8, frameon=False)
     learned_rates = results["pooled"]["learned"]["rates"]
     plots.rates_over_training(range(1, len(next(iter(learned_rates.values()))) + 1), learned_rates, ax=rates)
     rates.set_title("learned rates of the report's network", fontsize=10, loc="left")
@@ -64,17 +64,10 @@ def doubt(results: Results) -> Drawing:
     ax.bar(np.arange(len(groups)) + 0.5, heights, width=0.85, color=plots.ORANGE)
     ax.axhline(100 * wrong.mean(), color=plots.INK, linewidth=1, linestyle=":")
     ax.set_xticks([0, len(groups)], ["least", "most"])
-    ax.set_ylabel("words said wrong, %")
-    return _dress(ax, "wrong words by disagreement, in tenths", "disagreement of drawn functions").figure  # type: ignore[return-value]
-
-
-def _dress(ax: Axes, title: str, xlabel: str) -> Axes:
-    ax.set_title(title, fontsize=10, loc="left")
-    ax.set_xlabel(xlabel)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(alpha=0.15)
-    ax.set_axisbelow(True)
-    return ax
+    dress(
+        ax, title="wrong words by disagreement, in tenths", x="disagreement of drawn functions", y="words said wrong, %"
+    )
+    return drawing
 
 
 def page(results: Results) -> Page:

@@ -4,14 +4,14 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import LogLocator
 
 from gumdrop import plots
+from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 
-__all__ = ["LAYER_COLOURS", "drawings", "dress", "page"]
+__all__ = ["LAYER_COLOURS", "drawings", "page"]
 
 Results = Mapping[str, Any]
 
@@ -38,26 +38,6 @@ def drawings(results: Results) -> Iterator[tuple[str, Drawing]]:
     yield "mnist-rates", _rates(results)
     yield "mnist-scores", _scores(results)
     yield "mnist-widths", _widths(results)
-
-
-def dress(ax: Axes, *, title: str = "", x: str = "", y: str = "") -> Axes:
-    """Give axes the look of the house.
-
-    Args:
-        ax: The axes.
-        title: Above them.
-        x: Below them.
-        y: Beside them.
-
-    Returns:
-        The axes.
-    """
-    ax.set_title(title, fontsize=10.5, loc="left")
-    ax.set(xlabel=x, ylabel=y)
-    ax.grid(alpha=0.15)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
 
 
 def _mean(studies: Sequence[Results], kind: str, score: str) -> float:

@@ -25,8 +25,8 @@ from gumdrop import plots
 from gumdrop.atomic import replacing
 from gumdrop.conversion import dropout_rates, learn_dropout, parameter_groups
 from gumdrop.datasets.images import MNIST, DigitImages, read_mnist
+from gumdrop.experiments.axes import dress
 from gumdrop.experiments.classifiers import lenet, tanh_perceptron
-from gumdrop.experiments.mnist_figures import dress
 from gumdrop.experiments.page import Figure, Page, Table
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.objective import Lengthscale, negative_elbo

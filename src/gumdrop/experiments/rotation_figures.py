@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Drawing
 from numpy.typing import NDArray
 
 from gumdrop import plots
-from gumdrop.experiments.mnist_figures import dress
+from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table
 
 __all__ = ["entropy", "page", "scatter"]

@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from gumdrop import metrics, plots
 from gumdrop.conversion import fix_dropout, learn_dropout
 from gumdrop.datasets.text import SST_FILES, Sentences, Vocabulary, read_sst, read_sst_phrases
+from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.prediction import ClassificationPrediction, predict_classification
@@ -242,9 +243,7 @@ def _draw_scores(results: Mapping[str, Any]) -> Drawing:
                 ax.errorbar(
                     scale * mean, i + shift, xerr=scale * error, fmt="o", color=colour, label=name, markersize=4
                 )
-        ax.set_title(title, fontsize=10, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(alpha=0.15)
+        dress(ax, title=title)
     panels[0].set_yticks(range(len(labels)), labels, fontsize=9)
     drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     return drawing
@@ -262,11 +261,7 @@ def _draw_rates(results: Mapping[str, Any]) -> Drawing:
                 first = names[name] if part is each["parts"][0] else None
                 colour = dict(zip(names, plots.PALETTE, strict=False))[name]
                 ax.plot(range(len(rates) + 1), [START, *rates], color=colour, alpha=0.7, linewidth=1.3, label=first)
-        ax.set_title(label, fontsize=10, loc="left")
-        ax.set_xlabel("epoch")
-        ax.set_ylim(0, None)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(alpha=0.15)
+        dress(ax, title=label, x="epoch").set_ylim(0, None)
         ax.legend(fontsize=8, frameon=False)
     panels[0].set_ylabel("drop probability p")
     return drawing

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from gumdrop import metrics, plots
 from gumdrop.conversion import fix_dropout, learn_dropout
 from gumdrop.datasets.text import SST_FILES, Vocabulary, read_sst
+from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.experiments.transformer_networks import CharacterModel, ReviewEncoder, character_nll, encoded, sums
@@ -227,11 +228,7 @@ def _draw_rates(results: Mapping[str, Any]) -> Drawing:
             finals = [part["rates"][name][-1] for part in arms["learned"]]
             ax.plot([i] * len(finals), finals, "o", color=colours[_place(name)], alpha=0.7, markersize=5)
         ax.axhline(START, color=plots.INK, linewidth=1, linestyle=":")
-        ax.set_ylim(0, None)
-        ax.set_xlabel("site, from input to output")
-        ax.set_title(task, fontsize=10, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(alpha=0.15)
+        dress(ax, title=task, x="site, from input to output").set_ylim(0, None)
     panels[0].set_ylabel("drop probability p")
     for place, colour in colours.items():
         panels[0].plot([], [], "o", color=colour, label=place)
@@ -251,9 +248,7 @@ def _draw_scores(results: Mapping[str, Any], scores: Mapping[str, Mapping[str, s
         for i, arm in enumerate(arms):
             mean, error = mean_and_error([part["scores"][score] for part in results[task][arm]])
             ax.errorbar(mean, i, xerr=error, fmt="o", color=plots.ORANGE if arm == "learned" else plots.BLUE, capsize=3)
-        ax.set_title(f"{task}: {title}", fontsize=9, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(alpha=0.15)
+        dress(ax, title=f"{task}: {title}")
         ax.locator_params(axis="x", nbins=4)
     panels[0].set_yticks(range(len(arms)), arms)
     return drawing

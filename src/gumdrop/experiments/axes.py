@@ -1,0 +1,25 @@
+"""The look of the axes of experiments."""
+
+from matplotlib.axes import Axes
+
+__all__ = ["dress"]
+
+
+def dress(ax: Axes, *, title: str = "", x: str = "", y: str = "") -> Axes:
+    """Give axes the look of the house.
+
+    Args:
+        ax: The axes.
+        title: Above them.
+        x: Below them.
+        y: Beside them.
+
+    Returns:
+        The axes.
+    """
+    ax.set_title(title, fontsize=10.5, loc="left")
+    ax.set(xlabel=x, ylabel=y)
+    ax.grid(alpha=0.15)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax

@@ -81,12 +81,11 @@ def camvid(
     if options.quick:
         height, width, crop, epochs, num_samples = 90, 120, 64, min(epochs, 2), min(num_samples, 4)
         pictures = min(pictures or 24, 24)
-    folder = data_folder(options, "camvid", files=["train.txt", "val.txt", "test.txt"])
+    folder = data_folder(options, "camvid", files=["train.txt", "test.txt"])
     own = {"depth": depth, "height": height, "width": width, "crop": crop, "epochs": epochs, "seeds": seeds}
     own |= {"batch_size": batch_size, "num_samples": num_samples, "pictures": pictures, "lengthscale": lengthscale}
     with Run("camvid", options, own) as run, limited_threads(threads):
         parts = {part: read_segnet(folder, part, size=(height, width), limit=pictures) for part in ("train", "test")}
-        parts["val"] = read_segnet(folder, "val", size=(height, width), limit=min(pictures or 24, 24))
         study = _Study(run, parts, DEPTHS[depth], crop, epochs, batch_size, num_samples, lengthscale)
         all_seeds = range(options.seed, options.seed + seeds)
         done = run.parts(

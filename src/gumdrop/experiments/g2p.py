@@ -77,10 +77,9 @@ def g2p(
     own |= {"num_samples": num_samples, "test_words": test_words}
     with Run("g2p", options, own) as run, limited_threads(1):
         data = _Data(folder, stress, words, test_words)
-        pooled = run.parts(
-            {arm.replace(" ", "-"): functools.partial(_pooled, run, data, arm, pooled_epochs) for arm in POOLED}
-        )
-        pooled = {arm: pooled[arm.replace(" ", "-")] for arm in POOLED}
+        keys = {arm: arm.replace(" ", "-") for arm in POOLED}
+        done = run.parts({key: functools.partial(_pooled, run, data, arm, pooled_epochs) for arm, key in keys.items()})
+        pooled = {arm: done[key] for arm, key in keys.items()}
         speller = run.part("speller", lambda: _train_speller(run, data, epochs))
         model = _speller(data)
         model.load_state_dict(torch.load(run.folder / SPELLER, weights_only=True))

@@ -155,8 +155,7 @@ class _Data:
         self._vocabulary = Vocabulary(parts["train"].words)
         self.num_words = len(self._vocabulary)
         self.train, self.dev, self.test = (self._encoded(part) for part in parts.values())
-        known = [" ".join(words) for words in parts["dev"].words + parts["test"].words]
-        self._held_out = set(known)
+        self._held_out = {" ".join(words) for words in parts["dev"].words + parts["test"].words}
 
     def _encoded(self, part: Sentences) -> tuple[Tensor, Tensor]:
         return self._vocabulary.encode(part.words), part.labels

@@ -78,9 +78,11 @@ def g2p(
     with Run("g2p", options, own) as run, limited_threads(1):
         data = _Data(folder, stress, words, test_words)
         keys = {arm: arm.replace(" ", "-") for arm in POOLED}
-        done = run.parts({key: functools.partial(_pooled, run, data, arm, pooled_epochs) for arm, key in keys.items()})
-        pooled = {arm: done[key] for arm, key in keys.items()}
-        speller = run.part("speller", lambda: _train_speller(run, data, epochs))
+        # The longest comes first, so that with several processes the others share the rest.
+        work = {"speller": functools.partial(_train_speller, run, data, epochs)}
+        work |= {key: functools.partial(_pooled, run, data, arm, pooled_epochs) for arm, key in keys.items()}
+        done = run.parts(work)
+        pooled, speller = {arm: done[key] for arm, key in keys.items()}, done["speller"]
         model = _speller(data)
         model.load_state_dict(torch.load(run.folder / SPELLER, weights_only=True))
         judged = run.part("judged", lambda: _judged(model.eval(), data, num_samples, options.seed))

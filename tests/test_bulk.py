@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -111,15 +110,6 @@ class TestAgainstNaiveTwin:
 
         assert torch.autograd.gradcheck(function, (x, a))
         assert torch.autograd.gradgradcheck(function, (x, a))
-
-    def test_square_norms(self) -> None:
-        tensors = [torch.randn(3, 4, dtype=torch.float64, requires_grad=True), torch.randn((), dtype=torch.float64)]
-        expected = [each.square().sum().item() for each in tensors]
-        np.testing.assert_allclose(bulk.square_norms(tensors).detach(), expected)
-        assert torch.autograd.gradcheck(lambda each: bulk.square_norms([each, tensors[1]]), tensors[:1])
-        assert torch.autograd.gradgradcheck(lambda each: bulk.square_norms([each, tensors[1]]), tensors[:1])
-        half = torch.full((3_000_000,), 0.1, dtype=torch.bfloat16)
-        assert bulk.square_norms([half]).item() == pytest.approx(half.double().square().sum().item(), rel=1e-4)
 
 
 class TestNoise:

@@ -14,6 +14,7 @@ RANKS = {
     "environment": 0,
     "functional": 0,
     "bulk": 0.5,
+    "kl": 0.6,
     "tracing": 0,
     "threads": 0,
     "layers.site": 1.1,

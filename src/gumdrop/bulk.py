@@ -13,7 +13,8 @@ training goes through here. Three things make it cheaper, each measured by ``ben
   each number and one ``v``, uniform in [0, 1), for all of a call. Each ``u`` alone is uniform without gaps, so that
   the mean of a mask is right for every rate, however small; two numbers of one call depend on each other within a
   cell of :math:`2^{-16}` only.
-- A large mask with one rate has at most :math:`2^{16}` different values: they are computed once and looked up.
+- Many factors are computed from such noise without logarithms: see `_scale_of_cells`. A very large mask with one rate
+  has at most :math:`2^{16}` different values, which are computed once and looked up.
 """
 
 import itertools
@@ -21,19 +22,24 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from gumdrop.functional import concrete_dropout, inverse_keep, uniform_noise, widened
+from gumdrop.functional import concrete_dropout, finite_exp, inverse_keep, uniform_noise, widened
 
-__all__ = ["bulk_noise", "relaxed_dropout", "square_norms", "whole"]
+__all__ = ["bulk_noise", "is_traced", "relaxed_dropout"]
 
 CELLS = 1 << 16
 """Number of values of a 16-bit integer."""
+LEAST_OFFSET = 2**-25
+"""Half of the smallest positive number that `torch.rand` gives: no noise is 0, which has no odds."""
 LEAST_CUT = 1 << 14
 """Size of a mask from which on its noise is cut out of words."""
-LEAST_LOOKED_UP = 1 << 17
+LEAST_LOOKED_UP = 1 << 20
 """Size of a mask from which on its values are looked up."""
+LARGEST_PRODUCT = 64
+"""Exponent up to which a power is a product."""
 LARGEST_LOGIT = math.log(torch.finfo(torch.float32).max) - 1e-4
 """Logit from which on 1 / (1 - p) saturates, as in `gumdrop.functional.inverse_keep`."""
 LEAST_CHUNKED = 1 << 20
@@ -42,15 +48,16 @@ CHUNK = 1 << 17
 """Numbers that a thread works on at a time, so that what lies between two operations stays in its cache."""
 
 
-def _is_traced() -> bool:
+def is_traced() -> bool:
     """Tell whether what runs is made into a graph, or transformed, by something that prefers the plain formula."""
     return torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._are_functorch_transforms_active()
 
 
 def _draw_cells(shape: Sequence[int]) -> tuple[Tensor, Tensor]:
     count = math.prod(shape)
-    words = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
-    return words.view(torch.uint16)[:count].view(shape), torch.rand(())
+    seed = int(torch.empty((), dtype=torch.int64).random_())  # from the default generator, so that its seed decides
+    words = np.random.SFC64(seed).random_raw(-(-count // 4))
+    return torch.from_numpy(words.view(np.uint16)[:count]).view(shape), torch.rand(()).clamp_(min=LEAST_OFFSET)
 
 
 def _uniform(cells: Tensor, offset: Tensor) -> Tensor:
@@ -58,7 +65,7 @@ def _uniform(cells: Tensor, offset: Tensor) -> Tensor:
 
 
 def _cuts(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> bool:
-    plain = dtype != torch.float32 or device.type != "cpu" or _is_traced()
+    plain = dtype != torch.float32 or device.type != "cpu" or is_traced()
     return not plain and math.prod(shape) >= LEAST_CUT
 
 
@@ -79,21 +86,23 @@ def bulk_noise(shape: Sequence[int], *, dtype: torch.dtype, device: torch.device
 
 
 class _Rate(NamedTuple):
-    """A rate in the three forms in which it enters: numbers where there is one, on the CPU, since they cost nothing."""
+    """A rate in the forms in which it enters: numbers where there is one, on the CPU, since they cost nothing."""
 
     logit: Any
     p: Any
     full: Any
     """1 / (1 - p), the factor on what is kept."""
+    odds: Any
+    """p / (1 - p)."""
 
     @classmethod
     def of(cls, p_logit: Tensor) -> "_Rate":
         if p_logit.ndim or p_logit.device.type != "cpu":
             logit = widened(p_logit)
-            return cls(logit, torch.sigmoid(logit), inverse_keep(logit))
+            return cls(logit, torch.sigmoid(logit), inverse_keep(logit), finite_exp(logit))
         number = p_logit.item()
         odds = math.exp(min(number, LARGEST_LOGIT))
-        return cls(number, odds / (1 + odds), 1 + odds)
+        return cls(number, odds / (1 + odds), 1 + odds, odds)
 
 
 def _scale(rate: _Rate, noise: Tensor, temperature: float) -> Tensor:
@@ -102,13 +111,56 @@ def _scale(rate: _Rate, noise: Tensor, temperature: float) -> Tensor:
     return keep.sub_(rate.logit).div_(temperature).sigmoid_().mul_(rate.full)
 
 
+def _scale_of_cells(rate: _Rate, cells: Tensor, offset: Tensor, temperature: float) -> Tensor:
+    r"""Compute the same for noise cut out of words, in more operations, which take less time on many numbers.
+
+    The odds of p over those of u, :math:`r = \frac{p}{1-p} \frac{1-u}{u}`, give the mask as
+    :math:`z = 1 / (1 + r^{1/t})`: no logarithm, and for the usual temperatures no exponential.
+
+    Args:
+        rate: The rate.
+        cells: Integers ``k`` of the noise.
+        offset: Its ``v``.
+        temperature: Of the mask.
+
+    Returns:
+        The factors.
+    """
+    place = cells.float().add_(offset)
+    ratio = torch.rsub(place, CELLS).div_(place).mul_(rate.odds)
+    return _power(ratio, 1 / temperature, spare=place).add_(1).reciprocal_().mul_(rate.full)
+
+
+def _scale_in_parts(rate: _Rate, cells: Tensor, offset: Tensor, temperature: float) -> Tensor:
+    """Compute the same for one rate, in parts that stay in the cache."""
+    result = torch.empty(cells.shape)
+    for part, some in zip(result.view(-1).split(CHUNK), cells.view(-1).split(CHUNK), strict=True):
+        part.copy_(_scale_of_cells(rate, some, offset, temperature))
+    return result
+
+
+def _power(base: Tensor, exponent: float, spare: Tensor) -> Tensor:
+    """Raise to a positive power, by products for small whole numbers, at the cost of the base and of spare memory."""
+    if not exponent.is_integer() or exponent > LARGEST_PRODUCT:
+        return base.pow_(exponent)
+    left = int(exponent)
+    while left % 2 == 0:
+        base, left = base.square_(), left // 2
+    result = spare.copy_(base) if left > 1 else base
+    while left := left // 2:
+        base.square_()
+        if left % 2:
+            result.mul_(base)
+    return result
+
+
 def _factors_of(rate: _Rate, offset: Tensor | None, temperature: float, size: int) -> Callable[[Tensor], Tensor]:
     """Give what turns a part of a mask into factors: a mask of factors into itself, or one of cells."""
     if offset is None:
         return lambda scale: scale
-    if isinstance(rate.logit, Tensor) or size < LEAST_LOOKED_UP:
-        return lambda cells: _scale(rate, _uniform(cells, offset), temperature)
-    table = _scale(rate, _uniform(torch.arange(CELLS), offset), temperature)
+    if isinstance(rate.odds, Tensor) or size < LEAST_LOOKED_UP:
+        return lambda cells: _scale_of_cells(rate, cells, offset, temperature)
+    table = _scale_of_cells(rate, torch.arange(CELLS), offset, temperature)
     return lambda cells: table.index_select(0, cells.flatten().int()).view(cells.shape)
 
 
@@ -130,9 +182,9 @@ def _times(x: Tensor, scale: Tensor) -> Tensor:
 def _rate_gradient(product: Tensor, scale: Tensor, rate: _Rate, temperature: float, shape: torch.Size) -> Tensor:
     """Sum ``y g (p - (1 - z) / t)`` over all units that share a rate; ``product`` is ``y g``."""
     product = product.sum_to_size(scale.shape)
-    # Where nothing is dropped, this is p exactly: the factor has just the value that it is divided by.
-    slope = (scale / rate.full).sub_(1).div_(temperature).add_(rate.p)
-    return (product * slope).sum_to_size(shape) if shape else torch.dot(product.flatten(), slope.flatten())
+    # Where nothing is dropped, this is p exactly: there the factor has just the value that is taken off.
+    slope = (scale - rate.full).mul_(1 / (temperature * rate.full)).add_(rate.p)
+    return (product * slope).sum_to_size(shape) if shape else torch.dot(product.view(-1), slope.view(-1))
 
 
 class _Product(torch.autograd.Function):
@@ -161,24 +213,24 @@ class _Product(torch.autograd.Function):
         if torch.is_grad_enabled():  # this gradient is to have one, too
             return *_with_gradient(p_logit, factors(mask), y, g, t), None, None, None, None
         grad_x = torch.empty_like(g)
-        grad_logit: Any = 0
+        sums = []
         for part, y_part, g_part, x_part in _chunks(mask, y, g, grad_x):
             scale = factors(part)
             if ctx.needs_input_grad[1]:
                 # The other gradient's memory serves first, because new memory costs more than the numbers in it.
                 serves = x_part.dtype == scale.dtype
                 product = torch.mul(y_part, g_part, out=x_part) if serves else widened(y_part) * g_part
-                grad_logit = grad_logit + _rate_gradient(product, scale, rate, t, p_logit.shape)
+                sums.append(_rate_gradient(product, scale, rate, t, p_logit.shape))
             if ctx.needs_input_grad[0]:
                 torch.mul(g_part, scale, out=x_part)
-        grad_logit = grad_logit.to(p_logit.dtype) if ctx.needs_input_grad[1] else None
+        grad_logit = sum(sums[1:], start=sums[0]).to(p_logit.dtype) if sums else None
         return grad_x if ctx.needs_input_grad[0] else None, grad_logit, None, None, None, None
 
 
 def _with_gradient(p_logit: Tensor, scale: Tensor, y: Tensor, g: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """Compute the two gradients of a product by operations that have gradients themselves."""
     logit = widened(p_logit)
-    rate = _Rate(logit, torch.sigmoid(logit), inverse_keep(logit))
+    rate = _Rate(logit, torch.sigmoid(logit), inverse_keep(logit), finite_exp(logit))
     scale = _Product.apply(torch.ones_like(scale), p_logit, scale.detach(), None, rate, temperature)
     grad_logit = _rate_gradient(widened(y) * g, scale, rate, temperature, p_logit.shape)
     return (g * scale).to(g.dtype), grad_logit.to(p_logit.dtype)
@@ -197,7 +249,7 @@ def relaxed_dropout(x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], *, te
         Tensor of the shape and dtype of ``x``. The gradient of the rate is summed in float32 or float64.
     """
     dtype = torch.promote_types(p_logit.dtype, torch.float32)
-    if _is_traced():
+    if is_traced():
         noise = uniform_noise(mask_shape, dtype=dtype, device=x.device)
         return concrete_dropout(x, p_logit, noise=noise, temperature=temperature)
     with torch.no_grad():
@@ -207,56 +259,6 @@ def relaxed_dropout(x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], *, te
         else:
             mask, offset = _draw_cells(mask_shape)
             if x.dtype.itemsize > 2 and mask.numel() < LEAST_LOOKED_UP:  # to compute factors twice would cost more
-                mask, offset = _scale(rate, _uniform(mask, offset), temperature), None
+                of_cells = _scale_of_cells if p_logit.ndim or mask.numel() <= CHUNK else _scale_in_parts
+                mask, offset = of_cells(rate, mask, offset, temperature), None
     return _Product.apply(x, p_logit, mask, offset, rate, temperature)
-
-
-def _square_sum(numbers: Tensor) -> Tensor:
-    if len(numbers) <= CHUNK:
-        return torch.dot(numbers, numbers)
-    # In parts, because a dot product of very many numbers is not summed by halves, as `sum` is.
-    return torch.stack([torch.dot(part, part) for part in numbers.split(CHUNK)]).sum()
-
-
-class _SquareNorms(torch.autograd.Function):
-    """Sums of squares of many tensors, whose gradient is one pass over each where that of `square().sum()` is four."""
-
-    @staticmethod
-    def forward(ctx: Any, *tensors: Tensor) -> Tensor:
-        ctx.save_for_backward(*tensors)
-        sums = [_square_sum(widened(each).flatten()) for each in tensors]
-        return torch.stack([each.to(sums[0].device, sums[0].dtype) for each in sums])
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, ...]:
-        twice = (2 * g).clamp(max=torch.finfo(g.dtype).max)  # finite, so that 0 times it is 0
-        parts = zip(ctx.saved_tensors, twice, strict=True)
-        return tuple((widened(each) * factor.to(each.device)).to(each.dtype) for each, factor in parts)
-
-
-def square_norms(tensors: Sequence[Tensor]) -> Tensor:
-    """Sum the squares of each of some tensors.
-
-    Args:
-        tensors: Any tensors.
-
-    Returns:
-        One number for each, on the device of the first, in float32 or float64.
-    """
-    if _is_traced() or any(hasattr(each, "full_tensor") for each in tensors):
-        sums = [whole(widened(each).square().sum()) for each in tensors]
-        return torch.stack([each.to(sums[0].device, sums[0].dtype) for each in sums])
-    return _SquareNorms.apply(*tensors)
-
-
-def whole(value: Tensor) -> Tensor:
-    """Sum what processes found, each from its part of a weight that is spread over them (FSDP2).
-
-    Args:
-        value: A sum over a weight; any other tensor is given back as it is.
-
-    Returns:
-        An ordinary tensor.
-    """
-    full_tensor = getattr(value, "full_tensor", None)
-    return value if full_tensor is None else full_tensor()

@@ -8,15 +8,15 @@ References:
 
 import math
 import numbers
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.bulk import square_norms, whole
-from gumdrop.functional import dropout_kl, dropout_kl_terms, finite_exp, split_gaussian, widened
+from gumdrop.functional import dropout_kl, finite_exp, split_gaussian, widened
+from gumdrop.kl import Prior, shared_rate_kl, whole
 from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
 
 __all__ = [
@@ -198,30 +198,27 @@ def kl_divergence(model: nn.Module, *, lengthscale: Lengthscale = "fan_in") -> T
             if _is_new(bias, counted):
                 biases.append((bias, precision))
     _check_attached(model, attached)
-    terms = [*_kl_of_blocks(blocks), *_kl_of_biases(biases)]
+    terms = _kl_of_blocks(blocks, biases)
     terms += [module.negative_log_prior() for module in model.modules() if isinstance(module, HomoscedasticNoise)]
-    return torch.stack([term.to(terms[0].device, terms[0].dtype) for term in terms]).sum()
+    total, *others = terms
+    for term in others:
+        total = total + term.to(total)
+    return total
 
 
-def _kl_of_blocks(blocks: list[tuple[Block, float]]) -> Iterator[Tensor]:
-    """Yield the KL of all sites with one rate, in operations over all of them at once, and of each of the others."""
+def _kl_of_blocks(blocks: list[tuple[Block, float]], biases: list[tuple[Tensor, float]]) -> list[Tensor]:
+    """Give the KL of all sites with one rate and of all biases, in operations over all at once, and of other sites."""
     together = [(block, precision) for block, precision in blocks if block.site.p_logit.ndim == 0]
-    if together:
-        norms = square_norms([block.weight for block, _ in together])
-        logits = torch.stack([block.site.p_logit.to(norms.device) for block, _ in together])
-        units, precisions = norms.new_tensor([(block.site.num_units, precision) for block, precision in together]).T
-        yield dropout_kl_terms(logits, norms, units, precisions).sum()
+    priors = [Prior(precision, block.site.num_units) for block, precision in together]
+    priors += [Prior(precision) for _, precision in biases]
+    tensors = [block.weight for block, _ in together] + [bias for bias, _ in biases]
+    terms = [shared_rate_kl([block.site.p_logit for block, _ in together], tensors, priors)] if tensors else []
     for block, precision in blocks:
         site = block.site
         if site.p_logit.ndim:
             square_norm = whole(widened(block.columns(block.weight)).square().sum(0))
-            yield dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision)
-
-
-def _kl_of_biases(biases: list[tuple[Tensor, float]]) -> Iterator[Tensor]:
-    if biases:
-        norms = square_norms([bias for bias, _ in biases])
-        yield 0.5 * norms @ norms.new_tensor([precision for _, precision in biases])
+            terms.append(dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision))
+    return terms
 
 
 def _precision(lengthscale: Lengthscale, fan_in: int) -> float:

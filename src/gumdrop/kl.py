@@ -1,0 +1,149 @@
+r"""The KL divergence of many weights at once: a few operations for all of them, and one pass over each backward.
+
+.. math:: \sum_i \left(\frac{l_i^2}{2} \frac{\lVert W_i \rVert^2}{1-p_i} - K_i H(p_i)\right)
+          + \sum_j \frac{l_j^2}{2} \lVert b_j \rVert^2
+
+`gumdrop.functional.dropout_kl_terms` is the readable formula, and what is compiled, exported and transformed. Eager
+training goes through here, with the gradient by hand: that of a weight is one product of it with a number, and all
+that concerns the rates is a handful of operations on vectors with one element for each site.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gumdrop.bulk import LARGEST_LOGIT, is_traced
+from gumdrop.functional import dropout_kl_terms, widened
+
+__all__ = ["Prior", "shared_rate_kl", "whole"]
+
+SUMMED = 1 << 18
+"""Numbers in one dot product: one of very many is not summed by halves, as `sum` is."""
+
+
+class Prior(NamedTuple):
+    """What is known of a weight beside its values."""
+
+    precision: float
+    """``l^2`` of each number."""
+    units: int = 0
+    """``K``, the number of units that can be dropped; 0 for a bias, which never is."""
+
+
+def shared_rate_kl(p_logits: Sequence[Tensor], tensors: Sequence[Tensor], priors: Sequence[Prior]) -> Tensor:
+    """Sum the KL of weights that have one rate each, and of biases.
+
+    Args:
+        p_logits: Logit of the drop probability of each weight, scalars.
+        tensors: The weights in the same order, and then the biases.
+        priors: One for each of ``tensors``.
+
+    Returns:
+        A scalar tensor, in float32 or float64.
+    """
+    if is_traced() or any(hasattr(each, "full_tensor") for each in tensors):
+        return _plain(p_logits, tensors, priors)
+    return _SharedRateKl.apply(priors, *p_logits, *tensors)
+
+
+def _plain(p_logits: Sequence[Tensor], tensors: Sequence[Tensor], priors: Sequence[Prior]) -> Tensor:
+    """The formula by operations that have gradients."""
+    norms = _stacked([whole(widened(each).square().sum()) for each in tensors])
+    precisions, units = norms.new_tensor(priors).T
+    count = len(p_logits)
+    value = 0.5 * norms[count:] @ precisions[count:]
+    if count:
+        logits = torch.stack([each.to(norms) for each in p_logits])
+        value = value + dropout_kl_terms(logits, norms[:count], units[:count], precisions[:count]).sum()
+    return value
+
+
+def _stacked(norms: Sequence[Tensor]) -> Tensor:
+    return torch.stack([each.to(norms[0]) for each in norms])
+
+
+def _square_sum(numbers: Tensor) -> Tensor:
+    if len(numbers) <= SUMMED:
+        return torch.dot(numbers, numbers)
+    return torch.stack([torch.dot(part, part) for part in numbers.split(SUMMED)]).sum()
+
+
+def _terms(xp: Any, logits: Any, norms: Any, precisions: Any, units: Any, largest: float) -> tuple[Any, Any, Any]:
+    """Terms of the sum, their slopes in the logits, and what weights are multiplied by in their gradients.
+
+    All are arrays with an element for each weight, of numpy or of torch.
+
+    Args:
+        xp: numpy or torch.
+        logits: Logits of the rates.
+        norms: Sums of squares.
+        precisions: ``l^2``.
+        units: ``K``.
+        largest: Bound of the last result.
+
+    Returns:
+        The three.
+    """
+    logits = xp.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
+    odds = xp.exp(logits)
+    p, q = odds / (1 + odds), 1 / (1 + odds)
+    factors = xp.clip(precisions * (1 + odds), None, largest)  # finite, so that 0 times it is 0
+    halves = 0.5 * norms * factors
+    entropies = xp.log1p(odds) - logits * p
+    return halves - units * entropies, halves * p + units * logits * p * q, factors
+
+
+class _SharedRateKl(torch.autograd.Function):
+    """The same with a gradient by hand."""
+
+    @staticmethod
+    def forward(ctx: Any, priors: Sequence[Prior], *tensors: Tensor) -> Tensor:
+        count = len(tensors) - len(priors)
+        p_logits, never = tensors[:count], [-math.inf] * (len(priors) - count)  # a bias is never dropped
+        norms = _stacked([_square_sum(widened(each).flatten()) for each in tensors[count:]])
+        largest = torch.finfo(norms.dtype).max
+        if norms.device.type == "cpu":  # small arrays of numpy take a third of the time of small tensors
+            logits = np.array([each.item() for each in p_logits] + never)
+            with np.errstate(all="ignore"):
+                found = _terms(np, logits, norms.double().numpy(), *np.array(priors).T, largest)
+            values, slopes, factors = (torch.from_numpy(each).to(norms) for each in found)
+        else:
+            logits = torch.cat([torch.stack([each.to(norms) for each in p_logits]), norms.new_tensor(never)])
+            values, slopes, factors = _terms(torch, logits, norms, *norms.new_tensor(priors).T, largest)
+        ctx.save_for_backward(*tensors)
+        ctx.priors, ctx.slopes, ctx.factors = priors, slopes[:count], factors
+        return values.sum()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        tensors, wanted = ctx.saved_tensors, ctx.needs_input_grad[1:]
+        count = len(ctx.slopes)
+        if torch.is_grad_enabled():  # this gradient is to have one, too
+            value = _plain(tensors[:count], tensors[count:], ctx.priors)
+            found = iter(torch.autograd.grad(value, list(itertools.compress(tensors, wanted)), g, create_graph=True))
+            return None, *(next(found) if is_wanted else None for is_wanted in wanted)
+        of_rates = [slope.to(each) for slope, each in zip((g * ctx.slopes).unbind(), tensors, strict=False)]
+        factors = (g * ctx.factors).unbind()
+        of_tensors = [
+            each * factor.to(each.device) if is_wanted else None
+            for each, factor, is_wanted in zip(tensors[count:], factors, wanted[count:], strict=True)
+        ]
+        return None, *of_rates, *of_tensors
+
+
+def whole(value: Tensor) -> Tensor:
+    """Sum what processes found, each from its part of a weight that is spread over them (FSDP2).
+
+    Args:
+        value: A sum over a weight; any other tensor is given back as it is.
+
+    Returns:
+        An ordinary tensor.
+    """
+    full_tensor = getattr(value, "full_tensor", None)
+    return value if full_tensor is None else full_tensor()

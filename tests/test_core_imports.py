@@ -20,7 +20,7 @@ EXTRAS = [
     "captum",
     "gymnasium",
 ]
-CORE = ["bulk", "conversion", "functional", "layers", "objective", "prediction", "tracing", "version"]
+CORE = ["bulk", "conversion", "functional", "kl", "layers", "objective", "prediction", "tracing", "version"]
 
 BLOCKER = """
     import importlib.abc

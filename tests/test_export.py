@@ -20,9 +20,9 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `export
 X = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
 
 
-def regression(**options):
+def regression(p=0.3, **options):
     torch.manual_seed(3)
-    return learn_dropout(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 4)), p=0.3, **options)
+    return learn_dropout(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 4)), p=p, **options)
 
 
 def session(path):
@@ -95,8 +95,9 @@ def test_classes_through_convolutions_and_plain_dropout(tmp_path) -> None:
     )
 
 
-def test_moments_without_draws_are_those_of_the_library(tmp_path) -> None:
-    model = regression()
+@pytest.mark.parametrize("p", [0.01, 0.3])
+def test_moments_without_draws_are_those_of_the_library(tmp_path, p: float) -> None:
+    model = regression(p)
     path = export_model(model, X, tmp_path / "model.pt2", to="pt2", variant="deterministic")
     program, want = torch.export.load(path).module(), predict_regression(model, X[:3], method="moments")
     for _ in range(2):

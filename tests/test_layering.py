@@ -29,6 +29,7 @@ RANKS = {
     "prediction.moments": 2.1,
     "prediction.masks": 2.1,
     "prediction.chain": 2.1,
+    "prediction.single_drops": 2.05,
     "prediction.propagation": 2.1,
     "prediction.batched": 2.2,
     "prediction.draws": 2.3,

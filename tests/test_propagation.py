@@ -1,4 +1,4 @@
-"""Moments without sampling: closed forms, numeric integration, and many draws."""
+"""Moments without sampling: closed forms, numeric integration, naive twins, and many draws."""
 
 from typing import Any
 
@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 import gumdrop as gd
-from gumdrop.prediction import propagate_moments
-from gumdrop.prediction.propagation import RULES, _activation, _State
+from gumdrop.layers import ConcreteDropout
+from gumdrop.prediction import propagate_moments, single_drops
+from gumdrop.prediction.propagation import RULES, _activation, _by_slopes, _layers, _rule, _State
 
 ACTIVATIONS = [layer for layer, rule in RULES.items() if rule is _activation]
 
@@ -139,6 +140,92 @@ def test_convolutional_network_against_many_draws() -> None:
     assert (variance / spread).sqrt().sub(1).abs().max() < 0.2
 
 
+def small_network(p: float = 0.02, **options: Any) -> nn.Sequential:
+    layers = [nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 6), nn.Tanh(), nn.Linear(6, 2)]
+    return converted(*layers, p=p, **options)
+
+
+class TestSingleDrops:
+    @pytest.mark.parametrize("per_unit", [False, True])
+    def test_against_a_loop_over_units(self, per_unit: bool) -> None:
+        model, x = small_network(per_unit=per_unit).eval(), data(4, 5)
+        sites = [module for module in model.modules() if isinstance(module, ConcreteDropout)]
+        if per_unit:
+            for site in sites:
+                site.p_logit.data.add_(data(site.num_units).clamp(max=0.5))
+        factors = {site: torch.ones(site.num_units, dtype=torch.float64) for site in sites}
+        hooks = [site.register_forward_hook(lambda site, args, x: x * factors[site]) for site in sites]
+        with torch.no_grad():
+            y, variance, shift = model(x), 0.0, 0.0
+            for site in sites:
+                for k, p in enumerate(site.p.expand(site.num_units)):
+                    factors[site][k] = 0
+                    change = model(x) - y
+                    factors[site][k] = 1
+                    variance, shift = variance + p / (1 - p) * change**2, shift + p / (1 - p) * change
+            for site in sites:
+                factors[site] = (1 / (1 - site.p)).expand(site.num_units)
+            kept = model(x)
+        for hook in hooks:
+            hook.remove()
+        mean, found = propagate_moments(model, x)
+        torch.testing.assert_close(mean, kept + shift)
+        torch.testing.assert_close(found, variance)
+
+    @pytest.mark.parametrize("p", [0.001, 0.02])
+    @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
+    def test_closer_than_slopes_to_all_masks(self, p: float, activation: type[nn.Module]) -> None:
+        """Against the sum over every mask of 4 + 5 + 5 units, weighted by its probability."""
+        layers = [nn.Linear(4, 5), activation(), nn.Linear(5, 5), activation(), nn.Linear(5, 1)]
+        model, x = converted(*layers, p=p), data(20, 4)
+        masks = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 14)
+        kept = masks.sum(1)
+        weight = ((1 - p) ** kept * p ** (14 - kept)).view(-1, 1, 1)
+        hidden = x.expand(len(masks), 20, 4)
+        for start, width, layer, act in ((0, 4, 0, 1), (4, 5, 2, 3), (9, 5, 4, None)):
+            mask = masks[:, start : start + width].unsqueeze(1) / (1 - p)
+            linear = model[layer]
+            hidden = (hidden * mask) @ linear.weight.T + linear.bias
+            hidden = hidden if act is None else model[act](hidden)
+        exact_mean = (weight * hidden).sum(0)
+        exact = (weight * (hidden - exact_mean).square()).sum(0)
+        mean, variance = propagate_moments(model, x)
+        slopes = _by_slopes([(layer, _rule(name, layer)) for name, layer in _layers(model, "")], x)
+        assert ((mean - exact_mean).abs() / exact.sqrt()).max() < 0.05
+        error, other = ((v / exact).sqrt().sub(1).abs().mean() for v in (variance, slopes.variance))
+        assert error < 0.03
+        assert error < other
+
+    def test_pixels_without_a_channel(self) -> None:
+        layers = [nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 3, 2), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten()]
+        model, x = converted(*layers, nn.Linear(27, 2), p=0.02), data(4, 2, 6, 6)
+        mean, variance = propagate_moments(model, x)
+        expected, spread = sampled(model, x, 20_000)
+        assert ((mean - expected) / spread.sqrt()).abs().max() < 0.1
+        assert (variance / spread).sqrt().sub(1).abs().max() < 0.1
+
+    def test_where_they_are_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        layers = list(small_network())
+        assert single_drops.drops_are_rare(layers)
+        assert not single_drops.drops_are_rare(list(small_network(p=0.1)))
+        assert not single_drops.drops_are_rare([nn.Linear(3, 2)])
+        monkeypatch.setattr(single_drops, "MOST_UNITS", 17)
+        assert not single_drops.drops_are_rare(layers)
+
+    def test_parts_of_the_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = small_network(), data(11, 5)
+        whole = propagate_moments(model, x)
+        monkeypatch.setattr(single_drops, "ROWS", 30)
+        for ours, expected in zip(propagate_moments(model, x), whole, strict=True):
+            torch.testing.assert_close(ours, expected)
+
+    def test_errors(self) -> None:
+        with pytest.raises(ValueError, match=r"must have 7 units, got shape \(10, 8\)"):
+            propagate_moments(converted(nn.Linear(7, 2), p=0.01), data(10, 8))
+        with pytest.raises(ValueError, match=r"must return shape \(N, D\), got \(10, 3, 2\)"):
+            propagate_moments(converted(nn.Linear(8, 2), p=0.01), data(10, 3, 8))
+
+
 class TestPredictRegression:
     def test_heteroscedastic(self) -> None:
         model, x = converted(nn.Linear(8, 40), nn.ReLU(), nn.Linear(40, 4), p=0.05), data(10, 8)
@@ -172,8 +259,9 @@ class TestPredictRegression:
 
 
 class TestNothingLeftBehind:
-    def test_gradients_flags_and_input(self) -> None:
-        model, x = converted(nn.Linear(8, 6), nn.ReLU(inplace=True), nn.Linear(6, 2)), data(10, 8)
+    @pytest.mark.parametrize("p", [0.01, 0.2])
+    def test_gradients_flags_and_input(self, p: float) -> None:
+        model, x = converted(nn.Linear(8, 6), nn.ReLU(inplace=True), nn.Linear(6, 2), p=p), data(10, 8)
         model.train()
         before, state = x.clone(), torch.get_rng_state()
         mean, variance = propagate_moments(model, x)

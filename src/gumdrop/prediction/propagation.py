@@ -1,4 +1,7 @@
-r"""Mean and variance of a network's outputs without sampling: one pass forward and one backward for each output.
+r"""Mean and variance of a network's outputs without sampling.
+
+Where drops are rare and units few, each is dropped alone, see `gumdrop.prediction.single_drops`. Elsewhere it takes one
+pass forward and one backward for each output.
 
 Forward, each unit has a mean and a variance, as if it were Gaussian and apart from the others. A mask turns a unit of
 mean m and variance v into one of mean m and variance :math:`v + \frac{p}{1-p}(m^2 + v)`; a linear map adds variances up
@@ -34,7 +37,8 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gumdrop.functional import finite_exp
-from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise
+from gumdrop.layers import HomoscedasticNoise
+from gumdrop.prediction.single_drops import Step, drops_are_rare, mask_shape, single_drops, site_of
 
 __all__ = ["OutputMoments", "propagate_moments"]
 
@@ -113,9 +117,14 @@ def propagate_moments(model: nn.Module, x: Tensor, *, batch_size: int | None = N
     """
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1, got {batch_size}; None takes all rows at once")
-    layers = [(name, layer, _rule(name, layer)) for name, layer in _layers(model, "")]
-    parts = [_propagate(layers, rows) for rows in (x.split(batch_size) if batch_size else [x])]
+    layers = [(layer, _rule(name, layer)) for name, layer in _layers(model, "")]
+    by = _by_single_drops if _drops_are_rare(layers) else _by_slopes
+    parts = [by(layers, rows.detach()) for rows in (x.split(batch_size) if batch_size else [x])]
     return OutputMoments(*(torch.cat(each) for each in zip(*parts, strict=True)))
+
+
+Layers = list[tuple[nn.Module, Any]]
+"""The layers of a chain, each with its rule."""
 
 
 def _layers(model: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:
@@ -126,18 +135,32 @@ def _layers(model: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:
         yield from _layers(child, f"{prefix}.{name}".removeprefix("."))
 
 
-def _propagate(layers: list[tuple[str, nn.Module, Any]], x: Tensor) -> OutputMoments:
+def _drops_are_rare(layers: Layers) -> bool:
+    has_plain = any(rule is _plain_dropout and layer.p > 0 for layer, rule in layers)
+    return not has_plain and drops_are_rare([layer for layer, _ in layers])
+
+
+def _by_single_drops(layers: Layers, x: Tensor) -> OutputMoments:
+    def step(layer: nn.Module, rule: Rule, x: Tensor) -> Tensor:
+        return rule(layer, _State(x, None), []).mean
+
+    steps: list[Step] = [(layer, functools.partial(step, layer, rule)) for layer, rule in layers]
+    mean, variance = single_drops(steps, x)
+    _check_shape(mean)
+    return OutputMoments(mean, variance)
+
+
+def _by_slopes(layers: Layers, x: Tensor) -> OutputMoments:
     sources: Sources = []
     with torch.enable_grad():
-        state = _State(x.detach(), None)
-        for _, layer, rule in layers:
-            site = layer._modules.get(SITE)
-            if isinstance(site, ConcreteDropout):  # rows are in dimension 0 of every layer of a chain
-                state = _drop(state, site.p_logit.detach(), _mask_shape(site, state.mean), sources)
+        state = _State(x, None)
+        for layer, rule in layers:
+            site = site_of(layer)
+            if site is not None:  # rows are in dimension 0 of every layer of a chain
+                state = _drop(state, site.p_logit.detach(), mask_shape(site, state.mean), sources)
             state = rule(layer, state, sources)
     mean, variance = state
-    if mean.ndim != 2:
-        raise ValueError(f"the model must return shape (N, D), got {tuple(mean.shape)}")
+    _check_shape(mean)
     if variance is None:
         raise ValueError("`model` has no dropout; convert it with `gumdrop.learn_dropout(model)`")
     columns = [  # what is traced for an export holds no values that could be asked
@@ -147,20 +170,17 @@ def _propagate(layers: list[tuple[str, nn.Module, Any]], x: Tensor) -> OutputMom
     return OutputMoments(mean.detach(), torch.stack(columns, dim=1))
 
 
+def _check_shape(mean: Tensor) -> None:
+    if mean.ndim != 2:
+        raise ValueError(f"the model must return shape (N, D), got {tuple(mean.shape)}")
+
+
 def _variance(mean: Tensor, output: int, sources: Sources) -> Tensor:
     """Variance of one output; rows do not mix, so one backward pass serves them all."""
     chosen = torch.zeros_like(mean)
     chosen[:, output] = 1
     slopes = torch.autograd.grad(mean, [source.mean for source in sources], chosen, retain_graph=True)
     return torch.stack([source.variance(slope) for source, slope in zip(sources, slopes, strict=True)]).sum(0)
-
-
-def _mask_shape(site: ConcreteDropout, x: Tensor) -> tuple[int, ...]:
-    """Shape of the mask of a site: one for each row, whatever its positions."""
-    feature = x.ndim + site.feature_dim
-    if feature < 1 or x.shape[feature] != site.num_units:
-        raise ValueError(f"the input must have {site.num_units} units, got shape {tuple(x.shape)}")
-    return tuple(size if dim == feature else 1 for dim, size in enumerate(x.shape))
 
 
 def _drop(state: _State, p_logit: Tensor, shape: tuple[int, ...], sources: Sources) -> _State:

@@ -6,6 +6,7 @@ Run with ``make benchmark-training``; writes ``docs/results/speed_steps.json``.
 import argparse
 import copy
 import itertools
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop.threads import limited_threads
 
-from timing import interleaved, summary, write_results
+from timing import RESULTS, interleaved, summary, write_results
 
 SEED = 0
 MODES = {"eager": False, "compiled": True}
@@ -213,10 +214,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--threads", type=int, nargs="*", default=[1])
-    parser.add_argument("--modes", choices=MODES, nargs="*", default=list(MODES), help="compiling takes many minutes")
+    parser.add_argument("--modes", choices=MODES, nargs="*", default=list(MODES), help="keeps the rows of the others")
     options = parser.parse_args()
     modes = [MODES[name] for name in options.modes]
-    rows: list[dict[str, Any]] = []
+    place = RESULTS / "speed_steps.json"
+    before = json.loads(place.read_text(encoding="utf-8"))["results"] if place.exists() else []
+    rows: list[dict[str, Any]] = [row for row in before if row["compiled"] not in modes]
     cases = [(name, True) for name in NETWORKS] + [(name, False) for name in list(NETWORKS)[:2]]
     for compiled, threads, (name, on_input) in itertools.product(modes, options.threads, cases):
         new = measure(name, on_input=on_input, compiled=compiled, threads=threads, rounds=options.rounds)

@@ -219,6 +219,13 @@ class TestSingleDrops:
         for ours, expected in zip(propagate_moments(model, x), whole, strict=True):
             torch.testing.assert_close(ours, expected)
 
+    def test_input_of_a_layer_that_works_in_place(self) -> None:
+        model, x = converted(nn.LeakyReLU(0.2, inplace=True), nn.Linear(5, 2), p=0.01), data(4, 5)
+        before = x.clone()
+        mean, _ = propagate_moments(model, x)
+        assert torch.equal(x, before)
+        torch.testing.assert_close(mean, model.eval()(x).detach())
+
     def test_errors(self) -> None:
         with pytest.raises(ValueError, match=r"must have 7 units, got shape \(10, 8\)"):
             propagate_moments(converted(nn.Linear(7, 2), p=0.01), data(10, 8))

@@ -98,23 +98,33 @@ def _terms(xp: Any, logits: Any, norms: Any, precisions: Any, units: Any, larges
     return halves - units * entropies, halves * p + units * logits * p * q, factors
 
 
+def _terms_of_numbers(p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior]) -> tuple[Tensor, ...]:
+    """Compute `_terms` on a CPU, where small arrays of numpy take a third of the time of small tensors."""
+    never = [-math.inf] * (len(priors) - len(p_logits))  # a bias is never dropped
+    logits = np.array([each.item() for each in p_logits] + never)
+    precisions, units = np.array(priors).T
+    with np.errstate(all="ignore"):
+        found = _terms(np, logits, norms.double().numpy(), precisions, units, torch.finfo(norms.dtype).max)
+    return tuple(torch.from_numpy(each).to(norms) for each in found)
+
+
+def _terms_of_tensors(p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior]) -> tuple[Tensor, ...]:
+    """Compute `_terms` on other devices, without waiting for them."""
+    never = norms.new_full((len(priors) - len(p_logits),), -math.inf)
+    logits = torch.cat([*(each.to(norms).view(1) for each in p_logits), never])
+    precisions, units = norms.new_tensor(priors).T
+    return _terms(torch, logits, norms, precisions, units, torch.finfo(norms.dtype).max)
+
+
 class _SharedRateKl(torch.autograd.Function):
     """The same with a gradient by hand."""
 
     @staticmethod
     def forward(ctx: Any, priors: Sequence[Prior], *tensors: Tensor) -> Tensor:
         count = len(tensors) - len(priors)
-        p_logits, never = tensors[:count], [-math.inf] * (len(priors) - count)  # a bias is never dropped
         norms = _stacked([_square_sum(widened(each).flatten()) for each in tensors[count:]])
-        largest = torch.finfo(norms.dtype).max
-        if norms.device.type == "cpu":  # small arrays of numpy take a third of the time of small tensors
-            logits = np.array([each.item() for each in p_logits] + never)
-            with np.errstate(all="ignore"):
-                found = _terms(np, logits, norms.double().numpy(), *np.array(priors).T, largest)
-            values, slopes, factors = (torch.from_numpy(each).to(norms) for each in found)
-        else:
-            logits = torch.cat([torch.stack([each.to(norms) for each in p_logits]), norms.new_tensor(never)])
-            values, slopes, factors = _terms(torch, logits, norms, *norms.new_tensor(priors).T, largest)
+        compute = _terms_of_numbers if norms.device.type == "cpu" else _terms_of_tensors
+        values, slopes, factors = compute(tensors[:count], norms, priors)
         ctx.save_for_backward(*tensors)
         ctx.priors, ctx.slopes, ctx.factors = priors, slopes[:count], factors
         return values.sum()

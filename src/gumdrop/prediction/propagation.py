@@ -35,6 +35,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.functional import finite_exp
 from gumdrop.layers import HomoscedasticNoise
@@ -136,12 +137,14 @@ def _layers(model: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _drops_are_rare(layers: Layers) -> bool:
-    has_plain = any(rule is _plain_dropout and layer.p > 0 for layer, rule in layers)
+    has_plain = any(isinstance(layer, _DropoutNd) and layer.p > 0 for layer, _ in layers)
     return not has_plain and drops_are_rare([layer for layer, _ in layers])
 
 
 def _by_single_drops(layers: Layers, x: Tensor) -> OutputMoments:
     def step(layer: nn.Module, rule: Rule, x: Tensor) -> Tensor:
+        if type(layer) is nn.ReLU:
+            return torch.relu_(x)
         return rule(layer, _State(x, None), []).mean
 
     steps: list[Step] = [(layer, functools.partial(step, layer, rule)) for layer, rule in layers]

@@ -29,7 +29,7 @@ ROWS = 1 << 13
 """Rows, each without one unit, that run at once."""
 
 Step = tuple[nn.Module, Callable[[Tensor], Tensor]]
-"""A layer, and what it does without dropout."""
+"""A layer, and what it does without dropout; it may use the memory of its input."""
 
 
 def site_of(layer: nn.Module) -> ConcreteDropout | None:
@@ -109,7 +109,7 @@ def _of_rows(steps: Sequence[Step], x: Tensor, p_logit: Tensor) -> tuple[Tensor,
     """Compute mean and variance for some rows; ``p_logit`` has an element for each unit of all sites."""
     odds, inverse = (each.to(x.dtype) for each in (finite_exp(p_logit), inverse_keep(p_logit)))
     without: list[Tensor] = []  # (N, K, ...) for each site
-    all_kept, first = x, 0
+    x, all_kept, first = x.clone(), x.clone(), 0  # for steps that work in place
     for i, (layer, step) in enumerate(steps):
         site, before = site_of(layer), x
         if site is None:

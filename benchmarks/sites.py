@@ -115,6 +115,7 @@ def main() -> None:
         for row in new:
             print(row, flush=True)
         rows += new
+        rows.sort(key=lambda row: (row["compiled"], list(SHAPES).index(row["shape"])))
         write_results("speed_sites", command="make benchmark-training", seed=SEED, results=rows, rounds=options.rounds)
 
 

@@ -215,17 +215,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--threads", type=int, nargs="*", default=[1])
     parser.add_argument("--modes", choices=MODES, nargs="*", default=list(MODES), help="keeps the rows of the others")
+    parser.add_argument("--networks", choices=NETWORKS, nargs="*", default=list(NETWORKS), help="likewise")
     options = parser.parse_args()
     modes = [MODES[name] for name in options.modes]
     place = RESULTS / "speed_steps.json"
     before = json.loads(place.read_text(encoding="utf-8"))["results"] if place.exists() else []
-    rows: list[dict[str, Any]] = [row for row in before if row["compiled"] not in modes]
-    cases = [(name, True) for name in NETWORKS] + [(name, False) for name in list(NETWORKS)[:2]]
+    rows: list[dict[str, Any]] = [
+        row for row in before if row["compiled"] not in modes or row["network"] not in options.networks
+    ]
+    cases = [(name, True) for name in options.networks]
+    cases += [(name, False) for name in list(NETWORKS)[:2] if name in options.networks]
     for compiled, threads, (name, on_input) in itertools.product(modes, options.threads, cases):
         new = measure(name, on_input=on_input, compiled=compiled, threads=threads, rounds=options.rounds)
         for row in new:
             print(row, flush=True)
         rows += new
+        rows.sort(key=lambda row: (row["compiled"], not row["on_input"], list(NETWORKS).index(row["network"])))
         write_results("speed_steps", command="make benchmark-training", seed=SEED, results=rows, rounds=options.rounds)
 
 

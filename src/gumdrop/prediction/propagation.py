@@ -102,8 +102,8 @@ def propagate_moments(model: nn.Module, x: Tensor, *, batch_size: int | None = N
         batch_size: Rows that run at once; all if None.
 
     Returns:
-        Mean and variance, shape (N, D). They are exact for dropout in front of a linear map. Otherwise they are right to
-        first order in the rates where no rate is above 0.06 and all sites have 256 units or fewer, and elsewhere as
+        Mean and variance, shape (N, D). They are exact for dropout in front of a linear map. Otherwise they are right
+        to first order in the rates where no rate is above 0.06 and all sites have 256 units or fewer, and elsewhere as
         good as the assumption that what enters an activation is Gaussian.
 
     Raises:

@@ -143,15 +143,17 @@ def _drops_are_rare(layers: Layers) -> bool:
 
 
 def _by_single_drops(layers: Layers, x: Tensor) -> OutputMoments:
-    def step(layer: nn.Module, rule: Rule, x: Tensor) -> Tensor:
-        if type(layer) is nn.ReLU:
-            return torch.relu_(x)
-        return rule(layer, _State(x, None), []).mean
-
-    steps: list[Step] = [(layer, functools.partial(step, layer, rule)) for layer, rule in layers]
+    steps: list[Step] = [(layer, functools.partial(_step, layer, rule)) for layer, rule in layers]
     mean, variance = single_drops(steps, x)
     _check_shape(mean)
     return OutputMoments(mean, variance)
+
+
+def _step(layer: nn.Module, rule: Any, x: Tensor) -> Tensor:
+    """Run a layer without dropout, in the memory of its input where it can."""
+    if isinstance(layer, _BatchNorm):  # whatever its mode
+        return rule(layer, _State(x, None), []).mean
+    return torch.relu_(x) if type(layer) is nn.ReLU else _plainly(layer, x)
 
 
 def _by_slopes(layers: Layers, x: Tensor) -> OutputMoments:

@@ -108,20 +108,23 @@ def single_drops(steps: Sequence[Step], x: Tensor) -> tuple[Tensor, Tensor]:
 def _of_rows(steps: Sequence[Step], x: Tensor, p_logit: Tensor) -> tuple[Tensor, Tensor]:
     """Compute mean and variance for some rows; ``p_logit`` has an element for each unit of all sites."""
     odds, inverse = (each.to(x.dtype) for each in (finite_exp(p_logit), inverse_keep(p_logit)))
+    end = 1 + max(i for i, (layer, _) in enumerate(steps) if site_of(layer) is not None)
     without: list[Tensor] = []  # (N, K, ...) for each site
     x, all_kept, first = x.clone(), x.clone(), 0  # for steps that work in place
-    for i, (layer, step) in enumerate(steps):
+    for i, (layer, step) in enumerate(steps[:end]):
         site, before = site_of(layer), x
         if site is None:
             x, all_kept = step(before), step(all_kept)
             continue
         factor = inverse[first : first + site.num_units].view(mask_shape(site, x))
         x, all_kept, first = step(before), step(all_kept * factor), first + site.num_units
-        outputs = _run(steps[i + 1 :], _without_each(site, layer, step, before, x))
+        outputs = _run(steps[i + 1 : end], _without_each(site, layer, step, before, x))
         without.append(outputs.unflatten(0, (-1, site.num_units)))
-    changes = torch.cat(without, dim=1) - x.unsqueeze(1)
+    all_rows = torch.cat([x.unsqueeze(1), all_kept.unsqueeze(1), *without], dim=1)
+    all_rows = _run(steps[end:], all_rows.flatten(0, 1)).unflatten(0, (-1, all_rows.shape[1]))
+    changes = all_rows[:, 2:] - all_rows[:, :1]
     weighted = odds.view(-1, *[1] * (changes.ndim - 2)) * changes
-    return all_kept + weighted.sum(1), (weighted * changes).sum(1)
+    return all_rows[:, 1] + weighted.sum(1), (weighted * changes).sum(1)
 
 
 def _run(steps: Sequence[Step], x: Tensor) -> Tensor:

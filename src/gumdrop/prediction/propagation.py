@@ -39,7 +39,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.functional import finite_exp
 from gumdrop.layers import HomoscedasticNoise
-from gumdrop.prediction.single_drops import Step, drops_are_rare, mask_shape, single_drops, site_of
+from gumdrop.prediction.single_drops import Step, drops_are_rare, mask_shape, rows_at_once, single_drops, site_of
 
 __all__ = ["OutputMoments", "propagate_moments"]
 
@@ -120,9 +120,13 @@ def propagate_moments(model: nn.Module, x: Tensor, *, batch_size: int | None = N
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1, got {batch_size}; None takes all rows at once")
     layers = [(layer, _rule(name, layer)) for name, layer in _layers(model, "")]
-    by = _by_single_drops if _drops_are_rare(layers) else _by_slopes
-    parts = [by(layers, rows.detach()) for rows in (x.split(batch_size) if batch_size else [x])]
-    return OutputMoments(*(torch.cat(each) for each in zip(*parts, strict=True)))
+    by, rows = _by_slopes, batch_size
+    if _drops_are_rare(layers):
+        by, most = _by_single_drops, rows_at_once([layer for layer, _ in layers])
+        # What is traced for an export stands for any number of rows.
+        rows = batch_size if type(x) is not Tensor else min(batch_size or most, most)
+    parts = [by(layers, part) for part in (x.detach().split(rows) if rows else [x.detach()])]
+    return parts[0] if len(parts) == 1 else OutputMoments(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
 Layers = list[tuple[nn.Module, Any]]

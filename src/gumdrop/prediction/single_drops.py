@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from gumdrop.functional import finite_exp, inverse_keep
 from gumdrop.layers import SITE, ConcreteDropout
 
-__all__ = ["Step", "drops_are_rare", "mask_shape", "single_drops", "site_of"]
+__all__ = ["Step", "drops_are_rare", "mask_shape", "rows_at_once", "single_drops", "site_of"]
 
 RARE = 0.06
 """Largest rate up to which drops are rare."""
@@ -82,6 +82,19 @@ def _largest(logits: list[float] | float) -> float:  # read by `tolist`, which s
     return max(logits) if isinstance(logits, list) else logits
 
 
+def rows_at_once(layers: Sequence[nn.Module]) -> int:
+    """Give the number of rows that should run at once.
+
+    Args:
+        layers: The layers of a chain, with a site at least.
+
+    Returns:
+        So many that arrays of all rows without each unit of a layer stay small.
+    """
+    return max(1, ROWS // max(site.num_units for layer in layers if (site := site_of(layer)) is not None))
+
+
+@torch.no_grad()
 def single_drops(steps: Sequence[Step], x: Tensor) -> tuple[Tensor, Tensor]:
     """Compute mean and variance of the outputs.
 
@@ -96,17 +109,7 @@ def single_drops(steps: Sequence[Step], x: Tensor) -> tuple[Tensor, Tensor]:
         ValueError: If an input has not as many units as the site in front of it.
     """
     sites = [site for layer, _ in steps if (site := site_of(layer)) is not None]
-    # What is traced for an export stands for any number of rows.
-    parts = [x] if type(x) is not Tensor else x.split(max(1, ROWS // max(site.num_units for site in sites)))
-    with torch.no_grad():
-        p_logit = torch.cat([site.p_logit.expand(site.num_units) for site in sites])
-        found = [_of_rows(steps, rows, p_logit) for rows in parts]
-    mean, variance = (torch.cat(each) for each in zip(*found, strict=True))
-    return mean, variance
-
-
-def _of_rows(steps: Sequence[Step], x: Tensor, p_logit: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute mean and variance for some rows; ``p_logit`` has an element for each unit of all sites."""
+    p_logit = torch.cat([site.p_logit.expand(site.num_units) for site in sites])
     odds, inverse = (each.to(x.dtype) for each in (finite_exp(p_logit), inverse_keep(p_logit)))
     end = 1 + max(i for i, (layer, _) in enumerate(steps) if site_of(layer) is not None)
     without: list[Tensor] = []  # (N, K, ...) for each site

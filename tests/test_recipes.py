@@ -46,11 +46,14 @@ def test_the_trainer_of_hugging_face() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_rate_for_each_adapter() -> None:
+def test_a_rate_for_each_adapter(monkeypatch) -> None:
     if not (DATA / "sst").is_dir():
         pytest.skip("needs the sentences of SST-2; GUMDROP_DATA names the folder that holds sst/")
     module = recipe("lora_sst", "transformers", "peft")
-    result = module.run(DATA, pretrain_steps=1, steps=5, seeds=1, rows=100)
-    assert len(result["rates"]) == 11
-    assert all("lora_A" in name and p != pytest.approx(0.1, abs=1e-4) for name, p in result["rates"].items())
+    monkeypatch.setattr(module, "PRIORS", ("weak",))
+    result = next(module.run(DATA, base_steps=60, steps=5, seeds=1, few=60))
+    (rates,) = result["rates"]
+    assert len(rates) == 11
+    assert all(p != pytest.approx(0.1, abs=1e-4) for p in rates.values())
     assert all(0.3 < score["accuracy"] < 1 for scores in result["scores"].values() for score in scores)
+    assert len(module.draw([result]).axes) == 4

@@ -80,6 +80,11 @@ class TableStream:
         )
         if not files or not all(file.is_file() for file in files):
             raise TableError(f"{path} is no file, nor a folder with files that end in {', '.join(STREAMED)}")
+        if strange := next((file.name for file in files if file.suffix not in STREAMED), None):
+            raise TableError(
+                f"{strange} is neither Parquet nor Arrow by its ending ({', '.join(STREAMED)}), and only these can be "
+                "read in pieces: write it in one of these formats, or read it as a whole"
+            )
         self.pieces: list[Piece] = []
         self._types: dict[str, str] = {}
         self._whole: set[str] = set()

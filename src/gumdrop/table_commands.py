@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shlex
 import tomllib
@@ -140,11 +141,11 @@ def fit(
     progress = not quiet
     fit_table(
         table, target, place, reading=reading, settings=settings, overwrite=overwrite, progress=progress,
-        notify=voice.say,
+        notify=voice.say, finish=functools.partial(write_report, name=place.resolve().name),
     )  # fmt: skip
     if not ranks().is_first:
         return 0
-    report = write_report(place)
+    report = place / "report.html"
     results = _results_of(place)
     if machine:
         keys = ("task", "target", "table", "scores", "paired", "rates", "stopped", "notes", "seconds")

@@ -103,7 +103,7 @@ class TableModel:
         """
         place = Path(folder)
         tensors = {**self.ensemble.state_dict(), BACKGROUND: self.background}
-        safetensors.torch.save_file(tensors, place / WEIGHTS_FILE)
+        (place / WEIGHTS_FILE).write_bytes(safetensors.torch.save(tensors))  # save_file has errors of its own
         settings: dict[str, Any] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
         settings |= {"num_samples": self.num_samples, "coverage": self.coverage, "seed": self.seed}
         settings |= {"unit": self.unit}

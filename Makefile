@@ -71,6 +71,7 @@ performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.m
 benchmark-scale: $(VENV)/installed-dev ## Time several processes, and measure the memory of a long table (some minutes)
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/stream_memory.py
+	$(BIN)/python benchmarks/predict_memory.py
 
 benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page; needs Chromium
 	PYTHONPATH=tests $(BIN)/python benchmarks/page_frames.py

@@ -171,9 +171,11 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
     except (ValueError, KeyError, TypeError) as error:
         raise TableError(f"{place / MODEL_FILE} is damaged; fit the model again") from error
     if version != MODEL_FORMAT:
+        newer = isinstance(version, int) and version > MODEL_FORMAT
+        way_out = "update gumdrop" if newer else "predict with the version that wrote it"
         raise TableError(
             f"{place} has model format {version} (gumdrop {description.get('gumdrop')}), this is format {MODEL_FORMAT} "
-            f"(gumdrop {VERSION}); predict with the version that wrote it, or fit again"
+            f"(gumdrop {VERSION}); {way_out}, or fit again"
         )
     try:
         schema = TableSchema.from_json(description["schema"])

@@ -93,7 +93,10 @@ def _load(folder: Path) -> Results:
         raise ReportError(f"{path} cannot be read ({error}): run `gumdrop fit` again to write it anew.") from error
     if not isinstance(results, dict) or results.get("format") != FORMAT:
         found = results.get("format") if isinstance(results, dict) else type(results).__name__
-        raise ReportError(f"{path} has format {found!r}, this gumdrop reads format {FORMAT}: run `gumdrop fit` again.")
+        way_out = "update gumdrop, or " if isinstance(found, int) and found > FORMAT else ""
+        raise ReportError(
+            f"{path} has format {found!r}, this gumdrop reads format {FORMAT}: {way_out}run `gumdrop fit` again."
+        )
     return results
 
 

@@ -1,6 +1,7 @@
 """The recipes for other libraries run as they stand, smaller where they would take long."""
 
 import importlib.util
+import json
 import math
 import os
 from pathlib import Path
@@ -57,3 +58,14 @@ def test_a_rate_for_each_adapter(monkeypatch) -> None:
     assert all(p != pytest.approx(0.1, abs=1e-4) for p in rates.values())
     assert all(0.3 < score["accuracy"] < 1 for scores in result["scores"].values() for score in scores)
     assert len(module.draw([result]).axes) == 4
+
+
+def test_the_figures_of_the_page_are_those_of_the_results_file() -> None:
+    page = (RECIPES.parent / "integrations.md").read_text(encoding="utf-8")
+    results = json.loads((RECIPES.parent / "results" / "lora.json").read_text(encoding="utf-8"))["results"]
+    assert [result["sentences"] for result in results] == [500, 6920]
+    for result in results:
+        for method, scores in result["scores"].items():
+            means = [sum(each[name] for each in scores) / len(scores) for name in scores[0]]
+            accuracy, nll, error = means
+            assert f"| {result['sentences']:,} | {method} | {accuracy:.3f} | {nll:.3f} | {error:.3f} |" in page

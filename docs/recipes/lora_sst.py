@@ -202,6 +202,7 @@ def draw(results: list[dict[str, Any]]) -> Figure:
     dress(left, title="Learned rate of each adapter", x="probability of dropping an input")
     for ax, title in zip(others, ("Accuracy", "NLL (nats)", "Calibration error"), strict=True):
         ax.set_xticks(range(len(METHODS)), METHODS, rotation=35, ha="right")
+        ax.set_xlim(-0.5, len(METHODS) - 0.5)
         dress(ax, title=title)
     return figure
 

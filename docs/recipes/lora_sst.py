@@ -2,9 +2,10 @@
 
 A BERT of two small layers is built from its configuration, learns the sentiment of phrases of at most five words, and
 is frozen. Adapters on its linear layers, and a new head, learn that of whole sentences: of 500, and of all. They do so
-without dropout, with the fixed rate that is customary, with the highest, and with learned rates, whose prior is chosen
-on the sentences for development. Run with ``python docs/recipes/lora_sst.py DATA``, DATA being the folder that holds
-``sst/``; needs transformers and peft. Writes ``docs/results/lora.json`` and ``docs/results/lora.png``.
+without dropout, with the fixed rate that is customary, with one half, with one half and the prior on the weights that
+learned rates have, and with learned rates. The prior is chosen on the sentences for development. Run with
+``python docs/recipes/lora_sst.py DATA``, DATA being the folder that holds ``sst/``; needs transformers and peft. Writes
+``docs/results/lora.json`` and ``docs/results/lora.png``.
 """
 
 import json
@@ -32,7 +33,8 @@ from gumdrop.experiments.axes import dress
 RESULTS = Path(__file__).parents[1] / "results" / "lora.json"
 START, LENGTH, SHORT = "[start]", 24, 5
 FIXED = {"fixed 0.1": 0.1, "fixed 0.5": 0.5}
-METHODS = ("no dropout", *FIXED, "learned")
+WITH_PRIOR = {"fixed 0.5, prior": 0.5, "learned": 0.1}
+METHODS = ("no dropout", *FIXED, *WITH_PRIOR)
 PRIORS: tuple[Any, ...] = ("weak", 1.0, "fan_in")
 ADAPTERS = {
     "attention.self.query": "query", "attention.self.value": "value", "attention.output.dense": "attention output",
@@ -78,9 +80,19 @@ def batches(rows: Rows, steps: int, size: int, seed: int) -> Iterator[Rows]:
         yield rows[0][drawn], rows[1][drawn]
 
 
-def train(model: nn.Module, rows: Rows, steps: int, *, lr: float, size: int, seed: int, prior: Any = None) -> None:
-    """Minimise the negative ELBO, or the negative log likelihood where nothing is learned about dropout."""
-    groups: Any = model.parameters() if prior is None else gd.parameter_groups(model, rate_lr=2e-2)
+def train(
+    model: nn.Module,
+    rows: Rows,
+    steps: int,
+    *,
+    lr: float,
+    size: int,
+    seed: int,
+    prior: Any = None,
+    rate_lr: float = 0.0,
+) -> None:
+    """Minimise the negative ELBO, or the negative log likelihood where there is no prior."""
+    groups: Any = model.parameters() if prior is None else gd.parameter_groups(model, rate_lr=rate_lr)
     optimizer = torch.optim.AdamW(groups, lr=lr, weight_decay=0.0)
     peaks = [group["lr"] for group in optimizer.param_groups]
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peaks, total_steps=steps, pct_start=0.1)
@@ -114,9 +126,10 @@ def adapted(base: nn.Module, rows: Rows, method: str, steps: int, seed: int, pri
         lora_dropout=FIXED.get(method, 0.0),
     )  # fmt: skip
     model = get_peft_model(model, lora)
-    if method == "learned":
-        gd.learn_dropout(model, include=["*.lora_A.*"])
-    train(model, rows, steps, lr=2e-3, size=32, seed=seed, prior=prior)
+    if method in WITH_PRIOR:
+        gd.learn_dropout(model, include=["*.lora_A.*"], p=WITH_PRIOR[method])
+    rate_lr = 2e-2 if method == "learned" else 0.0
+    train(model, rows, steps, lr=2e-3, size=32, seed=seed, prior=prior, rate_lr=rate_lr)
     return model
 
 
@@ -163,7 +176,7 @@ def compare(base: nn.Module, data: dict[str, Rows], count: int, steps: int, seed
     for method in METHODS:
         result["scores"][method] = []
         for seed in range(seeds):
-            model = adapted(base, some(seed), method, steps, seed, chosen if method == "learned" else None)
+            model = adapted(base, some(seed), method, steps, seed, chosen if method in WITH_PRIOR else None)
             result["scores"][method].append(scores(model, data["test"], method))
             print(count, method, seed, result["scores"][method][-1], flush=True)
             if method == "learned":

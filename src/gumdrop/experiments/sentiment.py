@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from gumdrop import metrics, plots
 from gumdrop.conversion import fix_dropout, learn_dropout
-from gumdrop.datasets.text import SST_FILES, Sentences, Vocabulary, read_sst, read_sst_phrases
+from gumdrop.datasets.text import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
 from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 from gumdrop.experiments.run import Run, RunOptions, data_folder
@@ -119,7 +119,8 @@ def sentiment(
         )
     if options.quick:
         seeds, epochs, phrase_epochs, hidden = min(seeds, 2), min(epochs, 2), 0, min(hidden, 64)
-    folder = data_folder(options, "sst", files=SST_FILES)
+    files = [*(file.name for file in SST), *([SST_TREES] if phrase_epochs else [])]
+    folder = data_folder(options, "sst", sources=SST, files=files)
     own = {"seeds": seeds, "epochs": epochs, "phrase_epochs": phrase_epochs, "hidden": hidden}
     with Run("sentiment", options, own) as run, limited_threads(1):
         data = _Data(folder, quick=options.quick)

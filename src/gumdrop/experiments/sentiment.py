@@ -28,7 +28,7 @@ from gumdrop.training import fit
 
 __all__ = ["SentenceReader", "sentiment"]
 
-BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 64, 3e-3, 5.0, 1.0
+BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 64, 1e-3, 5.0, 1.0
 NUM_SAMPLES = 50
 NOTHING = 1e-6
 """A rate so small that no unit is ever dropped."""
@@ -98,7 +98,7 @@ WITH_PHRASES = (_Arm(0.3, words=True, phrases=True), _Arm(START, learned=True, w
 
 
 def sentiment(
-    options: RunOptions = RunOptions(), *, seeds: int = 5, epochs: int = 10, phrase_epochs: int = 3, hidden: int = 256
+    options: RunOptions = RunOptions(), *, seeds: int = 5, epochs: int = 10, phrase_epochs: int = 2, hidden: int = 256
 ) -> None:
     """Classify the sentences of SST-2 with an LSTM: learned rates against a grid of fixed ones.
 

@@ -86,14 +86,15 @@ class _Arm:
 
 
 START = 0.1
-GRID = (0.1, 0.3, 0.5, 0.7)
+GRID = (0.1, 0.3, 0.5)
 ARMS = (
     _Arm(NOTHING),
     *(_Arm(p) for p in GRID),
     _Arm(START, learned=True),
-    *(_Arm(p, words=True) for p in GRID[:3]),
+    *(_Arm(p, words=True) for p in GRID),
     _Arm(START, learned=True, words=True),
 )
+PHRASE_SEEDS = 3
 WITH_PHRASES = (_Arm(0.3, words=True, phrases=True), _Arm(START, learned=True, words=True, phrases=True))
 
 
@@ -104,7 +105,7 @@ def sentiment(
 
     Args:
         options: The flags that all experiments share.
-        seeds: Networks trained in each way.
+        seeds: Networks trained in each way; with phrases 3 at most.
         epochs: Passes over the sentences.
         phrase_epochs: Passes over sentences and phrases together, eleven times as many; 0 leaves that part out.
         hidden: Units of the LSTM.
@@ -125,19 +126,22 @@ def sentiment(
     with Run("sentiment", options, own) as run, limited_threads(1):
         data = _Data(folder, quick=options.quick)
         arms = (*ARMS, *(WITH_PHRASES if phrase_epochs else ()))
-        seeds_of_all = range(options.seed, options.seed + seeds)
+        seeds_of = {
+            arm: range(options.seed, options.seed + (min(seeds, PHRASE_SEEDS) if arm.phrases else seeds))
+            for arm in arms
+        }
         done = run.parts(
             {
                 f"{arm.key}-{seed}": functools.partial(
                     _train, run, data, arm, phrase_epochs if arm.phrases else epochs, hidden, seed
                 )
                 for arm in arms
-                for seed in seeds_of_all
+                for seed in seeds_of[arm]
             }
         )
         results = {}
         for arm in arms:
-            parts = [done[f"{arm.key}-{seed}"] for seed in seeds_of_all]
+            parts = [done[f"{arm.key}-{seed}"] for seed in seeds_of[arm]]
             results[arm.label] = {"summary": _summary(parts), "parts": parts}
         run.figure("sentiment-scores", _draw_scores(results))
         run.figure("sentiment-rates", _draw_rates(results))

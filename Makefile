@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test lint types docs-figures docs-tables docs-experiments recording benchmarks \
-  benchmark-training benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-scale \
+  benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-scale \
   performance-page clean
 
 help: ## Show this list
@@ -57,6 +57,9 @@ benchmark-export: $(VENV)/installed-dev ## Compare exported files with torch, in
 benchmark-prediction: $(VENV)/installed-dev ## Time predictions (a quarter of an hour), with DATA=DIR also on trained networks; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/prediction.py $(if $(DATA),--uci $(DATA)/uci)
 	$(BIN)/python benchmarks/performance_page.py
+
+benchmark-segmentation: $(VENV)/installed-dev ## Time a segmentation network, in training and over many draws; writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/segmentation.py
 
 benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an hour); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sites.py

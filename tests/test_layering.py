@@ -139,6 +139,7 @@ RANKS = {
     "experiments.transformer_networks": 5.1,
     "experiments.transformers": 5.2,
     "experiments.fc_densenet": 5.1,
+    "experiments.unet": 5.1,
     "experiments.camvid_scores": 5.1,
     "experiments.camvid_figures": 5.1,
     "experiments.camvid": 5.2,

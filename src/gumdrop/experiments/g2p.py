@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from gumdrop.atomic import replacing
 from gumdrop.conversion import fix_dropout, learn_dropout
-from gumdrop.datasets.text import CMUDICT_FILE, Pronunciation, Vocabulary, part_of_word, read_cmudict
+from gumdrop.datasets.text import CMUDICT, Pronunciation, Vocabulary, part_of_word, read_cmudict
 from gumdrop.experiments import g2p_figures as figures
 from gumdrop.experiments.g2p_decoding import beam_search, count_errors, judge
 from gumdrop.experiments.g2p_networks import ByLength, PerStepDropout, PooledReader, Speller, phone_nll
@@ -72,7 +72,7 @@ def g2p(
     if options.quick:
         words, pooled_epochs, epochs = min(words or 6000, 6000), min(pooled_epochs, 1), min(epochs, 4)
         num_samples, test_words = min(num_samples, 5), min(test_words, 200)
-    folder = data_folder(options, "g2p", files=[CMUDICT_FILE])
+    folder = data_folder(options, "g2p", sources=CMUDICT, files=[CMUDICT[0].name])
     own = {"stress": stress, "words": words, "pooled_epochs": pooled_epochs, "epochs": epochs}
     own |= {"num_samples": num_samples, "test_words": test_words}
     with Run("g2p", options, own) as run, limited_threads(1):

@@ -1,6 +1,10 @@
 """Tables larger than memory: pieces, statistics in one pass, the order of rows, and files that are not whole."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -439,6 +443,32 @@ def test_streams_that_estimators_cannot_take(numbers_only, change, options, mess
     with pytest.raises(ValueError, match=message):
         model.fit_stream(numbers_only, "y", **options)
     assert not hasattr(model, "ensemble_")
+
+
+SHARED = """
+import sys, torch
+from gumdrop.estimators import ConcreteDropoutRegressor
+from gumdrop.training.distributed import ranks
+model = ConcreteDropoutRegressor(n_members=1, hidden_layer_sizes=(8,), max_iter=2, batch_size=64)
+model.fit_stream(sys.argv[1], "y", columns=["x"])  # without a seed, which processes must agree on
+torch.save(dict(model.ensemble_.state_dict()), f"{sys.argv[2]}/{ranks().rank}.pt")
+"""
+
+
+def test_processes_share_the_stream_of_an_estimator(numbers_only, tmp_path) -> None:
+    (tmp_path / "job.py").write_text(SHARED)
+    words = ["--standalone", "--nproc-per-node", "2", str(tmp_path / "job.py"), str(numbers_only), str(tmp_path)]
+    places = os.pathsep.join([str(Path(streaming.__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *words],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": places},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    one, other = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_labels_and_settings_that_do_not_go_with_a_stream(numbers_only) -> None:

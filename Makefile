@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test lint types docs-figures docs-tables docs-experiments recording benchmarks \
-  benchmark-training benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-scale \
+  benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-scale \
   performance-page clean
 
 help: ## Show this list
@@ -58,6 +58,9 @@ benchmark-prediction: $(VENV)/installed-dev ## Time predictions (a quarter of an
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/prediction.py $(if $(DATA),--uci $(DATA)/uci)
 	$(BIN)/python benchmarks/performance_page.py
 
+benchmark-segmentation: $(VENV)/installed-dev ## Time a segmentation network, in training and over many draws; writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/segmentation.py
+
 benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an hour); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sites.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/steps.py
@@ -71,6 +74,7 @@ performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.m
 benchmark-scale: $(VENV)/installed-dev ## Time several processes, and measure the memory of a long table (some minutes)
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/stream_memory.py
+	$(BIN)/python benchmarks/predict_memory.py
 
 benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page; needs Chromium
 	PYTHONPATH=tests $(BIN)/python benchmarks/page_frames.py

@@ -11,7 +11,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", *(f"docs/{name}.md" for name in ("attribution", "decisions", "estimators", "mnist", "co2", "scale"))],
+    [
+        "README.md",
+        *(
+            f"docs/{name}.md"
+            for name in ("attribution", "decisions", "estimators", "mnist", "co2", "scale", "segmentation", "sequences")
+        ),
+    ],
 )
 def test_code_of_a_page_runs(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)

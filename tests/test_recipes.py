@@ -1,6 +1,7 @@
 """The recipes for other libraries run as they stand, smaller where they would take long."""
 
 import importlib.util
+import json
 import math
 import os
 from pathlib import Path
@@ -46,11 +47,25 @@ def test_the_trainer_of_hugging_face() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_rate_for_each_adapter() -> None:
+def test_a_rate_for_each_adapter(monkeypatch) -> None:
     if not (DATA / "sst").is_dir():
         pytest.skip("needs the sentences of SST-2; GUMDROP_DATA names the folder that holds sst/")
     module = recipe("lora_sst", "transformers", "peft")
-    result = module.run(DATA, pretrain_steps=1, steps=5, seeds=1, rows=100)
-    assert len(result["rates"]) == 11
-    assert all("lora_A" in name and p != pytest.approx(0.1, abs=1e-4) for name, p in result["rates"].items())
+    monkeypatch.setattr(module, "PRIORS", ("weak",))
+    result = next(module.run(DATA, base_steps=60, steps=5, seeds=1, few=60))
+    (rates,) = result["rates"]
+    assert len(rates) == 11
+    assert all(p != pytest.approx(0.1, abs=1e-4) for p in rates.values())
     assert all(0.3 < score["accuracy"] < 1 for scores in result["scores"].values() for score in scores)
+    assert len(module.draw([result]).axes) == 4
+
+
+def test_the_figures_of_the_page_are_those_of_the_results_file() -> None:
+    page = (RECIPES.parent / "integrations.md").read_text(encoding="utf-8")
+    results = json.loads((RECIPES.parent / "results" / "lora.json").read_text(encoding="utf-8"))["results"]
+    assert [result["sentences"] for result in results] == [500, 6920]
+    for result in results:
+        for method, scores in result["scores"].items():
+            means = [sum(each[name] for each in scores) / len(scores) for name in scores[0]]
+            accuracy, nll, error = means
+            assert f"| {result['sentences']:,} | {method} | {accuracy:.3f} | {nll:.3f} | {error:.3f} |" in page

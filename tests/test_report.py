@@ -254,7 +254,7 @@ def test_a_folder_and_its_page(tmp_path: Path) -> None:
         ('{"format": 1, "task"', "cannot be read"),
         ("\x00\x01", "cannot be read"),
         ("[1, 2]", "format 'list', this gumdrop reads format 1"),
-        ('{"format": 2}', "format 2, this gumdrop reads format 1"),
+        ('{"format": 2}', "format 2, this gumdrop reads format 1: update gumdrop, or run"),
         ('{"format": 1, "task": "regression"}', "lacks table, target, settings"),
     ],
 )

@@ -21,6 +21,7 @@ from gumdrop.datasets.segmentation import VOID, read_segnet  # noqa: E402
 from gumdrop.experiments.camvid import noisy_log_probabilities, pixel_nll  # noqa: E402
 from gumdrop.experiments.camvid_scores import PixelScores  # noqa: E402
 from gumdrop.experiments.fc_densenet import DEPTHS, FCDenseNet  # noqa: E402
+from gumdrop.experiments.unet import UNet  # noqa: E402
 
 
 def write_pictures(folder, counts, size=(40, 48)):
@@ -80,8 +81,19 @@ def test_the_published_networks_have_their_layers_and_weights(depth, convolution
     assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.01)
 
 
-def test_the_network_takes_any_size():
-    assert FCDenseNet(DEPTHS["small"], 4).eval()(torch.zeros(1, 3, 21, 30)).shape == (1, 4, 21, 30)
+@pytest.mark.parametrize("model", [FCDenseNet(DEPTHS["small"], 4), UNet(4)], ids=["fc-densenet", "u-net"])
+def test_the_network_takes_any_size(model):
+    assert model.eval()(torch.zeros(1, 3, 21, 30)).shape == (1, 4, 21, 30)
+
+
+def test_a_u_net_of_a_user_is_converted_by_one_call():
+    model = gd.learn_dropout(UNet(4, (8, 16)), report=lambda report: None)
+    convolutions = [m for m in model.modules() if isinstance(m, (nn.Conv2d, nn.ConvTranspose2d))]
+    assert len(gd.dropout_rates(model)) == len(convolutions) == 9
+    x = torch.randn(2, 3, 12, 16)
+    at_once = gd.predict_classification(model, x, num_samples=6, seed=0)
+    one_by_one = torch.stack(list(gd.sample(model, x, num_samples=6, seed=0)))
+    torch.testing.assert_close(at_once.probabilities, one_by_one.softmax(2).mean(0), rtol=1e-4, atol=1e-6)
 
 
 def test_void_pixels_count_in_no_loss():
@@ -164,6 +176,16 @@ def test_tiles_want_pictures_and_sensible_sizes():
         predict_in_tiles(model, torch.zeros(1, 2, 4, 4), tile=0, halo=1)
 
 
+def test_a_u_net_and_several_fits_in_bfloat16(tmp_path):
+    folder, out = tmp_path / "data", tmp_path / "out"
+    write_pictures(folder / "camvid", {"train": 4, "val": 2, "test": 2})
+    words = ["reproduce", "camvid", "--data", str(folder), "--out", str(out), "--height", "40", "--width", "48"]
+    words += ["--network", "unet", "--fits", "2", "--bfloat16", "--crop", "32", "--epochs", "1", "--num-samples", "2"]
+    assert cli.main(words) == 0
+    found = json.loads((out / "results.json").read_text())["results"]
+    assert {arm: len(runs) for arm, runs in found.items()} == {arm: 1 + (arm == "learned") for arm in found}
+
+
 def test_a_small_run_on_drawn_shapes(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
     write_pictures(folder / "camvid", {"train": 8, "val": 2, "test": 4})
@@ -182,7 +204,7 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
 
 @pytest.mark.parametrize(
     ("flags", "words"),
-    [(["--depth", "99"], "`depth` must be one of 56, 67, 103, small"), (["--crop", "300"], "`crop` at most")],
+    [(["--network", "99"], "`network` must be one of 56, 67, 103, small, unet"), (["--crop", "300"], "`crop` at most")],
 )
 def test_numbers_out_of_range_are_named(flags, words, tmp_path, capsys):
     assert cli.main(["reproduce", "camvid", "--data", str(tmp_path), *flags]) == 2

@@ -47,7 +47,7 @@ def test_sentiment_trains_every_arm(data, tmp_path):
     words += ["--seeds", "1", "--epochs", "2", "--phrase-epochs", "1", "--hidden", "8"]
     assert cli.main(words) == 0
     found = results(out)
-    assert len(found) == 12
+    assert len(found) == 11
     for label, each in found.items():
         assert len(each["parts"][0]["rates"]) == 2 + ("words" in label)
     assert found["fixed 0.3"]["parts"][0]["rates"]["head"] == pytest.approx([0.3] * 2)

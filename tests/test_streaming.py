@@ -1,6 +1,10 @@
 """Tables larger than memory: pieces, statistics in one pass, the order of rows, and files that are not whole."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +18,10 @@ from gumdrop.datasets.inference import infer_schema
 from gumdrop.datasets.streaming import Moments, StreamedRows, TableStream, survey
 from gumdrop.datasets.tabular import TableError
 from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
+from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.networks import mlp
+from gumdrop.table_predict import predict_stream
+from gumdrop.tables import load_table_model
 from gumdrop.training.distributed import Ranks
 
 pa = pytest.importorskip("pyarrow")
@@ -242,3 +249,239 @@ def test_what_is_not_there_is_named(tmp_path, path) -> None:
     pq.write_table(pa.table({"x": pa.array([], pa.float64())}), tmp_path / "empty.parquet")
     with pytest.raises(TableError, match="has no rows"):
         TableStream(tmp_path / "empty.parquet")
+
+
+# Predictions
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A model of a table with dates, words and yes or no, and pieces of such a table with odd cells."""
+    place = tmp_path_factory.mktemp("fitted")
+    rng = np.random.default_rng(2)
+    frame = table(400).assign(
+        sold=pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 700, 400), "D"),
+        garden=rng.random(400) < 0.5,
+        id=np.arange(400) + 2**40,
+        note=pd.Series([None] * 150 + ["late"] * 250, dtype=object),
+    )
+    frame.loc[7, "kind"] = " red "
+    frame.loc[8, "kind"] = "?"
+    frame.loc[260, "kind"] = "violet"
+    frame.loc[261, "x"] = 900.0
+    known = frame.drop(columns=["id", "note"]).drop(index=[260, 261])
+    known.to_parquet(place / "known.parquet")
+    words = ["--target", "y", "--members", "1", "--epochs", "2", "--hidden", "8", "--draws", "5", "--quiet"]
+    assert cli.main(["fit", str(place / "known.parquet"), *words, "--out", str(place / "fit")]) == 0
+    (place / "new").mkdir()
+    frame.iloc[:250].to_parquet(place / "new" / "a.parquet", row_group_size=60)
+    feather.write_feather(frame.iloc[250:].reset_index(drop=True), place / "new" / "b.arrow", compression="lz4")
+    frame.to_parquet(place / "new.parquet")
+    return place
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.parquet"])
+def test_predictions_in_pieces_are_those_of_the_whole(fitted, tmp_path, capsys, name) -> None:
+    keep = ["--keep", "id", "note", "x", "--json"]
+    said, read = [], []
+    for source, flags in ((fitted / "new.parquet", []), (fitted / "new", ["--stream"])):
+        place = tmp_path / f"{source.name}-{name}"
+        assert cli.main(["predict", str(fitted / "fit"), str(source), "--out", str(place), *keep, *flags]) == 0
+        said.append({key: value for key, value in json.loads(capsys.readouterr().out).items() if key != "out"})
+        read.append(pd.read_parquet(place) if "parquet" in name else pd.read_csv(place))
+    assert said[0] == said[1]
+    assert said[1]["unseen"]["kind"]["violet"] == 1
+    assert said[1]["missing"]["kind"] == 1
+    assert said[1]["rows"] == 400
+    pd.testing.assert_frame_equal(*read, check_dtype="parquet" not in name, rtol=1e-5)
+    assert (read[1]["id"] == np.arange(400) + 2**40).all()
+    assert read[1]["note"].isna().sum() == 150
+
+
+def test_a_stream_is_written_to_standard_output(fitted, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["predict", str(fitted / "fit"), str(fitted / "new"), "--stream"]
+    assert cli.main([*words, "--out", "-"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 401
+    assert lines[0].startswith("row,prediction,std")
+    assert lines[-1].startswith("400,")
+    assert list(tmp_path.iterdir()) == []
+    assert cli.main([*words, "--out", "-", "--json"]) == 2
+    assert "name a file with --out" in capsys.readouterr().err
+    assert cli.main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["out"] == "new.predictions.csv"
+    assert cli.main([*words, "--out", str(fitted / "new" / "c.parquet")]) == 2
+    assert "a file of the table itself" in capsys.readouterr().err
+
+
+def test_predicting_takes_no_more_memory_for_more_rows(fitted, monkeypatch) -> None:
+    monkeypatch.setattr(streaming, "ROWS_AT_ONCE", 50)
+    sizes = []
+    predict_stream(load_table_model(fitted / "fit"), TableStream(fitted / "new"), lambda part: sizes.append(len(part)))
+    assert sum(sizes) == 400
+    assert max(sizes) == 50
+
+
+@pytest.mark.parametrize("damage", ["inside", "end", "type", "text", "column"])
+def test_a_stream_that_breaks_leaves_what_was_there(fitted, tmp_path, capsys, damage) -> None:
+    frame = pd.read_parquet(fitted / "new.parquet")
+    (tmp_path / "new").mkdir()
+    path = tmp_path / "new" / "b.parquet"
+    frame.to_parquet(tmp_path / "new" / "a.parquet", row_group_size=100)
+    changed = {
+        "type": frame.assign(x="many"),
+        "text": frame.assign(sold=frame["sold"].astype(str).where(frame["number"] != 77, "soon")),
+        "column": frame.drop(columns="kind"),
+    }.get(damage, frame)
+    changed.to_parquet(path, row_group_size=100)
+    if damage in ("text", "column"):
+        (tmp_path / "new" / "a.parquet").unlink()
+    contents = bytearray(path.read_bytes())
+    if damage == "inside":
+        start = len(contents) // 2
+        contents[start : start + 3000] = bytes(3000)
+    path.write_bytes(contents[:-50] if damage == "end" else contents)
+    (tmp_path / "out.csv").write_text("old")
+    words = ["predict", str(fitted / "fit"), str(tmp_path / "new"), "--stream", "--out", str(tmp_path / "out.csv")]
+    assert cli.main([*words, "--overwrite"]) == 2
+    said = {
+        "inside": "b.parquet is cut short or damaged",
+        "end": "b.parquet is cut short or damaged",
+        "type": "column 'x' is text in b.parquet and numbers in a.parquet",
+        "text": "column 'sold' has 'soon' in data row 78",
+        "column": "the table has no column 'kind'",
+    }
+    assert said[damage] in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "out.csv").read_text() == "old"
+    assert {each.name for each in tmp_path.iterdir()} == {"new", "out.csv"}
+
+
+def test_what_is_not_parquet_is_said_so(fitted, tmp_path, capsys) -> None:
+    (tmp_path / "new.csv").write_text("x,y\n1,2\n")
+    for words in (["predict", str(fitted / "fit")], ["fit", "--target", "y"]):
+        verb, *rest = words
+        assert cli.main([verb, *rest, str(tmp_path / "new.csv"), "--stream", "--out", str(tmp_path / "o")]) == 2
+        assert "new.csv is neither Parquet nor Arrow" in " ".join(capsys.readouterr().err.split())
+
+
+# Estimators
+
+
+@pytest.fixture
+def numbers_only(tmp_path):
+    place = tmp_path / "numbers.parquet"
+    frame = table(1200, seed=3).drop(columns="kind").dropna()
+    frame.assign(label=np.where(frame["x"] > 5, "high", "low"), code=(frame["x"] > 5) * 2 + 1).to_parquet(
+        place, row_group_size=100
+    )
+    return place
+
+
+QUICK = {"n_members": 2, "hidden_layer_sizes": (16,), "max_iter": 12, "batch_size": 32, "random_state": 0}
+
+
+def test_a_regressor_fits_a_stream(numbers_only) -> None:
+    frame = pd.read_parquet(numbers_only)
+    model = ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y", columns=["x", "number"])
+    mean, std = model.predict(frame[["x", "number"]], return_std=True)
+    whole = ConcreteDropoutRegressor(**QUICK).fit(frame[["x", "number"]], frame["y"])
+    error, usual = (
+        np.sqrt(np.mean((each.predict(frame[["x", "number"]]) - frame["y"]) ** 2)) for each in (model, whole)
+    )
+    assert error == pytest.approx(usual, rel=0.1)
+    assert std.mean() == pytest.approx(usual, rel=0.15)
+    assert (model.n_iter_, model.n_features_in_, list(model.feature_names_in_)) == (12, 2, ["x", "number"])
+    assert model.dropout_rates_.shape == (2, 2)
+    again = ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y", columns=["x", "number"])
+    np.testing.assert_array_equal(again.predict(frame[["x", "number"]]), mean)
+    parts = [
+        model.predict(part.to_pandas()[["x", "number"]]) for part in pq.ParquetFile(numbers_only).iter_batches(500)
+    ]
+    np.testing.assert_allclose(np.concatenate(parts), mean, rtol=1e-9)
+
+
+@pytest.mark.parametrize("target", ["label", "code"])
+def test_a_classifier_fits_a_stream(numbers_only, target) -> None:
+    frame = pd.read_parquet(numbers_only)
+    model = ConcreteDropoutClassifier(**QUICK).fit_stream(numbers_only, target, columns=["x", "number"])
+    assert list(model.classes_) == sorted(frame[target].unique())
+    assert model.score(frame[["x", "number"]], frame[target]) > 0.97
+
+
+def test_a_stream_leaves_the_random_state_and_what_grew_before(numbers_only) -> None:
+    frame = pd.read_parquet(numbers_only)
+    model = ConcreteDropoutRegressor(**QUICK | {"max_iter": 1})
+    model.partial_fit(frame[["x"]].iloc[:40], frame["y"].iloc[:40])
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    model.fit_stream(numbers_only, "y", columns=["number"])
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.random.get_state()[1].tolist() == before[1]
+    assert not hasattr(model, "_seen")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda f: f, {}, "column 'label' must hold numbers, got '(low|high)'"),
+        (lambda f: f, {"columns": ["label"]}, "column 'label' must hold numbers"),
+        (
+            lambda f: f.assign(x=f["x"].mask(f["number"] == 900)),
+            {"columns": ["x"]},
+            "'x' must have no missing .* got 1",
+        ),
+        (lambda f: f.assign(x=f["x"].mask(f["number"] == 9, np.inf)), {"columns": ["x"]}, "'x' must hold finite"),
+        (lambda f: f, {"columns": ["X"]}, r"no column 'X' \(did you mean x\?\)"),
+        (lambda f: f, {"columns": ["y"]}, "`columns` must name columns other than the target 'y'"),
+        (lambda f: f.head(6), {"columns": ["x"]}, "at least 4 rows beside those that watch, got 0"),
+        (lambda f: f.assign(y=f["label"]), {"columns": ["x"]}, "column 'y' must hold numbers"),
+    ],
+)
+def test_streams_that_estimators_cannot_take(numbers_only, change, options, message) -> None:
+    change(pd.read_parquet(numbers_only)).to_parquet(numbers_only)
+    model = ConcreteDropoutRegressor(**QUICK)
+    with pytest.raises(ValueError, match=message):
+        model.fit_stream(numbers_only, "y", **options)
+    assert not hasattr(model, "ensemble_")
+
+
+SHARED = """
+import sys, torch
+from gumdrop.estimators import ConcreteDropoutRegressor
+from gumdrop.training.distributed import ranks
+model = ConcreteDropoutRegressor(n_members=1, hidden_layer_sizes=(8,), max_iter=2, batch_size=64)
+model.fit_stream(sys.argv[1], "y", columns=["x"])  # without a seed, which processes must agree on
+torch.save(dict(model.ensemble_.state_dict()), f"{sys.argv[2]}/{ranks().rank}.pt")
+"""
+
+
+def test_processes_share_the_stream_of_an_estimator(numbers_only, tmp_path) -> None:
+    (tmp_path / "job.py").write_text(SHARED)
+    words = ["--standalone", "--nproc-per-node", "2", str(tmp_path / "job.py"), str(numbers_only), str(tmp_path)]
+    places = os.pathsep.join([str(Path(streaming.__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *words],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": places},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    one, other = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_labels_and_settings_that_do_not_go_with_a_stream(numbers_only) -> None:
+    frame = pd.read_parquet(numbers_only)
+    for labels, message in (
+        (frame["label"].str.replace("low", "HIGH"), "more than their spelling"),
+        ("one", "2 classes"),
+    ):
+        frame.assign(label=labels).to_parquet(numbers_only)
+        with pytest.raises(ValueError, match=message):
+            ConcreteDropoutClassifier(**QUICK).fit_stream(numbers_only, "label", columns=["x"])
+    with pytest.raises(ValueError, match="`early_stopping` must be False for a stream"):
+        ConcreteDropoutRegressor(early_stopping=True).fit_stream(numbers_only, "y")
+    numbers_only.write_bytes(numbers_only.read_bytes()[:-30])
+    with pytest.raises(ValueError, match="cut short or damaged"):
+        ConcreteDropoutRegressor(**QUICK).fit_stream(numbers_only, "y")

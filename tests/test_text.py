@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from gumdrop.datasets.download import sha256_of
 from gumdrop.datasets.text import (
+    CMUDICT,
+    SST,
     Pronunciation,
     TextFileError,
     Vocabulary,
@@ -101,3 +104,11 @@ def test_the_real_dictionary_is_read_whole():
     assert len({entry.word for entry in entries}) == 126_052
     assert len({phone for entry in read_cmudict(SHARED / "g2p") for phone in entry.phones}) == 39
     assert torch.tensor([len(entry.phones) for entry in entries]).max() == 28
+
+
+@pytest.mark.parametrize(("name", "files"), [("sst", SST), ("g2p", CMUDICT)])
+def test_checksums_of_downloads_are_those_of_the_files(name, files):
+    folder = SHARED / name
+    if not folder.is_dir():
+        pytest.skip("the data sets are not here")
+    assert all(sha256_of(folder / file.name) == file.sha256 for file in files)

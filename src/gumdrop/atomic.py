@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["replacing"]
+__all__ = ["disk_is_full", "replacing", "saying_that_the_disk_is_full"]
 
 
 @contextlib.contextmanager
@@ -35,16 +35,48 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         'whole'
     """
     place = Path(path)
-    place.parent.mkdir(parents=True, exist_ok=True)
+    words = f"the disk is full, so {place} is not written, and what was there before still is; make room"
     partial = place.with_name(f"{place.name}.{os.getpid()}.partial")
+    with saying_that_the_disk_is_full(words):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
+                yield file
+            partial.replace(place)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+def disk_is_full(error: BaseException | None) -> bool:
+    """Tell whether an error is that of a full disk.
+
+    Args:
+        error: The error, or none.
+
+    Returns:
+        Whether there is no room left, or no more is allowed to this user.
+    """
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def saying_that_the_disk_is_full(words: str) -> Iterator[None]:
+    """Say what a full disk leaves, whoever finds it full.
+
+    Args:
+        words: What to say.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        OSError: With these words, if the disk is full.
+    """
     try:
-        with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
-            yield file
-        partial.replace(place)
-    except BaseException as error:
-        partial.unlink(missing_ok=True)
+        yield
+    except Exception as error:
         cause = error if isinstance(error, OSError) else error.__context__  # torch.save hides what stopped it
-        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
-            words = f"the disk is full, so {place} is not written, and what was there before still is; make room"
-            raise OSError(cause.errno, words) from error
+        if disk_is_full(cause):
+            raise OSError(errno.ENOSPC, words) from error
         raise

@@ -238,8 +238,8 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # who read our output has left; nothing more is to be said
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
-        return _fail(str(error), 1, words)
+    except OSError as error:  # the number of an error of our own says nothing
+        return _fail(str(error) if error.filename else error.strerror or str(error), 1, words)
     except KeyboardInterrupt as stop:
         return _fail(str(stop) or "stopped", 130, words)
     return status if isinstance(status, int) else 0

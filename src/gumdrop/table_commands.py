@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shlex
-import sys
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from cyclopts import App, Parameter, validators
 from cyclopts.config import Toml
 
 from gumdrop.terminal import Voice, print_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gumdrop.table_predict import Predicted
+    from gumdrop.tables import TableModel
 
 __all__ = ["config_from_flag", "demo", "explain", "fit", "info", "predict"]
 
@@ -135,11 +141,11 @@ def fit(
     progress = not quiet
     fit_table(
         table, target, place, reading=reading, settings=settings, overwrite=overwrite, progress=progress,
-        notify=voice.say,
+        notify=voice.say, finish=functools.partial(write_report, name=place.resolve().name),
     )  # fmt: skip
     if not ranks().is_first:
         return 0
-    report = write_report(place)
+    report = place / "report.html"
     results = _results_of(place)
     if machine:
         keys = ("task", "target", "table", "scores", "paired", "rates", "stopped", "notes", "seconds")
@@ -189,6 +195,7 @@ def predict(
     *,
     out: Path | None = None,
     keep: Several[str] = (),
+    stream: Flag = False,
     overwrite: Flag = False,
     machine: Json = False,
 ) -> int:
@@ -200,43 +207,80 @@ def predict(
         out: CSV or Parquet file to write, or - for standard output; by default the table's name with
             `.predictions.csv` for its ending, and standard output for standard input.
         keep: Columns of the table to carry along, such as one that names the rows.
+        stream: Read a Parquet or Arrow file, or a folder of them, in pieces, and write predictions as they come, so
+            that neither need fit into memory.
         overwrite: Replace the file if it exists.
         machine: Write one JSON object to standard output, and words to standard error; it holds the predictions
-            unless --out names a file.
+            unless --out names a file, or the table is a stream.
 
     Returns:
         Exit status.
+
+    Raises:
+        ValueError: If predictions of a stream are to be in the JSON object.
     """
-    from gumdrop.datasets.tabular import read_table
-    from gumdrop.table_predict import predict_frame, write_table
     from gumdrop.tables import load_table_model
 
-    place = out or Path(STDIN if machine or str(table) == STDIN else stem(table) + ".predictions.csv")
+    to_pipe = str(table) == STDIN or (machine and not stream)
+    place = out or Path(STDIN if to_pipe else stem(table) + ".predictions.csv")
     to_stdout = str(place) == STDIN
+    if stream and machine and to_stdout:
+        raise ValueError("the JSON object cannot hold the predictions of a stream: name a file with --out")
     voice = Voice(machine or to_stdout)
     model = load_table_model(folder)
     if not to_stdout:
         _check_free(place, table, overwrite)
-    read = read_table(table, decimal=model.schema.decimal)
-    predicted = predict_frame(model, read.frame, keep=keep)
-    notes = read.notes + predicted.notes
-    for note in notes:
+    if stream:
+        summary, predictions = _predict_pieces(model, table, place, keep)
+    else:
+        summary, predictions = _predict_whole(model, table, None if machine and to_stdout else place, keep)
+    for note in summary["notes"]:
         voice.say(note)
-    frame = predicted.frame
-    frame.insert(0, "row", range(1, len(frame) + 1))
-    summary = {"command": "predict", "rows": len(frame), "columns": list(frame), "notes": notes}
-    summary |= {"unseen": predicted.unseen, "missing": predicted.missing, "outside": predicted.outside}
     if not to_stdout:
-        write_table(frame, place)
-        voice.say(f"{len(frame)} rows -> {place}")
+        voice.say(f"{summary['rows']} rows -> {place}")
         summary["out"] = str(place)
     elif machine:
-        summary["predictions"] = json.loads(frame.to_json(orient="records", double_precision=15))
-    else:
-        frame.to_csv(sys.stdout, index=False)
+        summary["predictions"] = json.loads(predictions.to_json(orient="records", double_precision=15))
     if machine:
-        print_json(summary)
+        print_json({"command": "predict", **summary})
     return 0
+
+
+def _predict_whole(
+    model: TableModel, table: Path, place: Path | None, keep: tuple[str, ...]
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Predict a table in memory, and write the predictions unless there is no place for them."""
+    from gumdrop.datasets.tabular import read_table
+    from gumdrop.table_predict import predict_frame
+    from gumdrop.table_writing import written_table
+
+    read = read_table(table, decimal=model.schema.decimal)
+    predicted = predict_frame(model, read.frame, keep=keep)
+    predicted.frame.insert(0, "row", range(1, len(predicted.frame) + 1))
+    if place is not None:
+        with written_table(place) as write:
+            write(predicted.frame)
+    summary = _summary(predicted, len(predicted.frame))
+    return summary | {"notes": read.notes + predicted.notes}, predicted.frame
+
+
+def _predict_pieces(
+    model: TableModel, table: Path, place: Path, keep: tuple[str, ...]
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Predict a table that is read in pieces, and write predictions as they come."""
+    from gumdrop.datasets.streaming import TableStream
+    from gumdrop.table_predict import predict_stream
+    from gumdrop.table_writing import written_table
+
+    stream = TableStream(table)
+    with written_table(place) as write:
+        predicted = predict_stream(model, stream, write, keep=keep, progress=True)
+    return _summary(predicted, stream.num_rows), predicted.frame
+
+
+def _summary(predicted: Predicted, num_rows: int) -> dict[str, Any]:
+    odd = {"unseen": predicted.unseen, "missing": predicted.missing, "outside": predicted.outside}
+    return {"rows": num_rows, "columns": list(predicted.frame), "notes": predicted.notes, **odd}
 
 
 def _check_free(place: Path, table: Path, overwrite: bool) -> None:
@@ -244,6 +288,8 @@ def _check_free(place: Path, table: Path, overwrite: bool) -> None:
 
     if str(table) != STDIN and place.resolve() == table.resolve():
         raise TableError(f"{place} is the table itself; name another file with --out")
+    if table.resolve() in place.resolve().parents:
+        raise TableError(f"{place} would be a file of the table itself; name another one with --out")
     if place.exists() and not overwrite:
         raise TableError(f"{place} exists already; name another file with --out, or add --overwrite")
 

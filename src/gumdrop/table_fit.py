@@ -18,6 +18,7 @@ import torch
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
+from gumdrop.atomic import saying_that_the_disk_is_full
 from gumdrop.baselines import boosted_classes, boosted_regression, frequencies, mean_of_targets
 from gumdrop.conversion import fix_dropout
 from gumdrop.datasets.inference import infer_schema, table_notes, with_statistics
@@ -55,6 +56,7 @@ def fit_table(
     overwrite: bool = False,
     progress: bool = False,
     notify: Callable[[str], object] = lambda note: None,
+    finish: Callable[[Path], object] = lambda folder: None,
 ) -> TableModel:
     """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
 
@@ -71,6 +73,7 @@ def fit_table(
         overwrite: Replace ``out`` if it exists.
         progress: Show progress bars.
         notify: Called with a sentence for each thing that the reader should know.
+        finish: Called with the folder when all else is in it, before it becomes ``out``; to write a page into it.
 
     Returns:
         The model. Whether its training was interrupted is in the results, as `stopped`.
@@ -78,6 +81,7 @@ def fit_table(
     Raises:
         TableError: If the table cannot be used, or ``out`` exists.
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
+        OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
     place, group = Path(out), patient(ranks())
     group.from_first(lambda: _check_free(place, overwrite))
@@ -87,28 +91,40 @@ def fit_table(
         progress, notify = False, _silent
     data = _read(os.fspath(table), target, reading, settings)
     _announce(data, reading, notify)
-    group.from_first(lambda: _make_folder(partial, afresh=overwrite))
-    try:
-        model, fitted, stopped = _train_until_stopped(data, settings, partial, progress, notify)
-        fixed, stopped = (None, stopped) if stopped or data.streamed else _train_twin(data, settings, partial, progress)
-    except CheckpointError as error:
-        raise TableError(
-            f"{partial} is left from a stopped fit of another table or with other settings; repeat these to go on "
-            f"with it, or add --overwrite to begin anew ({error})"
-        ) from error
-    if not group.is_first:
-        return model
-    results = _results(data, settings, model, fitted, fixed, partial)
-    results |= {"reading": dataclasses.asdict(reading), "stopped": stopped}
-    _write_json(partial / "results.json", results | {"seconds": time.monotonic() - started})
-    if stopped is None:  # what the table decided is written out, so that the file says all
+    full = f"the disk is full: {place} is as it was, and {partial} keeps what was trained; make room and try again"
+    with saying_that_the_disk_is_full(full):
+        group.from_first(lambda: _make_folder(partial, afresh=overwrite))
+        try:
+            model, fitted, stopped = _train_until_stopped(data, settings, partial, progress, notify)
+            fixed, stopped = (
+                (None, stopped) if stopped or data.streamed else _train_twin(data, settings, partial, progress)
+            )
+        except CheckpointError as error:
+            raise TableError(
+                f"{partial} is left from a stopped fit of another table or with other settings; repeat these to go on "
+                f"with it, or add --overwrite to begin anew ({error})"
+            ) from error
+        if group.is_first:
+            results = _results(data, settings, model, fitted, fixed, partial)
+            results |= {"reading": dataclasses.asdict(reading), "stopped": stopped}
+            results |= {"seconds": time.monotonic() - started}
+            _write_rest(data, os.fspath(table), reading, settings, results, partial)
+            finish(partial)
+            _put_in_place(partial, place, keep_checkpoints=stopped is not None)
+    return model
+
+
+def _write_rest(
+    data: _Data, table: str, reading: Reading, settings: FitSettings, results: dict[str, Any], partial: Path
+) -> None:
+    """Write the results, and the choices that repeat them."""
+    _write_json(partial / "results.json", results)
+    if results["stopped"] is None:  # what the table decided is written out, so that the file says all
         settings = dataclasses.replace(settings, **{n: results["settings"][n] for n in ("epochs", "batch_size")})
     comments = [f"gumdrop {VERSION}; to repeat this run:  gumdrop fit --config {CONFIG_FILE} --out NEW_FOLDER"]
     comments += [f"the table had {data.num_rows} rows, and its file the SHA-256 {data.table.sha256}"]
-    text = config_text(os.fspath(table), target, reading, settings, comments=comments)
+    text = config_text(table, data.schema.target.name, reading, settings, comments=comments)
     (partial / CONFIG_FILE).write_text(text, encoding="utf-8")
-    _put_in_place(partial, place, keep_checkpoints=stopped is not None)
-    return model
 
 
 @dataclass(frozen=True)
@@ -263,16 +279,18 @@ def _read_stopped(place: Path) -> bool:
 
 def _put_in_place(partial: Path, place: Path, *, keep_checkpoints: bool) -> None:
     """Make a whole folder visible; checkpoints of a stopped run stay where the next looks for them."""
-    kept = {path.name: path.read_bytes() for path in partial.glob("*.checkpoint")} if keep_checkpoints else {}
+    kept = partial.with_name(partial.name + ".kept")
     for checkpoint in partial.glob("*.checkpoint"):
-        checkpoint.unlink()
+        if keep_checkpoints:  # moved, as there may be no room for a copy
+            kept.mkdir(exist_ok=True)
+            checkpoint.replace(kept / checkpoint.name)
+        else:
+            checkpoint.unlink()
     if place.exists():
         shutil.rmtree(place)
     partial.replace(place)
-    if kept:
-        partial.mkdir()
-        for name, contents in kept.items():
-            (partial / name).write_bytes(contents)
+    if kept.exists():
+        kept.replace(partial)
 
 
 def _split(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> tuple[list[int], list[int]]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
 
-from gumdrop.atomic import replacing
 from gumdrop.datasets.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from gumdrop.datasets.schema import Encoded, TableSchema, check_present
+from gumdrop.datasets.streaming import TableStream
 from gumdrop.datasets.tabular import TableError
 from gumdrop.tables import TableModel
 from gumdrop.threads import limited_threads
 
-__all__ = ["Predicted", "encoding_notes", "predict_frame", "write_table"]
+__all__ = ["Predicted", "encoding_notes", "predict_frame", "predict_stream"]
 
 ROWS_AT_ONCE = 65536
 ROWS_FOR_THREADS = 20_000
@@ -32,7 +33,8 @@ class Predicted:
 
     frame: pd.DataFrame
     """One row for each row of the table, see `TableModel.prediction_frame`; beside it the number of cells of the row
-    that are missing, of a category that training did not have, and far outside the numbers of training."""
+    that are missing, of a category that training did not have, and far outside the numbers of training. Without rows
+    where these were given away part by part."""
     unseen: dict[str, dict[str, int]]
     """Count of each category that training did not have, by column."""
     missing: dict[str, int]
@@ -58,34 +60,84 @@ def predict_frame(model: TableModel, frame: pd.DataFrame, *, keep: Sequence[str]
         TableError: If the table does not fit the schema, or lacks a column to keep.
     """
     check_present(frame, keep)
-    parts, encoded = [], []
-    for start in range(0, len(frame), ROWS_AT_ONCE):  # bounds the memory that the draws take
-        rows = model.schema.encode_inputs(frame.iloc[start : start + ROWS_AT_ONCE])
-        with limited_threads(1 if len(frame) < ROWS_FOR_THREADS else None):
-            predicted = model.prediction_frame(model.predict(torch.from_numpy(rows.x)))
-        parts.append(pd.concat([predicted, rows.odd_cells.rename(columns=ODD)], axis=1))
-        encoded.append(rows)
-    predictions = pd.concat(parts, ignore_index=True)
-    if both := [name for name in ("row", *predictions.columns) if name in keep]:
-        raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
-    for place, name in enumerate(dict.fromkeys(keep)):
-        predictions.insert(place, name, frame[name].to_numpy())
-    whole = _joined(encoded)
+    threads = 1 if len(frame) < ROWS_FOR_THREADS else None
+    starts = range(0, len(frame), ROWS_AT_ONCE)  # bounds the memory that the draws take
+    found = [_predict_part(model, frame.iloc[start : start + ROWS_AT_ONCE], keep, threads) for start in starts]
+    whole = functools.reduce(_joined, (encoded for _, encoded in found))
+    predictions = pd.concat([part for part, _ in found], ignore_index=True)
     notes = [*extra_notes(model.schema, list(frame.columns), keep), *encoding_notes(model.schema, whole)]
     return Predicted(predictions, whole.unseen, whole.missing, whole.outside, notes)
 
 
-def _joined(parts: Sequence[Encoded]) -> Encoded:
-    """The counts of several parts of a table together; of the first part the inputs."""
-    unseen: dict[str, dict[str, int]] = {}
-    missing: dict[str, int] = {}
-    outside: dict[str, int] = {}
-    for part in parts:
-        for column, counts in part.unseen.items():
-            _add(unseen.setdefault(column, {}), counts)
-        _add(missing, part.missing)
-        _add(outside, part.outside)
-    return Encoded(parts[0].x, unseen, missing, outside, parts[0].odd_cells)
+def predict_stream(
+    model: TableModel,
+    stream: TableStream,
+    write: Callable[[pd.DataFrame], object],
+    *,
+    keep: Sequence[str] = (),
+    progress: bool = False,
+) -> Predicted:
+    """Predict a table that does not fit into memory.
+
+    Args:
+        model: The model.
+        stream: A table with at least the columns of the schema.
+        write: Called with the predictions of some rows after the other, as `predict_frame` gives them for all, with
+            the number of each row in front.
+        keep: Columns of the table to carry along, such as one that names the rows.
+        progress: Show a progress bar.
+
+    Returns:
+        What was odd in the table, and the columns of the predictions.
+
+    Raises:
+        TableError: If the table does not fit the schema, lacks a column to keep, or cannot be read to its end.
+    """
+    from tqdm.auto import tqdm
+
+    names = list(dict.fromkeys([*model.schema.names, *keep]))
+    check_present(pd.DataFrame(columns=stream.names), names)
+    threads = 1 if stream.num_rows < ROWS_FOR_THREADS else None
+    whole, columns = None, None
+    with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:
+        for piece in stream.pieces:
+            for _, frame in stream.read(piece, names):
+                kept = frame.astype({name: stream.dtype(name) for name in keep})
+                part, encoded = _predict_part(model, kept, keep, threads)
+                part.insert(0, "row", frame.index + 1)
+                write(part)
+                whole, columns = encoded if whole is None else _joined(whole, encoded), part[:0]
+                bar.update(len(part))
+    assert whole is not None, "a stream has rows"
+    assert columns is not None
+    notes = [*extra_notes(model.schema, stream.names, keep), *encoding_notes(model.schema, whole)]
+    return Predicted(columns, whole.unseen, whole.missing, whole.outside, notes)
+
+
+def _predict_part(
+    model: TableModel, frame: pd.DataFrame, keep: Sequence[str], threads: int | None
+) -> tuple[pd.DataFrame, Encoded]:
+    """Predict a few rows; what is odd in them comes without the encoded rows, which nobody needs any more."""
+    rows = model.schema.encode_inputs(frame)
+    with limited_threads(threads):
+        predicted = model.prediction_frame(model.predict(torch.from_numpy(rows.x)))
+    predictions = pd.concat([predicted, rows.odd_cells.rename(columns=ODD)], axis=1)
+    if both := [name for name in ("row", *predictions.columns) if name in keep]:
+        raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
+    for place, name in enumerate(dict.fromkeys(keep)):
+        predictions.insert(place, name, frame[name].array)
+    return predictions, dataclasses.replace(rows, x=rows.x[:0], odd_cells=rows.odd_cells[:0])
+
+
+def _joined(one: Encoded, other: Encoded) -> Encoded:
+    """The counts of two parts of a table together."""
+    unseen = {column: dict(counts) for column, counts in one.unseen.items()}
+    missing, outside = dict(one.missing), dict(one.outside)
+    for column, counts in other.unseen.items():
+        _add(unseen.setdefault(column, {}), counts)
+    _add(missing, other.missing)
+    _add(outside, other.outside)
+    return Encoded(one.x, unseen, missing, outside, one.odd_cells)
 
 
 def _add(total: dict[str, int], counts: dict[str, int]) -> None:
@@ -160,25 +212,3 @@ def _counted(count: int, noun: str) -> str:
 
 def _quoted(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
-
-def write_table(frame: pd.DataFrame, place: Path) -> None:
-    """Write a table, in the format that its name ends with.
-
-    Args:
-        frame: The table.
-        place: `NAME.parquet`, or CSV: `NAME.csv`, `NAME.csv.gz` or any other name.
-
-    Raises:
-        TableError: If the file is to be Parquet, and the library for it is not installed.
-    """
-    parquet = place.suffix.lower() in {".parquet", ".pq"}
-    try:
-        with replacing(place, "wb") as file:
-            if parquet:
-                frame.to_parquet(file, index=False)
-            else:
-                gzip = {"method": "gzip", "mtime": 0}  # the same predictions, the same bytes
-                frame.to_csv(file, index=False, compression=gzip if place.suffix == ".gz" else None)
-    except ImportError as error:
-        raise TableError(f"{place} needs pyarrow: pip install 'gumdrop[parquet]', or write CSV") from error

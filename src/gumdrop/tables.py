@@ -103,7 +103,7 @@ class TableModel:
         """
         place = Path(folder)
         tensors = {**self.ensemble.state_dict(), BACKGROUND: self.background}
-        safetensors.torch.save_file(tensors, place / WEIGHTS_FILE)
+        (place / WEIGHTS_FILE).write_bytes(safetensors.torch.save(tensors))  # save_file has errors of its own
         settings: dict[str, Any] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
         settings |= {"num_samples": self.num_samples, "coverage": self.coverage, "seed": self.seed}
         settings |= {"unit": self.unit}
@@ -171,9 +171,11 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
     except (ValueError, KeyError, TypeError) as error:
         raise TableError(f"{place / MODEL_FILE} is damaged; fit the model again") from error
     if version != MODEL_FORMAT:
+        newer = isinstance(version, int) and version > MODEL_FORMAT
+        way_out = "update gumdrop" if newer else "predict with the version that wrote it"
         raise TableError(
             f"{place} has model format {version} (gumdrop {description.get('gumdrop')}), this is format {MODEL_FORMAT} "
-            f"(gumdrop {VERSION}); predict with the version that wrote it, or fit again"
+            f"(gumdrop {VERSION}); {way_out}, or fit again"
         )
     try:
         schema = TableSchema.from_json(description["schema"])

@@ -253,7 +253,8 @@ def refuse(
     """
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
+        number = column.index[row] if pd.api.types.is_integer_dtype(column.index) else row  # of a part: in the table
         others = f" (and {bad.sum() - 1} more rows)" if bad.sum() > 1 else ""
         raise TableError(
-            f"column {name!r} has {str(column.iloc[row])!r} in data row {row + 1}{others}, which is {why}: {way_out}"
+            f"column {name!r} has {str(column.iloc[row])!r} in data row {number + 1}{others}, which is {why}: {way_out}"
         )

@@ -10,7 +10,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 
-from gumdrop.atomic import replacing
+from gumdrop.atomic import disk_is_full, replacing
 
 __all__ = ["DownloadError", "RemoteFile", "cache_folder", "fetch", "sha256_of"]
 
@@ -83,6 +83,8 @@ def _fetch_one(file: RemoteFile, folder: Path, notify: Callable[[str], object]) 
                 if file.sha256 not in (None, found):
                     raise DownloadError(f"another file than it should be (sha256 {found}, wanted {file.sha256})")
         except (OSError, HTTPException, ValueError) as error:
+            if disk_is_full(error):  # which no other address can help
+                raise
             answers.append(f"{url}: {error.reason if isinstance(error, urllib.error.URLError) else error}")
         else:
             return

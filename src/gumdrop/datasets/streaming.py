@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from gumdrop.datasets.schema import TableSchema
-from gumdrop.datasets.tabular import TableError, check_unique
+from gumdrop.datasets.schema import TableSchema, check_present
+from gumdrop.datasets.tabular import TableError, check_unique, tidy
 from gumdrop.training.distributed import ranks
 
 if TYPE_CHECKING:
@@ -80,8 +80,14 @@ class TableStream:
         )
         if not files or not all(file.is_file() for file in files):
             raise TableError(f"{path} is no file, nor a folder with files that end in {', '.join(STREAMED)}")
+        if strange := next((file.name for file in files if file.suffix not in STREAMED), None):
+            raise TableError(
+                f"{strange} is neither Parquet nor Arrow by its ending ({', '.join(STREAMED)}), and only these can be "
+                "read in pieces: write it in one of these formats, or read it as a whole"
+            )
         self.pieces: list[Piece] = []
-        self._types: dict[str, Any] = {}
+        self._types: dict[str, str] = {}
+        self._whole: set[str] = set()
         first_row = 0
         for file in files:
             schema, sizes = _layout(file)
@@ -98,9 +104,24 @@ class TableStream:
         """Names of the columns."""
         return list(self._types)
 
+    def dtype(self, name: str) -> str:
+        """Find the type of pandas that holds a column, missing cells and all, whichever piece they are in.
+
+        Args:
+            name: Name of the column.
+
+        Returns:
+            ``"Int64"``, ``"float64"`` or ``"string"``.
+        """
+        if self._types[name] != "numbers":
+            return "string"
+        return "Int64" if name in self._whole else "float64"
+
     def _check_types(self, file: Path, first: Path, schema: pa.Schema) -> None:
         check_unique(schema.names)
         types = {field.name: _kind(field.type) for field in schema}
+        whole = {field.name for field in schema if _is_whole(field.type)}
+        self._whole = self._whole & whole if self._types else whole
         self._types = self._types or types
         for name in self._types | types:
             here, before = types.get(name), self._types.get(name)
@@ -118,7 +139,8 @@ class TableStream:
             columns: Columns to read; all if None.
 
         Yields:
-            Number of the first row in the whole table, and some rows; what is no number is text.
+            Number of the first row in the whole table, and some rows, numbered as there; what is no number is text,
+            tidied as in a table that is read as a whole.
         """
         row = piece.first_row
         with _readable(piece.path):
@@ -130,7 +152,8 @@ class TableStream:
                             frame[name] = frame[name].astype(float)
                     else:
                         frame[name] = frame[name].astype(object).map(str, na_action="ignore")
-                yield row, frame
+                frame.index = pd.RangeIndex(row, row + len(frame))
+                yield row, tidy(frame)
                 row += len(frame)
 
 
@@ -144,6 +167,13 @@ def _kind(kind: pa.DataType) -> str:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return "text"
     return str(kind)
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    """Whether all numbers of a type are whole, and fit into 64 bits with a sign."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) and kind != pa.uint64())
 
 
 @contextlib.contextmanager
@@ -277,12 +307,20 @@ def _with_statistics(column: Any, moments: Moments) -> Any:
     return dataclasses.replace(column, **{name: value for name, value in found.items() if name in known})
 
 
-def survey(stream: TableStream, target: str, *, sample_rows: int = SAMPLE_ROWS, seed: int = 0) -> Survey:
+def survey(
+    stream: TableStream,
+    target: str,
+    *,
+    columns: Sequence[str] | None = None,
+    sample_rows: int = SAMPLE_ROWS,
+    seed: int = 0,
+) -> Survey:
     """Read a table once, for its statistics and a sample to decide on its columns and to test with.
 
     Args:
         stream: The table.
         target: Column to predict; rows that lack it are left out.
+        columns: Columns to look at beside the target; all if None.
         sample_rows: Rows of the sample, at most half of the table.
         seed: Seed of the sample.
 
@@ -292,15 +330,15 @@ def survey(stream: TableStream, target: str, *, sample_rows: int = SAMPLE_ROWS, 
     Raises:
         TableError: If there is no such column, or a file cannot be read.
     """
-    if target not in stream.names:
-        raise TableError(f"the table has no column {target!r}; its columns are: {', '.join(stream.names)}")
+    wanted = None if columns is None else [*columns, target]
+    check_present(pd.DataFrame(columns=stream.names), wanted or [target])
     count = min(sample_rows, stream.num_rows // 2)
     drawn = np.sort(np.random.default_rng(seed).choice(stream.num_rows, count, replace=False))
     seen: dict[str, set[Any]] = {}
     moments: dict[str, Moments] = {}
     parts, rows, num_known = [], [], 0
     for piece in stream.pieces:
-        for first_row, frame in stream.read(piece):
+        for first_row, frame in stream.read(piece, wanted):
             known = frame[target].notna().to_numpy()
             sampled = known & _is_in(drawn, first_row, len(frame))
             for name in frame.columns:

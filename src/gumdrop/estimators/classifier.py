@@ -1,7 +1,8 @@
 """Classification for scikit-learn."""
 
-import functools
-from typing import Any, Self
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -9,12 +10,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
+from torch import nn
 
 from gumdrop.ensembles import fit_classification_ensembles
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct
 from gumdrop.networks import mlp
 from gumdrop.prediction import ClassificationPrediction
+
+if TYPE_CHECKING:
+    from gumdrop.datasets.schema import Target
+    from gumdrop.estimators.streaming import StreamedColumns
 
 __all__ = ["ConcreteDropoutClassifier"]
 
@@ -70,8 +76,16 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
             raise ValueError(f"a classifier needs rows of at least 2 classes, got the class {self.classes_.tolist()}")
         codes = np.searchsorted(self.classes_, np.where(weights > 0, labels, self.classes_[0]))
         rows = distinct(inputs, codes.reshape(-1, 1), weights)
-        make = functools.partial(mlp, inputs.shape[1], len(self.classes_), hidden=tuple(self.hidden_layer_sizes))
-        self._fit_ensemble(fit_classification_ensembles, rows, codes[rows.places], make)
+        self._fit_ensemble(fit_classification_ensembles, rows, codes[rows.places])
+
+    def _describe(self, table: StreamedColumns) -> Target:
+        classes = np.unique(table.observed)
+        target = table.classes_target(classes)
+        self.classes_ = classes
+        return target
+
+    def _network(self, num_inputs: int) -> nn.Module:
+        return mlp(num_inputs, len(self.classes_), hidden=tuple(self.hidden_layer_sizes))
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -1,20 +1,29 @@
 """What regressor and classifier share: parameters, training, and the networks' view of the inputs."""
 
+from __future__ import annotations
+
+import os
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from gumdrop.conversion import dropout_rates
 from gumdrop.ensembles import EnsembleFit
+from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators.rows import LEAST_ROWS, DistinctRows, StandardisedRows, checked_weights, moments
 from gumdrop.objective import Lengthscale
+from gumdrop.training.distributed import ranks
+
+if TYPE_CHECKING:
+    from gumdrop.datasets.schema import Target
+    from gumdrop.estimators.streaming import StreamedColumns
 
 __all__ = ["ConcreteDropoutEnsemble"]
 
@@ -77,6 +86,58 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self._train(inputs, targets, checked_weights(sample_weight, inputs))
         return self
 
+    def fit_stream(self, path: str | os.PathLike[str], target: str, *, columns: Sequence[str] | None = None) -> Self:
+        """Train on the rows of a table that need not fit into memory, which is read in pieces.
+
+        One pass takes the statistics, and 4,096 rows (at most half of the table) to watch the others train; these
+        are passed over ``max_iter`` times, None for 2,500 steps and at least one pass. As in `fit`, all columns are
+        numbers, and none is missing.
+
+        Args:
+            path: Parquet or Arrow file, or a folder of such files.
+            target: Column to predict; rows that lack it are left out.
+            columns: Columns to predict from, in the order in which `predict` gets them; all others if None.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: If the table cannot be read or used, or ``early_stopping`` is set: a stream is seldom passed
+                over twice.
+            ModuleNotFoundError: If the libraries that read tables are not installed.
+        """
+        try:
+            from gumdrop.estimators.streaming import open_columns
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(f"streams need {error.name}: pip install 'gumdrop[parquet]'") from error
+        self._check_settings()
+        if self.early_stopping:
+            raise ValueError("`early_stopping` must be False for a stream, got True: set `max_iter`, its passes")
+        seed = ranks().from_first(self._drawn_seed)
+        table = open_columns(path, target, columns, seed=seed)
+        self._forget()
+        described = self._describe(table)
+        sizes = stream_schedule(table.found.num_known, batch_size=self.batch_size, passes=self.max_iter)
+        rows, watched = table.rows(described, sizes[0], seed)
+        device = torch.device(self.device or "cpu")
+        fitted = fit_streamed_ensemble(
+            lambda: self._network(len(table.names)).to(device),
+            rows,
+            (watched[0].to(device), watched[1].to(device)),
+            regression=is_regressor(self),
+            passes=sizes[1],
+            num_members=self.n_members,
+            lr=self.learning_rate_init,
+            lengthscale=self.lengthscale,
+            seed=seed,
+            progress=self.verbose,
+        )
+        self._center, self._scale = table.center, table.scale
+        self.n_features_in_, self.feature_names_in_ = len(table.names), np.array(table.names, dtype=object)
+        self._keep(fitted, seed)
+        self.n_iter_ = sizes[1]
+        return self
+
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Add rows to those of earlier calls, and train on all of them."""
         seen: tuple[np.ndarray, ...] | None = getattr(self, "_seen", None)
@@ -108,18 +169,44 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         """
         raise NotImplementedError
 
-    def _fit_ensemble(
-        self, fit: Callable[..., list[EnsembleFit]], rows: DistinctRows, y: np.ndarray, make: Callable[[], nn.Module]
-    ) -> None:
-        """Train on encoded targets, and keep the ensemble in float64."""
+    def _describe(self, table: StreamedColumns) -> Target:
+        """Learn what the target of a stream is, and keep what predictions need of it.
+
+        Args:
+            table: The stream.
+
+        Returns:
+            The target.
+
+        Raises:
+            NotImplementedError: If it is not that of a subclass.
+        """
+        raise NotImplementedError
+
+    def _network(self, num_inputs: int) -> nn.Module:
+        """Build one network, for targets that are known.
+
+        Args:
+            num_inputs: Number of columns.
+
+        Returns:
+            The network.
+
+        Raises:
+            NotImplementedError: If it is not that of a subclass.
+        """
+        raise NotImplementedError
+
+    def _fit_ensemble(self, fit: Callable[..., list[EnsembleFit]], rows: DistinctRows, y: np.ndarray) -> None:
+        """Train on encoded targets."""
         self._check_settings()
         device = torch.device(self.device or "cpu")
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self._drawn_seed()
         self._center, self._scale = moments(rows.x, rows.places, rows.weights)
         x = StandardisedRows(rows.x, rows.places, self._center, self._scale)
         prior = {} if self.lengthscale is None else {"lengthscale": self.lengthscale}
         (fitted,) = fit(
-            lambda: make().to(device),
+            lambda: self._network(rows.x.shape[1]).to(device),
             [(x, torch.from_numpy(y))],
             num_members=self.n_members,
             epochs=self.max_iter,
@@ -133,11 +220,18 @@ class ConcreteDropoutEnsemble(BaseEstimator):
             progress=self.verbose,
             **prior,
         )
+        self._keep(fitted, seed)
+
+    def _keep(self, fitted: EnsembleFit, seed: int) -> None:
+        """Keep an ensemble, in float64, and how it was trained."""
         self.ensemble_ = fitted.model.double().eval()
         self.history_ = [member.history for member in fitted.members]
         self.n_iter_ = len(self.history_[0])
         self.dropout_rates_ = np.array([list(dropout_rates(member).values()) for member in self.ensemble_.members])
         self._seed = seed
+
+    def _drawn_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _check_settings(self) -> None:
         for name in ("n_members", "max_iter", "batch_size", "n_iter_no_change", "n_mc_samples"):

@@ -1,21 +1,26 @@
 """Regression for scikit-learn."""
 
-import functools
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from torch import Tensor
+from torch import Tensor, nn
 
 from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct, moments
 from gumdrop.networks import mlp
 from gumdrop.prediction import RegressionPrediction
+
+if TYPE_CHECKING:
+    from gumdrop.datasets.schema import Target
+    from gumdrop.estimators.streaming import StreamedColumns
 
 __all__ = ["ConcreteDropoutRegressor"]
 
@@ -72,9 +77,16 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         standard = np.empty((len(rows.places), targets.shape[1]), dtype=np.float32)
         for part in chunks(len(standard)):
             standard[part] = (rows.y[rows.places[part]] - self._y_center) / self._y_scale
+        self._fit_ensemble(fit_regression_ensembles, rows, standard)
+
+    def _describe(self, table: StreamedColumns) -> Target:
+        target = table.regression_target()
+        self._single, self._y_center, self._y_scale = True, np.array([target.mean]), np.array([target.std])
+        return target
+
+    def _network(self, num_inputs: int) -> nn.Module:
         hidden = tuple(self.hidden_layer_sizes)
-        make = functools.partial(mlp, inputs.shape[1], targets.shape[1], hidden=hidden, homoscedastic_noise=True)
-        self._fit_ensemble(fit_regression_ensembles, rows, standard, make)
+        return mlp(num_inputs, len(self._y_center), hidden=hidden, homoscedastic_noise=True)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows to those of earlier calls, and train on all of them: the same model as `fit` on all at once.

@@ -18,6 +18,7 @@ from gumdrop.experiments import camvid_figures as figures
 from gumdrop.experiments.camvid_scores import PixelScores
 from gumdrop.experiments.fc_densenet import DEPTHS, FCDenseNet
 from gumdrop.experiments.run import Run, RunOptions, data_folder
+from gumdrop.experiments.unet import UNet
 from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.threads import limited_threads
 from gumdrop.training import fit
@@ -32,6 +33,10 @@ MEAN, STD = 0.4, 0.3
 NOISE_DRAWS = 8
 SHOWN = 3
 NUM_CLASSES = len(CAMVID_CLASSES)
+NETWORKS: dict[str, Callable[[int], nn.Module]] = {
+    **{name: functools.partial(FCDenseNet, shape) for name, shape in DEPTHS.items()},
+    "unet": UNet,
+}
 
 Result = dict[str, Any]
 
@@ -39,40 +44,44 @@ Result = dict[str, Any]
 def camvid(
     options: RunOptions = RunOptions(),
     *,
-    depth: str = "small",
+    network: str = "small",
     height: int = 180,
     width: int = 240,
     crop: int = 96,
     epochs: int = 30,
     seeds: int = 1,
+    fits: int = 1,
     batch_size: int = 4,
     num_samples: int = 20,
     pictures: int | None = None,
     lengthscale: float = 1.0,
+    bfloat16: bool = False,
     threads: int | None = 1,
 ) -> None:
     """Segment the CamVid street scenes: no, fixed and learned dropout, with an aleatoric head beside.
 
     Args:
         options: The flags that all experiments share.
-        depth: FC-DenseNet 56, 67 or 103 as published, or small for computers without a GPU.
+        network: FC-DenseNet 56, 67 or 103 as published, small for computers without a GPU, or unet, a plain U-Net.
         height: Pixels that pictures are brought to.
         width: The same for their width.
         crop: Height and width of the random crops to train with.
         epochs: Passes over the pictures, a crop of each.
         seeds: Networks trained in each way.
+        fits: Networks trained with learned rates, to see whether these come out alike; at least ``seeds`` of them.
         batch_size: Crops in a batch.
         num_samples: Functions drawn for a prediction.
         pictures: Use so many pictures of each part; all if None.
         lengthscale: Of the prior.
+        bfloat16: Train in bfloat16 where that is safe.
         threads: Of the processor; as torch would have it if None.
 
     Raises:
-        ValueError: If a number is out of range or the depth is unknown.
+        ValueError: If a number is out of range or the network is unknown.
     """
-    if depth not in DEPTHS:
-        raise ValueError(f"`depth` must be one of {', '.join(DEPTHS)}, got {depth!r}")
-    numbers = (height, width, crop, epochs, seeds, batch_size, num_samples, pictures or 1)
+    if network not in NETWORKS:
+        raise ValueError(f"`network` must be one of {', '.join(NETWORKS)}, got {network!r}")
+    numbers = (height, width, crop, epochs, seeds, fits, batch_size, num_samples, pictures or 1)
     if min(numbers) < 1 or crop > min(height, width):
         raise ValueError(
             f"all numbers must be at least 1 and `crop` at most `height` and `width`, got crop {crop}, {height} x "
@@ -82,16 +91,16 @@ def camvid(
         height, width, crop, epochs, num_samples = 90, 120, 64, min(epochs, 2), min(num_samples, 4)
         pictures = min(pictures or 24, 24)
     folder = data_folder(options, "camvid", files=["train.txt", "test.txt"])
-    own = {"depth": depth, "height": height, "width": width, "crop": crop, "epochs": epochs, "seeds": seeds}
-    own |= {"batch_size": batch_size, "num_samples": num_samples, "pictures": pictures, "lengthscale": lengthscale}
+    own = {"network": network, "height": height, "width": width, "crop": crop, "epochs": epochs, "seeds": seeds}
+    own |= {"fits": fits, "batch_size": batch_size, "num_samples": num_samples, "pictures": pictures}
+    own |= {"lengthscale": lengthscale, "bfloat16": bfloat16}
     with Run("camvid", options, own) as run, limited_threads(threads):
         parts = {part: read_segnet(folder, part, size=(height, width), limit=pictures) for part in ("train", "test")}
-        study = _Study(run, parts, DEPTHS[depth], crop, epochs, batch_size, num_samples, lengthscale)
-        all_seeds = range(options.seed, options.seed + seeds)
-        done = run.parts(
-            {_key(arm, seed): functools.partial(study.train_and_score, arm, seed) for arm in ARMS for seed in all_seeds}
-        )
-        results = {arm: [done[_key(arm, seed)] for seed in all_seeds] for arm in ARMS}
+        study = _Study(run, parts, network, crop, epochs, batch_size, num_samples, lengthscale, bfloat16)
+        counts = {arm: max(seeds, fits) if arm == "learned" else seeds for arm in ARMS}
+        wanted = [(arm, options.seed + i) for arm, count in counts.items() for i in range(count)]
+        done = run.parts({_key(arm, seed): functools.partial(study.train_and_score, arm, seed) for arm, seed in wanted})
+        results = {arm: [done[_key(arm, options.seed + i)] for i in range(count)] for arm, count in counts.items()}
         run.figure("camvid-curves", figures.curves(results))
         run.figure("camvid-rates", figures.rates(results))
         run.figure("camvid-calibration", figures.calibration(results))
@@ -160,23 +169,25 @@ class _Study:
         self,
         run: Run,
         parts: dict[str, LabelledPictures],
-        shape: Any,
+        network: str,
         crop: int,
         epochs: int,
         batch_size: int,
         num_samples: int,
         lengthscale: float,
+        bfloat16: bool,
     ) -> None:
-        self.run, self.parts, self.shape, self.crop = run, parts, shape, crop
+        self.run, self.parts, self.network, self.crop = run, parts, network, crop
+        self.autocast = torch.bfloat16 if bfloat16 else None
         self.epochs, self.batch_size, self.num_samples, self.lengthscale = epochs, batch_size, num_samples, lengthscale
         picture = parts["train"].labels[0].numel()
         # A crop speaks for its whole picture: the prior is weighed against pictures, not against crops.
         self.pictures_per_crop = picture / crop**2
 
-    def _network(self, arm: str, seed: int) -> FCDenseNet:
+    def _network(self, arm: str, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = FCDenseNet(self.shape, NUM_CLASSES * (2 if "aleatoric" in arm else 1))
+            model = NETWORKS[self.network](NUM_CLASSES * (2 if "aleatoric" in arm else 1))
         p = NOTHING if arm == "none" else FIXED if arm.startswith("fixed") else START
         # The picture itself is seen whole: its three colours are no features to do without.
         learn_dropout(model, p=p, exclude=["first"], report=lambda report: None)
@@ -203,6 +214,7 @@ class _Study:
             lr=LR,
             max_norm=MAX_NORM,
             lengthscale=self.lengthscale,
+            autocast=self.autocast,
             seed=seed,
             checkpoint=self.run.checkpoint(_key(arm, seed)),
             progress=f"{arm}, seed {seed}",

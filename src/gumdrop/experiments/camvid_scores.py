@@ -13,6 +13,8 @@ __all__ = ["PixelScores"]
 
 NUM_BINS = 20
 DOUBT_BINS = 1000
+LEAST_DOUBT = 1e-9
+"""In nats; bins of doubt are even on a log scale, since low rates make the epistemic part small everywhere."""
 
 
 class PixelScores:
@@ -30,7 +32,7 @@ class PixelScores:
         # Probability, hits and pixels in each bin: of the predicted class, and of each class by itself.
         self._bins = torch.zeros(3, NUM_BINS, dtype=torch.float64)
         self._class_bins = torch.zeros(num_classes, 3, NUM_BINS, dtype=torch.float64)
-        # Right and wrong pixels by doubt, from none to log C nats.
+        # Right and wrong pixels by doubt, up to log C nats.
         self._doubts = {name: torch.zeros(2, DOUBT_BINS, dtype=torch.float64) for name in DOUBTS}
 
     def add(self, prediction: ClassificationPrediction, labels: Tensor) -> None:
@@ -53,9 +55,11 @@ class PixelScores:
         self._bins += _binned(p.amax(1), right)
         for c in range(self.num_classes):
             self._class_bins[c] += _binned(p[:, c], target == c)
+        span = math.log(math.log(self.num_classes) / LEAST_DOUBT)
         for name, sums in self._doubts.items():
             doubt = getattr(prediction, name)[known]
-            place = (doubt / math.log(self.num_classes) * DOUBT_BINS).long().clamp(0, DOUBT_BINS - 1)
+            place = (DOUBT_BINS * (doubt.clamp(min=LEAST_DOUBT) / LEAST_DOUBT).log() / span).long()
+            place = place.clamp(max=DOUBT_BINS - 1)
             for row, chosen in ((0, right), (1, ~right)):
                 sums[row] += torch.bincount(place[chosen], minlength=DOUBT_BINS)
 

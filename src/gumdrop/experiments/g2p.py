@@ -18,18 +18,19 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from gumdrop.atomic import replacing
 from gumdrop.conversion import fix_dropout, learn_dropout
-from gumdrop.datasets.text import CMUDICT_FILE, Pronunciation, Vocabulary, part_of_word, read_cmudict
+from gumdrop.datasets.text import CMUDICT, Pronunciation, Vocabulary, part_of_word, read_cmudict
 from gumdrop.experiments import g2p_figures as figures
 from gumdrop.experiments.g2p_decoding import beam_search, count_errors, judge
 from gumdrop.experiments.g2p_networks import ByLength, PerStepDropout, PooledReader, Speller, phone_nll
 from gumdrop.experiments.run import Run, RunOptions, data_folder
+from gumdrop.objective import Lengthscale
 from gumdrop.prediction import predict_classification
 from gumdrop.threads import limited_threads
 from gumdrop.training import FitResult, fit
 
 __all__ = ["g2p"]
 
-BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 128, 5e-3, 5.0, 1.0
+BATCH_SIZE, MAX_NORM = 128, 5.0
 NO_KL = 10**12
 """So many data that the KL of each counts for nothing: how the report forgot it."""
 BEAM, WORDS_AT_ONCE, VALIDATION_WORDS = 5, 200, 1000
@@ -72,7 +73,7 @@ def g2p(
     if options.quick:
         words, pooled_epochs, epochs = min(words or 6000, 6000), min(pooled_epochs, 1), min(epochs, 4)
         num_samples, test_words = min(num_samples, 5), min(test_words, 200)
-    folder = data_folder(options, "g2p", files=[CMUDICT_FILE])
+    folder = data_folder(options, "g2p", sources=CMUDICT, files=[CMUDICT[0].name])
     own = {"stress": stress, "words": words, "pooled_epochs": pooled_epochs, "epochs": epochs}
     own |= {"num_samples": num_samples, "test_words": test_words}
     with Run("g2p", options, own) as run, limited_threads(1):
@@ -158,6 +159,8 @@ def _fit(
     *,
     name: str,
     epochs: int,
+    lr: float,
+    lengthscale: Lengthscale,
     num_data: int | None = None,
 ) -> FitResult:
     x, y = train
@@ -171,9 +174,9 @@ def _fit(
         validation=validation,
         validation_samples=5,
         num_data=num_data,
-        lr=LR,
+        lr=lr,
         max_norm=MAX_NORM,
-        lengthscale=LENGTHSCALE,
+        lengthscale=lengthscale,
         seed=run.options.seed,
         checkpoint=run.checkpoint(name.replace(" ", "-")),
         progress=name,
@@ -206,6 +209,8 @@ def _pooled(run: Run, data: _Data, arm: str, epochs: int) -> Result:
         data.pooled(data.validation),
         name=arm,
         epochs=epochs,
+        lr=5e-3,
+        lengthscale=1.0,
         num_data=NO_KL if arm == "broken" else None,
     )
     letters = data.letters(data.test_words).to(run.options.device)
@@ -274,7 +279,14 @@ def _train_speller(run: Run, data: _Data, epochs: int) -> Result:
         torch.manual_seed(run.options.seed)
         model = _speller(data)
     result = _fit(
-        run, model, data.spelled(data.train), data.spelled(data.validation), name="with attention", epochs=epochs
+        run,
+        model,
+        data.spelled(data.train),
+        data.spelled(data.validation),
+        name="with attention",
+        epochs=epochs,
+        lr=3e-3,
+        lengthscale="weak",
     )
     with replacing(run.folder / SPELLER, "wb") as file:
         torch.save(model.state_dict(), file)

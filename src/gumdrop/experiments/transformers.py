@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from gumdrop import metrics, plots
 from gumdrop.conversion import fix_dropout, learn_dropout
-from gumdrop.datasets.text import SST_FILES, Vocabulary, read_sst
+from gumdrop.datasets.text import SST, Vocabulary, read_sst
 from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 from gumdrop.experiments.run import Run, RunOptions, data_folder
@@ -82,7 +82,7 @@ def transformers(
         )
     if options.quick:
         seeds, review_epochs, sum_epochs, lines = 1, min(review_epochs, 1), min(sum_epochs, 1), min(lines, 300)
-    folder = data_folder(options, "sst", files=SST_FILES[:3])
+    folder = data_folder(options, "sst", sources=SST, files=[file.name for file in SST])
     own = {"seeds": seeds, "review_epochs": review_epochs, "sum_epochs": sum_epochs, "lines": lines}
     with Run("transformers", options, own) as run, limited_threads(1):
         tasks = [(_reviews(folder, quick=options.quick), review_epochs), (_sums(lines, options.seed), sum_epochs)]

@@ -28,7 +28,7 @@ CACHED = 2**21
 """Bytes of the largest activation of a chunk on a CPU. Larger chunks leave the cache and are slower."""
 MOST_BYTES = 2**28
 """The same on other devices, which many rows keep busy."""
-RESULTS = 16
+RESULTS = 4
 """How many times as large the outputs of a chunk may be, over all rows."""
 LOOPED = 32
 """Draws that the loop evaluates, one by one, before their moments are taken together."""

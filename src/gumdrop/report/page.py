@@ -35,11 +35,12 @@ class ReportError(ValueError):
     """A folder that no report can be made of; the message says what to do."""
 
 
-def write_report(folder: str | os.PathLike[str]) -> Path:
+def write_report(folder: str | os.PathLike[str], *, name: str | None = None) -> Path:
     """Write `report.html` beside the `results.json` of a folder that `gumdrop fit` left.
 
     Args:
         folder: The folder.
+        name: What the page calls it; its own name if None.
 
     Returns:
         The path of the page. It appears whole or not at all.
@@ -48,7 +49,7 @@ def write_report(folder: str | os.PathLike[str]) -> Path:
         ReportError: If the folder or its results are absent, damaged or of another format.
     """
     place = Path(folder)
-    page = render(_load(place), folder=place.resolve().name)
+    page = render(_load(place), folder=name or place.resolve().name)
     with replacing(place / "report.html") as file:
         file.write(page)
     return place / "report.html"
@@ -92,7 +93,10 @@ def _load(folder: Path) -> Results:
         raise ReportError(f"{path} cannot be read ({error}): run `gumdrop fit` again to write it anew.") from error
     if not isinstance(results, dict) or results.get("format") != FORMAT:
         found = results.get("format") if isinstance(results, dict) else type(results).__name__
-        raise ReportError(f"{path} has format {found!r}, this gumdrop reads format {FORMAT}: run `gumdrop fit` again.")
+        way_out = "update gumdrop, or " if isinstance(found, int) and found > FORMAT else ""
+        raise ReportError(
+            f"{path} has format {found!r}, this gumdrop reads format {FORMAT}: {way_out}run `gumdrop fit` again."
+        )
     return results
 
 

@@ -1,0 +1,156 @@
+"""A table that does not fit into memory, as estimators see it: columns of numbers, and a sample to watch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from gumdrop.datasets.columns import NumericColumn, labels_of
+from gumdrop.datasets.schema import TableSchema, Target
+from gumdrop.datasets.streaming import Moments, StreamedRows, Survey, TableStream, survey
+from gumdrop.estimators.rows import LEAST_ROWS
+
+__all__ = ["StreamedColumns", "open_columns"]
+
+WATCHED_ROWS = 4096
+"""Rows that watch the training and do not train."""
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedColumns:
+    """Columns of a table that is read in pieces, and what one pass over it found."""
+
+    stream: TableStream
+    """The pieces."""
+    found: Survey
+    """Statistics, and the rows that watch."""
+    names: list[str]
+    """Columns of numbers to predict from."""
+    target: str
+    """Column to predict."""
+
+    @property
+    def observed(self) -> np.ndarray:
+        """Targets of the rows that watch, among them the first of each label."""
+        return self.found.sample[self.target].to_numpy()
+
+    @property
+    def center(self) -> np.ndarray:
+        """Mean of each column over the rows that train."""
+        return np.array([self.found.moments[name].statistics["mean"] for name in self.names])
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Standard deviation of each column over the rows that train; 1 where it is 0."""
+        return np.array([self.found.moments[name].statistics["std"] for name in self.names])
+
+    def regression_target(self) -> Target:
+        """Take the target for a number.
+
+        Returns:
+            Its mean and standard deviation over the rows that train.
+
+        Raises:
+            ValueError: If it holds no numbers, or an infinity.
+        """
+        _check_numbers(self.found, self.target)
+        statistics = self.found.moments[self.target].statistics
+        return Target(self.target, "regression", statistics["mean"], statistics["std"])
+
+    def classes_target(self, classes: np.ndarray) -> Target:
+        """Take the target for one of some labels.
+
+        Args:
+            classes: The labels, sorted.
+
+        Returns:
+            The labels as tables spell them.
+
+        Raises:
+            ValueError: If there are fewer than two, or some are spelled alike.
+        """
+        if len(classes) < 2:
+            raise ValueError(f"a classifier needs rows of at least 2 classes, got the class {classes.tolist()}")
+        labels = labels_of(pd.Series(classes))
+        if len({label.casefold() for label in labels}) < len(labels):
+            raise ValueError(f"labels of {self.target!r} must differ in more than their spelling, got {labels}")
+        return Target(self.target, "classification", classes=tuple(labels))
+
+    def rows(self, target: Target, batch_size: int, seed: int) -> tuple[StreamedRows, tuple[Tensor, Tensor]]:
+        """Encode the rows.
+
+        Args:
+            target: What to predict.
+            batch_size: Rows of a step.
+            seed: Seed of their order.
+
+        Returns:
+            Batches of the rows that train, and the rows that watch.
+        """
+        columns = [
+            NumericColumn(name=name, median=moments["mean"], **moments)
+            for name, moments in ((name, self.found.moments[name].statistics) for name in self.names)
+        ]
+        schema = TableSchema(tuple(columns), target)
+        watched = torch.from_numpy(schema.encode_inputs(self.found.sample).x)
+        rows = StreamedRows(
+            self.stream,
+            schema,
+            left_out=self.found.rows,
+            num_rows=self.found.num_known,
+            batch_size=batch_size,
+            seed=seed,
+        )
+        return rows, (watched, torch.from_numpy(schema.encode_target(self.found.sample)))
+
+
+def open_columns(
+    path: str | os.PathLike[str], target: str, columns: Sequence[str] | None, *, seed: int
+) -> StreamedColumns:
+    """Read a table once, in pieces, and check that estimators can use it.
+
+    Args:
+        path: Parquet or Arrow file, or a folder of such files.
+        target: Column to predict; rows that lack it are left out.
+        columns: Columns to predict from; all others if None.
+        seed: Seed of the rows that watch.
+
+    Returns:
+        The columns.
+
+    Raises:
+        ValueError: If a column does not hold numbers alone, or there are too few rows.
+    """
+    stream = TableStream(os.fspath(path))
+    names = [name for name in stream.names if name != target] if columns is None else list(columns)
+    if not names or target in names:
+        raise ValueError(f"`columns` must name columns other than the target {target!r}, got {names}")
+    found = survey(stream, target, columns=names, sample_rows=WATCHED_ROWS, seed=seed)
+    if found.num_known < LEAST_ROWS:
+        raise ValueError(f"an ensemble needs at least {LEAST_ROWS} rows beside those that watch, got {found.num_known}")
+    for name in names:
+        _check_numbers(found, name)
+    return StreamedColumns(stream, found, names, target)
+
+
+def _check_numbers(found: Survey, name: str) -> None:
+    """Refuse what estimators refuse in arrays: texts, missing cells and infinities."""
+    sampled, moments = found.sample[name], found.moments.get(name, Moments())
+    if not pd.api.types.is_numeric_dtype(sampled):
+        raise ValueError(
+            f"column {name!r} must hold numbers, got {str(sampled.iloc[0])!r}: leave it out with `columns`, encode it, "
+            "or use `gumdrop fit --stream`, which does so"
+        )
+    if missing := found.num_known - moments.count + int(sampled.isna().sum()):
+        raise ValueError(
+            f"column {name!r} must have no missing cells, got {missing}: fill them, leave it out with `columns`, or "
+            "use `gumdrop fit --stream`, which fills them"
+        )
+    if not np.isfinite([moments.least, moments.most]).all() or not np.isfinite(sampled).all():
+        raise ValueError(f"column {name!r} must hold finite numbers, got an infinity")

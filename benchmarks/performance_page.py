@@ -61,7 +61,7 @@ def sites() -> str:
 def steps() -> str:
     """Table of whole training steps."""
     keys = {"network": str, "on_input": lambda on: "yes" if on else "no", "compiled": mode, "threads": str}
-    return compared("speed_steps", keys, "fixed", ["gumdrop", "no dropout", "concretedropout"])
+    return compared("speed_steps", keys, "fixed", ["gumdrop", "gumdrop without KL", "no dropout", "concretedropout"])
 
 
 def kept() -> str:
@@ -113,12 +113,21 @@ def moments() -> str:
     """Table of predictions without sampling."""
     lines = []
     for row in predictions("moments"):
-        errors = [f"{100 * row[name]['mean_absolute_error']:.0f} %" for name in ("moments", "100 draws")]
+        errors = [f"{100 * row[name]['mean_absolute_error']:.1f} %" for name in ("moments", "slopes", "100 draws")]
         times = row["times"]
         ratios = [f"{times[name]['ratio']:.1f}" for name in ("100 draws", "loop over 100 draws")]
         rates = ", ".join(f"{rate:.1g}" for rate in row["rates"])
         lines.append([row["set"], rates, *errors, f"{times['moments']['median_ms']:.2f}", *ratios])
-    header = ["set", "rates", "error of the SD", "that of 100 draws", "ms", "100 draws take, times that", "the loop"]
+    header = [
+        "set",
+        "rates",
+        "error of the SD",
+        "that of slopes",
+        "that of 100 draws",
+        "ms",
+        "100 draws take, times that",
+        "the loop",
+    ]
     return table(header, lines)
 
 

@@ -197,11 +197,13 @@ def batch_of(shape: tuple[int, ...]) -> Batch:
 def measure(name: str, *, on_input: bool, compiled: bool, threads: int, rounds: int) -> list[dict[str, Any]]:
     """Rows of results for one network."""
     batch = batch_of(NETWORKS[name][1])
+    rivals = contestants(name, on_input=on_input)
+    rivals["gumdrop without KL"] = (copy.deepcopy(rivals["gumdrop"][0]), None)
     with limited_threads(threads):
         torch._dynamo.reset()
         steps = {
             rival: step_of(model, batch, kl_of, compiled=compiled)
-            for rival, (model, kl_of) in contestants(name, on_input=on_input).items()
+            for rival, (model, kl_of) in rivals.items()
             if not (compiled and rival == "concretedropout")  # it keeps a graph in an attribute
         }
         times = summary(interleaved(steps, rounds=rounds, seed=SEED), "fixed")

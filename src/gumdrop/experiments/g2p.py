@@ -36,6 +36,7 @@ NO_KL = 10**12
 BEAM, WORDS_AT_ONCE, VALIDATION_WORDS = 5, 200, 1000
 NOTHING = 1e-6
 POOLED = ("fixed 0", "fixed 0.1", "fixed 0.2", "fixed 0.3", "fixed 0.4", "broken", "learned")
+SPELLERS = ("learned", "fixed 0.2")
 START = 0.1
 
 Result = dict[str, Any]
@@ -78,20 +79,26 @@ def g2p(
     own |= {"num_samples": num_samples, "test_words": test_words}
     with Run("g2p", options, own) as run, limited_threads(1):
         data = _Data(folder, stress, words, test_words)
-        keys = {arm: arm.replace(" ", "-") for arm in POOLED}
         # The longest comes first, so that with several processes the others share the rest.
-        work = {"speller": functools.partial(_train_speller, run, data, epochs)}
-        work |= {key: functools.partial(_pooled, run, data, arm, pooled_epochs) for arm, key in keys.items()}
+        work = {
+            f"speller-{_key(arm)}": functools.partial(_train_speller, run, data, arm, epochs, num_samples)
+            for arm in SPELLERS
+        }
+        work |= {_key(arm): functools.partial(_pooled, run, data, arm, pooled_epochs) for arm in POOLED}
         done = run.parts(work)
-        pooled, speller = {arm: done[key] for arm, key in keys.items()}, done["speller"]
-        model = _speller(data)
-        model.load_state_dict(torch.load(run.folder / SPELLER, weights_only=True))
-        judged = run.part("judged", lambda: _judged(model.eval(), data, num_samples, options.seed))
-        results = {"data": data.counts, "pooled": pooled, "speller": speller, "judged": judged}
+        results = {
+            "data": data.counts,
+            "pooled": {arm: done[_key(arm)] for arm in POOLED},
+            "spellers": {arm: done[f"speller-{_key(arm)}"] for arm in SPELLERS},
+        }
         run.figure("g2p-pooled", figures.pooled(results))
-        run.figure("g2p-speller", figures.speller(results))
+        run.figure("g2p-spellers", figures.spellers(results))
         run.figure("g2p-doubt", figures.doubt(results))
         run.finish(results, figures.page(results))
+
+
+def _key(arm: str) -> str:
+    return arm.replace(" ", "-")
 
 
 class _Data:
@@ -178,7 +185,7 @@ def _fit(
         max_norm=MAX_NORM,
         lengthscale=lengthscale,
         seed=run.options.seed,
-        checkpoint=run.checkpoint(name.replace(" ", "-")),
+        checkpoint=run.checkpoint(_key(name)),
         progress=name,
     )
 
@@ -266,34 +273,33 @@ def _until_end(row: Sequence[int]) -> tuple[int, ...]:
 
 # The network with attention
 
-SPELLER = "speller.pt"
 
-
-def _speller(data: _Data) -> Speller:
-    model = Speller(data.num_letters, len(data.phones), width=data.width)
-    return learn_dropout(model, p=START, exclude=["letters", "phones"], report=_quiet)
-
-
-def _train_speller(run: Run, data: _Data, epochs: int) -> Result:
+def _train_speller(run: Run, data: _Data, arm: str, epochs: int, num_samples: int) -> Result:
+    """Train the network with attention, keep it in a file, and hear it say the test words."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.options.seed)
-        model = _speller(data)
+        model = Speller(data.num_letters, len(data.phones), width=data.width)
+    p = START if arm == "learned" else float(arm.removeprefix("fixed "))
+    learn_dropout(model, p=p, exclude=["letters", "phones"], report=_quiet)
+    if arm != "learned":
+        fix_dropout(model)
     result = _fit(
         run,
         model,
         data.spelled(data.train),
         data.spelled(data.validation),
-        name="with attention",
+        name=f"speller {arm}",
         epochs=epochs,
         lr=3e-3,
         lengthscale="weak",
     )
-    with replacing(run.folder / SPELLER, "wb") as file:
+    with replacing(run.folder / f"speller-{_key(arm)}.pt", "wb") as file:
         torch.save(model.state_dict(), file)
     return {
         "history": _history(result),
         "rates": _rates(result),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "judged": _judged(model.eval(), data, num_samples, run.options.seed),
     }
 
 

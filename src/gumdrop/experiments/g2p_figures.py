@@ -10,7 +10,7 @@ from gumdrop import plots
 from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table
 
-__all__ = ["doubt", "page", "pooled", "speller"]
+__all__ = ["doubt", "page", "pooled", "spellers"]
 
 Results = Mapping[str, Any]
 PUBLISHED = {"fixed 0.1": "0.82", "broken": "0.96"}
@@ -39,34 +39,37 @@ def pooled(results: Results) -> Drawing:
     return drawing
 
 
-def speller(results: Results) -> Drawing:
-    """Learning curve and rates of the network with attention."""
+def spellers(results: Results) -> Drawing:
+    """Learning curves of the network with attention, and its learned rates."""
     drawing = Drawing(figsize=(10, 3.8), layout="constrained")
-    curve, rates = drawing.subplots(1, 2)
-    history = results["speller"]["history"]
-    epochs = range(1, len(history["nll"]) + 1)
-    plots.training_curve(epochs, history["nll"], validation_nll=history["validation_nll"], ax=curve)
-    curve.set_ylabel("loss, nats per word")
-    plots.rates_over_training(epochs, results["speller"]["rates"], ax=rates)
-    for ax, title in ((curve, "network with attention"), (rates, "its learned rates")):
-        ax.set_title(title, fontsize=10, loc="left")
+    curves, rates = drawing.subplots(1, 2)
+    for (arm, each), colour in zip(results["spellers"].items(), (plots.ORANGE, plots.BLUE), strict=True):
+        history = each["history"]
+        epochs = range(1, len(history["nll"]) + 1)
+        curves.plot(epochs, history["validation_nll"], color=colour, label=f"{arm}, held out")
+        curves.plot(epochs, history["nll"], color=colour, linestyle=":", label=f"{arm}, in training")
+    dress(curves, title="network with attention", x="epoch", y="nats per word").legend(fontsize=8, frameon=False)
+    learned = results["spellers"]["learned"]["rates"]
+    plots.rates_over_training(range(1, len(next(iter(learned.values()))) + 1), learned, ax=rates)
+    rates.set_title("its learned rates", fontsize=10, loc="left")
     return drawing
 
 
 def doubt(results: Results) -> Drawing:
     """How often words are wrong, by how much drawn functions disagree on their phones."""
-    drawing = Drawing(figsize=(5.5, 3.6), layout="constrained")
-    ax = drawing.subplots()
-    doubts = np.asarray(results["judged"]["doubt"])
-    wrong = np.asarray(results["judged"]["wrong"], dtype=float)
-    groups = np.array_split(np.argsort(doubts, kind="stable"), min(10, len(doubts)))
-    heights = [100 * wrong[group].mean() for group in groups]
-    ax.bar(np.arange(len(groups)) + 0.5, heights, width=0.85, color=plots.ORANGE)
-    ax.axhline(100 * wrong.mean(), color=plots.INK, linewidth=1, linestyle=":")
-    ax.set_xticks([0, len(groups)], ["least", "most"])
-    dress(
-        ax, title="wrong words by disagreement, in tenths", x="disagreement of drawn functions", y="words said wrong, %"
-    )
+    drawing = Drawing(figsize=(10, 3.6), layout="constrained")
+    panels = drawing.subplots(1, len(results["spellers"]), sharey=True)
+    for ax, (arm, each) in zip(panels, results["spellers"].items(), strict=True):
+        doubts = np.asarray(each["judged"]["doubt"])
+        wrong = np.asarray(each["judged"]["wrong"], dtype=float)
+        groups = np.array_split(np.argsort(doubts, kind="stable"), min(10, len(doubts)))
+        heights = [100 * wrong[group].mean() for group in groups]
+        colour = plots.ORANGE if arm == "learned" else plots.BLUE
+        ax.bar(np.arange(len(groups)) + 0.5, heights, width=0.85, color=colour)
+        ax.axhline(100 * wrong.mean(), color=plots.INK, linewidth=1, linestyle=":")
+        ax.set_xticks([0, len(groups)], ["least", "most"])
+        dress(ax, title=f"{arm}: wrong words by disagreement", x="disagreement of drawn functions")
+    panels[0].set_ylabel("words said wrong, %")
     return drawing
 
 
@@ -79,7 +82,8 @@ def page(results: Results) -> Page:
     Returns:
         The page.
     """
-    judged = results["judged"]
+    judged = {arm: each["judged"] for arm, each in results["spellers"].items()}
+    learned = judged["learned"]
     hamming = {name: each["hamming"]["no_draws"] for name, each in results["pooled"].items()}
     fixed = {name: value for name, value in hamming.items() if name.startswith("fixed")}
     best = min(fixed, key=lambda name: fixed[name])
@@ -88,9 +92,11 @@ def page(results: Results) -> Page:
         lead=(
             f"The report's network gets {hamming['learned']:.2f} phones of a word wrong with learned rates, "
             f"{fixed[best]:.2f} with the best of the fixed ones ({best}), {hamming['broken']:.2f} in the report's "
-            f"broken setting. A network with attention says {100 * judged['draws']['wer']:.1f} % of the words wrong; "
-            f"where drawn functions disagree on the phones it tends to be wrong (AUROC "
-            f"{_number(judged['auroc']['disagreement on phones'])})."
+            f"broken setting. A network with attention says {100 * learned['draws']['wer']:.1f} % of the words wrong "
+            f"with learned rates and {100 * judged['fixed 0.2']['draws']['wer']:.1f} % with fixed ones of 0.2; the "
+            f"disagreement of drawn functions announces wrong words with an AUROC of "
+            f"{_number(learned['auroc']['disagreement on phones'])} and "
+            f"{_number(judged['fixed 0.2']['auroc']['disagreement on phones'])}."
         ),
         body=[
             _pooled_table(results),
@@ -99,12 +105,12 @@ def page(results: Results) -> Page:
             Figure(
                 "g2p-doubt", "Test words in ten groups by disagreement: good are bars that rise. Dotted: all words."
             ),
-            Figure("g2p-speller", "The network with attention: loss and learned rates over training."),
-            _examples_table(judged["examples"]),
+            Figure("g2p-spellers", "The network with attention: loss and learned rates over training."),
+            *(_examples_table(arm, each["examples"]) for arm, each in judged.items()),
         ],
         notes=[
             f"Pronunciations: {results['data']['train']:,} to train with, {results['data']['validation']:,} held out, "
-            f"{results['data']['test']:,} of the test part, of which {judged['words']:,} words were tested. A word "
+            f"{results['data']['test']:,} of the test part, of which {learned['words']:,} words were tested. A word "
             "goes to its part by its SHA-256, with all its pronunciations. Right is what the dictionary has for it.",
             "Hamming distance: positions that differ from the nearest way of the dictionary, the shorter filled up, "
             "averaged over words. The report does not say how it counts; its figures are .82 (fixed .1) and .96 "
@@ -133,16 +139,19 @@ def _pooled_table(results: Results) -> Table:
 
 
 def _errors_table(judged: Results) -> Table:
-    rows = [
-        [name, f"{100 * judged[how]['wer']:.1f}", f"{100 * judged[how]['per']:.2f}"]
-        for how, name in (("no_draws", "beam search"), ("draws", "the same ways, ranked by draws"))
-    ]
-    rows.append(["right way among the best five", f"{100 * (1 - judged['any_of_the_best']):.1f}", "–"])
-    rows += [[f"AUROC of wrong words: {name}", _number(value), "–"] for name, value in judged["auroc"].items()]
-    return Table("The network with attention, test words.", ["", "words wrong, %", "phones wrong, %"], rows)
+    rows = []
+    for how, name in (("no_draws", "beam search"), ("draws", "the same ways, ranked by draws")):
+        rows.append([f"{name}: words wrong, %", *(f"{100 * each[how]['wer']:.1f}" for each in judged.values())])
+        rows.append([f"{name}: phones wrong, %", *(f"{100 * each[how]['per']:.2f}" for each in judged.values())])
+    rows.append(
+        ["none of the best five right, %", *(f"{100 - 100 * e['any_of_the_best']:.1f}" for e in judged.values())]
+    )
+    for doubt in judged["learned"]["auroc"]:
+        rows.append([f"AUROC of wrong words: {doubt}", *(_number(each["auroc"][doubt]) for each in judged.values())])
+    return Table("The network with attention, test words.", ["", *judged], rows)
 
 
-def _examples_table(examples: Sequence[Results]) -> Table:
+def _examples_table(arm: str, examples: Sequence[Results]) -> Table:
     rows = [
         [
             each["word"],
@@ -154,4 +163,4 @@ def _examples_table(examples: Sequence[Results]) -> Table:
         for each in examples
     ]
     columns = ["word", "best ways (probability)", "dictionary", "", "disagreement, nats"]
-    return Table("The test words of most and of least doubt.", columns, rows)
+    return Table(f"{arm}: the test words of most and of least doubt.", columns, rows)

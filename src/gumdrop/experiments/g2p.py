@@ -48,7 +48,7 @@ def g2p(
     stress: bool = False,
     words: int | None = None,
     pooled_epochs: int = 5,
-    epochs: int = 15,
+    epochs: int = 16,
     num_samples: int = 20,
     test_words: int = 2000,
 ) -> None:

@@ -239,6 +239,8 @@ def test_parquet_without_its_library_names_the_command(place, tmp_path, monkeypa
 
 def test_an_interrupted_fit_leaves_a_model_and_goes_on(place, tmp_path) -> None:
     hurry = "import gumdrop.training.state as s; s.SECONDS_BETWEEN_CHECKPOINTS = 0.1; "
+    # A shell starts what it runs in the background, such as these tests, with interruptions ignored.
+    hurry += "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     words = [sys.executable, "-c", hurry + "from gumdrop.cli import main; raise SystemExit(main())", "fit"]
     words += [str(place / "houses.csv"), "--target", "grade", "--drop", "price", "id", "--out", str(tmp_path / "run")]
     words += ["--epochs", "100000", "--members", "2", "--hidden", "6", "--draws", "6", "--json"]

@@ -1,5 +1,6 @@
 """Draws that run at once against the loop over draws: the same seed gives the same functions, however they run."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
 from gumdrop.networks import mlp
 from gumdrop.prediction import draws
+from gumdrop.prediction.folding import foldable
 from gumdrop.prediction.moments import RunningMoments
 
 S = 7
@@ -125,9 +127,11 @@ BATCHED: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
 }  # fmt: skip
 
 
-def loop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def loop_alone(monkeypatch: pytest.MonkeyPatch, *, folds: bool = False) -> None:
     ways = draws._ways
     monkeypatch.setattr(draws, "_ways", lambda *args: ways(*args)[:1])
+    if not folds:
+        monkeypatch.setattr(draws, "foldable", lambda model: [])
 
 
 def batched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +229,84 @@ class TestSameAsTheLoop:
         assert_same(longer[:S], gd.sample(model, x, num_samples=S, seed=3))
 
 
+class Pictures(nn.Module):
+    """Maps that are larger than the kernels, and a dense layer whose weight is larger than its input."""
+
+    def __init__(self, dims: int) -> None:
+        super().__init__()
+        convolution = [nn.Conv1d, nn.Conv2d, nn.Conv3d][dims - 1]
+        transposed = [nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d][dims - 1]
+        self.first = convolution(3, 4, 2)
+        self.again = convolution(4, 4, 1)
+        self.grouped = convolution(4, 4, 1, groups=2)
+        self.up = transposed(4, 5, 2, stride=2)
+        self.head = nn.Linear(5 * 9**dims, 20)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.grouped(self.again(self.again(self.first(x).relu())))
+        return self.head(self.up(x, output_size=[9] * (x.ndim - 2)).flatten(1))
+
+
+class TestFolded:
+    """Columns of weights that are dropped in place of the units of larger inputs."""
+
+    @pytest.mark.parametrize("name", [*CHAINS, *BATCHED])
+    def test_same_as_dropped_inputs(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = {**CHAINS, **BATCHED}[name]()
+        expected = by_loop(model, x)
+        loop_alone(monkeypatch, folds=True)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+    @pytest.mark.parametrize("dims", [1, 2, 3])
+    def test_convolutions(self, dims: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = converted(Pictures(dims)).to(dtype), data(2, 3, *[5] * dims).to(dtype)
+        assert {layer for layer, site in foldable(model)} == {model.first, model.again, model.up, model.head}
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        expected = by_loop(model, x)
+        loop_alone(monkeypatch, folds=True)
+        calls = []
+        scale = ConcreteDropout.scale
+        monkeypatch.setattr(ConcreteDropout, "scale", lambda site, x: calls.append(site) or scale(site, x))
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+        assert len(calls) == 6 * S
+        for module in model.modules():
+            assert "forward" not in vars(module)
+            assert all(type(parameter) is nn.Parameter for parameter in module.parameters())
+        torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
+
+    def test_an_error_leaves_nothing_behind(self) -> None:
+        model = converted(Pictures(2))
+        with pytest.raises(ValueError, match="must have 3 units at dimension -3, got shape"):
+            gd.sample(model, data(2, 4, 5, 5))
+        with pytest.raises(ValueError, match="requested an output size"):
+            gd.sample(model, data(2, 3, 9, 9))
+        assert foldable(model)
+        assert all(type(layer.weight) is nn.Parameter for layer, site in foldable(model))
+
+    def test_what_is_left_as_it_is(self) -> None:
+        """Layers of which someone else has changed something, and sites that stand elsewhere, too."""
+        assert not foldable(torch.compile(converted(Pictures(2)), backend="eager"))
+        model = converted(Pictures(2))
+        model.up.register_forward_hook(lambda module, args, result: None)
+        model.again.forward = functools.partial(type(model.again).forward, model.again)
+        torch.nn.utils.parametrizations.weight_norm(model.first)
+        assert [layer for layer, site in foldable(model)] == [model.head]
+        model.site = model.head.concrete_dropout
+        assert not foldable(model)
+
+    def test_one_weight_in_two_layers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        one, other = nn.Linear(3, 3), nn.Linear(3, 3)
+        other.weight = one.weight
+        model = converted(nn.Sequential(one, nn.ReLU(), other))
+        assert len(foldable(model)) == 2
+        assert foldable(model)[0][1] is foldable(model)[1][1]
+        x = data(9, 3)
+        expected = by_loop(model, x)
+        loop_alone(monkeypatch, folds=True)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+
+
 class Forked(nn.Module):
     """Takes its way by the values of a draw."""
 
@@ -265,9 +347,9 @@ class TestWhatOnlyTheLoopCanDo:
     def test_forward(self, make: type[nn.Module]) -> None:
         model, x = converted(make()), data(9, 4)
         expected = by_loop(model, x)
-        assert torch.equal(gd.sample(model, x, num_samples=S, seed=3), expected)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
         if make in (Remembering, RememberingInBuffer):
-            assert torch.equal(model.last, expected[-1])  # type: ignore[arg-type]
+            assert_same(model.last, expected[-1])  # type: ignore[arg-type]
 
     def test_failure_after_some_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         calls: list[Tensor] = []
@@ -292,7 +374,7 @@ class TestWhatOnlyTheLoopCanDo:
     def test_plain_dropout(self) -> None:
         model = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 2))
         x = data(9, 4)
-        assert torch.equal(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
 
     def test_hooks_see_ordinary_draws(self) -> None:
         model, x, seen = dense(), data(9, 4), []

@@ -32,6 +32,7 @@ RANKS = {
     "prediction.single_drops": 2.05,
     "prediction.propagation": 2.1,
     "prediction.batched": 2.2,
+    "prediction.folding": 2.2,
     "prediction.draws": 2.3,
     "prediction.regression": 2.4,
     "prediction.classification": 2.4,

@@ -39,7 +39,9 @@ class _Layer(nn.Sequential):
     """Batch normalisation, ReLU and a convolution."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
-        super().__init__(nn.BatchNorm2d(inputs), nn.ReLU(), nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2))
+        super().__init__(
+            nn.BatchNorm2d(inputs), nn.ReLU(inplace=True), nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2)
+        )
 
 
 class _DenseBlock(nn.ModuleList):
@@ -102,9 +104,17 @@ class FCDenseNet(nn.Module):
             x = down(x)
         added = self.middle(x)
         for up, block, skip in zip(self.up, self.up_blocks, skips[::-1], strict=True):
-            x = torch.cat([_cropped(up(added), skip.shape[-2:]), skip], dim=1)
+            x = torch.cat([_cropped(_upsampled(up, added), skip.shape[-2:]), skip], dim=1)
             added = block(x)
         return self.head(torch.cat([x, added], dim=1))
+
+
+def _upsampled(up: nn.Module, x: Tensor) -> Tensor:
+    """Apply a transposed convolution: under autocast on a CPU in float32, which is three times as fast as bfloat16."""
+    if x.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+        return up(x)
+    with torch.autocast("cpu", enabled=False):
+        return up(x.float()).to(x.dtype)
 
 
 def _cropped(x: Tensor, size: Sequence[int]) -> Tensor:

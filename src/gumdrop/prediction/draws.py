@@ -17,6 +17,7 @@ from gumdrop.layers.attach import drop_input
 from gumdrop.layers.embedding import drop_words
 from gumdrop.prediction.batched import run_batched
 from gumdrop.prediction.chain import Chunk, chain_of, first_drop, run_chain
+from gumdrop.prediction.folding import Folded, foldable, folded
 from gumdrop.prediction.masks import MaskNoise, masked
 
 __all__ = ["Inputs", "drawn", "sample"]
@@ -88,9 +89,10 @@ def drawn(
 
 def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop"]:
     """All ways to run a model, the best one last."""
-    ways = [_Loop(model, x, output)]
+    is_watched = _has_foreign_hooks(model)
+    ways = [_Loop(model, x, output, folds=not is_watched)]
     device = _tensors(x)[0].device.type
-    if not _has_foreign_hooks(model) and not torch.is_autocast_enabled(device):  # which does not act under vmap
+    if not is_watched and not torch.is_autocast_enabled(device):  # which does not act under vmap
         ways.append(_AtOnce(model, x, output, rows))
     if isinstance(x, Tensor) and (chain := chain_of(model)) is not None:
         ways.append(_Chain(model, x, output, rows, chain))
@@ -112,8 +114,8 @@ class _Loop:
     least = 1
     """Smallest chunk that is quicker so than the next way."""
 
-    def __init__(self, model: nn.Module, x: Inputs, output: Output) -> None:
-        self.model, self.x, self.output = model, x, output
+    def __init__(self, model: nn.Module, x: Inputs, output: Output, *, folds: bool = False) -> None:
+        self.model, self.x, self.output, self.folds = model, x, output, folds
 
     @property
     def first_count(self) -> int:
@@ -123,10 +125,16 @@ class _Loop:
     def evaluate(self, noise: MaskNoise, count: int, parts: list[slice]) -> tuple[Tensor, int]:
         """Evaluate the next draws for all parts of the rows; give (S, N, ...) and how many the next chunk may hold."""
         results = []
-        for _ in range(count):
-            noise.renew()
-            results.append(_joined([self._call(rows) for rows in parts], dim=0))
+        with folded(self.layers):
+            for _ in range(count):
+                noise.renew()
+                results.append(_joined([self._call(rows) for rows in parts], dim=0))
         return torch.stack(results), LOOPED
+
+    @functools.cached_property
+    def layers(self) -> Folded:
+        """Layers that may drop columns of their weights."""
+        return foldable(self.model) if self.folds else []
 
     def _call(self, rows: slice) -> Tensor:
         if isinstance(self.x, Tensor):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -117,6 +118,34 @@ def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
     assert not (tmp_path / "fit.partial").exists()
     assert json.loads((tmp_path / "fit" / "results.json").read_text())["best_epochs"] == [2, 2, 2]
     assert '"total": 9' in (tmp_path / "out" / "results.json").read_text()
+
+
+def stay() -> None:
+    print("here", flush=True)
+    time.sleep(600)
+
+
+STAYING = """
+import pathlib, sys, test_launch
+from gumdrop.experiments.launch import launch
+if __name__ == "__main__":
+    launch({"long": test_launch.stay}, jobs=1, folder=pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_pieces_of_a_killed_run_end(tmp_path) -> None:
+    (tmp_path / "job.py").write_text(STAYING)
+    path = os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]])
+    run = subprocess.Popen(
+        [sys.executable, str(tmp_path / "job.py"), str(tmp_path)],
+        env={**environment(), "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stdout is not None
+    assert run.stdout.readline() == "here\n"
+    run.kill()
+    run.communicate(timeout=60)  # the piece holds the pipe, too: this waits for both
 
 
 def test_a_part_of_uci_can_travel_to_another_process(tmp_path) -> None:

@@ -100,8 +100,17 @@ def _in_process(name: str, call: Work, *, threads: int) -> str | None:
 def _child(pickled: bytes, threads: int, answer: Connection) -> None:
     import pickle
 
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
     os.environ["TQDM_DISABLE"] = "1"  # bars of several processes would overwrite each other
     answer.send(_guarded(pickle.loads(pickled), threads))
+
+
+def _end_with_the_parent() -> None:
+    """End this process when the one that started it is gone: a run that is killed must not go on unseen."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _guarded(call: Work, threads: int) -> str | None:

@@ -27,6 +27,11 @@ SEED, P, NUM_DATA = 0, 0.2, 367
 SIZE, CROP, BATCH = (180, 240), 96, 4
 DRAWS, MANY, REPEATS = 50, 500, 3
 ROUNDS = 15
+WAYS = (
+    ("float32", torch.float32, torch.contiguous_format),
+    ("float32, channels last", torch.float32, torch.channels_last),
+    ("bfloat16, channels last", torch.bfloat16, torch.channels_last),
+)
 
 
 def network(name: str) -> nn.Module:
@@ -94,20 +99,30 @@ def compare_draws() -> list[dict[str, Any]]:
         cases["small, learned rates"] = learned("small", {name: values[-1] for name, values in run["rates"].items()})
     rows = []
     for name, model in cases.items():
-        plain = copy.deepcopy(model).eval()
-
-        def one_pass(plain: nn.Module = plain) -> Tensor:
-            with torch.inference_mode():
-                return plain(x)
-
-        def draws(model: nn.Module = model) -> object:
-            return gd.predict_classification(model, x, num_samples=DRAWS, seed=SEED)
-
-        found = summary(interleaved({"one pass": one_pass, f"{DRAWS} draws": draws}, rounds=ROUNDS // 3), "one pass")
-        for what, row in found.items():
+        calls: dict[str, Callable[[], object]] = {}
+        for how, dtype, order in WAYS:
+            calls[f"one pass, {how}"], calls[f"{DRAWS} draws, {how}"] = calls_of(model, x, dtype, order)
+        for what, row in summary(interleaved(calls, rounds=ROUNDS // 3), f"one pass, {WAYS[0][0]}").items():
             rows.append({"case": name, "what": what} | row)
             print(rows[-1], flush=True)
     return rows
+
+
+def calls_of(
+    model: nn.Module, x: Tensor, dtype: torch.dtype, order: torch.memory_format
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """One pass without dropout, and a prediction from many draws, in a precision and an order of memory."""
+    model, x = copy.deepcopy(model).eval().to(memory_format=order), x.contiguous(memory_format=order)  # type: ignore[call-overload]
+
+    def one_pass() -> Tensor:
+        with torch.inference_mode(), torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+            return model(x)
+
+    def draws() -> object:
+        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+            return gd.predict_classification(model, x, num_samples=DRAWS, seed=SEED)
+
+    return one_pass, draws
 
 
 def peak(draws: int, tile: int) -> tuple[float, float]:

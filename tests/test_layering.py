@@ -110,6 +110,7 @@ RANKS = {
     "export": 4.6,
     "pages": 4,
     "experiments.axes": 5,
+    "experiments.arms": 5,
     "experiments.page": 5,
     "experiments.launch": 5,
     "experiments.run": 5.1,

@@ -15,6 +15,7 @@ from gumdrop.atomic import replacing
 from gumdrop.conversion import dropout_rates, fix_dropout, learn_dropout
 from gumdrop.datasets.segmentation import CAMVID_CLASSES, VOID, LabelledPictures, read_segnet
 from gumdrop.experiments import camvid_figures as figures
+from gumdrop.experiments.arms import part_name, rate_of
 from gumdrop.experiments.camvid_scores import PixelScores
 from gumdrop.experiments.fc_densenet import DEPTHS, FCDenseNet
 from gumdrop.experiments.run import Run, RunOptions, data_folder
@@ -26,7 +27,6 @@ from gumdrop.training import fit
 __all__ = ["camvid", "noisy_log_probabilities"]
 
 ARMS = ("none", "fixed 0.2", "learned", "learned, aleatoric head")
-START, FIXED, NOTHING = 0.1, 0.2, 1e-6
 LR, MAX_NORM = 2e-3, 10.0
 MEAN, STD = 0.4, 0.3
 """Roughly those of the pictures, in 0..1."""
@@ -99,17 +99,14 @@ def camvid(
         study = _Study(run, parts, network, crop, epochs, batch_size, num_samples, lengthscale, bfloat16)
         counts = {arm: max(seeds, fits) if arm == "learned" else seeds for arm in ARMS}
         wanted = [(arm, options.seed + i) for arm, count in counts.items() for i in range(count)]
-        done = run.parts({_key(arm, seed): functools.partial(study.train_and_score, arm, seed) for arm, seed in wanted})
-        results = {arm: [done[_key(arm, options.seed + i)] for i in range(count)] for arm, count in counts.items()}
+        calls = {part_name(*which): functools.partial(study.train_and_score, *which) for which in wanted}
+        done = run.parts(calls)
+        results = {arm: [done[part_name(*which)] for which in wanted if which[0] == arm] for arm in ARMS}
         run.figure("camvid-curves", figures.curves(results))
         run.figure("camvid-rates", figures.rates(results))
         run.figure("camvid-calibration", figures.calibration(results))
         run.figure("camvid-maps", figures.maps(study.maps("learned", options.seed)))
         run.finish(results, figures.page(results))
-
-
-def _key(arm: str, seed: int) -> str:
-    return f"{arm.replace(', ', '+').replace(' ', '-')}-{seed}"
 
 
 def pixel_nll(logits: Tensor, labels: Tensor) -> Tensor:
@@ -188,9 +185,8 @@ class _Study:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = NETWORKS[self.network](NUM_CLASSES * (2 if "aleatoric" in arm else 1))
-        p = NOTHING if arm == "none" else FIXED if arm.startswith("fixed") else START
         # The picture itself is seen whole: its three colours are no features to do without.
-        learn_dropout(model, p=p, exclude=["first"], report=lambda report: None)
+        learn_dropout(model, p=rate_of(arm), exclude=["first"], report=lambda report: None)
         model = model if arm.startswith("learned") else fix_dropout(model)
         # Channels last is the quicker order for maps of many pixels and few channels.
         return model.to(self.run.options.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -218,7 +214,7 @@ class _Study:
             lengthscale=self.lengthscale,
             autocast=self.autocast,
             seed=seed,
-            checkpoint=self.run.checkpoint(_key(arm, seed)),
+            checkpoint=self.run.checkpoint(part_name(arm, seed)),
             progress=f"{arm}, seed {seed}",
         )
         with replacing(self._place(arm, seed), "wb") as file:
@@ -232,7 +228,7 @@ class _Study:
         }
 
     def _place(self, arm: str, seed: int) -> Path:
-        return self.run.folder / f"{_key(arm, seed)}.pt"
+        return self.run.folder / f"{part_name(arm, seed)}.pt"
 
     def _predict(
         self, model: nn.Module, pictures: Tensor, arm: str, seed: int, *, draws: bool

@@ -20,6 +20,7 @@ from gumdrop.atomic import replacing
 from gumdrop.conversion import fix_dropout, learn_dropout
 from gumdrop.datasets.text import CMUDICT, Pronunciation, Vocabulary, part_of_word, read_cmudict
 from gumdrop.experiments import g2p_figures as figures
+from gumdrop.experiments.arms import START, part_name, rate_of
 from gumdrop.experiments.g2p_decoding import beam_search, count_errors, judge
 from gumdrop.experiments.g2p_networks import ByLength, PerStepDropout, PooledReader, Speller, phone_nll
 from gumdrop.experiments.run import Run, RunOptions, data_folder
@@ -34,10 +35,8 @@ BATCH_SIZE, MAX_NORM = 128, 5.0
 NO_KL = 10**12
 """So many data that the KL of each counts for nothing: how the report forgot it."""
 BEAM, WORDS_AT_ONCE, VALIDATION_WORDS = 5, 200, 1000
-NOTHING = 1e-6
 POOLED = ("fixed 0", "fixed 0.1", "fixed 0.2", "fixed 0.3", "fixed 0.4", "broken", "learned")
 SPELLERS = ("learned", "fixed 0.2")
-START = 0.1
 
 Result = dict[str, Any]
 
@@ -81,24 +80,20 @@ def g2p(
         data = _Data(folder, stress, words, test_words)
         # The longest comes first, so that with several processes the others share the rest.
         work = {
-            f"speller-{_key(arm)}": functools.partial(_train_speller, run, data, arm, epochs, num_samples)
+            part_name("speller", arm): functools.partial(_train_speller, run, data, arm, epochs, num_samples)
             for arm in SPELLERS
         }
-        work |= {_key(arm): functools.partial(_pooled, run, data, arm, pooled_epochs) for arm in POOLED}
+        work |= {part_name(arm): functools.partial(_pooled, run, data, arm, pooled_epochs) for arm in POOLED}
         done = run.parts(work)
         results = {
             "data": data.counts,
-            "pooled": {arm: done[_key(arm)] for arm in POOLED},
-            "spellers": {arm: done[f"speller-{_key(arm)}"] for arm in SPELLERS},
+            "pooled": {arm: done[part_name(arm)] for arm in POOLED},
+            "spellers": {arm: done[part_name("speller", arm)] for arm in SPELLERS},
         }
         run.figure("g2p-pooled", figures.pooled(results))
         run.figure("g2p-spellers", figures.spellers(results))
         run.figure("g2p-doubt", figures.doubt(results))
         run.finish(results, figures.page(results))
-
-
-def _key(arm: str) -> str:
-    return arm.replace(" ", "-")
 
 
 class _Data:
@@ -185,7 +180,7 @@ def _fit(
         max_norm=MAX_NORM,
         lengthscale=lengthscale,
         seed=run.options.seed,
-        checkpoint=run.checkpoint(_key(name)),
+        checkpoint=run.checkpoint(part_name(name)),
         progress=name,
     )
 
@@ -200,10 +195,9 @@ def _pooled(run: Run, data: _Data, arm: str, epochs: int) -> Result:
         per_step = [PerStepDropout(p=START) for _ in range(3)] if arm == "broken" else None
         model = PooledReader(data.num_letters, len(data.phones), steps=data.longest, per_step=per_step)
     model.to(run.options.device)
-    p = float(arm.removeprefix("fixed ")) if arm.startswith("fixed") else START
     learn_dropout(
         model,
-        p=max(p, NOTHING),
+        p=rate_of(arm),
         include=["head"] if arm == "broken" else ["encoder*", "decoder*", "head"],
         report=_quiet,
     )
@@ -279,8 +273,7 @@ def _train_speller(run: Run, data: _Data, arm: str, epochs: int, num_samples: in
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.options.seed)
         model = Speller(data.num_letters, len(data.phones), width=data.width)
-    p = START if arm == "learned" else float(arm.removeprefix("fixed "))
-    learn_dropout(model, p=p, exclude=["letters", "phones"], report=_quiet)
+    learn_dropout(model, p=rate_of(arm), exclude=["letters", "phones"], report=_quiet)
     if arm != "learned":
         fix_dropout(model)
     result = _fit(
@@ -293,7 +286,7 @@ def _train_speller(run: Run, data: _Data, arm: str, epochs: int, num_samples: in
         lr=3e-3,
         lengthscale="weak",
     )
-    with replacing(run.folder / f"speller-{_key(arm)}.pt", "wb") as file:
+    with replacing(run.folder / f"{part_name('speller', arm)}.pt", "wb") as file:
         torch.save(model.state_dict(), file)
     return {
         "history": _history(result),

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from gumdrop.conversion import dropout_rates, fix_dropout
 from gumdrop.datasets.images import MNIST, DigitImages, read_mnist
 from gumdrop.experiments import mnist_figures as figures
+from gumdrop.experiments.arms import NO_DROPOUT
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.layers import dropout_blocks
 from gumdrop.metrics import accuracy, calibration_error
@@ -49,8 +50,6 @@ START = 0.5
 """Rates begin high and fall: weights that have learned under little noise keep rates low, see docs/mnist.md."""
 SEARCH_SAMPLES = 20
 QUICK_SIZES, QUICK_WIDTHS, QUICK_WIDTH, QUICK_TEST = (250, 1000, 4000), (32, 128), 64, 2000
-NEVER = 1e-6
-"""A rate at which no unit is ever dropped, since a rate must be positive."""
 
 Rates = tuple[float, float]
 
@@ -227,7 +226,7 @@ def _network(width: int, rates: Rates | None, seed: int) -> nn.Sequential:
     if rates is None:
         return model
     for block, p in zip(dropout_blocks(model), (rates[0], *[rates[1]] * DEPTH), strict=True):
-        block.site.p_logit.data.fill_(math.log(max(p, NEVER)) - math.log1p(-p))
+        block.site.p_logit.data.fill_(math.log(max(p, NO_DROPOUT)) - math.log1p(-p))
     return fix_dropout(model)
 
 

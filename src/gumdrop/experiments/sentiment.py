@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from gumdrop import metrics, plots
 from gumdrop.conversion import fix_dropout, learn_dropout
 from gumdrop.datasets.text import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
+from gumdrop.experiments.arms import NO_DROPOUT, START, part_name
 from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 from gumdrop.experiments.run import Run, RunOptions, data_folder
@@ -30,7 +31,6 @@ __all__ = ["SentenceReader", "sentiment"]
 
 BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 64, 1e-3, 5.0, 1.0
 NUM_SAMPLES = 50
-NOTHING = 1e-6
 """A rate so small that no unit is ever dropped."""
 
 Result = dict[str, Any]
@@ -76,19 +76,13 @@ class _Arm:
     @property
     def label(self) -> str:
         """What the page calls it."""
-        rate = "learned" if self.learned else "none" if self.p == NOTHING else f"fixed {self.p:g}"
+        rate = "learned" if self.learned else "none" if self.p == NO_DROPOUT else f"fixed {self.p:g}"
         return rate + ", words too" * self.words + ", with phrases" * self.phrases
 
-    @property
-    def key(self) -> str:
-        """Name of its part."""
-        return self.label.replace(", ", "+").replace(" ", "-")
 
-
-START = 0.1
 GRID = (0.1, 0.3, 0.5)
 ARMS = (
-    _Arm(NOTHING),
+    _Arm(NO_DROPOUT),
     *(_Arm(p) for p in GRID),
     _Arm(START, learned=True),
     *(_Arm(p, words=True) for p in GRID),
@@ -132,7 +126,7 @@ def sentiment(
         }
         done = run.parts(
             {
-                f"{arm.key}-{seed}": functools.partial(
+                part_name(arm.label, seed): functools.partial(
                     _train, run, data, arm, phrase_epochs if arm.phrases else epochs, hidden, seed
                 )
                 for arm in arms
@@ -141,7 +135,7 @@ def sentiment(
         )
         results = {}
         for arm in arms:
-            parts = [done[f"{arm.key}-{seed}"] for seed in seeds_of[arm]]
+            parts = [done[part_name(arm.label, seed)] for seed in seeds_of[arm]]
             results[arm.label] = {"summary": _summary(parts), "parts": parts}
         run.figure("sentiment-scores", _draw_scores(results))
         run.figure("sentiment-rates", _draw_rates(results))
@@ -193,7 +187,7 @@ def _train(run: Run, data: _Data, arm: _Arm, epochs: int, hidden: int, seed: int
             max_norm=MAX_NORM,
             lengthscale=LENGTHSCALE,
             seed=seed,
-            checkpoint=run.checkpoint(f"{arm.key}-{seed}"),
+            checkpoint=run.checkpoint(part_name(arm.label, seed)),
             progress=f"{arm.label}, seed {seed}",
         )
     words, labels = (part.to(run.options.device) for part in data.test)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from gumdrop import metrics, plots
 from gumdrop.conversion import fix_dropout, learn_dropout
 from gumdrop.datasets.text import SST, Vocabulary, read_sst
+from gumdrop.experiments.arms import START, part_name, rate_of
 from gumdrop.experiments.axes import dress
 from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 from gumdrop.experiments.run import Run, RunOptions, data_folder
@@ -29,8 +30,7 @@ from gumdrop.training import fit
 
 __all__ = ["transformers"]
 
-NOTHING, START = 1e-6, 0.1
-ARMS = {"none": NOTHING, "fixed 0.1": 0.1, "fixed 0.3": 0.3, "learned": START}
+ARMS = ("none", "fixed 0.1", "fixed 0.3", "learned")
 LENGTHSCALE, MAX_NORM, LR = 1.0, 5.0, 1e-3
 NUM_SAMPLES = 30
 HELD_OUT_SUMS = 500
@@ -88,25 +88,19 @@ def transformers(
         tasks = [(_reviews(folder, quick=options.quick), review_epochs), (_sums(lines, options.seed), sum_epochs)]
         done = run.parts(
             {
-                _key(task, arm, seed): functools.partial(_train, run, task, arm, epochs, seed)
+                part_name(task.name, arm, seed): functools.partial(_train, run, task, arm, epochs, seed)
                 for task, epochs in tasks
                 for arm in ARMS
                 for seed in range(options.seed, options.seed + seeds)
             }
         )
         results = {
-            task.name: {
-                arm: [done[_key(task, arm, seed)] for seed in range(options.seed, options.seed + seeds)] for arm in ARMS
-            }
+            task.name: {arm: [done[part_name(task.name, arm, options.seed + i)] for i in range(seeds)] for arm in ARMS}
             for task, _ in tasks
         }
         run.figure("transformers-rates", _draw_rates(results))
         run.figure("transformers-scores", _draw_scores(results, {task.name: task.scores for task, _ in tasks}))
         run.finish(results, _page(results, {task.name: task.scores for task, _ in tasks}))
-
-
-def _key(task: _Task, arm: str, seed: int) -> str:
-    return f"{task.name}-{arm.replace(' ', '-')}-{seed}"
 
 
 def _reviews(folder: Any, *, quick: bool) -> _Task:
@@ -172,7 +166,7 @@ def _train(run: Run, task: _Task, arm: str, epochs: int, seed: int) -> Result:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = task.build().to(run.options.device)
-        learn_dropout(model, p=ARMS[arm], report=lambda report: None, **task.options)
+        learn_dropout(model, p=rate_of(arm), report=lambda report: None, **task.options)
         if arm != "learned":
             fix_dropout(model)
         result = fit(
@@ -187,7 +181,7 @@ def _train(run: Run, task: _Task, arm: str, epochs: int, seed: int) -> Result:
             max_norm=MAX_NORM,
             lengthscale=LENGTHSCALE,
             seed=seed,
-            checkpoint=run.checkpoint(_key(task, arm, seed)),
+            checkpoint=run.checkpoint(part_name(task.name, arm, seed)),
             progress=f"{task.name}, {arm}, seed {seed}",
         )
     test = tuple(part.to(run.options.device) for part in task.test)

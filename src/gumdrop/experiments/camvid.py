@@ -105,6 +105,7 @@ def camvid(
         run.figure("camvid-curves", figures.curves(results))
         run.figure("camvid-rates", figures.rates(results))
         run.figure("camvid-calibration", figures.calibration(results))
+        run.figure("camvid-classes", figures.class_calibration(results))
         run.figure("camvid-maps", figures.maps(study.maps("learned", options.seed)))
         run.finish(results, figures.page(results))
 

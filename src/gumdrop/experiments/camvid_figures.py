@@ -10,9 +10,9 @@ from torch import Tensor
 from gumdrop import plots
 from gumdrop.datasets.segmentation import CAMVID_CLASSES, CAMVID_COLOURS, VOID
 from gumdrop.experiments.axes import dress
-from gumdrop.experiments.page import Figure, Page, Table
+from gumdrop.experiments.page import Figure, Page, Table, mean_and_error
 
-__all__ = ["calibration", "curves", "maps", "page", "rates"]
+__all__ = ["calibration", "class_calibration", "curves", "maps", "page", "rates"]
 
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
 COLOURS = dict(
@@ -62,6 +62,26 @@ def calibration(results: Results) -> Drawing:
         sure, right = (np.array(bins[key], dtype=float) for key in ("p", "right"))
         plots.reliability(sure, right, bins["pixels"], ax=ax)
         ax.set_title(arm, fontsize=10, loc="left")
+    return drawing
+
+
+def class_calibration(results: Results) -> Drawing:
+    """Probability of each class against how often it is the class, a line for each kind of network, with draws."""
+    drawing = Drawing(figsize=(11, 4.2), layout="constrained")
+    panels = drawing.subplots(2, -(-len(CAMVID_CLASSES) // 2), sharex=True, sharey=True)
+    for c, ax in enumerate(panels.flat):
+        if c == len(CAMVID_CLASSES):
+            ax.set_axis_off()
+            ax.legend(*panels[0, 0].get_legend_handles_labels(), loc="center", frameon=False, fontsize=9)
+            break
+        ax.plot([0, 1], [0, 1], color=plots.INK, linewidth=0.8, linestyle=":")
+        for arm, runs in results.items():
+            bins = runs[0]["draws"]["class_calibration"][c]
+            sure, right = (np.array(bins[key], dtype=float) for key in ("p", "right"))
+            ax.plot(sure, right, color=COLOURS[arm], linewidth=1.4, label=arm)
+        dress(ax, title=CAMVID_CLASSES[c])
+    drawing.supxlabel("probability that the network gives", fontsize=10)
+    drawing.supylabel("share of pixels of the class", fontsize=10)
     return drawing
 
 
@@ -117,6 +137,7 @@ def page(results: Results) -> Page:
             Figure(
                 "camvid-calibration", "How sure the first network of each kind was of a pixel, and how often right."
             ),
+            Figure("camvid-classes", "The same for each class by itself."),
             Figure("camvid-rates", "Learned rates by depth, for each fit, and over the training of the first."),
             _classes(results),
             Figure("camvid-curves", "Training loss."),
@@ -131,9 +152,19 @@ def page(results: Results) -> Page:
     )
 
 
+SCORES = {
+    "miou": ("mean IoU, %", 100, 1),
+    "miou_per_picture": ("mean IoU, a picture", 1, 3),
+    "accuracy": ("right pixels, %", 100, 1),
+    "nll": ("nats per pixel", 1, 3),
+    "ece": ("calibration error, %", 100, 2),
+    "calibration_mse": ("calibration MSE, classes", 1, 5),
+}
+"""Title, factor and digits of each column."""
+
+
 def _mean(results: Results, arm: str, how: str) -> dict[str, float]:
-    scores = ("miou", "miou_per_picture", "accuracy", "nll", "ece", "calibration_mse")
-    return {name: float(np.mean([run[how][name] for run in results[arm]])) for name in scores}
+    return {name: float(np.mean([run[how][name] for run in results[arm]])) for name in SCORES}
 
 
 def _auroc(results: Results, arm: str, doubt: str) -> str:
@@ -147,17 +178,16 @@ def _table(results: Results) -> Table:
         for how, words in (("no_draws", "no draws"), ("draws", "draws")):
             if arm == "none" and how == "draws":
                 continue
-            mean = _mean(results, arm, how)
-            cells = [f"{arm}, {words}", f"{100 * mean['miou']:.1f}", f"{mean['miou_per_picture']:.3f}"]
-            cells += [f"{100 * mean['accuracy']:.1f}", f"{mean['nll']:.3f}", f"{100 * mean['ece']:.2f}"]
-            cells.append(f"{mean['calibration_mse']:.5f}")
+            cells = [f"{arm}, {words}"]
+            for score, (_, scale, digits) in SCORES.items():
+                mean, error = mean_and_error(scale * run[how][score] for run in results[arm])
+                cells.append(f"{mean:.{digits}f}" + f" ({error:.{digits}f})" * (len(results[arm]) > 1))
             doubts = ("mutual_information", "predictive_entropy")
             cells += [_auroc(results, arm, doubt) if how == "draws" else "–" for doubt in doubts]
             rows.append(cells)
-    columns = ["dropout", "mean IoU, %", "mean IoU, a picture", "right pixels, %", "nats per pixel"]
-    columns += ["calibration error, %", "calibration MSE, classes", "AUROC of errors, epistemic", "of all doubt"]
+    columns = ["dropout", *(title for title, *_ in SCORES.values()), "AUROC of errors, epistemic", "of all doubt"]
     ours = [i for i, row in enumerate(rows) if row[0].startswith("learned")]
-    return Table("Test pictures; means over fits.", columns, rows, ours=ours)
+    return Table("Test pictures; means over networks, standard errors in brackets.", columns, rows, ours=ours)
 
 
 def _classes(results: Results) -> Table:

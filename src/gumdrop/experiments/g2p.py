@@ -50,6 +50,7 @@ def g2p(
     epochs: int = 16,
     num_samples: int = 20,
     test_words: int = 2000,
+    lengthscale: Lengthscale = "weak",
 ) -> None:
     """Turn letters into phones: the report's network at fixed, broken and learned rates, and one with attention.
 
@@ -61,6 +62,7 @@ def g2p(
         epochs: Passes over the data for the network with attention.
         num_samples: Functions drawn to judge ways to say a word.
         test_words: Words to test with, the first of the test part.
+        lengthscale: Of the prior of the network with attention: a number, fan_in or weak.
 
     Raises:
         ValueError: If a number is below 1.
@@ -74,13 +76,15 @@ def g2p(
         words, pooled_epochs, epochs = min(words or 6000, 6000), min(pooled_epochs, 1), min(epochs, 4)
         num_samples, test_words = min(num_samples, 5), min(test_words, 200)
     folder = data_folder(options, "g2p", sources=CMUDICT, files=[CMUDICT[0].name])
-    own = {"stress": stress, "words": words, "pooled_epochs": pooled_epochs, "epochs": epochs}
-    own |= {"num_samples": num_samples, "test_words": test_words}
+    own: dict[str, Any] = {"stress": stress, "words": words, "pooled_epochs": pooled_epochs, "epochs": epochs}
+    own |= {"num_samples": num_samples, "test_words": test_words, "lengthscale": lengthscale}
     with Run("g2p", options, own) as run, limited_threads(1):
         data = _Data(folder, stress, words, test_words)
         # The longest comes first, so that with several processes the others share the rest.
         work = {
-            part_name("speller", arm): functools.partial(_train_speller, run, data, arm, epochs, num_samples)
+            part_name("speller", arm): functools.partial(
+                _train_speller, run, data, arm, epochs, num_samples, lengthscale
+            )
             for arm in SPELLERS
         }
         work |= {part_name(arm): functools.partial(_pooled, run, data, arm, pooled_epochs) for arm in POOLED}
@@ -268,7 +272,7 @@ def _until_end(row: Sequence[int]) -> tuple[int, ...]:
 # The network with attention
 
 
-def _train_speller(run: Run, data: _Data, arm: str, epochs: int, num_samples: int) -> Result:
+def _train_speller(run: Run, data: _Data, arm: str, epochs: int, num_samples: int, lengthscale: Lengthscale) -> Result:
     """Train the network with attention, keep it in a file, and hear it say the test words."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.options.seed)
@@ -284,7 +288,7 @@ def _train_speller(run: Run, data: _Data, arm: str, epochs: int, num_samples: in
         name=f"speller {arm}",
         epochs=epochs,
         lr=3e-3,
-        lengthscale="weak",
+        lengthscale=lengthscale,
     )
     with replacing(run.folder / f"{part_name('speller', arm)}.pt", "wb") as file:
         torch.save(model.state_dict(), file)

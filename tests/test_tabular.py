@@ -79,6 +79,33 @@ def test_usual_spellings_of_missing(tmp_path):
     assert frame["row"].tolist() == [7] * (len(spellings) + 1)
 
 
+LONG = [2**53 + 1, None, -(2**62) - 1]
+
+
+def test_long_integers_keep_their_digits_beside_missing_cells(tmp_path):
+    """A float64 would round them, and pandas takes one where a cell is missing."""
+    rows = ["id,size,huge", *(f" {'' if i is None else i},1e300,{2**70}" for i in LONG)]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    frame = read_table(tmp_path / "t.csv")
+    assert [None if pd.isna(value) else value for value in frame["id"]] == LONG
+    assert frame["size"].tolist() == [1e300] * 3
+    assert frame["huge"].astype(float).tolist() == [2.0**70] * 3
+    many = pd.concat([frame.assign(size=[1.0, 2.0, 3.5])] * 4)
+    schema = infer_schema(many.assign(y=np.arange(12.0)), "y", drop=["huge"])
+    assert schema.encode_inputs(many).missing == {"id": 4}
+
+
+def test_long_integers_of_parquet_keep_their_digits(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(arrow.table({"id": LONG, "size": [1e300, None, 0.5]}), tmp_path / "t.parquet")
+    frame = read_table(tmp_path / "t.parquet")
+    assert [None if pd.isna(value) else value for value in frame["id"]] == LONG
+    assert frame["size"].dtype == float
+    assert frame["size"].dropna().tolist() == [1e300, 0.5]
+
+
 @pytest.mark.parametrize("yes", ["True", "TRUE", "true"])
 def test_booleans_stay_text_as_they_are_spelled(tmp_path, yes):
     frame = read_table(write(tmp_path, f"a,b,c\n{yes},1,{yes}\n{yes},2,\n"))

@@ -29,6 +29,8 @@ MISSING_SPELLINGS = ["?", "-", ".", "na", "Na", "N.A.", "n.a.", "NONE", "none"]
 """What counts as missing, beside the spellings of pandas."""
 STDIN = "-"
 """The name of standard input."""
+EXACT = 2**53
+"""From here on, a float64 does not hold every integer."""
 _GZIP, _PARQUET, _ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 
 
@@ -117,7 +119,10 @@ def _read_parquet(source: Path | bytes, name: str) -> pd.DataFrame:
             f"{name} is a Parquet file, which needs pyarrow: pip install 'gumdrop[parquet]', or save it as CSV"
         ) from error
     try:
-        frame = pd.read_parquet(io.BytesIO(source) if isinstance(source, bytes) else source)
+        frame = _parquet(source)
+        for column in _long_numbers(frame):
+            again = _parquet(source, columns=[column], dtype_backend="numpy_nullable")[column]
+            frame[column] = again if pd.api.types.is_integer_dtype(again) else frame[column]
     except ValueError as error:  # what pyarrow raises is one
         raise TableError(f"{name} cannot be read ({error}): write the Parquet file again") from error
     frame.columns = [str(column).strip() for column in frame.columns]
@@ -131,6 +136,10 @@ def _read_parquet(source: Path | bytes, name: str) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
+def _parquet(source: Path | bytes, **options: Any) -> pd.DataFrame:
+    return pd.read_parquet(io.BytesIO(source) if isinstance(source, bytes) else source, **options)
+
+
 def _read_csv(source: Path | bytes, name: str, decimal: Decimal | None) -> Table:
     separator, names = _survey(source, name)
     frame = _parse(source, separator, names)
@@ -139,6 +148,9 @@ def _read_csv(source: Path | bytes, name: str, decimal: Decimal | None) -> Table
     if spelled:
         frame[spelled] = _parse(source, separator, names, usecols=spelled, dtype=str)
     frame = tidy(frame)
+    for column in _long_numbers(frame):
+        integers = _integers(_parse(source, separator, names, usecols=[column], dtype=str)[column].str.strip())
+        frame[column] = frame[column] if integers is None else integers
     spellings = {column: _spelling(frame[column]) for column in spelled}
     marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
     decimal = decimal or _decimal_of(marked.values())
@@ -150,6 +162,19 @@ def _read_csv(source: Path | bytes, name: str, decimal: Decimal | None) -> Table
         read, more = _with_numbers(again, grouped, decimal)
         frame[list(grouped)], notes = read[list(grouped)], notes + more
     return Table(frame, decimal, notes, _sha256(source))
+
+
+def _long_numbers(frame: pd.DataFrame) -> list[str]:
+    """Columns of floats so large that integers may have lost digits: missing cells make pandas take floats."""
+    return [name for name in frame.columns if frame[name].dtype == float and frame[name].abs().max() >= EXACT]
+
+
+def _integers(text: pd.Series) -> Any:
+    """Read texts, stripped, as integers of 64 bits that may be missing; None unless all of them are such."""
+    known = text.dropna()
+    if not (known.str.fullmatch(r"[+-]?\d+").all() and known.map(int).between(-(2**63), 2**63 - 1).all()):
+        return None
+    return pd.array([None if pd.isna(cell) else int(cell) for cell in text], dtype="Int64")
 
 
 def _sha256(source: Path | bytes) -> str:

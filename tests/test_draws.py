@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
 from gumdrop.networks import mlp
 from gumdrop.prediction import draws
-from gumdrop.prediction.folding import foldable
+from gumdrop.prediction.folding import foldable, folded
 from gumdrop.prediction.moments import RunningMoments
 
 S = 7
@@ -247,6 +248,38 @@ class Pictures(nn.Module):
         return self.head(self.up(x, output_size=[9] * (x.ndim - 2)).flatten(1))
 
 
+class NormalisedWeights(nn.Module):
+    """A forward that asks a site itself, a direct ``forward``, which no dropout reaches, and masks for each row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.site, self.direct, self.rows = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.linear(self.site.concrete_dropout(x), F.normalize(self.site.weight))
+        x = self.direct.forward(x)
+        with gd.sampling(self.rows, seed=1, shared=False):
+            return self.rows(x)
+
+
+class Threads(nn.Module):
+    """Branches that run at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branch, self.head = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with ThreadPoolExecutor(2) as pool:
+            one, other = pool.map(self.branch, (x, x.flip(-1)))
+        return self.head(one + other).mean((2, 3))
+
+
+def contents(model: nn.Module) -> list[dict[str, int]]:
+    """Identity of everything that a model's modules hold."""
+    return [{name: id(value) for name, value in (*vars(m).items(), *m._parameters.items())} for m in model.modules()]
+
+
 class TestFolded:
     """Columns of weights that are dropped in place of the units of larger inputs."""
 
@@ -262,38 +295,73 @@ class TestFolded:
     def test_convolutions(self, dims: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
         model, x = converted(Pictures(dims)).to(dtype), data(2, 3, *[5] * dims).to(dtype)
         assert {layer for layer, site in foldable(model)} == {model.first, model.again, model.up, model.head}
-        before = {name: value.clone() for name, value in model.state_dict().items()}
+        before = contents(model), {name: value.clone() for name, value in model.state_dict().items()}
         expected = by_loop(model, x)
         loop_alone(monkeypatch, folds=True)
-        calls = []
-        scale = ConcreteDropout.scale
-        monkeypatch.setattr(ConcreteDropout, "scale", lambda site, x: calls.append(site) or scale(site, x))
         assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
-        assert len(calls) == 6 * S
-        for module in model.modules():
-            assert "forward" not in vars(module)
-            assert all(type(parameter) is nn.Parameter for parameter in module.parameters())
-        torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
+        assert contents(model) == before[0]
+        torch.testing.assert_close(dict(model.state_dict()), before[1], rtol=0, atol=0)
+
+    def test_the_smaller_one_is_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = converted(nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 50))), data(9, 6)
+        seen = []
+        linear = F.linear
+        monkeypatch.setattr(F, "linear", lambda x, weight, bias: seen.append((x, weight)) or linear(x, weight, bias))
+        loop_alone(monkeypatch, folds=True)
+        gd.sample(model, x, num_samples=S, seed=3)
+        for (wide, small_weight), (narrow, large_weight) in zip(seen[::2], seen[1::2], strict=True):
+            assert torch.equal(wide, x)
+            assert large_weight is model[1].weight
+            ratio = small_weight / model[0].weight
+            torch.testing.assert_close(ratio, ratio[:1].expand_as(ratio))  # whole columns
+            torch.testing.assert_close(ratio, torch.where(ratio > 0, 1 / 0.7, 0.0))
+            assert set((narrow == 0).sum(0).tolist()) <= {0, 9}
+        assert any((weight == 0).any() for _, weight in seen[::2])
+        assert any((x == 0).any() for x, _ in seen[1::2])
+
+    def test_a_short_last_part_is_rounded_as_the_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = converted(nn.Linear(64, 100)).bfloat16(), data(1, 64).bfloat16().expand(301, 64)
+        loop_alone(monkeypatch, folds=True)
+        y = gd.sample(model, x, num_samples=S, seed=3, batch_size=150)
+        assert torch.equal(y[:, -1], y[:, 0])
+
+    def test_only_calls_of_layers_are_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = converted(NormalisedWeights()), data(9, 4)
+        expected = by_loop(model, x)
+        loop_alone(monkeypatch, folds=True)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+
+    def test_threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = converted(Threads()), data(4, 3, 32, 32)
+        before = contents(model)
+        loop_alone(monkeypatch, folds=True)
+        gd.sample(model, x, num_samples=100, seed=3)
+        assert contents(model) == before
 
     def test_an_error_leaves_nothing_behind(self) -> None:
         model = converted(Pictures(2))
+        before = contents(model)
         with pytest.raises(ValueError, match="must have 3 units at dimension -3, got shape"):
             gd.sample(model, data(2, 4, 5, 5))
         with pytest.raises(ValueError, match="requested an output size"):
             gd.sample(model, data(2, 3, 9, 9))
-        assert foldable(model)
-        assert all(type(layer.weight) is nn.Parameter for layer, site in foldable(model))
+        assert contents(model) == before
 
     def test_what_is_left_as_it_is(self) -> None:
-        """Layers of which someone else has changed something, and sites that stand elsewhere, too."""
+        """Layers of which someone else has changed something, and sites with another meaning."""
         assert not foldable(torch.compile(converted(Pictures(2)), backend="eager"))
         model = converted(Pictures(2))
         model.up.register_forward_hook(lambda module, args, result: None)
         model.again.forward = functools.partial(type(model.again).forward, model.again)
         torch.nn.utils.parametrizations.weight_norm(model.first)
         assert [layer for layer, site in foldable(model)] == [model.head]
-        model.site = model.head.concrete_dropout
+        site = model.head.concrete_dropout
+        site.forward = functools.partial(type(site).forward, site)
         assert not foldable(model)
+        with folded(foldable(other := converted(nn.Linear(4, 2)))):
+            assert not foldable(other)
+        last = converted(nn.Conv1d(6, 6, 1), custom={nn.Conv1d: lambda layer: layer.weight[:, :, 0]})
+        assert not foldable(last)
 
     def test_one_weight_in_two_layers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         one, other = nn.Linear(3, 3), nn.Linear(3, 3)
@@ -374,7 +442,7 @@ class TestWhatOnlyTheLoopCanDo:
     def test_plain_dropout(self) -> None:
         model = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 2))
         x = data(9, 4)
-        assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
+        assert torch.equal(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
 
     def test_hooks_see_ordinary_draws(self) -> None:
         model, x, seen = dense(), data(9, 4), []

@@ -121,7 +121,7 @@ def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
 
 
 def stay() -> None:
-    print("here", flush=True)
+    print(os.getpid(), flush=True)
     time.sleep(600)
 
 
@@ -143,9 +143,13 @@ def test_pieces_of_a_killed_run_end(tmp_path) -> None:
         text=True,
     )
     assert run.stdout is not None
-    assert run.stdout.readline() == "here\n"
+    piece = int(run.stdout.readline())
     run.kill()
-    run.communicate(timeout=60)  # the piece holds the pipe, too: this waits for both
+    try:
+        run.communicate(timeout=60)  # the piece holds the pipe, too: this waits for both
+    except subprocess.TimeoutExpired:
+        os.kill(piece, signal.SIGKILL)
+        raise
 
 
 def test_a_part_of_uci_can_travel_to_another_process(tmp_path) -> None:

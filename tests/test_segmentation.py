@@ -81,6 +81,21 @@ def test_the_published_networks_have_their_layers_and_weights(depth, convolution
     assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.01)
 
 
+def test_under_autocast_transposed_convolutions_stay_in_float32() -> None:
+    model, seen = FCDenseNet(DEPTHS["small"], 4).eval(), []
+    for up in model.up:
+        up.register_forward_pre_hook(lambda module, args: seen.append(args[0].dtype))
+    x = torch.randn(1, 3, 24, 32)
+    with torch.no_grad():
+        expected = model(x)
+        with torch.autocast("cpu", torch.bfloat16):
+            y = model(x)
+    assert seen == [torch.float32] * 6
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.float(), expected, atol=0.1 * expected.std().item(), rtol=0)
+    assert model.bfloat16()(x.bfloat16()).dtype == torch.bfloat16
+
+
 @pytest.mark.parametrize("model", [FCDenseNet(DEPTHS["small"], 4), UNet(4)], ids=["fc-densenet", "u-net"])
 def test_the_network_takes_any_size(model):
     assert model.eval()(torch.zeros(1, 3, 21, 30)).shape == (1, 4, 21, 30)

@@ -12,10 +12,13 @@ def rate_of(arm: str) -> float:
     """Find the rate that the sites of an arm begin with.
 
     Args:
-        arm: ``"none"``, ``"fixed"`` with a number, or another name, for rates that are learned.
+        arm: ``"none"``, ``"fixed"`` with a number, or what begins with ``"learned"`` or ``"broken"``.
 
     Returns:
         The rate, above 0.
+
+    Raises:
+        ValueError: If the arm is none of these.
 
     Example:
         >>> rate_of("fixed 0.3"), rate_of("learned, aleatoric head")
@@ -23,7 +26,11 @@ def rate_of(arm: str) -> float:
     """
     if arm == "none":
         return NO_DROPOUT
-    return max(float(arm.removeprefix("fixed ")), NO_DROPOUT) if arm.startswith("fixed ") else START
+    if arm.startswith("fixed "):
+        return max(float(arm.removeprefix("fixed ")), NO_DROPOUT)
+    if arm.startswith(("learned", "broken")):
+        return START
+    raise ValueError(f"`arm` must be none, fixed with a number, or begin with learned or broken, got {arm!r}")
 
 
 def part_name(*words: object) -> str:

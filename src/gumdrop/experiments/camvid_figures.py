@@ -66,7 +66,7 @@ def calibration(results: Results) -> Drawing:
 
 
 def class_calibration(results: Results) -> Drawing:
-    """Probability of each class against how often it is the class, a line for each kind of network, with draws."""
+    """Probability of each class against how often it is right, for the first network of each kind."""
     drawing = Drawing(figsize=(11, 4.2), layout="constrained")
     panels = drawing.subplots(2, -(-len(CAMVID_CLASSES) // 2), sharex=True, sharey=True)
     for c, ax in enumerate(panels.flat):

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise
 from gumdrop.layers.attach import drop_input
 
-__all__ = ["Chunk", "chain_of", "first_drop", "has_known_hooks", "run_chain"]
+__all__ = ["Chunk", "chain_of", "first_drop", "run_chain"]
 
 ROWWISE: frozenset[type[nn.Module]] = frozenset(
     {
@@ -61,7 +61,7 @@ def chain_of(model: nn.Module) -> list[nn.Module] | None:
     if type(model) is nn.Sequential and not model._forward_pre_hooks:
         parts = [chain_of(child) for child in model]
         return None if None in parts else [layer for part in parts if part is not None for layer in part]
-    return [model] if type(model) in ROWWISE and _keeps_rows_apart(model) and has_known_hooks(model) else None
+    return [model] if type(model) in ROWWISE and _keeps_rows_apart(model) and _has_known_hooks(model) else None
 
 
 def _keeps_rows_apart(layer: nn.Module) -> bool:
@@ -72,15 +72,7 @@ def _keeps_rows_apart(layer: nn.Module) -> bool:
     return not getattr(layer, "return_indices", False)
 
 
-def has_known_hooks(layer: nn.Module) -> bool:
-    """Tell whether nothing but a site of ours, with its batch in dimension 0, acts on the input of a layer.
-
-    Args:
-        layer: Any module.
-
-    Returns:
-        True also for a layer without hooks and without a site.
-    """
+def _has_known_hooks(layer: nn.Module) -> bool:
     hooks = list(layer._forward_pre_hooks.values())
     site = layer._modules.get(SITE)
     if site is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook as has_any_global_hook
 
 from gumdrop.functional import inverse_keep, widened
 from gumdrop.layers import ConcreteDropout
@@ -17,7 +18,7 @@ from gumdrop.layers.attach import drop_input
 from gumdrop.layers.embedding import drop_words
 from gumdrop.prediction.batched import run_batched
 from gumdrop.prediction.chain import Chunk, chain_of, first_drop, run_chain
-from gumdrop.prediction.folding import Folded, foldable, folded
+from gumdrop.prediction.folding import Foldable, foldable, folded
 from gumdrop.prediction.masks import MaskNoise, masked
 
 __all__ = ["Inputs", "drawn", "sample"]
@@ -90,7 +91,7 @@ def drawn(
 def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop"]:
     """All ways to run a model, the best one last."""
     is_watched = _has_foreign_hooks(model)
-    ways = [_Loop(model, x, output, folds=not is_watched)]
+    ways = [_Loop(model, x, output, [] if is_watched else foldable(model))]
     device = _tensors(x)[0].device.type
     if not is_watched and not torch.is_autocast_enabled(device):  # which does not act under vmap
         ways.append(_AtOnce(model, x, output, rows))
@@ -100,8 +101,8 @@ def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop
 
 
 def _has_foreign_hooks(model: nn.Module) -> bool:
-    """Tell whether someone watches the forward, and would see what `torch.func.vmap` makes of tensors."""
-    return any(
+    """Tell whether someone watches the forward, and would see several draws at once, or inputs without drops."""
+    return has_any_global_hook() or any(
         hook not in (drop_input, drop_words)
         for module in model.modules()
         for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
@@ -114,8 +115,8 @@ class _Loop:
     least = 1
     """Smallest chunk that is quicker so than the next way."""
 
-    def __init__(self, model: nn.Module, x: Inputs, output: Output, *, folds: bool = False) -> None:
-        self.model, self.x, self.output, self.folds = model, x, output, folds
+    def __init__(self, model: nn.Module, x: Inputs, output: Output, layers: Foldable) -> None:
+        self.model, self.x, self.output, self.layers = model, x, output, layers
 
     @property
     def first_count(self) -> int:
@@ -130,11 +131,6 @@ class _Loop:
                 noise.renew()
                 results.append(_joined([self._call(rows) for rows in parts], dim=0))
         return torch.stack(results), LOOPED
-
-    @functools.cached_property
-    def layers(self) -> Folded:
-        """Layers that may drop columns of their weights."""
-        return foldable(self.model) if self.folds else []
 
     def _call(self, rows: slice) -> Tensor:
         if isinstance(self.x, Tensor):
@@ -158,7 +154,7 @@ class _AtOnce(_Loop):
     least = 4  # with fewer, batching costs what it gains
 
     def __init__(self, model: nn.Module, x: Inputs, output: Output, rows: int) -> None:
-        super().__init__(model, x, output)
+        super().__init__(model, x, output, [])
         self.rows = rows
         self.budget = _budget(_tensors(x)[0].device)
 

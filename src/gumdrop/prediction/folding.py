@@ -1,94 +1,97 @@
-"""Drop the columns of weights in place of the units of inputs that are larger than the weights.
+"""Drop columns of a weight in place of units of the input, where the input is the larger of the two.
 
-One mask for all rows is as good a factor of the weight as of the input: the maps of a picture are many times larger
-than the kernels that read them, and in low precision a product with a float32 factor would be rounded once more.
+One mask for all rows is as good a factor of the weight as of the input. The maps of a picture are many times larger
+than the kernels that read them, and in low precision their product with float32 factors is a detour through float32.
 """
 
 import contextlib
 import functools
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor, nn
 
 from gumdrop.layers import SITE, ConcreteDropout
-from gumdrop.prediction.chain import has_known_hooks
+from gumdrop.layers.attach import drop_input
 
-__all__ = ["Folded", "foldable", "folded"]
+__all__ = ["Foldable", "foldable", "folded"]
 
-Folded = list[tuple[nn.Module, ConcreteDropout]]
+Foldable = list[tuple[nn.Module, ConcreteDropout]]
 
-DIRECT = frozenset({nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d})
-"""Layers whose weight has the input units in dimension 1."""
-TRANSPOSED = frozenset({nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d})
-"""Layers whose weight has them in dimension 0."""
+INPUT_DIMENSION: dict[type[nn.Module], int] = {
+    **dict.fromkeys((nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d), 1),
+    **dict.fromkeys((nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d), 0),
+}
+"""Where the weight of a layer has its input units."""
 
 
-def foldable(model: nn.Module) -> Folded:
+def foldable(model: nn.Module) -> Foldable:
     """List the layers whose weights can take the factors of their sites, with these.
 
     Args:
         model: A converted model.
 
     Returns:
-        Layers that run PyTorch's own forward on a parameter of their own, and whose sites stand nowhere else. None in
-        a compiled model, which would be compiled again for each forward that is put in.
+        Layers that do nothing but what PyTorch and their site do, on a plain parameter. An empty list for a compiled
+        model, which would be compiled again for each call that is put in.
     """
     modules = list(model.modules())
     if any(module._compiled_call_impl is not None or "_orig_mod" in module._modules for module in modules):
         return []
-    places = Counter(id(child) for module in modules for child in module._modules.values())
-    layers = [(layer, layer._modules.get(SITE)) for layer in modules if _takes_factors(layer)]
-    # Every layer counts once, so a site that several layers share must have no other place than with them.
-    held = Counter(id(site) for _, site in layers)
-    return [
-        (layer, site)
-        for layer, site in layers
-        if isinstance(site, ConcreteDropout) and places[id(site)] == held[id(site)]
-    ]
+    sites = ((layer, layer._modules.get(SITE)) for layer in modules if type(layer) in INPUT_DIMENSION)
+    return [(layer, site) for layer, site in sites if type(site) is ConcreteDropout and _is_plain(layer, site)]
 
 
-def _takes_factors(layer: nn.Module) -> bool:
-    if type(layer) not in DIRECT | TRANSPOSED or SITE not in layer._modules or "forward" in vars(layer):
-        return False
-    plain = type(layer._parameters.get("weight")) is nn.Parameter
-    return plain and getattr(layer, "groups", 1) == 1 and not layer._forward_hooks and has_known_hooks(layer)
+def _is_plain(layer: nn.Module, site: ConcreteDropout) -> bool:
+    # A call of its own may also be that of a prediction around this one, which folds already.
+    has_own_code = vars(layer).keys() & {"forward", "_call_impl"} or vars(site).keys() & {"forward", "scale"}
+    hooks = [*layer._forward_pre_hooks.values(), *layer._forward_hooks.values(), *layer._backward_hooks.values()]
+    return (
+        not has_own_code
+        and hooks == [drop_input]
+        and site.weight_matrix is None
+        and site.batch_dim == 0
+        and type(layer._parameters.get("weight")) is nn.Parameter
+        and getattr(layer, "groups", 1) == 1
+    )
 
 
 @contextlib.contextmanager
-def folded(layers: Folded) -> Iterator[None]:
-    """Context in which layers scale the smaller of their weight and their input.
+def folded(layers: Foldable) -> Iterator[None]:
+    """Context in which calls of layers scale the smaller of their weight and their input.
+
+    Only calls: who asks a site or a layer's ``forward`` directly gets what these give, and no weight is ever replaced,
+    so that threads may call a layer at once.
 
     Args:
-        layers: What `foldable` gives of a model whose dropout is switched on, with one mask for all rows.
+        layers: What `foldable` gives of a model, whose dropout is switched on now.
 
     Yields:
         Nothing.
     """
     with contextlib.ExitStack() as stack:
         for layer, site in layers:
-            vars(site)["forward"] = _pass_on
-            stack.callback(vars(site).pop, "forward", None)
-            vars(layer)["forward"] = functools.partial(_forward, layer, site)
-            stack.callback(vars(layer).pop, "forward")
+            vars(layer)["_call_impl"] = functools.partial(_call, layer, site, {})
+            stack.callback(vars(layer).pop, "_call_impl")
         yield
 
 
-def _pass_on(x: Tensor) -> Tensor:
-    return x
-
-
-def _forward(layer: nn.Module, site: ConcreteDropout, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    weight = layer._parameters["weight"]
+def _call(
+    layer: nn.Module, site: ConcreteDropout, decision: dict[str, bool], /, input: Tensor, *args: Any, **kwargs: Any
+) -> Tensor:
+    """Stand in for the call of a layer with a site."""
+    forward, weight = type(layer).forward, layer._parameters["weight"]
     assert weight is not None
-    forward: Any = type(layer).forward
-    if input.numel() <= weight.numel():
-        return forward(layer, ConcreteDropout.forward(site, input), *args, **kwargs)
+    # Once for all rows: a last part of them that is smaller than the others is to be rounded as they are.
+    folds = decision.setdefault("folds", input.numel() > weight.numel())
+    if not (folds and site.is_active):
+        return forward(layer, site(input), *args, **kwargs)
+    scale = site.scale(input)
+    if scale.numel() != site.num_units:  # the model's forward draws a mask for each row
+        return forward(layer, (input * scale).to(input.dtype), *args, **kwargs)
     shape = [1] * weight.ndim
-    shape[0 if type(layer) in TRANSPOSED else 1] = site.num_units
-    layer._parameters["weight"] = (weight * site.scale(input).view(shape)).to(weight.dtype)  # type: ignore[assignment]
-    try:
-        return forward(layer, input, *args, **kwargs)
-    finally:
-        layer._parameters["weight"] = weight
+    shape[INPUT_DIMENSION[type(layer)]] = site.num_units
+    twin = object.__new__(type(layer))
+    vars(twin).update(vars(layer))
+    twin._parameters = {**layer._parameters, "weight": (weight * scale.view(shape)).to(weight.dtype)}  # type: ignore[dict-item]
+    return forward(twin, input, *args, **kwargs)

@@ -67,7 +67,7 @@ def camvid(
         width: The same for their width.
         crop: Height and width of the random crops to train with.
         epochs: Passes over the pictures, a crop of each.
-        seeds: Networks trained in each way.
+        seeds: Networks trained in each way; with an aleatoric head, which is only shown beside them, one.
         fits: Networks trained with learned rates, to see whether these come out alike; at least ``seeds`` of them.
         batch_size: Crops in a batch.
         num_samples: Functions drawn for a prediction.
@@ -97,7 +97,7 @@ def camvid(
     with Run("camvid", options, own) as run, limited_threads(threads):
         parts = {part: read_segnet(folder, part, size=(height, width), limit=pictures) for part in ("train", "test")}
         study = _Study(run, parts, network, crop, epochs, batch_size, num_samples, lengthscale, bfloat16)
-        counts = {arm: max(seeds, fits) if arm == "learned" else seeds for arm in ARMS}
+        counts = dict(zip(ARMS, (seeds, seeds, max(seeds, fits), 1), strict=True))
         wanted = [(arm, options.seed + i) for arm, count in counts.items() for i in range(count)]
         calls = {part_name(*which): functools.partial(study.train_and_score, *which) for which in wanted}
         done = run.parts(calls)

@@ -195,7 +195,21 @@ def test_a_u_net_and_several_fits_in_bfloat16(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
     write_pictures(folder / "camvid", {"train": 4, "val": 2, "test": 2})
     words = ["reproduce", "camvid", "--data", str(folder), "--out", str(out), "--height", "40", "--width", "48"]
-    words += ["--network", "unet", "--fits", "2", "--bfloat16", "--crop", "32", "--epochs", "1", "--num-samples", "2"]
+    words += [
+        "--network",
+        "unet",
+        "--seeds",
+        "1",
+        "--fits",
+        "2",
+        "--bfloat16",
+        "--crop",
+        "32",
+        "--epochs",
+        "1",
+        "--num-samples",
+        "2",
+    ]
     assert cli.main(words) == 0
     found = json.loads((out / "results.json").read_text())["results"]
     assert {arm: len(runs) for arm, runs in found.items()} == {arm: 1 + (arm == "learned") for arm in found}
@@ -205,7 +219,7 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
     write_pictures(folder / "camvid", {"train": 8, "val": 2, "test": 4})
     words = ["reproduce", "camvid", "--data", str(folder), "--out", str(out), "--height", "40", "--width", "48"]
-    words += ["--crop", "32", "--epochs", "6", "--num-samples", "3"]
+    words += ["--crop", "32", "--epochs", "6", "--num-samples", "3", "--seeds", "1", "--fits", "1"]
     assert cli.main(words) == 0
     found = json.loads((out / "results.json").read_text())["results"]
     assert list(found) == ["none", "fixed 0.2", "learned", "learned, aleatoric head"]

@@ -88,7 +88,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="transformers",
         shows="a small BERT on film reviews and a small GPT on sums in words: no, fixed and learned dropout",
-        minutes=60,
+        minutes=80,
         quick_minutes=1,
         source="none: nobody has learned dropout in transformers",
         function="gumdrop.experiments.transformers:transformers",
@@ -136,7 +136,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="camvid",
         shows="street scenes: an FC-DenseNet that shows where it is unsure, with no, fixed and learned dropout",
-        minutes=120,
+        minutes=300,
         quick_minutes=2,
         source="Gal, Hron & Kendall 2017, section 4; Jégou et al. 2017 (arXiv:1611.09326)",
         function="gumdrop.experiments.camvid:camvid",

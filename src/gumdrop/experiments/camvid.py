@@ -49,10 +49,10 @@ def camvid(
     width: int = 240,
     crop: int = 96,
     epochs: int = 30,
-    seeds: int = 1,
-    fits: int = 1,
+    seeds: int = 3,
+    fits: int = 3,
     batch_size: int = 4,
-    num_samples: int = 20,
+    num_samples: int = 10,
     pictures: int | None = None,
     lengthscale: float = 1.0,
     bfloat16: bool = False,
@@ -89,7 +89,7 @@ def camvid(
         )
     if options.quick:
         height, width, crop, epochs, num_samples = 90, 120, 64, min(epochs, 2), min(num_samples, 4)
-        pictures = min(pictures or 24, 24)
+        pictures, seeds, fits = min(pictures or 24, 24), 1, 1
     folder = data_folder(options, "camvid", files=["train.txt", "test.txt"])
     own = {"network": network, "height": height, "width": width, "crop": crop, "epochs": epochs, "seeds": seeds}
     own |= {"fits": fits, "batch_size": batch_size, "num_samples": num_samples, "pictures": pictures}

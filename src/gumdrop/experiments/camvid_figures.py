@@ -127,7 +127,7 @@ def page(results: Results) -> Page:
             f"With draws, learned rates reach a mean IoU of {100 * ours['miou']:.1f} %, fixed 0.2 "
             f"{100 * fixed['miou']:.1f} %; log loss {ours['nll']:.3f} and {fixed['nll']:.3f} nats per pixel, "
             f"calibration error {100 * ours['ece']:.2f} and {100 * fixed['ece']:.2f} %. The epistemic part announces "
-            f"wrong pixels with an AUROC of {_auroc(results, 'learned', 'mutual_information')}."
+            f"wrong pixels with an AUROC of {_auroc(results, 'learned', 'draws', 'mutual_information')}."
         ),
         body=[
             _table(results),
@@ -167,8 +167,8 @@ def _mean(results: Results, arm: str, how: str) -> dict[str, float]:
     return {name: float(np.mean([run[how][name] for run in results[arm]])) for name in SCORES}
 
 
-def _auroc(results: Results, arm: str, doubt: str) -> str:
-    values = [run["draws"]["auroc"][doubt] for run in results[arm]]
+def _auroc(results: Results, arm: str, how: str, doubt: str) -> str:
+    values = [run[how]["auroc"][doubt] for run in results[arm]]
     return "–" if None in values else f"{np.mean(values):.3f}"
 
 
@@ -182,8 +182,8 @@ def _table(results: Results) -> Table:
             for score, (_, scale, digits) in SCORES.items():
                 mean, error = mean_and_error(scale * run[how][score] for run in results[arm])
                 cells.append(f"{mean:.{digits}f}" + f" ({error:.{digits}f})" * (len(results[arm]) > 1))
-            doubts = ("mutual_information", "predictive_entropy")
-            cells += [_auroc(results, arm, doubt) if how == "draws" else "–" for doubt in doubts]
+            cells.append(_auroc(results, arm, how, "mutual_information") if how == "draws" else "–")
+            cells.append(_auroc(results, arm, how, "predictive_entropy"))
             rows.append(cells)
     columns = ["dropout", *(title for title, *_ in SCORES.values()), "AUROC of errors, epistemic", "of all doubt"]
     ours = [i for i, row in enumerate(rows) if row[0].startswith("learned")]

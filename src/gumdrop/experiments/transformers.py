@@ -216,15 +216,15 @@ def _place(name: str) -> str:
 
 
 def _draw_rates(results: Mapping[str, Any]) -> Drawing:
-    """Final learned rates by site, from input to output; colours say where in its layer a site stands."""
+    """Learned rates of the epoch that is kept, from input to output; colours say where in its layer a site stands."""
     drawing = Drawing(figsize=(10.5, 4), layout="constrained")
     colours = dict(zip(PLACES, plots.PALETTE, strict=False))
     panels = drawing.subplots(1, len(results))
     for ax, (task, arms) in zip(panels, results.items(), strict=True):
         names = list(arms["learned"][0]["rates"])
         for i, name in enumerate(names):
-            finals = [part["rates"][name][-1] for part in arms["learned"]]
-            ax.plot([i] * len(finals), finals, "o", color=colours[_place(name)], alpha=0.7, markersize=5)
+            kept = [part["rates"][name][part["best_epoch"] - 1] for part in arms["learned"]]
+            ax.plot([i] * len(kept), kept, "o", color=colours[_place(name)], alpha=0.7, markersize=5)
         ax.axhline(START, color=plots.INK, linewidth=1, linestyle=":")
         dress(ax, title=task, x="site, from input to output").set_ylim(0, None)
     panels[0].set_ylabel("drop probability p")
@@ -239,14 +239,14 @@ def _draw_rates(results: Mapping[str, Any]) -> Drawing:
 def _draw_scores(results: Mapping[str, Any], scores: Mapping[str, Mapping[str, str]]) -> Drawing:
     """Each score of each way to set the rates."""
     wanted = [(task, score, title) for task, titles in scores.items() for score, title in titles.items()]
-    drawing = Drawing(figsize=(2.5 * len(wanted), 2.6), layout="constrained")
+    drawing = Drawing(figsize=(2.5 * len(wanted), 2.8), layout="constrained")
     panels = drawing.subplots(1, len(wanted), sharey=True)
     arms = list(ARMS)[::-1]
     for ax, (task, score, title) in zip(panels, wanted, strict=True):
         for i, arm in enumerate(arms):
             mean, error = mean_and_error([part["scores"][score] for part in results[task][arm]])
             ax.errorbar(mean, i, xerr=error, fmt="o", color=plots.ORANGE if arm == "learned" else plots.BLUE, capsize=3)
-        dress(ax, title=f"{task}: {title}")
+        dress(ax, title=f"{task}:\n{title}")
         ax.locator_params(axis="x", nbins=4)
     panels[0].set_yticks(range(len(arms)), arms)
     return drawing
@@ -272,7 +272,10 @@ def _page(results: Mapping[str, Any], scores: Mapping[str, Mapping[str, str]]) -
                 "transformers-scores", "Mean and standard error over seeds; test data, with draws unless it says so."
             ),
             *(_table(task, arms, scores[task]) for task, arms in results.items()),
-            Figure("transformers-rates", "Learned rates at the end, a dot for each seed. Dotted: where all began."),
+            Figure(
+                "transformers-rates",
+                "Learned rates of the epoch that is kept, a dot for each seed. Dotted: where all began.",
+            ),
         ],
         notes=[
             "All arms have their sites at the same places, under the same prior, with masks that all tokens of a "

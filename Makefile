@@ -1,7 +1,7 @@
 # Each target makes its own .venv; nothing outside this folder is touched.
 PYTHON ?= python3.11
 VENV := .venv
-EXPERIMENTS := line uci tuning tables decisions attribution gradients mnist regularisation rotation co2 cartpole sentiment g2p
+EXPERIMENTS := line uci tuning tables decisions attribution gradients mnist regularisation rotation co2 cartpole sentiment g2p transformers camvid
 DATA :=
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt

@@ -47,6 +47,7 @@ def rates(results: Results) -> Drawing:
     for values, colour in zip(run["rates"].values(), plots.site_colours(len(run["rates"])), strict=True):
         over.plot(range(1, len(values) + 1), values, color=colour, linewidth=1, alpha=0.8)
     final.set_ylim(0, None)
+    final.locator_params(axis="x", integer=True)
     dress(
         final, title="at the end, a line for each fit", x="convolution, from picture to classes", y="drop probability p"
     )

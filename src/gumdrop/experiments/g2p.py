@@ -50,7 +50,7 @@ def g2p(
     epochs: int = 16,
     num_samples: int = 20,
     test_words: int = 2000,
-    lengthscale: Lengthscale = "weak",
+    lengthscale: Lengthscale = 7.0,
 ) -> None:
     """Turn letters into phones: the report's network at fixed, broken and learned rates, and one with attention.
 

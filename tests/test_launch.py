@@ -33,6 +33,11 @@ def note(folder: Path, name: str, kind: str) -> None:
         raise ValueError("no such thing")
 
 
+def environment_with_tests() -> dict[str, str]:
+    """Let other processes import what stands here."""
+    return {**environment(), "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]])}
+
+
 KINDS = {"once": "killed once", "wrong": "error"}
 
 
@@ -51,7 +56,7 @@ def test_a_piece_that_always_crashes_is_reported() -> None:
 
 def test_submitit_runs_the_same_pieces(tmp_path, monkeypatch) -> None:
     pytest.importorskip("submitit")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]]))
+    monkeypatch.setenv("PYTHONPATH", environment_with_tests()["PYTHONPATH"])
     said: list[str] = []
     work = {name: partial(note, tmp_path, name, KINDS[name]) for name in ("once", "wrong")}
     problems = launch(work, jobs=2, launcher="submitit", folder=tmp_path / "jobs", notify=said.append)
@@ -103,10 +108,9 @@ def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{i},{i * i % 17 + 0.5}\n" for i in range(40)))
     call = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(tmp_path / "job.py")]
-    path = os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]])
     done = subprocess.run(
         [sys.executable, *call, str(tmp_path)],
-        env={**environment(), "PYTHONPATH": path},
+        env=environment_with_tests(),
         capture_output=True,
         text=True,
         timeout=120,
@@ -135,10 +139,9 @@ if __name__ == "__main__":
 
 def test_pieces_of_a_killed_run_end(tmp_path) -> None:
     (tmp_path / "job.py").write_text(STAYING)
-    path = os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]])
     run = subprocess.Popen(
         [sys.executable, str(tmp_path / "job.py"), str(tmp_path)],
-        env={**environment(), "PYTHONPATH": path},
+        env=environment_with_tests(),
         stdout=subprocess.PIPE,
         text=True,
     )

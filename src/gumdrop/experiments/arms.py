@@ -12,7 +12,7 @@ def rate_of(arm: str) -> float:
     """Find the rate that the sites of an arm begin with.
 
     Args:
-        arm: ``"none"``, ``"fixed"`` with a number, or what begins with ``"learned"`` or ``"broken"``.
+        arm: ``"none"``, ``"fixed"`` with a number, or what begins with ``"learned"``.
 
     Returns:
         The rate, above 0.
@@ -28,9 +28,9 @@ def rate_of(arm: str) -> float:
         return NO_DROPOUT
     if arm.startswith("fixed "):
         return max(float(arm.removeprefix("fixed ")), NO_DROPOUT)
-    if arm.startswith(("learned", "broken")):
+    if arm.startswith("learned"):
         return START
-    raise ValueError(f"`arm` must be none, fixed with a number, or begin with learned or broken, got {arm!r}")
+    raise ValueError(f"`arm` must be none, fixed with a number, or begin with learned, got {arm!r}")
 
 
 def part_name(*words: object) -> str:

@@ -201,7 +201,7 @@ def _pooled(run: Run, data: _Data, arm: str, epochs: int) -> Result:
     model.to(run.options.device)
     learn_dropout(
         model,
-        p=rate_of(arm),
+        p=START if arm == "broken" else rate_of(arm),
         include=["head"] if arm == "broken" else ["encoder*", "decoder*", "head"],
         report=_quiet,
     )

@@ -15,6 +15,7 @@ from gumdrop.layers import ConcreteDropout
 from gumdrop.networks import mlp
 from gumdrop.prediction import draws
 from gumdrop.prediction.folding import foldable, folded
+from gumdrop.prediction.inputs import arguments
 from gumdrop.prediction.moments import RunningMoments
 
 S = 7
@@ -525,7 +526,7 @@ class TestMemory:
         monkeypatch.setattr(draws, "CACHED", budget)
         monkeypatch.setattr(draws, "LOOPED", 1)
         chunks = []
-        for chunk in draws.drawn(model, x, 50, 3, None, None):
+        for chunk in draws.drawn(model, arguments(x), 50, 3, None, None):
             chunks.append(len(chunk))
             assert chunk.numel() * chunk.element_size() <= budget * draws.RESULTS
         assert sum(chunks) == 50

@@ -510,8 +510,7 @@ class TestNegativeElbo:
         expected = ref.kl(0.3, array(model.weight), [array(model.bias)], precision=1.7**2) / 250
         assert loss.kl.item() == pytest.approx(expected, rel=1e-5)
         assert loss.total.item() == pytest.approx(2.05 + expected, rel=1e-6)
-        total, first, second = loss
-        assert total == first + second
+        assert loss == loss.nll + loss.kl == loss.total
 
     @pytest.mark.parametrize("batch", [1, 7, 250])
     def test_weight_of_the_kl_is_independent_of_the_batch(self, batch: int) -> None:

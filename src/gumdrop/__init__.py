@@ -15,7 +15,7 @@ from gumdrop.objective import (
     negative_elbo,
     poisson_nll,
 )
-from gumdrop.prediction import draw, predict_classification, predict_regression, sample, sampling
+from gumdrop.prediction import draw, predict_classification, predict_counts, predict_regression, sample, sampling
 from gumdrop.version import VERSION
 
 __version__ = VERSION
@@ -34,6 +34,7 @@ __all__ = [
     "parameter_groups",
     "poisson_nll",
     "predict_classification",
+    "predict_counts",
     "predict_regression",
     "sample",
     "sampling",

@@ -1,4 +1,4 @@
-r"""Intervals and alarms with a guarantee, from rows that were held out: split-conformal prediction.
+r"""Intervals, sets of classes and alarms with a guarantee, from rows that were held out: split-conformal prediction.
 
 A model that predicts a mean and a standard deviation says how far off it may be, but nothing holds it to that. Held-out
 rows do: with :math:`r_i = |y_i - \mu(x_i)| / \sigma(x_i)` of n of them, and q the :math:`\lceil (n + 1) c \rceil`-th
@@ -7,20 +7,31 @@ c + 1/(n + 1) where no two residuals are equal. The model may be any, and may be
 and new rows are exchangeable, as rows drawn at random from one table are and those of next year may not be. The
 guarantee is for the average over rows, not for each.
 
-For classes, scikit-learn has what is needed: ``CalibratedClassifierCV(FrozenEstimator(model), method="temperature")``.
+For classes the same is said of sets: `conformal_sets` gives for each row the classes that a new label is among.
+
+`fit_temperature` promises nothing and mends much: one number, learned on held-out rows, by which a network's logits are
+divided. For estimators scikit-learn has it: ``CalibratedClassifierCV(FrozenEstimator(model), method="temperature")``.
 
 References:
     Lei et al. 2018, "Distribution-Free Predictive Inference for Regression" (JASA 113, arXiv:1604.04173).
+    Sadinle, Lei & Wasserman 2019, "Least Ambiguous Set-Valued Classifiers with Bounded Error Levels" (JASA 114,
+    arXiv:1609.00451).
+    Romano, Sesia & Candes 2020, "Classification with Valid and Adaptive Coverage" (NeurIPS, arXiv:2006.02544).
+    Guo et al. 2017, "On Calibration of Modern Neural Networks" (arXiv:1706.04599).
     Bates et al. 2023, "Testing for Outliers with Conformal p-values" (Annals of Statistics 51, arXiv:2104.08279).
 """
 
 import math
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
-__all__ = ["ConformalIntervals", "outlier_p_values"]
+from gumdrop.prediction.classification import class_log_probabilities
+
+__all__ = ["ConformalIntervals", "conformal_sets", "fit_temperature", "outlier_p_values"]
 
 
 class ConformalIntervals:
@@ -79,8 +90,6 @@ class ConformalIntervals:
         """
         if not hasattr(self, "residuals_"):
             raise AttributeError("the intervals have no held-out rows yet; call `calibrate(X, y)` first")
-        if not 0 < coverage < 1:
-            raise ValueError(f"`coverage` must be strictly between 0 and 1, got {coverage}")
         rank = _rank(len(self.residuals_), coverage)
         mean, std = self.model.predict(X, return_std=True)
         reach = self.residuals_[rank - 1] * std
@@ -88,12 +97,130 @@ class ConformalIntervals:
 
 
 def _rank(count: int, coverage: float) -> int:
-    """Which of the sorted residuals an interval must reach, counted from 1."""
+    """Which of the sorted residuals or scores must be reached, counted from 1."""
+    if not 0 < coverage < 1:
+        raise ValueError(f"`coverage` must be strictly between 0 and 1, got {coverage}")
     rank = math.ceil((count + 1) * coverage - 1e-9)  # (9 + 1) * 0.9 is 9, and rounding must not make it 10
     if rank > count:
         need = math.ceil(coverage / (1 - coverage) - 1e-9)
         raise ValueError(f"`coverage` of {coverage} needs at least {need} held-out rows, got {count}")
     return rank
+
+
+def conformal_sets(
+    probabilities: ArrayLike,
+    held_out: ArrayLike,
+    target: ArrayLike,
+    *,
+    coverage: float = 0.9,
+    score: Literal["lac", "aps"] = "lac",
+) -> NDArray[np.bool_]:
+    r"""Sets of classes that hold the label with at least a given probability, whatever the model.
+
+    Each class of each row has a score :math:`s(x, c)` of how little the model believes in it. A set holds the classes
+    whose score is at most q, the :math:`\lceil (n + 1) \text{coverage} \rceil`-th smallest of the scores
+    :math:`s(x_i, y_i)` of n held-out rows. The guarantee is that of `ConformalIntervals`: for the average over rows
+    that are exchangeable with those held out.
+
+    Args:
+        probabilities: Of the classes of new rows, shape (N, C), such as `ClassificationPrediction.probabilities` or
+            ``predict_proba``.
+        held_out: Those of rows that the model was not trained on, shape (n, C).
+        target: Observed classes of the held-out rows, as indices in [0, C), shape (n,).
+        coverage: Probability, strictly between 0 and 1.
+        score: ``"lac"`` takes 1 less the probability of the class, which makes the sets as small as can be on average,
+            and empty where no class is likely enough; ``"aps"`` the probability of the class and of all that are more
+            likely, which makes large sets where the model is unsure and none that is empty.
+
+    Returns:
+        Whether each class is in the set of each row, shape (N, C).
+
+    Raises:
+        ValueError: If a shape or label is wrong, ``score`` is unknown, or ``coverage`` is out of range or too near to
+            1 for the number of held-out rows.
+
+    Example:
+        >>> held_out = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]]
+        >>> conformal_sets([[0.95, 0.05], [0.5, 0.5]], held_out, [0, 0, 1, 0], coverage=0.6)
+        array([[ True, False],
+               [False, False]])
+    """
+    if score not in ("lac", "aps"):
+        raise ValueError(f"`score` must be 'lac' or 'aps', got {score!r}")
+    new, known, labels = np.asarray(probabilities), np.asarray(held_out), np.asarray(target)
+    if new.ndim != 2 or known.ndim != 2 or new.shape[1] != known.shape[1] or labels.shape != known.shape[:1]:
+        raise ValueError(
+            "`probabilities`, `held_out` and `target` must be of shape (N, C), (n, C) and (n,), got "
+            f"{new.shape}, {known.shape} and {labels.shape}"
+        )
+    if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < known.shape[1])).all():
+        raise ValueError(f"`target` must hold indices of the {known.shape[1]} classes, from 0 on, got {labels.dtype}")
+    scores = {"lac": lambda p: 1 - p, "aps": _mass_down_to}[score]
+    rank = _rank(len(labels), coverage)
+    reached = np.sort(scores(known)[np.arange(len(labels)), labels])[rank - 1]
+    return np.asarray(scores(new) <= reached)
+
+
+def _mass_down_to(probabilities: NDArray[Any]) -> NDArray[Any]:
+    """Probability of each class and of those that are more likely; of equal ones the first comes first."""
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    mass = np.take_along_axis(probabilities, order, axis=1).cumsum(axis=1)
+    return np.take_along_axis(mass, np.argsort(order, axis=1), axis=1)
+
+
+def fit_temperature(
+    logits: Tensor, target: Tensor, *, likelihood: Literal["categorical", "bernoulli"] = "categorical"
+) -> float:
+    r"""Learn the temperature by which logits are divided, from held-out rows: the one with the best likelihood.
+
+    .. math:: \min_T -\sum_n \log \frac1S \sum_s p_s(y_n), \quad p_s = \text{softmax}(z_s / T)
+
+    Above 1 it takes confidence away. It is learned for the average over draws, which is what predicts, so pass as many
+    draws as there will be then.
+
+    Args:
+        logits: Of draws, as `gumdrop.sample` gives them, shape (S, N, C, ...), or (S, N, ...) for ``"bernoulli"``; or
+            of one network, without the first dimension. Log probabilities are logits, too.
+        target: Observed classes, shape (N, ...).
+        likelihood: ``"bernoulli"`` for one logit of yes or no.
+
+    Returns:
+        The temperature, for ``predict_classification(..., temperature=...)``. It tends to 0 where all answers on the
+        held-out rows are right, of which there are too few then.
+
+    Raises:
+        ValueError: If the shapes disagree, a logit is not finite, or ``likelihood`` is unknown.
+
+    Example:
+        >>> fit_temperature(torch.tensor([[3.0, 0.0]]).expand(4, 2), torch.tensor([0, 0, 0, 1])).__round__(3)
+        2.731
+    """
+    of_one = target.ndim + (likelihood == "categorical")
+    draws = logits.detach().unsqueeze(0) if logits.ndim == of_one else logits.detach()
+    log_p = class_log_probabilities(draws.double(), likelihood)
+    if log_p.shape[1:2] + log_p.shape[3:] != target.shape:
+        raise ValueError(
+            f"`target` must have the shape of `logits` without draws and classes, got logits {tuple(logits.shape)} and "
+            f"target {tuple(target.shape)}"
+        )
+    if not logits.isfinite().all():
+        raise ValueError("`logits` must be finite; for probabilities pass their logs, and of those none of 0")
+    observed = target.long().unsqueeze(1).expand(len(log_p), -1, *[-1] * target.ndim).to(log_p.device)
+    log_temperature = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [log_temperature], max_iter=100, tolerance_change=1e-12, line_search_fn="strong_wolfe"
+    )
+
+    def nll() -> Tensor:
+        optimizer.zero_grad()
+        each = torch.log_softmax(log_p / log_temperature.exp(), dim=2).gather(2, observed)
+        loss = -torch.logsumexp(each, dim=0).mean()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        optimizer.step(nll)
+    return log_temperature.exp().item()
 
 
 def outlier_p_values(score: ArrayLike, reference: ArrayLike) -> NDArray[np.float64]:

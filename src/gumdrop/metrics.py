@@ -5,6 +5,8 @@ Every score takes tensors with rows in dimension 0 and gives a scalar tensor unl
 References:
     Gneiting & Raftery 2007, "Strictly Proper Scoring Rules, Prediction, and Estimation" (JASA 102).
     Guo et al. 2017, "On Calibration of Modern Neural Networks" (arXiv:1706.04599).
+    Geifman, Uziel & El-Yaniv 2019, "Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers"
+    (arXiv:1805.08206).
 """
 
 import math
@@ -18,6 +20,8 @@ from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 __all__ = [
     "Reliability",
     "accuracy",
+    "aurc",
+    "brier_score",
     "calibration_error",
     "central_coverage",
     "crps",
@@ -64,6 +68,63 @@ def accuracy(label: Tensor, target: Tensor) -> Tensor:
     """
     _check_targets("label", label, target)
     return (label == target).float().mean()
+
+
+def brier_score(prediction: ClassificationPrediction, target: Tensor) -> Tensor:
+    r"""Mean squared distance of the probabilities from what was observed; lower is better.
+
+    .. math:: \frac1N \sum_n \sum_c (p_{nc} - [y_n = c])^2
+
+    This is Brier's own score, in [0, 2]; for two classes it is twice the square of one probability's error.
+
+    Args:
+        prediction: Predicted classes.
+        target: Observed classes, of the shape of ``prediction.label``.
+
+    Returns:
+        A scalar in [0, 2].
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    _check_targets("prediction.label", prediction.label, target)
+    probabilities, observed = prediction.probabilities, target.long().unsqueeze(1)
+    hits = torch.zeros_like(probabilities).scatter_(1, observed, 1.0)
+    return (probabilities - hits).square().sum(1).mean()
+
+
+def aurc(uncertainty: Tensor, loss: Tensor) -> Tensor:
+    r"""Area under the risk-coverage curve: is a model unsure where it is wrong?
+
+    .. math:: \frac1N \sum_{k=1}^{N} \frac1k \sum_{i=1}^{k} \ell_{(i)}
+
+    where (1), (2), ... are the rows from the surest to the least sure: the mean loss of the k surest rows, averaged
+    over k. Lower is better; an uncertainty that says nothing gives the mean loss. Rows that are equally sure may come
+    in any order, and the score is the mean over these orders.
+
+    Args:
+        uncertainty: High where the model is unsure, such as `RegressionPrediction.variance`,
+            `ClassificationPrediction.predictive_entropy` or 1 less the largest probability.
+        loss: What an answer costs, of the same shape, such as ``(prediction.label != target).float()`` or a squared
+            error.
+
+    Returns:
+        A scalar in units of the loss.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    if uncertainty.shape != loss.shape:
+        raise ValueError(
+            f"`loss` must have the shape of `uncertainty`, {tuple(uncertainty.shape)}, got {tuple(loss.shape)}"
+        )
+    _, group, size = torch.unique(uncertainty.flatten(), return_inverse=True, return_counts=True)
+    total = torch.zeros(len(size), dtype=torch.float64, device=loss.device).index_add_(
+        0, group, loss.flatten().double()
+    )
+    from_the_surest = (total / size).repeat_interleave(size).cumsum(0)
+    coverage = torch.arange(1, len(from_the_surest) + 1, device=loss.device)
+    return (from_the_surest / coverage).mean().to(torch.promote_types(loss.dtype, torch.float32))
 
 
 def interval_coverage(lower: Tensor, upper: Tensor, target: Tensor) -> Tensor:

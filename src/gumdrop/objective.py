@@ -9,7 +9,7 @@ References:
 import math
 import numbers
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -251,19 +251,32 @@ def _check_attached(model: nn.Module, attached: set[int]) -> None:
         raise ValueError("`model` has no learned dropout; convert it with `gumdrop.learn_dropout(model)`")
 
 
-class NegativeElbo(NamedTuple):
-    """The loss and its two parts, in nats per datum."""
+class NegativeElbo(Tensor):
+    """The loss, a scalar tensor in nats per datum, that also knows its two parts.
 
-    total: Tensor
-    """``nll + kl``: what to minimise."""
+    It goes wherever a loss does: to ``backward``, a ``GradScaler``, or another library's loop. What is computed from
+    it, such as ``loss / 4``, is a plain tensor.
+    """
+
     nll: Tensor
     """Mean negative log likelihood of the batch."""
     kl: Tensor
     """KL divergence over the number of training data."""
 
-    def backward(self) -> None:
-        """Compute gradients of ``total``."""
-        self.total.backward()
+    @property
+    def total(self) -> Tensor:
+        """``nll + kl``: the same number as a plain tensor."""
+        return self.as_subclass(Tensor)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Compute with the number alone, so that no result carries parts that are not its own."""
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    def __format__(self, format_spec: str) -> str:
+        """Write the number, which a tensor of a class of its own does not do by itself."""
+        return format(self.item(), format_spec)
 
 
 def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: Lengthscale = "fan_in") -> NegativeElbo:
@@ -278,7 +291,7 @@ def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: 
         lengthscale: Prior, see `kl_divergence`.
 
     Returns:
-        The loss, with its parts; ``loss.backward()`` works on it.
+        The loss, a scalar tensor, with its parts ``loss.nll`` and ``loss.kl``.
 
     Raises:
         ValueError: If ``num_data`` is smaller than the batch, or ``nll`` has more than one dimension.
@@ -290,7 +303,7 @@ def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: 
         >>> nll = categorical_nll(model(torch.randn(8, 3)), torch.zeros(8, dtype=torch.long))
         >>> loss = negative_elbo(nll, model, num_data=1000)
         >>> loss.backward()
-        >>> bool(loss.total == loss.nll + loss.kl)
+        >>> bool(loss == loss.nll + loss.kl)
         True
     """
     if isinstance(num_data, bool) or not isinstance(num_data, numbers.Integral):
@@ -304,4 +317,6 @@ def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: 
         )
     mean_nll = nll.mean()
     kl = kl_divergence(model, lengthscale=lengthscale) / num_data
-    return NegativeElbo(mean_nll + kl, mean_nll, kl)
+    loss = (mean_nll + kl).as_subclass(NegativeElbo)
+    loss.nll, loss.kl = mean_nll, kl
+    return loss

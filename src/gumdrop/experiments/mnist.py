@@ -23,7 +23,7 @@ from gumdrop.experiments import mnist_figures as figures
 from gumdrop.experiments.arms import NO_DROPOUT
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.layers import dropout_blocks
-from gumdrop.metrics import accuracy, calibration_error
+from gumdrop.metrics import accuracy, brier_score, calibration_error
 from gumdrop.networks import mlp
 from gumdrop.objective import Lengthscale
 from gumdrop.prediction import ClassificationPrediction, predict_classification
@@ -258,10 +258,9 @@ def scores(prediction: ClassificationPrediction, target: Tensor) -> dict[str, fl
     Returns:
         Accuracy, negative log likelihood in nats per image, expected calibration error and Brier score.
     """
-    one_hot = nn.functional.one_hot(target, prediction.probabilities.shape[1])
     return {
         "accuracy": accuracy(prediction.label, target).item(),
         "nll": -prediction.log_prob(target).mean().item(),
         "ece": calibration_error(prediction, target).item(),
-        "brier": (prediction.probabilities - one_hot).square().sum(1).mean().item(),
+        "brier": brier_score(prediction, target).item(),
     }

@@ -12,7 +12,7 @@ from sklearn import datasets
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from gumdrop.datasets.splits import read_rows
-from gumdrop.metrics import accuracy, calibration_error, interval_coverage, rmse
+from gumdrop.metrics import accuracy, brier_score, calibration_error, interval_coverage, rmse
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 
 __all__ = ["LEVEL", "TableSet", "Task", "pooled", "rows_of", "scores", "table_sets"]
@@ -167,10 +167,9 @@ def scores(rows: dict[str, list[Any]]) -> dict[str, float]:
         }
     log_p, labels = columns["log_p"], y.long()
     prediction = ClassificationPrediction(log_p, torch.special.entr(log_p.exp()).sum(1))
-    hits = torch.nn.functional.one_hot(labels, log_p.shape[1])
     return {
         "log_likelihood": prediction.log_prob(labels).mean().item(),
         "accuracy": accuracy(prediction.label, labels).item(),
-        "brier": (prediction.probabilities - hits).square().sum(1).mean().item(),
+        "brier": brier_score(prediction, labels).item(),
         "ece": calibration_error(prediction, labels).item(),
     }

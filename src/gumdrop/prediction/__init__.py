@@ -9,6 +9,7 @@ References:
 """
 
 from gumdrop.prediction.classification import ClassificationPrediction, predict_classification
+from gumdrop.prediction.counts import CountPrediction, predict_counts
 from gumdrop.prediction.draws import sample
 from gumdrop.prediction.masks import draw, sampling
 from gumdrop.prediction.propagation import OutputMoments, propagate_moments
@@ -16,10 +17,12 @@ from gumdrop.prediction.regression import RegressionPrediction, predict_regressi
 
 __all__ = [
     "ClassificationPrediction",
+    "CountPrediction",
     "OutputMoments",
     "RegressionPrediction",
     "draw",
     "predict_classification",
+    "predict_counts",
     "predict_regression",
     "propagate_moments",
     "sample",

@@ -5,7 +5,7 @@ many run at once, and the plain loop over draws, which any model can run, is the
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -19,11 +19,11 @@ from gumdrop.layers.embedding import drop_words
 from gumdrop.prediction.batched import run_batched
 from gumdrop.prediction.chain import Chunk, chain_of, first_drop, run_chain
 from gumdrop.prediction.folding import Foldable, foldable, folded
+from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
 from gumdrop.prediction.masks import MaskNoise, masked
 
-__all__ = ["Inputs", "drawn", "sample"]
+__all__ = ["drawn", "sample"]
 
-Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 Output = Callable[[Any], Tensor] | None
 
 CACHED = 2**21
@@ -37,13 +37,13 @@ LOOPED = 32
 
 
 def drawn(
-    model: nn.Module, x: Inputs, num_samples: int, seed: int | None, batch_size: int | None, output: Output
+    model: nn.Module, x: Arguments, num_samples: int, seed: int | None, batch_size: int | None, output: Output
 ) -> Iterator[Tensor]:
     """Evaluate functions drawn from the posterior, as many at once as the model and the device's memory allow.
 
     Args:
         model: See `sample`, like all that follow.
-        x: See there.
+        x: The arguments of a call, from `gumdrop.prediction.inputs.arguments`.
         num_samples: See there.
         seed: See there.
         batch_size: See there.
@@ -54,16 +54,12 @@ def drawn(
 
     Raises:
         ValueError: See there.
-        TypeError: See there.
     """
     if num_samples < 1:
         raise ValueError(f"`num_samples` must be at least 1, got {num_samples}")
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1, got {batch_size}; None takes all rows at once")
-    lengths = {len(value) for value in _tensors(x)}
-    if len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"`x` must hold tensors with the same number of rows, at least 1, got {sorted(lengths)}")
-    (length,) = lengths
+    length = len(x)
     step = min(batch_size or length, length)
     parts = [slice(start, start + step) for start in range(0, length, step)]
     ways = _ways(model, x, output, step)  # before the context, which has hooks and forwards of its own
@@ -88,14 +84,14 @@ def drawn(
                 ways.pop()
 
 
-def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop"]:
+def _ways(model: nn.Module, x: Arguments, output: Output, rows: int) -> list["_Loop"]:
     """All ways to run a model, the best one last."""
     is_watched = _has_foreign_hooks(model)
     ways = [_Loop(model, x, output, [] if is_watched else foldable(model))]
-    device = _tensors(x)[0].device.type
+    device = x.tensors[0].device.type
     if not is_watched and not torch.is_autocast_enabled(device):  # which does not act under vmap
         ways.append(_AtOnce(model, x, output, rows))
-    if isinstance(x, Tensor) and (chain := chain_of(model)) is not None:
+    if x.alone is not None and (chain := chain_of(model)) is not None:
         ways.append(_Chain(model, x, output, rows, chain))
     return ways
 
@@ -115,7 +111,7 @@ class _Loop:
     least = 1
     """Smallest chunk that is quicker so than the next way."""
 
-    def __init__(self, model: nn.Module, x: Inputs, output: Output, layers: Foldable) -> None:
+    def __init__(self, model: nn.Module, x: Arguments, output: Output, layers: Foldable) -> None:
         self.model, self.x, self.output, self.layers = model, x, output, layers
 
     @property
@@ -133,12 +129,7 @@ class _Loop:
         return torch.stack(results), LOOPED
 
     def _call(self, rows: slice) -> Tensor:
-        if isinstance(self.x, Tensor):
-            result = self.model(self.x[rows])
-        elif isinstance(self.x, Mapping):
-            result = self.model(**{name: value[rows] for name, value in self.x.items()})
-        else:
-            result = self.model(*(value[rows] for value in self.x))
+        result = self.x[rows].call(self.model)
         result = result if self.output is None else self.output(result)
         if not isinstance(result, Tensor):
             raise TypeError(
@@ -153,10 +144,10 @@ class _AtOnce(_Loop):
 
     least = 4  # with fewer, batching costs what it gains
 
-    def __init__(self, model: nn.Module, x: Inputs, output: Output, rows: int) -> None:
+    def __init__(self, model: nn.Module, x: Arguments, output: Output, rows: int) -> None:
         super().__init__(model, x, output, [])
         self.rows = rows
-        self.budget = _budget(_tensors(x)[0].device)
+        self.budget = _budget(x.tensors[0].device)
 
     @functools.cached_property
     def sites(self) -> dict[ConcreteDropout, tuple[Tensor, Tensor, bool]]:
@@ -176,7 +167,7 @@ class _AtOnce(_Loop):
         return max(1, self.budget // (4 * self.rows * widest * max(1, self._positions())))
 
     def _positions(self) -> int:
-        return max(tensor[0].numel() for tensor in _tensors(self.x))
+        return max(tensor[0].numel() for tensor in self.x.tensors)
 
     def evaluate(self, noise: MaskNoise, count: int, parts: list[slice]) -> tuple[Tensor, int]:
         """Evaluate the next draws, as `_Loop.evaluate`."""
@@ -201,23 +192,22 @@ class _Chain(_AtOnce):
 
     least = 1
 
-    def __init__(self, model: nn.Module, x: Tensor, output: Output, rows: int, chain: list[nn.Module]) -> None:
-        self.chain = chain
+    def __init__(self, model: nn.Module, x: Arguments, output: Output, rows: int, chain: list[nn.Module]) -> None:
+        assert x.alone is not None
+        self.chain, self.tensor = chain, x.alone
         self.prefix: dict[int, Tensor] = {}
         self.keeps_prefix = rows == len(x)
         super().__init__(model, x, output, rows)
 
     def _positions(self) -> int:
-        assert isinstance(self.x, Tensor)
         dense = all(site.feature_dim == -1 for site in self.sites)
-        return super()._positions() // (max(1, self.x.shape[-1]) if dense else 1)
+        return super()._positions() // (max(1, self.tensor.shape[-1]) if dense else 1)
 
     def _run(self, chunk: Chunk, rows: slice) -> Tensor:
-        assert isinstance(self.x, Tensor)
         start = first_drop(self.chain, chunk)
         x = self.prefix.get(start)
         if x is None:
-            x = run_chain(self.chain[:start], self.x[rows], chunk)[0]
+            x = run_chain(self.chain[:start], self.tensor[rows], chunk)[0]
             if self.keeps_prefix:
                 self.prefix = {start: x}
         result = run_chain(self.chain[start:], x, chunk)
@@ -240,40 +230,43 @@ def _joined(parts: list[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=dim)
 
 
-def _tensors(x: Inputs) -> list[Tensor]:
-    tensors = [x] if isinstance(x, Tensor) else list(x.values()) if isinstance(x, Mapping) else list(x)
-    strange = [type(value).__name__ for value in tensors if not isinstance(value, Tensor)]
-    if strange:
-        raise TypeError(f"`x` must be a tensor, or a tuple or mapping of tensors, got {strange[0]} in it")
-    return tensors
-
-
 def sample(
     model: nn.Module,
-    x: Inputs,
+    x: Inputs | Batches,
     *,
     num_samples: int = 100,
     seed: int | None = None,
     batch_size: int | None = None,
+    shared: Collection[int | str] = (),
     output: Output = None,
 ) -> Tensor:
     """Evaluate functions drawn from the posterior.
 
     Args:
         model: A converted model, or one with plain ``nn.Dropout*``.
-        x: Input with rows in dimension 0; a tuple or mapping of tensors is passed as arguments.
+        x: Input with rows in dimension 0. A tuple or mapping of several is passed as arguments. A DataLoader, or
+            another iterable of batches, is gone through once, with the same functions in every batch; of a batch that
+            is a pair (inputs, targets), as in training, the inputs are taken.
         num_samples: Number of functions, S.
         seed: Same seed, same functions.
         batch_size: Rows that run at once, which bounds memory; all if None. It does not change the
-            result, save for dropout without masks (see `docs/gotchas.md`).
+            result, save for dropout without masks (see `docs/gotchas.md`). Leave it None where rows are not apart, as
+            the nodes of a graph.
+        shared: Places or names of the arguments that have no rows, such as ``["edge_index"]``; each call of the model
+            gets them whole, as it gets None, numbers and strings.
         output: Takes the output tensor out of what the model returns.
 
     Returns:
         Outputs, shape (S, N, ...).
 
     Raises:
-        ValueError: If a number is out of range, ``x`` has no rows, or nothing in the model is stochastic.
+        ValueError: If a number is out of range, ``x`` has no rows or does not have the same number of them
+            everywhere, ``shared`` names what is not there, a loader shuffles, or nothing in the model is stochastic.
         TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
             is None.
     """
-    return torch.cat(list(drawn(model, x, num_samples, seed, batch_size, output)))
+
+    def predict(part: Arguments, seed: int | None) -> Tensor:
+        return torch.cat(list(drawn(model, part, num_samples, seed, batch_size, output)))
+
+    return by_batches(predict, functools.partial(torch.cat, dim=1), model, x, shared, seed)

@@ -1,7 +1,8 @@
 """Predict numbers: a mixture of Gaussians for each row."""
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional import split_gaussian, widened
-from gumdrop.prediction.draws import Inputs, drawn
+from gumdrop.prediction.draws import drawn
+from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
 from gumdrop.prediction.moments import RunningMoments
 from gumdrop.prediction.propagation import propagate_moments
 
@@ -199,13 +201,14 @@ class RegressionPrediction:
 
 def predict_regression(
     model: nn.Module,
-    x: Inputs,
+    x: Inputs | Batches,
     *,
     num_samples: int = 100,
     seed: int | None = None,
     batch_size: int | None = None,
     log_variance: Tensor | float | None = None,
     keep_draws: bool = True,
+    shared: Collection[int | str] = (),
     output: Callable[[Any], Tensor] | None = None,
     method: Literal["draws", "moments"] = "draws",
 ) -> RegressionPrediction:
@@ -214,13 +217,15 @@ def predict_regression(
     Args:
         model: A converted model, or one with plain ``nn.Dropout*``, whose output holds means and log variances
             in the halves of its last dimension.
-        x: Input with rows in dimension 0; a tuple or mapping of tensors is passed as arguments.
+        x: Input with rows in dimension 0; a tuple or mapping is passed as arguments; a DataLoader or another iterable
+            is predicted batch by batch, see `sample`.
         num_samples: Number of draws, S.
         seed: Same seed, same prediction.
         batch_size: Rows that run at once, which bounds memory; all if None. It does not change the
             result, save for dropout without masks (see `docs/gotchas.md`).
         log_variance: Noise of a model whose output is the mean alone: a number, or shape (D,).
         keep_draws: Keep each draw's mean and variance, 2 S N D numbers, for `log_prob` and `quantile`.
+        shared: Places or names of the arguments that have no rows, see `sample`.
         output: Takes the output tensor out of what the model returns.
         method: ``"moments"`` computes mean and variances without draws, see `propagate_moments`: for chains of
             layers, in a fraction of the time; then ``num_samples``, ``seed`` and ``keep_draws`` say nothing.
@@ -229,9 +234,9 @@ def predict_regression(
         Mean and variances, split into what the model does not know and what is noise.
 
     Raises:
-        ValueError: If a number is out of range, ``x`` has no rows, the output has no dimension for D or cannot be
-            split, ``log_variance`` does not fit it, nothing in the model is stochastic, ``method`` is unknown, or the
-            model holds a layer that ``"moments"`` does not know.
+        ValueError: If a number is out of range, ``x`` or ``shared`` is wrong as `sample` says, the output has no
+            dimension for D or cannot be split, ``log_variance`` does not fit it, nothing in the model is stochastic,
+            ``method`` is unknown, or the model holds a layer that ``"moments"`` does not know.
         TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
             is None.
 
@@ -244,11 +249,23 @@ def predict_regression(
     """
     if method not in ("draws", "moments"):
         raise ValueError(f"`method` must be 'draws' or 'moments', got {method!r}")
-    if method == "moments":
-        return _from_moments(model, x, batch_size, log_variance, output)
+
+    def predict(part: Arguments, seed: int | None) -> RegressionPrediction:
+        if method == "moments":
+            return _from_moments(model, part, batch_size, log_variance, output)
+        draws = functools.partial(drawn, model, part, num_samples, seed, batch_size, output)
+        return _from_draws(draws, num_samples, log_variance, keep_draws)
+
+    return by_batches(predict, RegressionPrediction.joined, model, x, shared, seed)
+
+
+def _from_draws(
+    draws: Callable[[], Iterator[Tensor]], num_samples: int, log_variance: Tensor | float | None, keep_draws: bool
+) -> RegressionPrediction:
+    """Predict from outputs that come a few draws at a time."""
     moments, aleatoric = RunningMoments(), torch.zeros(())
     kept: list[tuple[Tensor, Tensor]] = []
-    for result in drawn(model, x, num_samples, seed, batch_size, output):
+    for result in draws():  # made in the loop, which ends its context even where the frame of an error is kept
         mean, variance = _gaussian(widened(result), log_variance)
         moments.add(mean)
         aleatoric = aleatoric.to(variance) + (variance / num_samples).sum(0)  # divided first: it may be huge
@@ -260,17 +277,17 @@ def predict_regression(
 
 def _from_moments(
     model: nn.Module,
-    x: Inputs,
+    x: Arguments,
     batch_size: int | None,
     log_variance: Tensor | float | None,
     output: Callable[[Any], Tensor] | None,
 ) -> RegressionPrediction:
     """Predict from the moments of the outputs; the noise variance is that of a log-normal variable."""
-    if not isinstance(x, Tensor) or output is not None:
+    if x.alone is None or output is not None:
         raise ValueError(
             "`method='moments'` needs a model of one input tensor that returns its output, without `output`"
         )
-    result, variance = (widened(part) for part in propagate_moments(model, x, batch_size=batch_size))
+    result, variance = (widened(part) for part in propagate_moments(model, x.alone, batch_size=batch_size))
     epistemic = variance
     if log_variance is None:
         mean, log_noise = split_gaussian(result)

@@ -1,5 +1,9 @@
+import itertools
+import statistics
+
 import pytest
 import torch
+from sklearn.metrics import brier_score_loss
 
 from gumdrop import metrics
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
@@ -76,6 +80,56 @@ def test_certainty_falls_into_the_last_bin() -> None:
     assert metrics.reliability(prediction, torch.tensor([0])).num_rows.tolist() == [1]
 
 
+def test_brier_score_by_hand_and_by_scikit_learn() -> None:
+    prediction = classes([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4], [0.0, 1.0, 0.0]])
+    target = torch.tensor([0, 0, 2])
+    expected = (0.3**2 + 0.2**2 + 0.1**2 + 0.7**2 + 0.3**2 + 0.4**2 + 1 + 1) / 3
+    assert metrics.brier_score(prediction, target).item() == pytest.approx(expected)
+    p = prediction.probabilities.numpy()
+    oracle = brier_score_loss(target.numpy(), p, labels=[0, 1, 2], scale_by_half=False)
+    assert metrics.brier_score(prediction, target).item() == pytest.approx(oracle)
+
+
+def test_brier_score_of_positions_is_that_of_their_rows() -> None:
+    generator = torch.Generator().manual_seed(0)
+    log_p = torch.randn(4, 3, 5, 6, generator=generator).log_softmax(1)
+    target = torch.randint(0, 3, (4, 5, 6), generator=generator)
+    rows = log_p.movedim(1, 3).flatten(0, 2)
+    whole = ClassificationPrediction(log_p, torch.zeros(4, 5, 6))
+    flat = ClassificationPrediction(rows, torch.zeros(len(rows)))
+    torch.testing.assert_close(metrics.brier_score(whole, target), metrics.brier_score(flat, target.flatten()))
+
+
+def naive_aurc(uncertainty: list[float], loss: list[float]) -> float:
+    """Mean over all orders of equally sure rows, from the surest on, of the mean loss of the k surest, over all k."""
+    areas = []
+    for order in itertools.permutations(range(len(loss))):
+        if all(uncertainty[a] <= uncertainty[b] for a, b in itertools.pairwise(order)):
+            risks = [statistics.fmean(loss[i] for i in order[: k + 1]) for k in range(len(order))]
+            areas.append(statistics.fmean(risks))
+    return statistics.fmean(areas)
+
+
+@pytest.mark.parametrize(
+    "uncertainty", [[0.3, 0.1, 0.9, 0.5, 0.2], [0.3, 0.1, 0.3, 0.3, 0.1], [2.0] * 5, [0.1, 0.2, 0.2, 0.2, 0.9]]
+)
+def test_area_under_the_risk_coverage_curve_against_its_definition(uncertainty) -> None:
+    for loss in ([0.0, 0.0, 1.0, 1.0, 0.0], [0.5, 0.1, 2.0, 0.3, 7.0]):
+        found = metrics.aurc(torch.tensor(uncertainty), torch.tensor(loss)).item()
+        assert found == pytest.approx(naive_aurc(uncertainty, loss), rel=1e-6)
+
+
+def test_area_under_the_risk_coverage_curve_at_its_limits() -> None:
+    loss = torch.tensor([False, True, False, True])
+    assert metrics.aurc(torch.zeros(4), loss).item() == 0.5  # no order, so the mean loss
+    assert metrics.aurc(torch.tensor([0.0, 2.0, 1.0, 3.0]), loss).item() == pytest.approx((1 / 3 + 2 / 4) / 4)
+    assert metrics.aurc(torch.tensor([3.0, 0.0, 2.0, 1.0]), loss).item() == pytest.approx((1 + 1 + 2 / 3 + 0.5) / 4)
+    grid = torch.arange(4.0).view(2, 2)
+    assert metrics.aurc(grid, grid) == metrics.aurc(grid.flatten(), grid.flatten())
+    with pytest.raises(ValueError, match=r"`loss` must have the shape of `uncertainty`, \(4,\), got \(4, 1\)"):
+        metrics.aurc(torch.zeros(4), loss[:, None])
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -84,6 +138,7 @@ def test_certainty_falls_into_the_last_bin() -> None:
         lambda: metrics.interval_coverage(torch.zeros(3, 1), torch.zeros(3, 1), torch.zeros(3)),
         lambda: metrics.crps(mixture(), torch.zeros(5)),
         lambda: metrics.central_coverage(mixture(), torch.zeros(5), torch.tensor([0.5])),
+        lambda: metrics.brier_score(classes([[0.5, 0.5]]), torch.tensor([[0]])),
         lambda: metrics.reliability(classes([[0.5, 0.5]]), torch.tensor([[0]])),
     ],
 )

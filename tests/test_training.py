@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import gumdrop as gd
 from gumdrop.networks import mlp
 from gumdrop.training import CheckpointError, fit, loop, state
+from gumdrop.training.data import prepared
 
 
 def wave(num_rows: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
@@ -68,7 +69,7 @@ def test_the_best_epoch_on_held_out_data_is_kept() -> None:
     result = fit(model, (x, y), likelihood="gaussian", epochs=80, lr=5e-2, validation=wave(40), seed=1)
     scores = [record.validation_nll for record in result.history]
     assert result.best_epoch == int(np.argmin(scores)) + 1
-    kept = loop._mixture_nll(model, wave(40), gd.objective.LIKELIHOODS["gaussian"], 20, 1)
+    kept = loop._mixture_nll(model, prepared(wave(40)), gd.objective.LIKELIHOODS["gaussian"], 20, 1)
     assert kept == pytest.approx(min(scores), abs=1e-5)
 
 
@@ -223,7 +224,7 @@ def test_impossible_targets_and_data_of_other_kinds() -> None:
     with pytest.raises(ValueError, match="which no poisson can give"):
         fit(network(), (x, y - 9), likelihood="poisson", epochs=1)
     for data in ([x, y], (x.numpy(), y.numpy()), TensorDataset(x, y), x):
-        with pytest.raises(TypeError, match="`train` must be a tuple of two tensors"):
+        with pytest.raises(TypeError, match=r"`train` must be a tuple \(inputs, targets\)"):
             fit(network(), data, likelihood="gaussian", epochs=1)
 
 

@@ -185,8 +185,8 @@ def fit_temperature(
         likelihood: ``"bernoulli"`` for one logit of yes or no.
 
     Returns:
-        The temperature, for ``predict_classification(..., temperature=...)``. It tends to 0 where all answers on the
-        held-out rows are right, of which there are too few then.
+        The temperature, for ``predict_classification(..., temperature=...)``. It tends to 0 where all held-out rows are
+        right, of which there are too few then, and to infinity where the logits know nothing of the classes.
 
     Raises:
         ValueError: If the shapes disagree, a logit is not finite, or ``likelihood`` is unknown.

@@ -15,7 +15,7 @@ from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.threads import limited_threads
 from gumdrop.training import FitResult, RowSource
-from gumdrop.training.loop import check_data
+from gumdrop.training.data import check_data
 from gumdrop.training.sharing import fit_shared
 
 __all__ = ["EnsembleFit", "fit_classification_ensembles", "fit_regression_ensembles", "schedule"]

@@ -115,16 +115,17 @@ class CountPrediction:
         """
         if not 0 < probability < 1:
             raise ValueError(f"`probability` must be strictly between 0 and 1, got {probability}")
-        mean, std = self.mean.double(), self.std.double()
+        rates = finite_exp(self._log_rates().double())
+        mean, variance = rates.mean(0), rates.mean(0) + rates.var(0, correction=0)
         # Cantelli's inequality puts the quantile above the one and at most at the other, with room for rounding.
-        odds, room = probability / (1 - probability), 1.01 * std
+        odds, room = probability / (1 - probability), 1.01 * variance.sqrt()
         low = (mean - room * odds**-0.5).clamp(min=0).floor() - 1
         high = (mean + room * odds**0.5).clamp(max=2.0**53).ceil() + 1
         while (high - low > 1).any():
             middle = ((low + high) / 2).floor()
             below = self.cdf(middle) < probability
             low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        return high.to(self.mean.dtype)
+        return high.to(self.mean)
 
     def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
         """Central interval that holds the count with at least a given probability; counts are whole, so often more.

@@ -66,7 +66,13 @@ class Arguments:
         return self.rows[0] if self.rows.keys() == {0} and not self.shared else None
 
 
-def arguments(x: Any, shared: Collection[int | str] = (), name: str = "x") -> Arguments:
+def arguments(
+    x: Any,
+    shared: Collection[int | str] = (),
+    *,
+    name: str = "x",
+    way_out: str = "name what has no rows, as the edges of a graph, in `shared`",
+) -> Arguments:
     """Sort the arguments of a call into those with rows and those without.
 
     Args:
@@ -74,6 +80,7 @@ def arguments(x: Any, shared: Collection[int | str] = (), name: str = "x") -> Ar
         shared: Places or names of the tensors, or other things, that have no rows. None, numbers and strings have none
             in any case.
         name: What an error calls ``x``.
+        way_out: What an error tells to do with an argument that has no rows.
 
     Returns:
         The arguments.
@@ -99,15 +106,11 @@ def arguments(x: Any, shared: Collection[int | str] = (), name: str = "x") -> Ar
     for key, value in rows.items():
         if not isinstance(value, Tensor) or value.ndim == 0:
             what = "a tensor without dimensions" if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(
-                f"`{name}` must hold tensors with rows in dimension 0, got {what} at {key!r}; name what has no rows in "
-                "`shared`"
-            )
+            raise TypeError(f"`{name}` must hold tensors with rows in dimension 0, got {what} at {key!r}; {way_out}")
     lengths = sorted({len(value) for value in rows.values()})
     if len(lengths) != 1 or lengths == [0]:
         raise ValueError(
-            f"`{name}` must hold tensors with the same number of rows, at least 1, got {lengths}; name what has no "
-            "rows, as the edges of a graph, in `shared`"
+            f"`{name}` must hold tensors with the same number of rows, at least 1, got {lengths}; {way_out}"
         )
     return Arguments(rows, {key: value for key, value in given.items() if key in without})
 

@@ -22,11 +22,12 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset
-from torch.utils.data.distributed import DistributedSampler
+from torch.utils.data import DataLoader
 from torch.utils.weak import WeakIdKeyDictionary
 
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
+from gumdrop.prediction.inputs import Arguments
+from gumdrop.training.data import arguments_of, deals_itself
 
 __all__ = [
     "Portion",
@@ -53,7 +54,7 @@ _LONE: contextvars.ContextVar[bool] = contextvars.ContextVar("lone", default=Fal
 class Portion(NamedTuple):
     """What one process does of a step."""
 
-    parts: list[tuple[Tensor, Tensor, int]]
+    parts: list[tuple[Arguments, Tensor, int]]
     """Inputs, targets, and how many of the rows count: all, or none of a row that only fills an empty place."""
     num_rows: int
     """Rows of the whole step, over all processes."""
@@ -129,7 +130,7 @@ class Ranks:
         return found
 
     def portions(
-        self, data: tuple[Tensor, Tensor] | DataLoader[Any], batch_size: int, accumulate: int, noise_seed: int
+        self, data: tuple[Arguments, Tensor] | DataLoader[Any], batch_size: int, accumulate: int, noise_seed: int
     ) -> Iterator[Portion]:
         """Cut the batches of one pass into what this process does of them.
 
@@ -150,8 +151,8 @@ class Ranks:
         if isinstance(data, DataLoader):
             steps = (
                 self._own_batches(data, accumulate)
-                if self.size > 1 and _deals_itself(data)
-                else (self._cut(x, y, accumulate) for x, y in data)
+                if self.size > 1 and deals_itself(data)
+                else (self._cut(arguments_of(x), y, accumulate) for x, y in data)
             )
         else:
             x, y = data
@@ -163,13 +164,11 @@ class Ranks:
                 torch.manual_seed(random.Random(f"{noise_seed} {self.rank}").getrandbits(32))
             yield portion
 
-    def _cut_rows(self, x: Tensor, y: Tensor, rows: Tensor, accumulate: int) -> Portion:
-        parts = [
-            (x[part.to(x.device)], y[part.to(y.device)], counted) for part, counted in self._mine(rows, accumulate)
-        ]
+    def _cut_rows(self, x: Arguments, y: Tensor, rows: Tensor, accumulate: int) -> Portion:
+        parts = [(x[part], y[part.to(y.device)], counted) for part, counted in self._mine(rows, accumulate)]
         return Portion(parts, len(rows))
 
-    def _cut(self, x: Tensor, y: Tensor, accumulate: int) -> Portion:
+    def _cut(self, x: Arguments, y: Tensor, accumulate: int) -> Portion:
         return (
             self._cut_rows(x, y, torch.arange(len(x)), accumulate)
             if self.size * accumulate > 1
@@ -200,15 +199,10 @@ class Ranks:
                 yield Portion([(*filler, 0)] * accumulate, sum(counts))
 
 
-def _endless(loader: DataLoader[Any]) -> Iterator[tuple[Tensor, Tensor] | None]:
-    yield from loader
+def _endless(loader: DataLoader[Any]) -> Iterator[tuple[Arguments, Tensor] | None]:
+    yield from ((arguments_of(x), y) for x, y in loader)
     while True:
         yield None
-
-
-def _deals_itself(loader: DataLoader[Any]) -> bool:
-    """Whether each process gets rows of its own from a loader."""
-    return isinstance(loader.dataset, IterableDataset) or isinstance(loader.sampler, DistributedSampler)
 
 
 def ranks() -> Ranks:

@@ -8,15 +8,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from gumdrop.conversion import dropout_rates, parameter_groups
 from gumdrop.functional import split_gaussian
 from gumdrop.layers import HomoscedasticNoise
 from gumdrop.objective import LIKELIHOODS, Lengthscale, negative_elbo
-from gumdrop.prediction import sample, sampling
+from gumdrop.prediction import sampling
+from gumdrop.prediction.draws import drawn
+from gumdrop.prediction.inputs import Arguments
+from gumdrop.training.data import Data, Prepared, batches_of, check_data, deals_itself, prepared, set_epoch, tensors_of
 from gumdrop.training.distributed import Portion, Ranks, data_parallel, is_sharded, ranks
-from gumdrop.training.rows import RowSource
 from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
 
 __all__ = [
@@ -24,7 +26,6 @@ __all__ = [
     "MOST_NOISE_ROWS",
     "STEPS_BETWEEN_NOISE",
     "Likelihood",
-    "check_data",
     "check_finite",
     "check_settings",
     "epoch_seed",
@@ -41,9 +42,9 @@ FUSED_DEVICES = ("cpu", "cuda")
 
 STEPS_BETWEEN_NOISE = 10
 MOST_NOISE_ROWS = 256
+MOST_HELD_OUT_ROWS = 4096
 
 Likelihood = Callable[[Tensor, Tensor], Tensor]
-Data = tuple[Tensor, Tensor] | DataLoader[Any]
 
 
 def fit(
@@ -52,7 +53,7 @@ def fit(
     *,
     likelihood: str | Likelihood,
     epochs: int,
-    validation: tuple[Tensor, Tensor] | None = None,
+    validation: Data | None = None,
     num_data: int | None = None,
     batch_size: int = 32,
     lr: float = 5e-3,
@@ -81,13 +82,14 @@ def fit(
 
     Args:
         model: A converted model, on its device.
-        train: Inputs and targets with rows in dimension 0, or a DataLoader of such pairs. Batches of a loader
-            follow its own order and seed; its sampler or dataset is told the epoch by ``set_epoch``, if it has that.
+        train: A pair (inputs, targets) with rows in dimension 0, or a DataLoader of such pairs. Inputs are a tensor, or
+            several as a tuple or mapping, which the model gets as arguments. Batches of a loader follow its own order
+            and seed; its sampler or dataset is told the epoch by ``set_epoch``, if it has that.
         likelihood: ``"gaussian"`` (means and log variances in halves of the last output dimension),
             ``"categorical"``, ``"bernoulli"``, ``"poisson"``, or a function of output and target that gives the
             negative log likelihood of each example, in nats, shape (N,).
         epochs: Passes over the data, at least 1.
-        validation: Held-out inputs and targets.
+        validation: Held-out inputs and targets, or a loader of them, which the model is not trained on.
         num_data: Size of the training set; the number of rows of ``train`` if None.
         batch_size: Rows per step, over all processes, where ``train`` is not a loader.
         lr: Largest learning rate of the cycle.
@@ -115,7 +117,7 @@ def fit(
     Raises:
         ValueError: If an argument is outside its range, data are not finite or rows do not match, or the loss
             stops being finite.
-        TypeError: If ``train`` or ``validation`` is neither a tuple of two tensors nor, for ``train``, a loader.
+        TypeError: If ``train`` or ``validation`` is neither a pair of inputs and targets nor a loader.
         CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
 
     Example:
@@ -127,8 +129,7 @@ def fit(
     """
     nll_of = find_likelihood(likelihood)
     size = check_data(train, "train", likelihood)
-    if validation is not None:
-        check_data(validation, "validation", likelihood)
+    _check_validation(validation, model, likelihood, honest_noise)
     check_settings(epochs=epochs, batch_size=batch_size, accumulate=accumulate, validation_samples=validation_samples)
     check_settings(lr=lr, rate_lr=rate_lr, max_norm=max_norm, patience=patience)
     if patience is not None and validation is None:
@@ -147,7 +148,8 @@ def fit(
     settings |= {"patience": patience, "honest_noise": honest_noise, "max_norm": max_norm, "seed": seed}
     settings |= {"accumulate": accumulate, "autocast": None if autocast is None else str(autocast)}
     if checkpoint is not None:
-        settings["data"] = checksum(*_tensors(train), *_tensors(validation))
+        settings["data"] = checksum(*tensors_of(train), *tensors_of(validation))
+    data, held_out = prepared(train), None if validation is None else prepared(validation)
     device = next(model.parameters()).device
     groups = parameter_groups(model, weight_decay=weight_decay, rate_lr=rate_lr)
     optimizer = torch.optim.AdamW(groups, lr=lr, fused=device.type in FUSED_DEVICES)
@@ -171,7 +173,7 @@ def fit(
                 is_last = i == len(portion.parts)
                 with _unsynchronised(network, not is_last):
                     with torch.autocast(device.type, autocast, enabled=autocast is not None):
-                        output = network(x.to(device))
+                        output = x.to(device).call(network)
                     nll = nll_of(output, y.to(device)).sum() * (counted > 0)
                     loss = negative_elbo(nll / share, model, num_data=num_data, lengthscale=lengthscale)
                     totals += torch.stack([nll.detach(), loss.kl.detach() * counted]).cpu()
@@ -181,23 +183,23 @@ def fit(
             epoch = len(state.epochs) + 1
             noise_seed = epoch_seed(seed, epoch)
             torch.manual_seed(noise_seed)
-            _set_epoch(train, epoch)
+            set_epoch(train, epoch)
             model.train()
             totals, num_rows = torch.zeros(2, dtype=torch.float64), 0
-            for portion in group.portions(train, batch_size, accumulate, noise_seed):
+            for portion in group.portions(data, batch_size, accumulate, noise_seed):
                 state.step(losses(portion, totals), max_norm)
                 num_rows += portion.num_rows
-                if noise is not None and validation is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
-                    _follow(noise, model, validation, state.steps)
+                if noise is not None and isinstance(held_out, tuple) and state.steps % STEPS_BETWEEN_NOISE == 0:
+                    _follow(noise, model, held_out, state.steps)
                     noise.copy_(group.sum(noise) / group.size)
             totals = group.sum(totals) / num_rows
             check_finite(totals, epoch)
-            held_out = None
-            if validation is not None:
-                held_out = _mixture_nll(model, validation, nll_of, validation_samples, seed, group)
+            score = None
+            if held_out is not None:
+                score = _mixture_nll(model, held_out, nll_of, validation_samples, seed, group)
             mean_nll, mean_kl = totals.tolist()
             lr_now = optimizer.param_groups[0]["lr"]
-            record = EpochRecord(epoch, mean_nll, mean_kl, held_out, lr_now, mean_rates(model))
+            record = EpochRecord(epoch, mean_nll, mean_kl, score, lr_now, mean_rates(model))
             state.record(record)
             advance(record)
         state.save()
@@ -259,13 +261,13 @@ def follow_residuals(log_variance: Tensor, output: Tensor, y: Tensor, steps: int
     log_variance.lerp_(square.clamp(min=1e-6).log(), max(0.1, STEPS_BETWEEN_NOISE / (steps + STEPS_BETWEEN_NOISE)))
 
 
-def _follow(log_variance: Tensor, model: nn.Module, held_out: tuple[Tensor, Tensor], steps: int) -> None:
+def _follow(log_variance: Tensor, model: nn.Module, held_out: tuple[Arguments, Tensor], steps: int) -> None:
     """Let the noise follow the residuals of drawn functions on some held-out rows."""
     x, y = held_out
     rows = torch.randperm(len(x))[:MOST_NOISE_ROWS]
     seed = int(torch.randint(2**31, ()))
     with torch.no_grad(), sampling(model, seed=seed, shared=False):
-        output = model(x[rows.to(x.device)].to(log_variance.device))
+        output = x[rows].to(log_variance.device).call(model)
         follow_residuals(log_variance, output, y[rows.to(y.device)], steps)
 
 
@@ -343,53 +345,6 @@ def find_likelihood(likelihood: str | Likelihood) -> Likelihood:
     return LIKELIHOODS[likelihood]
 
 
-def check_data(data: Data | tuple[Tensor | RowSource, Tensor], name: str, likelihood: str | Likelihood) -> int:
-    """Check inputs and targets, and count the rows; those of a loader are taken on trust.
-
-    Args:
-        data: Inputs and targets, or a loader of such.
-        name: What an error calls them.
-        likelihood: Tells which targets are possible.
-
-    Returns:
-        The number of rows.
-
-    Raises:
-        TypeError: If they are neither.
-        ValueError: If rows do not match, there are none, or a value is not finite or cannot be.
-    """
-    if isinstance(data, DataLoader):
-        return len(data.dataset)  # type: ignore[arg-type]
-    known = isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], Tensor | RowSource)
-    if not (known and isinstance(data[1], Tensor)):
-        raise TypeError(f"`{name}` must be a tuple of two tensors, inputs and targets, got {type(data).__name__}")
-    x, y = data
-    if len(x) != len(y) or len(x) == 0:
-        raise ValueError(f"`{name}` must hold as many inputs as targets, at least 1, got {len(x)} and {len(y)}")
-    for part, what in ((x, "inputs"), (y, "targets")):
-        if (
-            isinstance(part, Tensor) and part.is_floating_point() and not torch.stack(part.aminmax()).isfinite().all()
-        ):  # without a copy of the data
-            bad = int((~part.isfinite()).sum())
-            raise ValueError(f"the {what} in `{name}` hold {bad} values that are NaN or infinite; remove or fill them")
-    low, high = y.min().item(), y.max().item()
-    if (likelihood == "bernoulli" and not 0 <= low <= high <= 1) or (likelihood == "poisson" and low < 0):
-        raise ValueError(f"the targets in `{name}` lie between {low:g} and {high:g}, which no {likelihood} can give")
-    return len(x)
-
-
-def _tensors(data: Data | None) -> tuple[Tensor, ...]:
-    """The data that a checkpoint is bound to; those of a loader are taken on trust."""
-    return data if isinstance(data, tuple) else ()
-
-
-def _set_epoch(data: Data, epoch: int) -> None:
-    """Tell a sampler or a stream, which has an order of its own for each epoch, which one this is."""
-    for part in (data.sampler, data.dataset) if isinstance(data, DataLoader) else ():
-        if hasattr(part, "set_epoch"):
-            part.set_epoch(epoch)
-
-
 def _check_num_data(num_data: int, batch: int) -> None:
     if num_data < batch:
         raise ValueError(
@@ -405,9 +360,20 @@ def _unsynchronised(network: nn.Module, wanted: bool) -> contextlib.AbstractCont
     return contextlib.nullcontext()
 
 
+def _check_validation(data: Data | None, model: nn.Module, likelihood: str | Likelihood, honest_noise: bool) -> None:
+    if data is None:
+        return
+    if not isinstance(data, DataLoader):
+        check_data(data, "validation", likelihood)
+    elif honest_noise:
+        raise ValueError("`honest_noise` draws rows of `validation` at random, got a loader; give inputs and targets")
+    elif is_sharded(model) and isinstance(data.dataset, IterableDataset):
+        raise ValueError("`validation` of a sharded model must give all processes as many batches, got a stream")
+
+
 def _mixture_nll(
     model: nn.Module,
-    data: tuple[Tensor, Tensor],
+    data: Prepared,
     nll_of: Likelihood,
     num_samples: int,
     seed: int,
@@ -415,11 +381,18 @@ def _mixture_nll(
 ) -> float:
     """Score the averaged predictive distribution of a few draws, as prediction will; processes share the rows."""
     device = next(model.parameters()).device
-    x, y = (part.to(device) for part in data)
-    if len(x) >= group.size and not is_sharded(model):  # otherwise all must make the same calls
-        x, y = x[group.rank :: group.size], y[group.rank :: group.size]
-    draws = sample(model, x, num_samples=num_samples, seed=seed, batch_size=4096)
-    nll = torch.stack([nll_of(draw, y) for draw in draws])
-    each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
-    total, count = group.sum(torch.stack([each.sum().double(), torch.tensor(len(x)).to(each.double())])).tolist()
-    return float(total / count)
+    total = torch.zeros(2, dtype=torch.float64, device=device)
+    # A sharded model must make the same calls on all processes, so that each of them scores all rows.
+    mine = slice(None) if is_sharded(model) or deals_itself(data) else slice(group.rank, None, group.size)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # a loader that shuffles gives all processes the same batches
+        for x, y in batches_of(data):
+            x, y = x[mine].to(device), y[mine].to(device)
+            if not len(x):
+                continue
+            draws = torch.cat(list(drawn(model, x, num_samples, seed, MOST_HELD_OUT_ROWS, None)))
+            nll = torch.stack([nll_of(draw, y) for draw in draws])
+            each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
+            total += torch.stack([each.sum().double(), torch.tensor(len(x)).to(each.double())])
+    score, count = group.sum(total).tolist()
+    return float(score / count)

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from gumdrop.objective import Lengthscale
+from gumdrop.training.data import check_data
 from gumdrop.training.loop import (
     FUSED_DEVICES,
     MOST_NOISE_ROWS,
     STEPS_BETWEEN_NOISE,
     Likelihood,
-    check_data,
     check_finite,
     check_settings,
     epoch_seed,

@@ -1,0 +1,143 @@
+"""What a loop trains on: inputs and targets at hand, or a loader of them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data.distributed import DistributedSampler
+
+from gumdrop.prediction.inputs import Arguments, Inputs, arguments
+from gumdrop.training.rows import RowSource
+
+__all__ = ["Data", "arguments_of", "batches_of", "check_data", "deals_itself", "prepared", "set_epoch", "tensors_of"]
+
+Pair = tuple[Inputs | RowSource, Tensor]
+Data = Pair | DataLoader[Any]
+Prepared = tuple[Arguments, Tensor] | DataLoader[Any]
+
+
+def arguments_of(x: Any, name: str = "train") -> Arguments:
+    """Give inputs the form in which rows are picked from them.
+
+    Args:
+        x: A tensor, a tuple or mapping of several, or anything else that a loader yields and the model takes.
+        name: What an error calls them.
+
+    Returns:
+        The arguments of a call of the model.
+
+    Raises:
+        ValueError: If several do not have the same number of rows.
+        TypeError: If one of several has no rows.
+    """
+    if not isinstance(x, tuple | list | Mapping):
+        return Arguments({0: x}, {})
+    return arguments(x, name=name, way_out="let the model itself hold what has no rows")
+
+
+def prepared(data: Data) -> Prepared:
+    """Give inputs at hand the form in which rows are picked from them; a loader stays what it is.
+
+    Args:
+        data: Inputs and targets, or a loader of such.
+
+    Returns:
+        The same.
+    """
+    return data if isinstance(data, DataLoader) else (arguments_of(data[0]), data[1])
+
+
+def batches_of(data: Prepared) -> Iterator[tuple[Arguments, Tensor]]:
+    """Go through data once.
+
+    Args:
+        data: Inputs and targets, which are one batch, or a loader.
+
+    Yields:
+        Inputs and targets of each batch.
+    """
+    if isinstance(data, DataLoader):
+        yield from ((arguments_of(x, "validation"), y) for x, y in data)
+    else:
+        yield data
+
+
+def check_data(data: Data, name: str, likelihood: Any) -> int:
+    """Check inputs and targets, and count the rows; those of a loader are taken on trust.
+
+    Args:
+        data: Inputs and targets, or a loader of such.
+        name: What an error calls them.
+        likelihood: Tells which targets are possible.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        TypeError: If they are neither.
+        ValueError: If rows do not match, there are none, or a value is not finite or cannot be.
+    """
+    if isinstance(data, DataLoader):
+        return len(data.dataset)  # type: ignore[arg-type]
+    kinds = Tensor | RowSource | tuple | list | Mapping
+    if not (isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], kinds) and isinstance(data[1], Tensor)):
+        raise TypeError(
+            f"`{name}` must be a tuple (inputs, targets), a tensor or a tuple or mapping of tensors and a tensor, or a "
+            f"DataLoader of such pairs, got {type(data).__name__}"
+        )
+    x, y = arguments_of(data[0], name), data[1]
+    if len(x) != len(y) or len(x) == 0:
+        raise ValueError(f"`{name}` must hold as many inputs as targets, at least 1, got {len(x)} and {len(y)}")
+    for part, what in (*((value, "inputs") for value in x.tensors), (y, "targets")):
+        if (
+            isinstance(part, Tensor) and part.is_floating_point() and not torch.stack(part.aminmax()).isfinite().all()
+        ):  # without a copy of the data
+            bad = int((~part.isfinite()).sum())
+            raise ValueError(f"the {what} in `{name}` hold {bad} values that are NaN or infinite; remove or fill them")
+    low, high = y.min().item(), y.max().item()
+    if (likelihood == "bernoulli" and not 0 <= low <= high <= 1) or (likelihood == "poisson" and low < 0):
+        raise ValueError(f"the targets in `{name}` lie between {low:g} and {high:g}, which no {likelihood} can give")
+    return len(x)
+
+
+def tensors_of(data: Data | None) -> list[Tensor]:
+    """List the tensors that a checkpoint is bound to; those of a loader are taken on trust.
+
+    Args:
+        data: Inputs and targets, a loader, or None.
+
+    Returns:
+        Inputs in the order of their names, and targets.
+    """
+    if data is None or isinstance(data, DataLoader):
+        return []
+    rows = arguments_of(data[0]).rows
+    return [*(rows[key] for key in sorted(rows, key=str)), data[1]]
+
+
+def set_epoch(data: Data, epoch: int) -> None:
+    """Tell a sampler or a stream, which has an order of its own for each epoch, which one this is.
+
+    Args:
+        data: What is trained on.
+        epoch: Number of the epoch.
+    """
+    for part in (data.sampler, data.dataset) if isinstance(data, DataLoader) else ():
+        if hasattr(part, "set_epoch"):
+            part.set_epoch(epoch)
+
+
+def deals_itself(data: Any) -> bool:
+    """Tell whether data are a loader that gives each process rows of its own.
+
+    Args:
+        data: What is trained on.
+
+    Returns:
+        Whether it is one.
+    """
+    return isinstance(data, DataLoader) and (
+        isinstance(data.dataset, IterableDataset) or isinstance(data.sampler, DistributedSampler)
+    )

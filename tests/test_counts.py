@@ -1,0 +1,134 @@
+"""Predictions of counts: a mixture of Poisson distributions, against scipy's."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import special, stats
+from torch import Tensor, nn
+
+import gumdrop as gd
+from gumdrop.prediction import CountPrediction
+
+
+def mixture(*shape: int, size: int = 7, scale: float = 1.0) -> CountPrediction:
+    generator = torch.Generator().manual_seed(0)
+    log_rates = scale * torch.randn(size, *shape, generator=generator, dtype=torch.float64) + 1
+    rates = log_rates.exp()
+    return CountPrediction(rates.mean(0), rates.var(0, correction=0), log_rates)
+
+
+def masses(prediction: CountPrediction, counts: np.ndarray) -> np.ndarray:
+    """Probability of each count for each row, (len(counts), ...), by scipy."""
+    assert prediction.draw_log_rates is not None
+    rates = prediction.draw_log_rates.exp().numpy()
+    return stats.poisson.pmf(counts.reshape(-1, *[1] * rates.ndim), rates).mean(1)
+
+
+def test_prediction_of_a_network() -> None:
+    torch.manual_seed(0)
+    model: Any = gd.learn_dropout(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)), p=0.3)
+    x = torch.randn(5, 3)
+    prediction = gd.predict_counts(model, x, num_samples=40, seed=2)
+    rates = gd.sample(model, x, num_samples=40, seed=2).double().exp()
+    torch.testing.assert_close(prediction.mean.double(), rates.mean(0))
+    torch.testing.assert_close(prediction.epistemic.double(), rates.var(0, correction=0))
+    torch.testing.assert_close(prediction.aleatoric.double(), rates.mean(0))
+    y = torch.randint(0, 6, (5, 2))
+    nll = torch.stack([gd.poisson_nll(draw, y) for draw in gd.sample(model, x, num_samples=40, seed=2)])
+    torch.testing.assert_close(prediction.log_prob(y), torch.logsumexp(-nll, 0) - np.log(40))
+
+
+def test_moments_are_those_of_the_mixture() -> None:
+    prediction, counts = mixture(4, 2), np.arange(400)
+    p = masses(prediction, counts)
+    mean = np.einsum("k,k...->...", counts, p)
+    variance = np.einsum("k,k...->...", counts**2, p) - mean**2
+    np.testing.assert_allclose(prediction.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(prediction.variance, variance, rtol=1e-9)
+    np.testing.assert_allclose(prediction.std, variance**0.5, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1), (5, 3)])
+def test_log_probability_of_a_row_is_joint_over_its_counts(shape: tuple[int, ...]) -> None:
+    prediction = mixture(*shape)
+    y = torch.randint(0, 9, shape, generator=torch.Generator().manual_seed(1))
+    assert prediction.draw_log_rates is not None
+    each = stats.poisson.logpmf(y.numpy(), prediction.draw_log_rates.exp().numpy()).reshape(7, 5, -1).sum(2)
+    expected = special.logsumexp(each, axis=0) - np.log(7)
+    for target in (y, y.float(), y.double()):
+        np.testing.assert_allclose(prediction.log_prob(target), expected, rtol=1e-6)
+
+
+def test_distribution_function_and_quantiles() -> None:
+    prediction, counts = mixture(6, 2), np.arange(400)
+    cumulative = masses(prediction, counts).cumsum(0)
+    for value in (-1.0, -0.5, 0.0, 0.4, 3.0, 7.9):
+        expected = cumulative[int(np.floor(value))] if value >= 0 else np.zeros((6, 2))
+        np.testing.assert_allclose(prediction.cdf(torch.tensor(value)), expected, rtol=1e-9, atol=1e-15)
+    for probability in (0.001, 0.05, 0.3, 0.5, 0.9, 0.999):
+        expected = (cumulative < probability).sum(0)
+        np.testing.assert_array_equal(prediction.quantile(probability), expected)
+
+
+def test_an_interval_holds_at_least_what_it_says() -> None:
+    prediction = mixture(200, scale=2.0)
+    lower, upper = prediction.interval(0.8)
+    inside = prediction.cdf(upper) - prediction.cdf(lower - 1)
+    assert (inside >= 0.8).all()
+    assert (prediction.cdf(lower - 1) <= 0.1).all()
+    assert (1 - prediction.cdf(upper) <= 0.1 + 1e-12).all()
+
+
+@pytest.mark.parametrize("log_rate", [-80.0, 0.0, 12.0, 16.0])
+def test_one_function_is_a_poisson_distribution_of_any_size(log_rate: float) -> None:
+    rate = torch.full((1, 1), log_rate, dtype=torch.float64)
+    prediction = CountPrediction(rate.exp()[0], 0 * rate[0], rate)
+    for probability in (0.01, 0.5, 0.99):
+        assert prediction.quantile(probability).item() == stats.poisson.ppf(probability, np.exp(log_rate))
+
+
+@pytest.mark.parametrize("log_rate", [-1e4, 1e4])
+def test_rates_beyond_all_measure_stay_numbers(log_rate: float) -> None:
+    model: Any = gd.learn_dropout(nn.Linear(1, 1), p=0.5)
+    nn.init.constant_(model.bias, log_rate)
+    prediction = gd.predict_counts(model, torch.ones(2, 1), num_samples=5, seed=0)
+    assert prediction.mean.isfinite().all()
+    assert not prediction.quantile(0.9).isnan().any()
+    assert not prediction.log_prob(torch.ones(2, 1)).isnan().any()
+
+
+def test_joined_rows() -> None:
+    whole = mixture(6, 2)
+    assert whole.draw_log_rates is not None
+    parts = [
+        CountPrediction(whole.mean[rows], whole.epistemic[rows], whole.draw_log_rates[:, rows])
+        for rows in (slice(2), slice(2, 6))
+    ]
+    joined = CountPrediction.joined(parts)
+    y = torch.ones(6, 2)
+    assert torch.equal(joined.log_prob(y), whole.log_prob(y))
+    forgetful = CountPrediction(whole.mean, whole.epistemic, None)
+    assert CountPrediction.joined([whole, forgetful]).draw_log_rates is None
+
+
+def test_errors() -> None:
+    prediction = mixture(4, 2)
+    with pytest.raises(ValueError, match=r"`target` must have shape \(4, 2\), got \(4,\)"):
+        prediction.log_prob(torch.ones(4))
+    for wrong in (-1.0, 0.5, float("nan")):
+        with pytest.raises(ValueError, match="`target` must hold counts: 0, 1, 2"):
+            prediction.log_prob(torch.full((4, 2), wrong))
+    for wrong in (0.0, 1.0):
+        with pytest.raises(ValueError, match="`probability` must be strictly between 0 and 1"):
+            prediction.quantile(wrong)
+        with pytest.raises(ValueError, match="`coverage` must be strictly between 0 and 1"):
+            prediction.interval(wrong)
+
+    def forget(value: Tensor) -> CountPrediction:
+        return CountPrediction(value, value, None)
+
+    for call in (lambda p: p.log_prob(torch.ones(4)), lambda p: p.cdf(torch.ones(4)), lambda p: p.interval()):
+        with pytest.raises(ValueError, match="the draws were not kept; predict with `keep_draws=True`"):
+            call(forget(torch.ones(4)))

@@ -2,13 +2,16 @@
 
 import copy
 import math
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, distributions, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import gumdrop as gd
 from gumdrop import objective
@@ -501,6 +504,10 @@ class TestKl:
             gd.kl_divergence(gd.learn_dropout(nn.Linear(3, 2)), lengthscale=lengthscale)
 
 
+def accelerator(steps: int) -> Any:
+    return pytest.importorskip("accelerate").Accelerator(cpu=True, gradient_accumulation_steps=steps)
+
+
 class TestNegativeElbo:
     def test_parts_add_up_in_nats_per_datum(self) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
@@ -546,6 +553,115 @@ class TestNegativeElbo:
         for name, parameter in model.named_parameters():
             assert parameter.grad is not None, name
             assert parameter.grad.abs().sum() > 0, name
+
+    def test_it_is_computed_with_like_any_loss(self) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
+        loss = gd.negative_elbo(torch.rand(4), model, num_data=40)
+        other = gd.negative_elbo(torch.rand(4), model, num_data=40)
+        number = loss.total.item()
+        assert loss.item() == float(loss.detach()) == number == pytest.approx((loss.nll + loss.kl).item())
+        results = [loss / 4, 4 * loss, loss * 4, -loss, loss + 1, sum([loss, other]), loss.detach(), loss.total]
+        numbers = [number / 4, 4 * number, 4 * number, -number, number + 1, number + other.item(), number, number]
+        for result, expected in zip(results, numbers, strict=True):
+            assert type(result) is Tensor  # and has no parts, which would not be its own
+            assert result.item() == pytest.approx(expected)
+        assert f"{loss:.3f}" == f"{number:.3f}"
+        assert torch.stack([loss, other]).mean().item() == pytest.approx((number + other.item()) / 2)
+
+    @pytest.mark.parametrize(
+        ("backward", "factor"),
+        [
+            (lambda loss: loss.backward(), 1.0),
+            (lambda loss: (loss / 4).backward(), 0.25),
+            (lambda loss: loss.__itruediv__(4).backward(), 0.25),
+            (lambda loss: (loss + loss).backward(), 2.0),
+            (lambda loss: sum([loss, 2 * loss]).backward(), 3.0),
+            (lambda loss: torch.amp.GradScaler("cpu", init_scale=8.0).scale(loss).backward(), 8.0),
+            (lambda loss: torch.amp.GradScaler("cpu", enabled=False).scale(loss).backward(), 1.0),
+            (lambda loss: [each.backward() for each in torch.amp.GradScaler("cpu", init_scale=8.0).scale([loss])], 8.0),
+            (lambda loss: accelerator(3).backward(loss), 1 / 3),
+        ],
+    )
+    def test_gradients_are_those_of_the_number(self, backward: Callable[[Any], Any], factor: float) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
+        model.eval()
+
+        def loss() -> gd.objective.NegativeElbo:
+            nll = gd.categorical_nll(model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
+            return gd.negative_elbo(nll, model, num_data=40)
+
+        expected = torch.autograd.grad(loss().nll + loss().kl, list(model.parameters()))
+        backward(loss())
+        for parameter, gradient in zip(model.parameters(), expected, strict=True):
+            torch.testing.assert_close(parameter.grad, factor * gradient)
+
+    def test_a_scaled_step_is_the_step(self) -> None:
+        models = [gd.learn_dropout(nn.Linear(3, 2), p=0.3).eval() for _ in range(2)]
+        models[1].load_state_dict(models[0].state_dict())
+        for model, enabled in zip(models, (True, False), strict=True):
+            scaler, optimizer = torch.amp.GradScaler("cpu", enabled=enabled), torch.optim.SGD(model.parameters(), 0.1)
+            nll = gd.categorical_nll(model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
+            scaler.scale(gd.negative_elbo(nll, model, num_data=40)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+            torch.testing.assert_close(one, other)
+
+    def test_a_training_step_may_return_it_in_lightning(self, tmp_path: Path) -> None:
+        lightning = pytest.importorskip("lightning")
+
+        class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+            def __init__(self, total: bool) -> None:
+                super().__init__()
+                torch.manual_seed(0)
+                self.network, self.total = gd.learn_dropout(nn.Linear(3, 2), p=0.3), total
+
+            def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+                nll = gd.categorical_nll(self.network(batch[0]), batch[1])
+                loss = gd.negative_elbo(nll, self.network, num_data=40)
+                self.log("loss", loss)
+                return loss.total if self.total else loss
+
+            def configure_optimizers(self) -> torch.optim.Optimizer:
+                return torch.optim.SGD(self.parameters(), 0.1)
+
+        rows = TensorDataset(torch.linspace(-1, 1, 60).view(20, 3), torch.arange(20) % 2)
+        modules = [Module(total) for total in (True, False)]
+        for module in modules:
+            trainer = lightning.Trainer(
+                max_epochs=2, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False,
+                enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path,
+                accumulate_grad_batches=2,
+            )  # fmt: skip
+            torch.manual_seed(1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what Lightning says of workers and logging
+                trainer.fit(module, DataLoader(rows, batch_size=5))
+            assert trainer.callback_metrics["loss"].isfinite()
+        for one, other in zip(modules[0].parameters(), modules[1].parameters(), strict=True):
+            assert torch.equal(one, other)
+
+    @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # of any loss, where a graph breaks
+    @pytest.mark.parametrize("fullgraph", [False, True])
+    def test_compiled(self, fullgraph: bool) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(3, 2), p=0.3).eval()
+
+        def loss(x: Tensor) -> gd.objective.NegativeElbo:
+            nll = gd.categorical_nll(model(x), torch.zeros(8, dtype=torch.long))
+            return gd.negative_elbo(nll, model, num_data=40)
+
+        def step(x: Tensor) -> Tensor:
+            each = loss(x)
+            (each / 2).backward()
+            return each.detach()
+
+        x = torch.ones(8, 3)
+        expected = loss(x)
+        got = torch.compile(loss, fullgraph=fullgraph, backend="eager")(x)
+        torch.testing.assert_close(torch.stack([got, got.nll, got.kl]), torch.stack([expected, got.nll, expected.kl]))
+        if not fullgraph:
+            torch.testing.assert_close(torch.compile(step, backend="eager")(x), expected.detach())
+            assert model.weight.grad is not None
 
     def test_numpy_integers_count(self) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2))

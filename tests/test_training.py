@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import gumdrop as gd
 from gumdrop.networks import mlp
 from gumdrop.training import CheckpointError, fit, loop, state
-from gumdrop.training.data import prepared
+from gumdrop.training.data import prepared, tensors_of
 
 
 def wave(num_rows: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
@@ -171,6 +171,122 @@ def test_a_loader_trains_too() -> None:
     loader = DataLoader(TensorDataset(x, y), batch_size=10, shuffle=True)
     result = fit(network(), loader, likelihood="gaussian", epochs=2)
     assert len(result.history) == 2
+
+
+class Sum(nn.Module):
+    """A model of two inputs: what `network` is of one that holds them side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = network()
+
+    def forward(self, left: torch.Tensor, right: torch.Tensor, *, flip: bool = False, note: str | None = None):
+        assert note in (None, "kept")
+        return self.network(torch.cat([right, left] if flip else [left, right], dim=1))
+
+
+def columns(x: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"left": x[:, :1], "right": x[:, 1:]}
+
+
+@pytest.mark.parametrize("kind", ["tuple", "list", "mapping", "mapping with flags"])
+@pytest.mark.parametrize("options", [{}, {"accumulate": 2, "batch_size": 10}])
+def test_several_inputs_train_as_one_that_holds_them(kind, options) -> None:
+    def split(x: torch.Tensor):
+        flags = {"flip": False, "note": "kept"} if kind == "mapping with flags" else {}
+        parts = columns(x)
+        return {"tuple": tuple(parts.values()), "list": list(parts.values())}.get(kind, parts | flags)
+
+    options = options | {"likelihood": "gaussian", "epochs": 3}
+    one, several = network(), Sum()
+    (x, y), held_out = wave(), wave(24)
+    expected = fit(one, (x, y), validation=held_out, **options)
+    result = fit(several, (split(x), y), validation=(split(held_out[0]), held_out[1]), **options)
+    for record, other in zip(result.history, expected.history, strict=True):
+        assert record.nll == pytest.approx(other.nll, rel=1e-5)
+        assert record.validation_nll == pytest.approx(other.validation_nll, rel=1e-5)
+    torch.testing.assert_close(weights(several), weights(one))
+
+
+def test_loaders_of_several_inputs() -> None:
+    (x, y), (held_x, held_y) = wave(), wave(24)
+    options = {"likelihood": "gaussian", "epochs": 2}
+    expected = fit(network(), DataLoader(TensorDataset(x, y), batch_size=32), validation=(held_x, held_y), **options)
+    for pick in (lambda row: {"left": row[:1], "right": row[1:]}, lambda row: (row[:1], row[1:])):
+        train, validation = (
+            [(pick(row), target) for row, target in zip(*pair, strict=True)] for pair in ((x, y), (held_x, held_y))
+        )
+        loaders = DataLoader(train, batch_size=32), DataLoader(validation, batch_size=7)
+        result = fit(Sum(), loaders[0], validation=loaders[1], **options)
+        for record, other in zip(result.history, expected.history, strict=True):
+            assert record.nll == pytest.approx(other.nll, rel=1e-5)
+            assert record.validation_nll == pytest.approx(other.validation_nll, rel=1e-5)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("batch_size", [5, 24])
+def test_a_validation_loader_scores_as_its_rows_do(batch_size, shuffle) -> None:
+    """The same functions in every batch, and batches of any size weigh as many rows as they hold."""
+    held_out = wave(24)
+    loader = DataLoader(TensorDataset(*held_out), batch_size=batch_size, shuffle=shuffle)
+    options = {"likelihood": "gaussian", "epochs": 4, "lr": 5e-2, "patience": 4}
+    models = network(), network()
+    expected = fit(models[0], wave(16), validation=held_out, **options)
+    result = fit(models[1], wave(16), validation=loader, **options)
+    assert [r.validation_nll for r in result.history] == pytest.approx([r.validation_nll for r in expected.history])
+    assert result.best_epoch == expected.best_epoch
+    assert torch.equal(weights(models[0]), weights(models[1]))
+
+
+def test_honest_noise_wants_rows_at_hand() -> None:
+    loader = DataLoader(TensorDataset(*wave(24)))
+    with pytest.raises(ValueError, match="`honest_noise` draws rows of `validation` at random, got a loader"):
+        fit(homoscedastic(), wave(), likelihood="gaussian", epochs=1, validation=loader, honest_noise=True)
+
+
+def test_honest_noise_with_several_inputs() -> None:
+    class Noisy(Sum):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = homoscedastic()
+
+    models, (x, y) = (homoscedastic(), Noisy()), wave()
+    fit(models[0], (x, y), likelihood="gaussian", epochs=4, validation=(x, y), honest_noise=True)
+    both = (columns(x), y)
+    fit(models[1], both, likelihood="gaussian", epochs=4, validation=both, honest_noise=True)
+    torch.testing.assert_close(weights(models[0]), weights(models[1]))
+
+
+def test_a_checkpoint_knows_the_values_of_several_inputs(tmp_path) -> None:
+    (x, y), place = wave(), tmp_path / "run.pt"
+    parts = columns(x)
+    options = {"likelihood": "gaussian", "epochs": 2, "checkpoint": place}
+    first = fit(Sum(), (parts, y), **options)
+    again = fit(Sum(), (dict(reversed(parts.items())), y), **options)  # the order of names says nothing
+    assert again.history == first.history
+    with pytest.raises(CheckpointError, match="other data"):
+        fit(Sum(), (parts | {"right": parts["right"] + 1}, y), **options)
+
+
+def test_the_checksum_of_one_input_is_what_it_was() -> None:
+    x, y = wave()
+    assert state.checksum(*tensors_of((x, y))) == state.checksum(x, y)
+    assert tensors_of(None) == tensors_of(DataLoader(TensorDataset(x, y))) == []
+
+
+def test_bad_inputs_among_several() -> None:
+    x, y = wave()
+    options = {"likelihood": "gaussian", "epochs": 1}
+    with pytest.raises(
+        ValueError, match=r"`train` must hold tensors with the same number of rows.* let the model itse"
+    ):
+        fit(Sum(), ((x[:, :1], x[:5, 1:]), y), **options)
+    strange = columns(x) | {"right": x[:, 1:].numpy()}
+    with pytest.raises(TypeError, match=r"`validation` must hold tensors with rows .* got ndarray at 'right'; let the"):
+        fit(Sum(), (columns(x), y), validation=(strange, y), **options)
+    broken = columns(x) | {"right": x[:, 1:].masked_fill(torch.arange(96)[:, None] == 3, float("nan"))}
+    with pytest.raises(ValueError, match="the inputs in `train` hold 1 values that are NaN"):
+        fit(Sum(), (broken, y), **options)
 
 
 @pytest.mark.parametrize("likelihood", ["categorical", "bernoulli", "poisson"])

@@ -50,6 +50,17 @@ class Numbered(nn.Module):
         return self.inner(x[:, :3])
 
 
+class Paired(Numbered):
+    """The same, of two inputs."""
+
+    def forward(self, point, number):
+        return super().forward(torch.cat([point, number], 1))
+
+
+def named(x):
+    return {"point": x[:, :3], "number": x[:, 3:]}
+
+
 def network(hidden=(16, 16), **options):
     """The same on each process that is the first, and another one on the others, which must not matter."""
     torch.manual_seed(0)
@@ -100,6 +111,25 @@ class Stream(IterableDataset):
 
     def __len__(self):
         return 4
+
+
+class NamedStream(Stream):
+    """The same, of two inputs."""
+
+    def __iter__(self):
+        yield from ((named(x), y) for x, y in super().__iter__())
+
+
+def watched_rows():
+    """A loader of two inputs in batches that not all of four processes get a row of, and that nobody seeds."""
+    return DataLoader(
+        [(named(row[None]), y[None]) for row, y in zip(*data(), strict=True)], batch_size=None, shuffle=True
+    )
+
+
+def several(**options):
+    x, y = data()
+    return trained(Paired(), (named(x), y), **options)
 
 
 def user_loop():
@@ -174,6 +204,17 @@ CASES = {
     "loader": lambda: trained(train=loader()),
     "sharded": lambda: trained(blocks_sharded(), max_norm=0.5, accumulate=2, validation=data()),
     "stream": lambda: trained(train=DataLoader(Stream(), batch_size=None), num_data=NUM_ROWS),
+    "several": lambda: several(validation=watched_rows(), epochs=2),
+    "several, stream": lambda: trained(
+        Paired(),
+        DataLoader(NamedStream(), batch_size=None),
+        num_data=NUM_ROWS,
+        accumulate=2,
+        validation=DataLoader(NamedStream(), batch_size=None),
+    ),
+    "sharded, loader": lambda: trained(
+        blocks_sharded(), validation=DataLoader(TensorDataset(*data()), batch_size=40, shuffle=True), epochs=2
+    ),
     "bfloat16": lambda: trained(autocast=torch.bfloat16),
     "loop": user_loop,
     "masks": masks,

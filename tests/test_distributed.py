@@ -15,7 +15,10 @@ from gumdrop.training.distributed import Ranks, alone, ranks
 import distributed_job as job
 
 JOB = Path(job.__file__)
-SAME = ["plain", "watched", "parts", "loader", "sharded", "stream", "loop"]
+SAME = [
+    *("plain", "watched", "parts", "loader", "sharded", "stream", "loop"),
+    *("several", "several, stream", "sharded, loader"),
+]
 
 
 def command(folder: Path, *words: str, flags: list[str]) -> list[str]:
@@ -43,7 +46,7 @@ def two(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
-    names = ["plain", "stream", "sharded"]
+    names = ["plain", "stream", "sharded", "several, stream"]
     return launch(tmp_path_factory.mktemp("four"), *names, flags=["--standalone", "--nproc-per-node", "4"])
 
 
@@ -62,7 +65,7 @@ def test_two_processes_give_the_parameters_of_one(two, name) -> None:
     assert_same(two[name], job.CASES[name]())
 
 
-@pytest.mark.parametrize("name", ["plain", "stream", "sharded"])
+@pytest.mark.parametrize("name", ["plain", "stream", "sharded", "several, stream"])
 def test_four_processes_give_the_parameters_of_one(four, name) -> None:
     assert_same(four[name], job.CASES[name]())
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import gumdrop as gd
 from gumdrop.networks import mlp
@@ -242,6 +242,16 @@ def test_honest_noise_wants_rows_at_hand() -> None:
     loader = DataLoader(TensorDataset(*wave(24)))
     with pytest.raises(ValueError, match="`honest_noise` draws rows of `validation` at random, got a loader"):
         fit(homoscedastic(), wave(), likelihood="gaussian", epochs=1, validation=loader, honest_noise=True)
+
+
+def test_a_stream_cannot_watch_a_sharded_model(monkeypatch) -> None:
+    class Stream(IterableDataset):
+        def __iter__(self):
+            yield wave(24)
+
+    monkeypatch.setattr(loop, "is_sharded", lambda model: True)
+    with pytest.raises(ValueError, match="`validation` of a sharded model must give all processes as many batches"):
+        fit(network(), wave(), likelihood="gaussian", epochs=1, validation=DataLoader(Stream(), batch_size=None))
 
 
 def test_honest_noise_with_several_inputs() -> None:

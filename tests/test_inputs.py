@@ -166,6 +166,8 @@ class TestLoaders:
             torch.testing.assert_close(got, expected)
         stream: Iterator[Any] = ({"left": left[i : i + 2], "right": right[i : i + 2]} for i in range(0, 5, 2))
         torch.testing.assert_close(gd.sample(model, stream, num_samples=4, seed=0), both)
+        alone_in_it = iter([((left, right),)])  # a pair of inputs would be taken for inputs and targets
+        torch.testing.assert_close(gd.sample(model, alone_in_it, num_samples=4, seed=0), both)
         with pytest.raises(ValueError, match="`x` must hold at least one batch, got none; an iterator can be gone"):
             gd.sample(model, stream)
         with pytest.raises(TypeError, match=r"a batch must be a pair .* got 3 parts; several inputs are a tuple or"):

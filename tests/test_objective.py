@@ -663,6 +663,27 @@ class TestNegativeElbo:
             torch.testing.assert_close(torch.compile(step, backend="eager")(x), expected.detach())
             assert model.weight.grad is not None
 
+    def test_under_transforms(self) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(3, 2), p=0.3).eval()
+        parameters = {name: value.detach() for name, value in model.named_parameters()}
+
+        class Loss(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(self) -> Tensor:
+                nll = gd.categorical_nll(self.model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
+                return gd.negative_elbo(nll, self.model, num_data=40)
+
+        def of(values: dict[str, Tensor]) -> Any:
+            return torch.func.functional_call(loss, {f"model.{name}": value for name, value in values.items()}, ())
+
+        loss = Loss()
+        loss().backward()
+        for name, gradient in torch.func.grad(of)(parameters).items():
+            torch.testing.assert_close(gradient, model.get_parameter(name).grad)
+
     def test_numpy_integers_count(self) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2))
         loss = gd.negative_elbo(torch.ones(4), model, num_data=np.int64(100))  # type: ignore[arg-type]

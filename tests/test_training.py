@@ -223,6 +223,16 @@ def test_loaders_of_several_inputs() -> None:
             assert record.validation_nll == pytest.approx(other.validation_nll, rel=1e-5)
 
 
+def test_a_batch_that_is_no_pair_is_named() -> None:
+    x, y = wave()
+    rows = [{"x": x[i], "labels": y[i]} for i in range(8)]
+    with pytest.raises(TypeError, match=r"a batch of `train` must be a pair .* got dict; a `collate_fn` of the loader"):
+        fit(network(), DataLoader(rows), likelihood="gaussian", epochs=1)
+    three = DataLoader(TensorDataset(x, x, y))
+    with pytest.raises(TypeError, match=r"a batch of `validation` must be a pair .* got 3 parts"):
+        fit(network(), (x, y), likelihood="gaussian", epochs=1, validation=three)
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("batch_size", [5, 24])
 def test_a_validation_loader_scores_as_its_rows_do(batch_size, shuffle) -> None:

@@ -11,7 +11,17 @@ from torch.utils.data.distributed import DistributedSampler
 from gumdrop.prediction.inputs import Arguments, Inputs, arguments
 from gumdrop.training.rows import RowSource
 
-__all__ = ["Data", "arguments_of", "batches_of", "check_data", "deals_itself", "prepared", "set_epoch", "tensors_of"]
+__all__ = [
+    "Data",
+    "Prepared",
+    "batches_of",
+    "check_data",
+    "deals_itself",
+    "pair_of",
+    "prepared",
+    "set_epoch",
+    "tensors_of",
+]
 
 Pair = tuple[Inputs | RowSource, Tensor]
 Data = Pair | DataLoader[Any]
@@ -37,6 +47,28 @@ def arguments_of(x: Any, name: str = "train") -> Arguments:
     return arguments(x, name=name, way_out="let the model itself hold what has no rows")
 
 
+def pair_of(batch: Any, name: str = "train") -> tuple[Arguments, Tensor]:
+    """Take a batch of a loader apart.
+
+    Args:
+        batch: A pair of inputs and targets.
+        name: What an error calls the loader.
+
+    Returns:
+        Inputs and targets.
+
+    Raises:
+        TypeError: If it is no pair.
+    """
+    if not isinstance(batch, tuple | list) or len(batch) != 2:
+        what = f"{len(batch)} parts" if isinstance(batch, tuple | list) else type(batch).__name__
+        raise TypeError(
+            f"a batch of `{name}` must be a pair (inputs, targets), got {what}; a `collate_fn` of the loader can make "
+            "one, as in ({'ids': ids, 'mask': mask}, labels)"
+        )
+    return arguments_of(batch[0], name), batch[1]
+
+
 def prepared(data: Data) -> Prepared:
     """Give inputs at hand the form in which rows are picked from them; a loader stays what it is.
 
@@ -59,7 +91,7 @@ def batches_of(data: Prepared) -> Iterator[tuple[Arguments, Tensor]]:
         Inputs and targets of each batch.
     """
     if isinstance(data, DataLoader):
-        yield from ((arguments_of(x, "validation"), y) for x, y in data)
+        yield from (pair_of(batch, "validation") for batch in data)
     else:
         yield data
 

@@ -27,7 +27,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
 from gumdrop.prediction.inputs import Arguments
-from gumdrop.training.data import arguments_of, deals_itself
+from gumdrop.training.data import deals_itself, pair_of
 
 __all__ = [
     "Portion",
@@ -152,7 +152,7 @@ class Ranks:
             steps = (
                 self._own_batches(data, accumulate)
                 if self.size > 1 and deals_itself(data)
-                else (self._cut(arguments_of(x), y, accumulate) for x, y in data)
+                else (self._cut(*pair_of(batch), accumulate) for batch in data)
             )
         else:
             x, y = data
@@ -200,7 +200,7 @@ class Ranks:
 
 
 def _endless(loader: DataLoader[Any]) -> Iterator[tuple[Arguments, Tensor] | None]:
-    yield from ((arguments_of(x), y) for x, y in loader)
+    yield from map(pair_of, loader)
     while True:
         yield None
 

@@ -258,15 +258,16 @@ class NegativeElbo(Tensor):
     it, such as ``loss / 4``, is a plain tensor.
     """
 
+    total: Tensor
+    """``nll + kl``: the same number as a plain tensor."""
     nll: Tensor
     """Mean negative log likelihood of the batch."""
     kl: Tensor
     """KL divergence over the number of training data."""
 
-    @property
-    def total(self) -> Tensor:
-        """``nll + kl``: the same number as a plain tensor."""
-        return self.as_subclass(Tensor)
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        """Compute gradients, as `torch.Tensor.backward`."""
+        self.total.backward(*args, **kwargs)  # without the detour that operations of a subclass take
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -317,6 +318,7 @@ def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: 
         )
     mean_nll = nll.mean()
     kl = kl_divergence(model, lengthscale=lengthscale) / num_data
-    loss = (mean_nll + kl).as_subclass(NegativeElbo)
-    loss.nll, loss.kl = mean_nll, kl
+    total = mean_nll + kl
+    loss = total.as_subclass(NegativeElbo)
+    loss.total, loss.nll, loss.kl = total, mean_nll, kl
     return loss

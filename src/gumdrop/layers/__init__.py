@@ -6,10 +6,12 @@ from gumdrop.layers.attach import (
     WeightMatrix,
     attach,
     dropout_blocks,
+    is_own_hook,
     ordinary_rnn_or_attention,
     share_sites,
 )
 from gumdrop.layers.noise import HomoscedasticNoise
+from gumdrop.layers.passes import drawn_once, open_passes
 from gumdrop.layers.site import ConcreteDropout, NoiseSource
 
 __all__ = [
@@ -20,7 +22,10 @@ __all__ = [
     "NoiseSource",
     "WeightMatrix",
     "attach",
+    "drawn_once",
     "dropout_blocks",
+    "is_own_hook",
+    "open_passes",
     "ordinary_rnn_or_attention",
     "share_sites",
 ]

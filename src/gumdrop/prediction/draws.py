@@ -13,13 +13,12 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook as has_any_global_hook
 
 from gumdrop.functional import inverse_keep, widened
-from gumdrop.layers import ConcreteDropout
-from gumdrop.layers.attach import drop_input
-from gumdrop.layers.embedding import drop_words
+from gumdrop.layers import ConcreteDropout, is_own_hook
 from gumdrop.prediction.batched import run_batched
 from gumdrop.prediction.chain import Chunk, chain_of, first_drop, run_chain
 from gumdrop.prediction.folding import Foldable, foldable, folded
-from gumdrop.prediction.masks import MaskNoise, masked
+from gumdrop.prediction.masks import MaskNoise, drawing_twin
+from gumdrop.prediction.switches import OwnRandomness
 
 __all__ = ["Inputs", "drawn", "sample"]
 
@@ -66,9 +65,10 @@ def drawn(
     (length,) = lengths
     step = min(batch_size or length, length)
     parts = [slice(start, start + step) for start in range(0, length, step)]
-    ways = _ways(model, x, output, step)  # before the context, which has hooks and forwards of its own
-    with torch.no_grad(), masked(model, seed, shared=True, pinned=True) as noise:
-        ways = ways if noise.only_learned else ways[:1]
+    with torch.no_grad():
+        twin, noise, only_learned = drawing_twin(model, seed)
+        ways = _ways(twin, x, output, step)
+        ways = ways if only_learned else ways[:1]
         done, count = 0, ways[-1].first_count
         while done < num_samples:
             state = noise.state() if len(ways) > 1 else []
@@ -103,7 +103,7 @@ def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop
 def _has_foreign_hooks(model: nn.Module) -> bool:
     """Tell whether someone watches the forward, and would see several draws at once, or inputs without drops."""
     return has_any_global_hook() or any(
-        hook not in (drop_input, drop_words)
+        not is_own_hook(hook)
         for module in model.modules()
         for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
     )
@@ -117,6 +117,7 @@ class _Loop:
 
     def __init__(self, model: nn.Module, x: Inputs, output: Output, layers: Foldable) -> None:
         self.model, self.x, self.output, self.layers = model, x, output, layers
+        self.randomness: OwnRandomness | None = None
 
     @property
     def first_count(self) -> int:
@@ -125,12 +126,18 @@ class _Loop:
 
     def evaluate(self, noise: MaskNoise, count: int, parts: list[slice]) -> tuple[Tensor, int]:
         """Evaluate the next draws for all parts of the rows; give (S, N, ...) and how many the next chunk may hold."""
-        results = []
-        with folded(self.layers):
-            for _ in range(count):
-                noise.renew()
-                results.append(_joined([self._call(rows) for rows in parts], dim=0))
+        self.randomness = self.randomness or OwnRandomness(self.model, noise.seed)
+        with self.randomness.used(), folded(self.layers):
+            results = [self._draw(noise, parts) for _ in range(count)]
         return torch.stack(results), LOOPED
+
+    def _draw(self, noise: MaskNoise, parts: list[slice]) -> Tensor:
+        noise.renew()
+        results = []
+        for rows in parts:
+            noise.restart()
+            results.append(self._call(rows))
+        return _joined(results, dim=0)
 
     def _call(self, rows: slice) -> Tensor:
         if isinstance(self.x, Tensor):

@@ -20,6 +20,8 @@ RANKS = {
     "layers.passes": 1.05,
     "layers.site": 1.1,
     "layers.noise": 1.1,
+    "layers.block": 1.15,
+    "layers.watch": 1.2,
     "layers.recurrent": 1.2,
     "layers.embedding": 1.2,
     "layers.attention": 1.2,

@@ -158,7 +158,10 @@ def test_an_interrupted_pass_does_not_go_on() -> None:
     with pytest.raises(KeyboardInterrupt):
         model(x)
     model.armed = False
+    assert not torch.equal(model.linear(x), model.linear(x))
     assert not torch.equal(model(x), model(x))
+    other = cell()
+    assert not torch.equal(other(x), other(x))
 
 
 def test_copies_have_passes_of_their_own() -> None:

@@ -2,7 +2,6 @@
 
 from gumdrop.layers.attach import (
     SITE,
-    Block,
     WeightMatrix,
     attach,
     dropout_blocks,
@@ -10,9 +9,11 @@ from gumdrop.layers.attach import (
     ordinary_rnn_or_attention,
     share_sites,
 )
+from gumdrop.layers.block import Block
 from gumdrop.layers.noise import HomoscedasticNoise
 from gumdrop.layers.passes import drawn_once, open_passes
 from gumdrop.layers.site import ConcreteDropout, NoiseSource
+from gumdrop.layers.watch import watch_rates, watch_sites
 
 __all__ = [
     "SITE",
@@ -28,4 +29,6 @@ __all__ = [
     "open_passes",
     "ordinary_rnn_or_attention",
     "share_sites",
+    "watch_rates",
+    "watch_sites",
 ]

@@ -8,12 +8,13 @@ calls use their own.
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from gumdrop.layers.attention import attention_forward, attention_sites
+from gumdrop.layers.block import Block
 from gumdrop.layers.embedding import drop_words
 from gumdrop.layers.passes import begin_pass, end_pass
 from gumdrop.layers.recurrent import directions, recurrent_forward, recurrent_sites
@@ -23,22 +24,6 @@ SITE = "concrete_dropout"
 
 WeightMatrix = Callable[[nn.Module], Tensor]
 """Gives a layer's weight as a matrix (rows, K): column k is what dropping input unit k zeroes."""
-
-
-class Block(NamedTuple):
-    """A site with the parameters that it drops: one factor of the approximate posterior."""
-
-    name: str
-    """Name of the site: the layer's, followed for recurrent and attention modules by that of the weight."""
-    site: ConcreteDropout
-    weight: Tensor
-    """The parameter whose columns are dropped."""
-    biases: tuple[Tensor, ...]
-    """Parameters of the same map that are never dropped."""
-    columns: Callable[[Tensor], Tensor]
-    """Shapes a weight into a matrix (rows, K)."""
-    fan_in: int
-    """Number of inputs that each output unit sums over."""
 
 
 def drop_input(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:

@@ -13,8 +13,10 @@ References:
     (NIPS 2016, arXiv:1512.05287).
 """
 
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -34,18 +36,42 @@ class SiteUse:
         """Whether the site dropped units since the last objective."""
         self.repeated = False
         """Whether a pass has used its mask more than once."""
-        self.depth = 0
-        """Passes that are open, in compiled code."""
         self.kept: Kept | None = None
         """Masks of the pass that is open, in compiled code."""
+        self.missed = 0
+        """Objectives in a row without an act of the site."""
+        self.versions: tuple[int, int] | None = None
+        """Versions of weight and rate at the last objective."""
+        self.waited = 0
+        """Steps of the weight since the last one of the rate."""
+        self.told = False
+        """Whether somebody knows that predictions drop nothing, or is not to be told."""
 
 
 class _Pass(NamedTuple):
     model: nn.Module
-    kept: dict[int, Kept]
+    frame: FrameType
+    """That of the call, by which an abandoned pass is known."""
+    kept: dict[SiteUse, Kept]
+
+    def is_open(self) -> bool:
+        """Tell whether the call still runs: where a part of it is compiled, or interrupted, nobody may end the pass."""
+        try:
+            self.frame.clear()
+        except RuntimeError:  # it is executing
+            return True
+        return False
 
 
 _PASS: ContextVar[_Pass | None] = ContextVar("_PASS", default=None)
+
+
+def _open_pass() -> _Pass | None:
+    current = _PASS.get()
+    if current is None or current.is_open():
+        return current
+    _PASS.set(None)
+    return None
 
 
 def open_passes(model: nn.Module) -> None:
@@ -68,14 +94,9 @@ def begin_pass(model: nn.Module, args: Any) -> None:
     """
     if torch.compiler.is_compiling():
         for use in _uses(model):
-            use.depth += 1
-            if use.depth == 1:
-                use.kept = []
-        return
-    current = _PASS.get()
-    # A pass of the same model was left open by an interruption, since a model is seldom a part of itself.
-    if current is None or current.model is model:
-        _PASS.set(_Pass(model, {}))
+            use.kept = []
+    elif _open_pass() is None:
+        _PASS.set(_Pass(model, sys._getframe(1), {}))
 
 
 def end_pass(model: nn.Module, args: Any, output: Any) -> None:
@@ -88,22 +109,16 @@ def end_pass(model: nn.Module, args: Any, output: Any) -> None:
     """
     if torch.compiler.is_compiling():
         for use in _uses(model):
-            use.depth -= 1
-            if use.depth == 0:
-                use.kept = None
+            use.kept = None
         return
     current = _PASS.get()
-    if current is not None and current.model is model:
+    if current is not None and current.model is model and current.frame is sys._getframe(1):
         _PASS.set(None)
 
 
 def _uses(model: nn.Module) -> list[SiteUse]:
-    uses: list[SiteUse] = []
-    for module in model.modules():
-        use = vars(module).get("use")
-        if isinstance(use, SiteUse) and use not in uses:
-            uses.append(use)
-    return uses
+    found = (vars(module).get("use") for module in model.modules())
+    return [use for use in found if isinstance(use, SiteUse)]
 
 
 def drawn_once(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
@@ -136,9 +151,9 @@ def _kept(use: SiteUse) -> Kept | None:
     """Masks that the open pass has drawn for a site; None outside of any pass."""
     if torch.compiler.is_compiling():
         return use.kept
-    current = _PASS.get()
+    current = _open_pass()
     if current is not None:
-        return current.kept.setdefault(id(use), [])
+        return current.kept.setdefault(use, [])
     if use.repeated and torch._C._current_graph_task_id() != -1:  # inside backward
         raise RuntimeError(
             "a layer that is used several times in a pass is recomputed by gradient checkpointing, where its mask is "

@@ -80,6 +80,7 @@ def _factor(site: ConcreteDropout, scale: Tensor | None, chunk: Chunk, x: Tensor
     """Stand in for `ConcreteDropout.scale` inside a draw of a chunk; ``scale`` has shape (K,)."""
     if x.shape[site.feature_dim] != site.num_units:
         raise ValueError(f"the input must have {site.num_units} units, got shape {tuple(x.shape)}")
+    chunk.was_used = True
     if any(x.stride()):  # otherwise it only stands for a shape
         chunk.see(x)
     shape = [1] * x.ndim
@@ -126,6 +127,7 @@ def _recurrent(
     chunk.see(input)
     holder = module._modules.get(SITE)
     sites = [site for site in holder.children() if id(site) in scales] if holder is not None else []
+    chunk.was_used |= bool(sites)
     states = () if hx is None else tuple(hx) if module.mode == "LSTM" else (hx,)
     run = functools.partial(_run_folded, module, forward, sites, len(states))
     output, *final = _FoldDraws.apply(run, input, *states, *(scales[id(site)] for site in sites))

@@ -41,6 +41,8 @@ class Chunk:
     """What each site multiplies its units by, (S, K), by the site's identity; None where no draw changes anything."""
     widest: int = 0
     """Bytes of the largest activation of one draw, as far as it was seen."""
+    was_used: bool = False
+    """Whether the model has called a site."""
 
     def see(self, activation: Tensor, draws: int = 1) -> None:
         """Take note of the size of an activation that holds so many draws."""
@@ -113,6 +115,7 @@ def run_chain(chain: Sequence[nn.Module], x: Tensor, chunk: Chunk) -> Tensor:
         ours = x.untyped_storage().data_ptr() != given
         site = layer._modules.get(SITE)
         scale = None if site is None else chunk.scales[id(site)]
+        chunk.was_used |= site is not None
         if scale is not None:
             assert isinstance(site, ConcreteDropout)
             x = _dropped(x.unflatten(0, (-1, rows)), scale, site.feature_dim, in_place=ours).flatten(0, 1)

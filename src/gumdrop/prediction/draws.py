@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook as has_any_global_hook
 
 from gumdrop.functional import inverse_keep, widened
-from gumdrop.layers import ConcreteDropout, is_own_hook
+from gumdrop.layers import ConcreteDropout, is_own_hook, watch_rates
 from gumdrop.prediction.batched import run_batched
 from gumdrop.prediction.chain import Chunk, chain_of, first_drop, run_chain
 from gumdrop.prediction.folding import Foldable, foldable, folded
@@ -36,7 +36,14 @@ LOOPED = 32
 
 
 def drawn(
-    model: nn.Module, x: Inputs, num_samples: int, seed: int | None, batch_size: int | None, output: Output
+    model: nn.Module,
+    x: Inputs,
+    num_samples: int,
+    seed: int | None,
+    batch_size: int | None,
+    output: Output,
+    *,
+    has_parts: bool = True,
 ) -> Iterator[Tensor]:
     """Evaluate functions drawn from the posterior, as many at once as the model and the device's memory allow.
 
@@ -47,6 +54,7 @@ def drawn(
         seed: See there.
         batch_size: See there.
         output: See there.
+        has_parts: Whether somebody reads an epistemic part in it, which must not be 0 in silence.
 
     Yields:
         The outputs of the next functions for all rows, shape (S, N, ...).
@@ -66,9 +74,11 @@ def drawn(
     step = min(batch_size or length, length)
     parts = [slice(start, start + step) for start in range(0, length, step)]
     with torch.no_grad():
-        twin, noise, only_learned = drawing_twin(model, seed)
+        twin, noise, dropout = drawing_twin(model, seed)
+        if has_parts and dropout.only_learned:
+            watch_rates(dropout.learned, num_samples, stacklevel=3)
         ways = _ways(twin, x, output, step)
-        ways = ways if only_learned else ways[:1]
+        ways = ways if dropout.only_learned else ways[:1]
         done, count = 0, ways[-1].first_count
         while done < num_samples:
             state = noise.state() if len(ways) > 1 else []
@@ -86,6 +96,11 @@ def drawn(
             count = max(1, min(most, _limit(result) // max(1, result[0].numel() * result.element_size())))
             if most < ways[-1].least:
                 ways.pop()
+        if not (noise.was_used or dropout.inside):
+            raise ValueError(
+                "`model` did not use any of its dropout in this prediction, so all draws are the same: its code uses "
+                "the weights of layers without calling the layers, or other modules than those of the model"
+            )
 
 
 def _ways(model: nn.Module, x: Inputs, output: Output, rows: int) -> list["_Loop"]:
@@ -190,6 +205,7 @@ class _AtOnce(_Loop):
         scales = {id(site): self._scale(site, noise.rows(site, count)) for site in self.sites}
         chunk = Chunk(count, scales)
         result = _joined([self._run(chunk, rows) for rows in parts], dim=1)
+        noise.was_used |= chunk.was_used
         return result.expand(count, *result.shape[1:]), max(1, self.budget // max(1, chunk.widest))
 
     def _scale(self, site: ConcreteDropout, noise: Tensor) -> Tensor | None:
@@ -283,4 +299,4 @@ def sample(
         TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
             is None.
     """
-    return torch.cat(list(drawn(model, x, num_samples, seed, batch_size, output)))
+    return torch.cat(list(drawn(model, x, num_samples, seed, batch_size, output, has_parts=False)))

@@ -40,6 +40,7 @@ class MaskNoise:
         owner: int | None = None,
     ) -> None:
         self._owner = owner
+        self.was_used = False
         sites = [*learned, *plain]
         master = torch.Generator()
         self.seed = master.seed() if seed is None else seed
@@ -67,6 +68,7 @@ class MaskNoise:
     def __call__(self, site: nn.Module, rows: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Noise of one use of a dropout module."""
         self.check_thread()
+        self.was_used = True
         generator = self._generators[id(site)]
         size = (1 if self._shared else rows, *shape)
         if self._pinned is None:
@@ -131,7 +133,7 @@ def _has_dropout_inside(module: nn.Module) -> bool:
     return isinstance(module, nn.RNNBase) and module.dropout > 0 and module.num_layers > 1
 
 
-class _Stochastic(NamedTuple):
+class Stochastic(NamedTuple):
     """The modules of a model that drop."""
 
     learned: list[ConcreteDropout]
@@ -140,7 +142,7 @@ class _Stochastic(NamedTuple):
     """Those that cannot be given masks."""
 
     @classmethod
-    def of(cls, model: nn.Module, *, maskless: bool) -> "_Stochastic":
+    def of(cls, model: nn.Module, *, maskless: bool) -> "Stochastic":
         modules = list(model.modules())
         found = cls(
             [m for m in modules if isinstance(m, ConcreteDropout)],
@@ -154,6 +156,11 @@ class _Stochastic(NamedTuple):
             )
         return found
 
+    @property
+    def only_learned(self) -> bool:
+        """Whether learned sites are all that drops."""
+        return not (self.plain or self.inside)
+
     def switched_on(self, model: nn.Module, noise: MaskNoise) -> Iterable[tuple[nn.Module, str, Any]]:
         """Give what the attributes of the modules are while noise makes their masks."""
         inside = set(self.inside)
@@ -166,7 +173,7 @@ class _Stochastic(NamedTuple):
             yield dropout, "forward", _PlainForward(noise, dropout)
 
 
-def drawing_twin(model: nn.Module, seed: int | None) -> tuple[nn.Module, MaskNoise, bool]:
+def drawing_twin(model: nn.Module, seed: int | None) -> tuple[nn.Module, MaskNoise, Stochastic]:
     """Build a twin of a model whose dropout is on, with one mask for all rows until it is renewed.
 
     Args:
@@ -174,23 +181,23 @@ def drawing_twin(model: nn.Module, seed: int | None) -> tuple[nn.Module, MaskNoi
         seed: Of the masks; different ones each time if None.
 
     Returns:
-        The twin, the noise of its masks, and whether learned sites are all that drops.
+        The twin, the noise of its masks, and its modules that drop.
 
     Raises:
         ValueError: If nothing in the model is stochastic.
     """
     twin = twin_of(model)
-    found = _Stochastic.of(twin, maskless=True)
+    found = Stochastic.of(twin, maskless=True)
     noise = MaskNoise(found.learned, found.plain, seed, shared=True, pinned=True)
     for module, name, value in found.switched_on(twin, noise):
         vars(module)[name] = value
-    return twin, noise, not (found.plain or found.inside)
+    return twin, noise, found
 
 
 @contextlib.contextmanager
 def _masked(model: nn.Module, seed: int | None, *, shared: bool, pinned: bool, maskless: bool) -> Iterator[None]:
     """Switch on the dropout of a model and nothing else; restore every flag and the caller's random state."""
-    found = _Stochastic.of(model, maskless=maskless)
+    found = Stochastic.of(model, maskless=maskless)
     owner = threading.get_ident()
     noise = MaskNoise(found.learned, found.plain, seed, shared=shared, pinned=pinned, owner=owner)
     devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}

@@ -275,7 +275,9 @@ class TestContexts:
             model(x).sum().backward()
         assert x.grad is not None
         mask = x.grad[0] / model.weight[0]
-        np.testing.assert_allclose(sorted(set(mask.tolist())), [0, 1 / 0.6], rtol=1e-5)
+        kept = mask > 0.5
+        assert 0 < kept.sum() < 4
+        torch.testing.assert_close(mask, kept / 0.6)
 
     def test_draw_is_one_function_for_every_input(self) -> None:
         model = mixed_model()

@@ -6,7 +6,7 @@ DATA :=
 # What matrix libraries take on other processors, and the tests whose numbers come from these.
 KERNELS := MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 ATEN_CPU_CAPABILITY=default
 NUMERICAL := acquisition attention attribution attribution_scores bulk calibration conversion draws embedding ensembles \
-  explain functional gradient_estimators kl layers metrics objective prediction propagation recurrent shapley training
+  estimators explain functional gradient_estimators kl layers metrics objective prediction propagation recurrent shapley training
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

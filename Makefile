@@ -3,11 +3,15 @@ PYTHON ?= python3.11
 VENV := .venv
 EXPERIMENTS := line uci tuning tables decisions attribution gradients mnist regularisation rotation co2 cartpole sentiment g2p transformers camvid
 DATA :=
+# What matrix libraries take on other processors, and the tests whose numbers come from these.
+KERNELS := MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 ATEN_CPU_CAPABILITY=default
+NUMERICAL := acquisition attention attribution attribution_scores bulk calibration conversion draws embedding ensembles \
+  estimators explain functional gradient_estimators kl layers metrics objective prediction propagation recurrent shapley training
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test lint types docs-figures docs-tables docs-experiments recording benchmarks \
+.PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments recording benchmarks \
   benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-scale \
   performance-page clean
 
@@ -22,6 +26,11 @@ explore: $(VENV)/installed-dev ## Serve the interactive page on this machine
 
 test: $(VENV)/installed-dev lint types ## Run every check: tests, doctests, lint and types
 	$(BIN)/pytest -n auto
+
+test-kernels: $(VENV)/installed-dev ## Check the numerical part with the kernels of other processors
+	for kernel in $(KERNELS); do \
+	  echo $$kernel && env $$kernel $(BIN)/pytest -q -n auto $(NUMERICAL:%=tests/test_%.py) || exit 1; \
+	done
 
 lint: $(VENV)/installed-dev ## Check style and docstrings
 	$(BIN)/ruff check .

@@ -1,12 +1,13 @@
 """A headless browser for the tests of pages, and the page that they look at."""
 
 import importlib.util
-import time
 from pathlib import Path
 
 import pytest
 
 import gumdrop
+
+from waiting import HANG, until
 
 WEB = Path(gumdrop.__file__).parent / "web"
 CHROMIUM = Path("/usr/bin/chromium")
@@ -21,9 +22,21 @@ def launch():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield browser
+        browser = play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS, timeout=1000 * HANG)
+        yield Browser(browser)
         browser.close()
+
+
+class Browser:
+    """Opens pages that wait for a slow machine."""
+
+    def __init__(self, browser):
+        self._browser = browser
+
+    def new_page(self, **options):
+        page = self._browser.new_page(**options)
+        page.set_default_timeout(1000 * HANG)
+        return page
 
 
 class Witness:
@@ -58,12 +71,9 @@ def painted(page):
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def wait_until(page, expression, seconds=60):
+def wait_until(page, expression):
     """Wait for JavaScript to be true; Playwright's own way is evaluated in the page, whose policy may forbid that."""
-    deadline = time.monotonic() + seconds
-    while not page.evaluate(expression):
-        assert time.monotonic() < deadline, expression
-        page.wait_for_timeout(20)
+    until(lambda: page.evaluate(expression), expression, lambda: page.wait_for_timeout(20))
 
 
 def contrast(ink, ground):

@@ -181,9 +181,10 @@ def test_known_masks_zero_columns_of_the_weights(options, need_weights, mask, ba
         padded = chosen.get("key_padding_mask")
         own_masks = chosen | ({"key_padding_mask": padded[row] if batch else padded} if padded is not None else {})
         expected, expected_weights = twin_of(module, factors, row)(*own, need_weights=need_weights, **own_masks)
-        torch.testing.assert_close(output.select(dim, row) if batch else output, expected)
+        # Sums of terms of up to 20: the last digits of float32 are those of the kernels.
+        torch.testing.assert_close(output.select(dim, row) if batch else output, expected, rtol=1e-5, atol=1e-4)
         if need_weights:
-            torch.testing.assert_close(weights[row] if batch else weights, expected_weights)
+            torch.testing.assert_close(weights[row] if batch else weights, expected_weights, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
@@ -286,8 +287,10 @@ def test_autocast_gives_what_it_gives_without_dropout(mask, need_weights):
     with torch.autocast("cpu", torch.bfloat16):
         expected = module(*inputs, need_weights=need_weights, **chosen)
         actual = converted(*inputs, need_weights=need_weights, **chosen)
-    # PyTorch adds numbers of a mask to scores before it rounds these to 8 bits, and we after; outputs are up to 20.
-    assert_same(actual, expected, **({"rtol": 0.05, "atol": 0.1} if mask == "additive" else {}))
+    # Both round to 8 bits, in kernels and an order of their own, and outputs are up to 20.
+    torch.testing.assert_close(actual[0], expected[0], rtol=0.05, atol=0.25)
+    if need_weights:
+        torch.testing.assert_close(actual[1], expected[1], rtol=0.05, atol=0.05)
 
 
 @pytest.mark.parametrize("shape", [(TIME, BATCH, 1), (TIME, 1, WIDTH), (TIME, WIDTH)])

@@ -391,6 +391,35 @@ def test_bad_input(x, options, error, match) -> None:
         FIDO(network(), QUICK).explain(x, **options)
 
 
+def rounded_by_batch(model):
+    """A model on a processor whose kernels, and so the last digits, change with the number of rows."""
+    return lambda x: model(x) * (1 + 1e-6 * len(x))
+
+
+@pytest.mark.parametrize(
+    ("model", "infill"),
+    [
+        (network(), images()),
+        (network(), lambda rows, generator: rows.clone()),
+        (lambda x: 1 + 0 * x.flatten(1)[:, :3], "blur"),
+        (lambda x: x.flatten(1)[:, :1] + torch.arange(3), "blur"),  # log-odds do not see what all logits share
+    ],
+)
+def test_nothing_to_explain_is_noticed_whatever_the_rounding(model, infill) -> None:
+    with pytest.raises(ValueError, match=r"for inputs \[0, 1, 2\]"):
+        FIDO(rounded_by_batch(model), QUICK).explain(images(), infill=infill)
+
+
+def test_one_input_that_equals_its_infill_is_named() -> None:
+    x = images().index_fill(0, torch.tensor([1]), 0.3)  # its blur differs by rounding at most
+    with pytest.raises(ValueError, match=r"for inputs \[1\]"):
+        FIDO(rounded_by_batch(network()), QUICK).explain(x)
+
+
+def test_weak_evidence_is_no_constant() -> None:
+    FIDO(lambda x: 0.02 * network()(x), QUICK).explain(images())
+
+
 def test_bad_input_of_tables() -> None:
     with pytest.raises(ValueError, match="mixes the columns of a row"):
         FIDO(nn.Linear(4, 2).eval(), QUICK).explain(torch.ones(1, 4), infill="mean")

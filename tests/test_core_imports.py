@@ -7,6 +7,8 @@ import textwrap
 
 import pytest
 
+from waiting import HANG
+
 EXTRAS = [
     "pandas",
     "sklearn",
@@ -54,7 +56,7 @@ BLOCKER = """
 def run(code):
     """Run code in a fresh interpreter behind the blocker; return what it prints as JSON."""
     script = textwrap.dedent(BLOCKER) + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -1,18 +1,22 @@
 """Training on several processes and machines: real processes that torchrun starts, and what they agree on."""
 
 import contextlib
+import datetime
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from gumdrop.training import distributed
 from gumdrop.training.distributed import Ranks, alone, ranks
 
 import distributed_job as job
+from waiting import HANG, until
 
 JOB = Path(job.__file__)
 SAME = [
@@ -34,7 +38,7 @@ def environment() -> dict[str, str]:
 def launch(folder: Path, *words: str, flags: list[str]) -> dict:
     """Run the job under torchrun and give what its first process found."""
     call = command(folder, *words, flags=flags)
-    done = subprocess.run(call, env=environment(), capture_output=True, text=True, timeout=240)
+    done = subprocess.run(call, env=environment(), capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr[-4000:]
     return torch.load(folder / "found.pt")
 
@@ -138,7 +142,7 @@ def test_two_machines_train_and_survive_a_killed_process(tmp_path, two) -> None:
                 )
             )
         try:
-            said = [process.communicate(timeout=120)[0] for process in running]
+            said = [process.communicate(timeout=HANG)[0] for process in running]
         finally:
             for process in running:
                 process.kill()
@@ -147,6 +151,34 @@ def test_two_machines_train_and_survive_a_killed_process(tmp_path, two) -> None:
     found = torch.load(tmp_path / "found.pt")["killed"]
     assert found["steps"] == 3 * 4
     assert_same(found, two["unbroken"], tolerance=1e-6)
+
+
+# The end
+
+
+def test_processes_leave_together() -> None:
+    store, left = dist.HashStore(), []
+
+    def leave() -> None:
+        distributed._await_others(store, 3)
+        left.append(True)
+
+    threads = [threading.Thread(target=leave) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    until(lambda: store.add("gumdrop/done", 0) == 2, "two are done")
+    assert left == []
+    distributed._await_others(store, 3)
+    for thread in threads:
+        thread.join(HANG)
+    assert len(left) == 2
+
+
+def test_a_process_with_an_error_leaves_at_once_and_one_alone_soon(monkeypatch) -> None:
+    monkeypatch.setattr(distributed, "LONGEST_FAREWELL", datetime.timedelta(seconds=0.1))
+    distributed._await_others(dist.HashStore(), 2)  # the other one never comes
+    monkeypatch.setattr(sys, "last_value", ValueError(), raising=False)
+    distributed._await_others(None, 2)
 
 
 # Without torchrun

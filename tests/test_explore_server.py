@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 import uvicorn
@@ -18,6 +17,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from gumdrop.explore import open_runs, open_socket, server
+
+from waiting import HANG, until
 
 POINTS = json.dumps({"type": "points", "points": [[-1, 0.5], [0, 0], [1, -0.5]]})
 
@@ -33,7 +34,7 @@ def running(**options):
         yield listener.getsockname()[1]
     finally:
         own.should_exit = True
-        thread.join(20)
+        thread.join(HANG)
         assert not thread.is_alive()
         listener.close()
 
@@ -45,7 +46,7 @@ def port():
 
 
 def ask(port, path="/", method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG)
     headers = {"Host": f"127.0.0.1:{port}", **{name.replace("_", "-"): value for name, value in headers.items()}}
     connection.request(method, path, headers=headers)
     response = connection.getresponse()
@@ -55,13 +56,24 @@ def ask(port, path="/", method="GET", **headers):
 
 
 def tab(port, **options):
-    options = {"origin": f"http://127.0.0.1:{port}", "open_timeout": 20} | options
+    patience = {"open_timeout": HANG, "close_timeout": HANG, "ping_timeout": HANG}
+    options = {"origin": f"http://127.0.0.1:{port}", **patience} | options
     return connect(f"ws://127.0.0.1:{port}/live", **options)
+
+
+def seat(port, stack):
+    """A tab with a session, once one that was closed has left its own; one that must wait is told so, and closed."""
+
+    def try_one():
+        live = stack.enter_context(tab(port))
+        return live if json.loads(live.recv(timeout=HANG))["type"] == "frame" else live.close()
+
+    return until(try_one, "sessions of closed tabs go on")
 
 
 def next_of(live, kind, such_that=lambda message: True):
     for _ in range(200):
-        message = json.loads(live.recv(timeout=20))
+        message = json.loads(live.recv(timeout=HANG))
         if message["type"] == kind and such_that(message):
             return message
     raise AssertionError(f"no such {kind}")
@@ -166,29 +178,24 @@ def test_two_tabs_learn_from_their_own_points(port) -> None:
 def test_a_closed_tab_leaves_nothing_behind() -> None:
     with running() as port:
         for i in range(server.MAX_SESSIONS + 4):  # more than there is room for at once
-            with tab(port) as live:
-                next_of(live, "frame")
+            with contextlib.ExitStack() as stack:
+                live = seat(port, stack)
                 live.send(POINTS)
                 if i % 2:
                     live.socket.shutdown(socket.SHUT_RDWR)  # the browser crashed; the others close in order
-            time.sleep(0.05)
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with tab(port) as live:
-                if json.loads(live.recv(timeout=20))["type"] == "frame":
-                    break
-        else:
-            raise AssertionError("sessions of closed tabs go on")
+        with contextlib.ExitStack() as stack:
+            for _ in range(server.MAX_SESSIONS):  # and there is room for as many again
+                seat(port, stack)
 
 
-def test_one_tab_too_many_is_told_so(port) -> None:
-    with contextlib.ExitStack() as stack:
+def test_one_tab_too_many_is_told_so() -> None:
+    with running() as port, contextlib.ExitStack() as stack:
         for _ in range(server.MAX_SESSIONS):
             next_of(stack.enter_context(tab(port)), "frame")
         late = stack.enter_context(tab(port))
         assert "8 tabs are open" in next_of(late, "error")["message"]
         with pytest.raises(ConnectionClosed):
-            late.recv(timeout=20)
+            late.recv(timeout=HANG)
 
 
 def test_runs_are_served_in_a_sandbox(tmp_path) -> None:
@@ -233,7 +240,7 @@ def test_the_command_serves_on_this_machine_alone_and_stops_on_ctrl_c() -> None:
                 live.send(POINTS)
                 next_of(live, "frame", lambda frame: frame["steps"] > 0)
                 process.send_signal(signal.SIGINT)
-                out, errors = process.communicate(timeout=30)
+                out, errors = process.communicate(timeout=HANG)
         finally:
             process.kill()
     assert process.returncode == 0

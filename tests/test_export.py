@@ -16,6 +16,8 @@ from gumdrop import dropout_rates, learn_dropout, predict_classification, predic
 from gumdrop.export import ExportError, checking, export_model
 from gumdrop.layers import dropout_blocks
 
+from waiting import HANG
+
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `export`")
 X = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
 
@@ -297,5 +299,5 @@ def test_without_the_extra_the_way_out_is_told(tmp_path, monkeypatch) -> None:
 
 def test_importing_the_room_imports_no_extra() -> None:
     code = "import sys, gumdrop.export; print([n for n in ('onnx', 'onnxruntime', 'onnxscript') if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG)
     assert done.stdout.strip() == "[]"

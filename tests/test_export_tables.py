@@ -28,6 +28,7 @@ from gumdrop.table_predict import predict_frame
 from gumdrop.tables import load_table_model
 
 from test_tables import QUICK, write_table
+from waiting import HANG
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `export`")
 
@@ -225,7 +226,7 @@ exec(compile(open(sys.argv[0]).read(), sys.argv[0], "exec"), {"__name__": "__mai
 
 def serve(*words):
     command = [sys.executable, "-c", BLOCKED, serving.__file__, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG)
 
 
 def test_serving_needs_numpy_and_onnxruntime_alone(place, tmp_path) -> None:

@@ -203,10 +203,18 @@ class TestLoaders:
         gd.predict_classification(model, DataLoader(Counted(), batch_size=None), num_samples=2, seed=0)
         assert sizes == [(i, 2) for i in (1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6)]
 
+    @pytest.mark.parametrize("predict", PREDICTIONS[1:])
+    def test_a_warning_names_the_line_of_the_caller(self, predict: Callable[..., Any]) -> None:
+        x = torch.randn(4, 3)
+        for inputs in (x, (x,), DataLoader(x, batch_size=2)):  # type: ignore[arg-type, var-annotated]
+            model: Any = network()
+            for site in (model[0].concrete_dropout, model[2].concrete_dropout):
+                site.p_logit.data.fill_(-40.0)
+            with pytest.warns(UserWarning, match="all learned dropout rates are") as caught:
+                predict(model, inputs, num_samples=2, seed=0)
+            assert [warning.filename for warning in caught] == [__file__]
+
     def test_the_random_state_is_left_alone(self) -> None:
-        before = torch.get_rng_state()
-        gd.sample(network(), DataLoader(torch.randn(4, 3, generator=torch.Generator()), batch_size=2))  # type: ignore[arg-type]
-        torch.manual_seed(0)
         model = network()
         before = torch.get_rng_state()
         gd.sample(model, DataLoader(torch.ones(4, 3), batch_size=2))  # type: ignore[arg-type]

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from gumdrop.experiments.uci_work import Work
 
 from test_distributed import environment
 from test_uci import write_set
+from waiting import HANG
 
 
 def note(folder: Path, name: str, kind: str) -> None:
@@ -113,7 +113,7 @@ def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
         env=environment_with_tests(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert set(calls_of(tmp_path).values()) == {1}
@@ -126,7 +126,7 @@ def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
 
 def stay() -> None:
     print(os.getpid(), flush=True)
-    time.sleep(600)
+    signal.pause()
 
 
 STAYING = """
@@ -149,7 +149,7 @@ def test_pieces_of_a_killed_run_end(tmp_path) -> None:
     piece = int(run.stdout.readline())
     run.kill()
     try:
-        run.communicate(timeout=60)  # the piece holds the pipe, too: this waits for both
+        run.communicate(timeout=HANG)  # the piece holds the pipe, too: this waits for both
     except subprocess.TimeoutExpired:
         os.kill(piece, signal.SIGKILL)
         raise

@@ -275,7 +275,9 @@ class TestContexts:
             model(x).sum().backward()
         assert x.grad is not None
         mask = x.grad[0] / model.weight[0]
-        np.testing.assert_allclose(sorted(set(mask.tolist())), [0, 1 / 0.6], rtol=1e-5)
+        kept = mask > 0.5
+        assert 0 < kept.sum() < 4
+        torch.testing.assert_close(mask, kept / 0.6)
 
     def test_draw_is_one_function_for_every_input(self) -> None:
         model = mixed_model()
@@ -527,7 +529,7 @@ class TestInvariance:
         assert torch.equal(gd.sample(model, x, num_samples=7, seed=0), y)
         assert not torch.equal(gd.sample(model, x, num_samples=7, seed=1), y)
         assert not torch.equal(gd.sample(model, x, num_samples=7), gd.sample(model, x, num_samples=7))
-        assert torch.equal(gd.sample(model, x, num_samples=12, seed=0)[:7], y)  # more draws go on from fewer
+        torch.testing.assert_close(gd.sample(model, x, num_samples=12, seed=0)[:7], y)  # more draws go on from fewer
         assert len(y.flatten(1).unique(dim=0)) == 7
         torch.manual_seed(99)
         assert torch.equal(gd.sample(model, x, num_samples=7, seed=0), y)
@@ -590,7 +592,7 @@ class TestInputs:
         with pytest.raises(TypeError, match=r"the model returned a dict; pass `output`.*result.logits"):
             gd.sample(model, x)
         y = gd.sample(model, x, num_samples=3, seed=0, output=lambda result: result["logits"])
-        assert torch.equal(y, gd.sample(model.layer, x, num_samples=3, seed=0))
+        torch.testing.assert_close(y, gd.sample(model.layer, x, num_samples=3, seed=0))
         for predict in (gd.predict_regression, gd.predict_classification):
             predict(model, x, output=lambda result: result["logits"])
             with pytest.raises(TypeError, match="pass `output`"):

@@ -24,6 +24,8 @@ from gumdrop.table_predict import predict_stream
 from gumdrop.tables import load_table_model
 from gumdrop.training.distributed import Ranks
 
+from waiting import HANG
+
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather  # noqa: E402
 from pyarrow import parquet as pq  # noqa: E402
@@ -464,7 +466,7 @@ def test_processes_share_the_stream_of_an_estimator(numbers_only, tmp_path) -> N
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": places},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HANG,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     one, other = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from gumdrop.datasets.tabular import TableError, read_table
 
 from browser import views
 from test_tables import write_table
+from waiting import HANG, until
 
 QUICK = ["--epochs", "2", "--members", "2", "--hidden", "6", "--draws", "6", "--quiet"]
 
@@ -245,13 +245,11 @@ def test_an_interrupted_fit_leaves_a_model_and_goes_on(place, tmp_path) -> None:
     words += [str(place / "houses.csv"), "--target", "grade", "--drop", "price", "id", "--out", str(tmp_path / "run")]
     words += ["--epochs", "100000", "--members", "2", "--hidden", "6", "--draws", "6", "--json"]
     run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
-    deadline = time.monotonic() + 240
-    while not (tmp_path / "run.partial" / "learned.checkpoint").exists():
-        assert run.poll() is None, run.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    checkpoint = tmp_path / "run.partial" / "learned.checkpoint"
+    until(lambda: checkpoint.exists() or run.poll() is not None, "no checkpoint")
+    assert run.poll() is None, run.communicate()
     run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=240)
+    out, err = run.communicate(timeout=HANG)
     assert run.returncode == 130, err
     stopped = json.loads(out)["stopped"]
     assert 0 < stopped["done"] < stopped["planned"] == 100000

@@ -85,6 +85,21 @@ def bulk_noise(shape: Sequence[int], *, dtype: torch.dtype, device: torch.device
     return uniform_noise(shape, dtype=dtype, device=device)
 
 
+class Mask(NamedTuple):
+    """A relaxed mask: its noise where code is traced, else its factors, or cells of noise that give them."""
+
+    values: Tensor
+    offset: Tensor | None = None
+    """Of cells; None for factors and noise."""
+
+
+Once = Callable[[Callable[[], Mask]], Mask]
+
+
+def _afresh(draw: Callable[[], Mask]) -> Mask:
+    return draw()
+
+
 class _Rate(NamedTuple):
     """A rate in the forms in which it enters: numbers where there is one, on the CPU, since they cost nothing."""
 
@@ -236,7 +251,20 @@ def _with_gradient(p_logit: Tensor, scale: Tensor, y: Tensor, g: Tensor, tempera
     return (g * scale).to(g.dtype), grad_logit.to(p_logit.dtype)
 
 
-def relaxed_dropout(x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], *, temperature: float) -> Tensor:
+def _drawn_mask(x: Tensor, p_logit: Tensor, rate: _Rate, mask_shape: Sequence[int], temperature: float) -> Mask:
+    dtype = torch.promote_types(p_logit.dtype, torch.float32)
+    if not _cuts(mask_shape, dtype, x.device):
+        return Mask(_scale(rate, uniform_noise(mask_shape, dtype=dtype, device=x.device), temperature))
+    cells, offset = _draw_cells(mask_shape)
+    if x.dtype.itemsize <= 2 or cells.numel() >= LEAST_LOOKED_UP:
+        return Mask(cells, offset)
+    of_cells = _scale_of_cells if p_logit.ndim or cells.numel() <= CHUNK else _scale_in_parts
+    return Mask(of_cells(rate, cells, offset, temperature))  # to compute factors twice would cost more
+
+
+def relaxed_dropout(
+    x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], *, temperature: float, once: Once = _afresh
+) -> Tensor:
     """Drop with a relaxed mask of fresh noise, as `gumdrop.functional.concrete_dropout` does.
 
     Args:
@@ -244,21 +272,16 @@ def relaxed_dropout(x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], *, te
         p_logit: Logit of the drop probability; broadcasts to ``mask_shape``.
         mask_shape: As many dimensions as ``x`` has; those of size 1 share their mask.
         temperature: Temperature of the mask.
+        once: Takes the function that draws the mask; calls it, or gives a mask that it has drawn before.
 
     Returns:
         Tensor of the shape and dtype of ``x``. The gradient of the rate is summed in float32 or float64.
     """
-    dtype = torch.promote_types(p_logit.dtype, torch.float32)
     if is_traced():
-        noise = uniform_noise(mask_shape, dtype=dtype, device=x.device)
-        return concrete_dropout(x, p_logit, noise=noise, temperature=temperature)
+        dtype = torch.promote_types(p_logit.dtype, torch.float32)
+        noise = once(lambda: Mask(uniform_noise(mask_shape, dtype=dtype, device=x.device))).values
+        return concrete_dropout(x, p_logit, noise=noise.view(mask_shape), temperature=temperature)
     with torch.no_grad():
-        rate, offset = _Rate.of(p_logit), None
-        if not _cuts(mask_shape, dtype, x.device):
-            mask = _scale(rate, uniform_noise(mask_shape, dtype=dtype, device=x.device), temperature)
-        else:
-            mask, offset = _draw_cells(mask_shape)
-            if x.dtype.itemsize > 2 and mask.numel() < LEAST_LOOKED_UP:  # to compute factors twice would cost more
-                of_cells = _scale_of_cells if p_logit.ndim or mask.numel() <= CHUNK else _scale_in_parts
-                mask, offset = of_cells(rate, mask, offset, temperature), None
-    return _Product.apply(x, p_logit, mask, offset, rate, temperature)
+        rate = _Rate.of(p_logit)
+        mask = once(lambda: _drawn_mask(x, p_logit, rate, mask_shape, temperature))
+    return _Product.apply(x, p_logit, mask.values.view(mask_shape), mask.offset, rate, temperature)

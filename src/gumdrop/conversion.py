@@ -23,6 +23,7 @@ from gumdrop.layers import (
     WeightMatrix,
     attach,
     dropout_blocks,
+    open_passes,
     ordinary_rnn_or_attention,
     share_sites,
 )
@@ -156,6 +157,7 @@ def learn_dropout(
         matrix = next((function for cls, function in custom.items() if isinstance(layer, cls)), None)
         attach(layer, make_site, recurrent=recurrent, weight_matrix=matrix)
     share_sites(model)
+    open_passes(model)
     for name, layer in layers.items():
         own_dropout = f"{name}.dropout".removeprefix(".")
         if name in start:

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gumdrop.bulk import is_traced
 from gumdrop.functional import dropout_kl, finite_exp, split_gaussian, widened
 from gumdrop.kl import Prior, shared_rate_kl, whole
-from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks, watch_sites
 
 __all__ = [
     "LIKELIHOODS",
@@ -316,6 +317,8 @@ def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: 
             f"`num_data` must be at least the batch of {nll.numel()}, got {num_data}; it is the size of the whole "
             "training set, as in len(loader.dataset)"
         )
+    if nll.requires_grad and not is_traced():
+        watch_sites(dropout_blocks(model), stacklevel=2)
     mean_nll = nll.mean()
     kl = kl_divergence(model, lengthscale=lengthscale) / num_data
     total = mean_nll + kl

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.layers import ConcreteDropout
 from gumdrop.prediction import (
     ClassificationPrediction,
     RegressionPrediction,
@@ -104,6 +105,9 @@ def _ask(
     batch_size: int | None,
 ) -> list[Any]:
     """Let each member predict, with an equal share of the draws and masks of its own."""
+    for site in members.modules():
+        if isinstance(site, ConcreteDropout):
+            site.use.told = True  # a member without dropout is no fault, where the spread of the members is left
     share = -(-num_samples // len(members))
     return [
         predict(member, x, num_samples=share, seed=each, batch_size=batch_size)

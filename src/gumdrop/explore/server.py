@@ -237,7 +237,7 @@ def _configure(app: ASGIApp) -> uvicorn.Config:
         log_level="warning",
         ws="websockets-sansio",
         ws_max_size=MAX_MESSAGE,
-        timeout_graceful_shutdown=1,
+        timeout_graceful_shutdown=10,
         server_header=False,
     )
 

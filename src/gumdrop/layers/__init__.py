@@ -2,15 +2,18 @@
 
 from gumdrop.layers.attach import (
     SITE,
-    Block,
     WeightMatrix,
     attach,
     dropout_blocks,
+    is_own_hook,
     ordinary_rnn_or_attention,
     share_sites,
 )
+from gumdrop.layers.block import Block
 from gumdrop.layers.noise import HomoscedasticNoise
+from gumdrop.layers.passes import drawn_once, open_passes
 from gumdrop.layers.site import ConcreteDropout, NoiseSource
+from gumdrop.layers.watch import watch_rates, watch_sites
 
 __all__ = [
     "SITE",
@@ -20,7 +23,12 @@ __all__ = [
     "NoiseSource",
     "WeightMatrix",
     "attach",
+    "drawn_once",
     "dropout_blocks",
+    "is_own_hook",
+    "open_passes",
     "ordinary_rnn_or_attention",
     "share_sites",
+    "watch_rates",
+    "watch_sites",
 ]

@@ -8,13 +8,15 @@ calls use their own.
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from gumdrop.layers.attention import attention_forward, attention_sites
+from gumdrop.layers.block import Block
 from gumdrop.layers.embedding import drop_words
+from gumdrop.layers.passes import begin_pass, end_pass
 from gumdrop.layers.recurrent import directions, recurrent_forward, recurrent_sites
 from gumdrop.layers.site import ConcreteDropout
 
@@ -22,22 +24,6 @@ SITE = "concrete_dropout"
 
 WeightMatrix = Callable[[nn.Module], Tensor]
 """Gives a layer's weight as a matrix (rows, K): column k is what dropping input unit k zeroes."""
-
-
-class Block(NamedTuple):
-    """A site with the parameters that it drops: one factor of the approximate posterior."""
-
-    name: str
-    """Name of the site: the layer's, followed for recurrent and attention modules by that of the weight."""
-    site: ConcreteDropout
-    weight: Tensor
-    """The parameter whose columns are dropped."""
-    biases: tuple[Tensor, ...]
-    """Parameters of the same map that are never dropped."""
-    columns: Callable[[Tensor], Tensor]
-    """Shapes a weight into a matrix (rows, K)."""
-    fan_in: int
-    """Number of inputs that each output unit sums over."""
 
 
 def drop_input(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
@@ -56,6 +42,18 @@ def drop_input(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any])
         return (site(args[0]), *args[1:]), kwargs
     name = next((name for name, value in kwargs.items() if isinstance(value, Tensor)), None)
     return None if name is None else (args, {**kwargs, name: site(kwargs[name])})
+
+
+def is_own_hook(hook: Any) -> bool:
+    """Tell whether a forward hook or pre-hook is one of those that conversion puts on a model.
+
+    Args:
+        hook: Any hook.
+
+    Returns:
+        False for hooks of others, who watch the forward or change it.
+    """
+    return hook in (drop_input, drop_words, begin_pass, end_pass)
 
 
 def attach(
@@ -224,4 +222,13 @@ def ordinary_rnn_or_attention(module: nn.Module) -> bool:
     return any(isinstance(module, cls) and type(module).forward is cls.forward for cls in known)
 
 
-__all__ = ["SITE", "Block", "WeightMatrix", "attach", "dropout_blocks", "ordinary_rnn_or_attention", "share_sites"]
+__all__ = [
+    "SITE",
+    "Block",
+    "WeightMatrix",
+    "attach",
+    "dropout_blocks",
+    "is_own_hook",
+    "ordinary_rnn_or_attention",
+    "share_sites",
+]

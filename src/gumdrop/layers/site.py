@@ -1,13 +1,16 @@
 """The dropout site: one learned rate and the masks that it draws."""
 
+import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop.bulk import bulk_noise, relaxed_dropout
+from gumdrop.bulk import bulk_noise, is_traced, relaxed_dropout
 from gumdrop.functional import dropout_scale
+from gumdrop.layers.passes import SiteUse, drawn_once
 
 NoiseSource = Callable[["ConcreteDropout", int], Tensor]
 """Gives a site the noise of one call for a number of rows: shape (rows, num_units), or (1, num_units) to share it."""
@@ -77,6 +80,11 @@ class ConcreteDropout(nn.Module):
         self.p_logit = nn.Parameter(torch.full(shape, math.log(p) - math.log1p(-p), device=device, dtype=dtype))
         self.noise_source: NoiseSource | None = None
         self.weight_matrix: Callable[[nn.Module], Tensor] | None = None
+        self.use = SiteUse()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out who gives noise for a while: a copy that is made meanwhile has nothing of it."""
+        return {**vars(self), "noise_source": None}
 
     @property
     def p(self) -> Tensor:
@@ -145,7 +153,7 @@ class ConcreteDropout(nn.Module):
         return shape
 
     def noise(self, rows: int, device: torch.device) -> Tensor:
-        """Draw the uniform noise of one call.
+        """Draw the uniform noise of one pass.
 
         Args:
             rows: Number of examples.
@@ -156,8 +164,10 @@ class ConcreteDropout(nn.Module):
         """
         if self.noise_source is not None:
             return self.noise_source(self, rows).to(device)
+        self.use.called = True
         dtype = torch.promote_types(self.p_logit.dtype, torch.float32)
-        return bulk_noise((rows, self.num_units), dtype=dtype, device=device)
+        draw = functools.partial(bulk_noise, (rows, self.num_units), dtype=dtype, device=device)
+        return drawn_once(self.use, (rows, "noise"), draw).to(device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop units of ``x`` in training and while sampling; pass it on otherwise."""
@@ -165,9 +175,13 @@ class ConcreteDropout(nn.Module):
             return x
         if self.is_hard:
             return (x * self.scale(x)).to(x.dtype)
+        self.use.called = True
         trailing = [1] * (-1 - self.feature_dim)
         p_logit = self.p_logit.view(-1, *trailing) if self.p_logit.ndim else self.p_logit
-        return relaxed_dropout(x, p_logit, self._mask_shape(x), temperature=self.temperature)
+        shape = self._mask_shape(x)
+        rows = shape[self.batch_dim] if self._has_rows(x) else 1
+        once = functools.partial(drawn_once, self.use, (rows, "traced" if is_traced() else "mask"))
+        return relaxed_dropout(x, p_logit, shape, temperature=self.temperature, once=once)
 
     def extra_repr(self) -> str:
         """Show what is learned and over what."""

@@ -6,7 +6,7 @@ draws random numbers of its own or keeps something in the model cannot run so, a
 
 import contextlib
 import functools
-import warnings
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from gumdrop.layers import SITE, ConcreteDropout
 from gumdrop.prediction.chain import Chunk
+from gumdrop.prediction.switches import FallbackWarning, switched
 
 __all__ = ["run_batched"]
 
@@ -49,8 +50,8 @@ def run_batched(model: nn.Module, call: Callable[[], Tensor], sites: list[Concre
                     stack.enter_context(_replaced(module, "forward", forward))
             return call()
 
-    with warnings.catch_warnings():  # of an operation that runs draw by draw, as attention on a CPU: still no slower
-        warnings.filterwarnings("ignore", message="There is a performance drop because we have not yet implemented")
+    # Of an operation that runs draw by draw, as attention on a CPU, vmap warns; it is still no slower.
+    with switched([(FallbackWarning(), False)], threading.get_ident()):
         result = torch.func.vmap(one_draw)(active) if active else one_draw({}).unsqueeze(0)
     if before != _attributes(model):
         raise RuntimeError("the model keeps something of what it computes")
@@ -79,6 +80,7 @@ def _factor(site: ConcreteDropout, scale: Tensor | None, chunk: Chunk, x: Tensor
     """Stand in for `ConcreteDropout.scale` inside a draw of a chunk; ``scale`` has shape (K,)."""
     if x.shape[site.feature_dim] != site.num_units:
         raise ValueError(f"the input must have {site.num_units} units, got shape {tuple(x.shape)}")
+    chunk.was_used = True
     if any(x.stride()):  # otherwise it only stands for a shape
         chunk.see(x)
     shape = [1] * x.ndim
@@ -125,6 +127,7 @@ def _recurrent(
     chunk.see(input)
     holder = module._modules.get(SITE)
     sites = [site for site in holder.children() if id(site) in scales] if holder is not None else []
+    chunk.was_used |= bool(sites)
     states = () if hx is None else tuple(hx) if module.mode == "LSTM" else (hx,)
     run = functools.partial(_run_folded, module, forward, sites, len(states))
     output, *final = _FoldDraws.apply(run, input, *states, *(scales[id(site)] for site in sites))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise
+from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, is_own_hook
 from gumdrop.layers.attach import drop_input
 
 __all__ = ["Chunk", "chain_of", "first_drop", "run_chain"]
@@ -41,6 +41,8 @@ class Chunk:
     """What each site multiplies its units by, (S, K), by the site's identity; None where no draw changes anything."""
     widest: int = 0
     """Bytes of the largest activation of one draw, as far as it was seen."""
+    was_used: bool = False
+    """Whether the model has called a site."""
 
     def see(self, activation: Tensor, draws: int = 1) -> None:
         """Take note of the size of an activation that holds so many draws."""
@@ -56,9 +58,9 @@ def chain_of(model: nn.Module) -> list[nn.Module] | None:
     Returns:
         The layers in order, or None if the model is something else, or has hooks that would see several draws at once.
     """
-    if "forward" in vars(model) or model._forward_hooks:
+    if "forward" in vars(model) or not all(map(is_own_hook, model._forward_hooks.values())):
         return None
-    if type(model) is nn.Sequential and not model._forward_pre_hooks:
+    if type(model) is nn.Sequential and all(map(is_own_hook, model._forward_pre_hooks.values())):
         parts = [chain_of(child) for child in model]
         return None if None in parts else [layer for part in parts if part is not None for layer in part]
     return [model] if type(model) in ROWWISE and _keeps_rows_apart(model) and _has_known_hooks(model) else None
@@ -73,12 +75,13 @@ def _keeps_rows_apart(layer: nn.Module) -> bool:
 
 
 def _has_known_hooks(layer: nn.Module) -> bool:
-    hooks = list(layer._forward_pre_hooks.values())
+    if not all(map(is_own_hook, layer._forward_pre_hooks.values())):
+        return False
     site = layer._modules.get(SITE)
     if site is None:
-        return not hooks
+        return True
     own = type(site) is ConcreteDropout and site.batch_dim == 0 and not (site._forward_hooks or site._forward_pre_hooks)
-    return hooks == [drop_input] and own
+    return drop_input in layer._forward_pre_hooks.values() and own
 
 
 def first_drop(chain: Sequence[nn.Module], chunk: Chunk) -> int:
@@ -112,6 +115,7 @@ def run_chain(chain: Sequence[nn.Module], x: Tensor, chunk: Chunk) -> Tensor:
         ours = x.untyped_storage().data_ptr() != given
         site = layer._modules.get(SITE)
         scale = None if site is None else chunk.scales[id(site)]
+        chunk.was_used |= site is not None
         if scale is not None:
             assert isinstance(site, ConcreteDropout)
             x = _dropped(x.unflatten(0, (-1, rows)), scale, site.feature_dim, in_place=ours).flatten(0, 1)

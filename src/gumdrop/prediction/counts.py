@@ -1,8 +1,7 @@
 """Predict counts: a mixture of Poisson distributions for each row."""
 
-import functools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,17 +187,12 @@ def predict_counts(
     """
 
     def predict(part: Arguments, seed: int | None) -> CountPrediction:
-        return _from_draws(functools.partial(drawn, model, part, num_samples, seed, batch_size, output), keep_draws)
+        moments, kept = RunningMoments(), []
+        for result in drawn(model, part, num_samples, seed, batch_size, output):
+            log_rates = widened(result)
+            moments.add(finite_exp(log_rates))
+            if keep_draws:
+                kept.append(log_rates)
+        return CountPrediction(moments.mean, moments.variance, torch.cat(kept) if kept else None)
 
     return by_batches(predict, CountPrediction.joined, model, x, shared, seed)
-
-
-def _from_draws(draws: Callable[[], Iterator[Tensor]], keep_draws: bool) -> CountPrediction:
-    """Predict from outputs that come a few draws at a time."""
-    moments, kept = RunningMoments(), []
-    for result in draws():  # made in the loop, which ends its context even where the frame of an error is kept
-        log_rates = widened(result)
-        moments.add(finite_exp(log_rates))
-        if keep_draws:
-            kept.append(log_rates)
-    return CountPrediction(moments.mean, moments.variance, torch.cat(kept) if kept else None)

@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook as has_any_global_hook
 
 from gumdrop.functional import inverse_keep, widened
-from gumdrop.layers import ConcreteDropout
-from gumdrop.layers.attach import drop_input
-from gumdrop.layers.embedding import drop_words
+from gumdrop.layers import ConcreteDropout, is_own_hook, watch_rates
 from gumdrop.prediction.batched import run_batched
 from gumdrop.prediction.chain import Chunk, chain_of, first_drop, run_chain
 from gumdrop.prediction.folding import Foldable, foldable, folded
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
-from gumdrop.prediction.masks import MaskNoise, masked
+from gumdrop.prediction.masks import MaskNoise, drawing_twin
+from gumdrop.prediction.switches import OwnRandomness
 
 __all__ = ["drawn", "sample"]
 
@@ -37,7 +36,14 @@ LOOPED = 32
 
 
 def drawn(
-    model: nn.Module, x: Arguments, num_samples: int, seed: int | None, batch_size: int | None, output: Output
+    model: nn.Module,
+    x: Arguments,
+    num_samples: int,
+    seed: int | None,
+    batch_size: int | None,
+    output: Output,
+    *,
+    has_parts: bool = True,
 ) -> Iterator[Tensor]:
     """Evaluate functions drawn from the posterior, as many at once as the model and the device's memory allow.
 
@@ -48,6 +54,7 @@ def drawn(
         seed: See there.
         batch_size: See there.
         output: See there.
+        has_parts: Whether somebody reads an epistemic part in it, which must not be 0 in silence.
 
     Yields:
         The outputs of the next functions for all rows, shape (S, N, ...).
@@ -62,9 +69,12 @@ def drawn(
     length = len(x)
     step = min(batch_size or length, length)
     parts = [slice(start, start + step) for start in range(0, length, step)]
-    ways = _ways(model, x, output, step)  # before the context, which has hooks and forwards of its own
-    with torch.no_grad(), masked(model, seed, shared=True, pinned=True) as noise:
-        ways = ways if noise.only_learned else ways[:1]
+    with torch.no_grad():
+        twin, noise, dropout = drawing_twin(model, seed)
+        if has_parts and dropout.only_learned:
+            watch_rates(dropout.learned, num_samples, stacklevel=5)  # past `by_batches` and what it calls
+        ways = _ways(twin, x, output, step)
+        ways = ways if dropout.only_learned else ways[:1]
         done, count = 0, ways[-1].first_count
         while done < num_samples:
             state = noise.state() if len(ways) > 1 else []
@@ -82,6 +92,11 @@ def drawn(
             count = max(1, min(most, _limit(result) // max(1, result[0].numel() * result.element_size())))
             if most < ways[-1].least:
                 ways.pop()
+        if not (noise.was_used or dropout.inside):
+            raise ValueError(
+                "`model` did not use any of its dropout in this prediction, so all draws are the same: its code uses "
+                "the weights of layers without calling the layers, or other modules than those of the model"
+            )
 
 
 def _ways(model: nn.Module, x: Arguments, output: Output, rows: int) -> list["_Loop"]:
@@ -99,7 +114,7 @@ def _ways(model: nn.Module, x: Arguments, output: Output, rows: int) -> list["_L
 def _has_foreign_hooks(model: nn.Module) -> bool:
     """Tell whether someone watches the forward, and would see several draws at once, or inputs without drops."""
     return has_any_global_hook() or any(
-        hook not in (drop_input, drop_words)
+        not is_own_hook(hook)
         for module in model.modules()
         for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
     )
@@ -113,6 +128,7 @@ class _Loop:
 
     def __init__(self, model: nn.Module, x: Arguments, output: Output, layers: Foldable) -> None:
         self.model, self.x, self.output, self.layers = model, x, output, layers
+        self.randomness: OwnRandomness | None = None
 
     @property
     def first_count(self) -> int:
@@ -121,12 +137,18 @@ class _Loop:
 
     def evaluate(self, noise: MaskNoise, count: int, parts: list[slice]) -> tuple[Tensor, int]:
         """Evaluate the next draws for all parts of the rows; give (S, N, ...) and how many the next chunk may hold."""
-        results = []
-        with folded(self.layers):
-            for _ in range(count):
-                noise.renew()
-                results.append(_joined([self._call(rows) for rows in parts], dim=0))
+        self.randomness = self.randomness or OwnRandomness(self.model, noise.seed)
+        with self.randomness.used(), folded(self.layers):
+            results = [self._draw(noise, parts) for _ in range(count)]
         return torch.stack(results), LOOPED
+
+    def _draw(self, noise: MaskNoise, parts: list[slice]) -> Tensor:
+        noise.renew()
+        results = []
+        for rows in parts:
+            noise.restart()
+            results.append(self._call(rows))
+        return _joined(results, dim=0)
 
     def _call(self, rows: slice) -> Tensor:
         result = self.x[rows].call(self.model)
@@ -174,6 +196,7 @@ class _AtOnce(_Loop):
         scales = {id(site): self._scale(site, noise.rows(site, count)) for site in self.sites}
         chunk = Chunk(count, scales)
         result = _joined([self._run(chunk, rows) for rows in parts], dim=1)
+        noise.was_used |= chunk.was_used
         return result.expand(count, *result.shape[1:]), max(1, self.budget // max(1, chunk.widest))
 
     def _scale(self, site: ConcreteDropout, noise: Tensor) -> Tensor | None:
@@ -267,6 +290,6 @@ def sample(
     """
 
     def predict(part: Arguments, seed: int | None) -> Tensor:
-        return torch.cat(list(drawn(model, part, num_samples, seed, batch_size, output)))
+        return torch.cat(list(drawn(model, part, num_samples, seed, batch_size, output, has_parts=False)))
 
     return by_batches(predict, functools.partial(torch.cat, dim=1), model, x, shared, seed)

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gumdrop.layers import SITE, ConcreteDropout
+from gumdrop.layers import SITE, ConcreteDropout, is_own_hook
 from gumdrop.layers.attach import drop_input
 
 __all__ = ["Foldable", "foldable", "folded"]
@@ -45,10 +45,12 @@ def foldable(model: nn.Module) -> Foldable:
 def _is_plain(layer: nn.Module, site: ConcreteDropout) -> bool:
     # A call of its own may also be that of a prediction around this one, which folds already.
     has_own_code = vars(layer).keys() & {"forward", "_call_impl"} or vars(site).keys() & {"forward", "scale"}
-    hooks = [*layer._forward_pre_hooks.values(), *layer._forward_hooks.values(), *layer._backward_hooks.values()]
+    hooks = [*layer._forward_pre_hooks.values(), *layer._forward_hooks.values()]
     return (
         not has_own_code
-        and hooks == [drop_input]
+        and not layer._backward_hooks
+        and drop_input in hooks
+        and all(map(is_own_hook, hooks))
         and site.weight_matrix is None
         and site.batch_dim == 0
         and type(layer._parameters.get("weight")) is nn.Parameter

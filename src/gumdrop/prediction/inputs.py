@@ -171,8 +171,10 @@ def by_batches(
         )
     seed = torch.Generator().seed() if seed is None else seed  # the same masks, whatever the rows
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    parts: list[Result] = []
     with torch.random.fork_rng(devices=[]):  # a loader takes a number of torch's random state
-        parts = [predict(arguments(inputs_of(batch), shared).to(device), seed) for batch in x]
+        for batch in x:  # not in a comprehension, whose frame would count in the place that a warning names
+            parts.append(predict(arguments(inputs_of(batch), shared).to(device), seed))
     if not parts:
         raise ValueError("`x` must hold at least one batch, got none; an iterator can be gone through only once")
     return joined(parts)

@@ -1,20 +1,27 @@
-"""Draw functions from the dropout posterior: switch on the dropout of a model and nothing else."""
+"""Draw functions from the dropout posterior: switch on the dropout of a model and nothing else.
+
+Predictions do so in a twin of the model (`gumdrop.prediction.twins`). `sampling` and `draw` do so in the model itself,
+since what is called inside them may be any part of it; then they belong to one thread, and others are refused in words.
+"""
 
 import contextlib
 import functools
 import itertools
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.functional import uniform_noise
-from gumdrop.layers import ConcreteDropout
+from gumdrop.layers import ConcreteDropout, drawn_once
+from gumdrop.prediction.switches import ELSEWHERE, Attribute, FastPath, Randomness, switched
+from gumdrop.prediction.twins import Restart, twin_of
 
-__all__ = ["MaskNoise", "draw", "masked", "sampling"]
+__all__ = ["MaskNoise", "draw", "drawing_twin", "sampling"]
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -30,9 +37,10 @@ class MaskNoise:
         *,
         shared: bool,
         pinned: bool,
-        only_learned: bool,
+        owner: int | None = None,
     ) -> None:
-        self.only_learned = only_learned
+        self._owner = owner
+        self.was_used = False
         sites = [*learned, *plain]
         master = torch.Generator()
         self.seed = master.seed() if seed is None else seed
@@ -52,12 +60,20 @@ class MaskNoise:
         if self._pinned is not None:
             self._pinned.clear()
 
+    def check_thread(self) -> None:
+        """Refuse to draw for another thread than the one that it belongs to, if it belongs to one."""
+        if self._owner not in (None, threading.get_ident()):
+            raise RuntimeError(ELSEWHERE)
+
     def __call__(self, site: nn.Module, rows: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Noise of one use of a dropout module."""
+        self.check_thread()
+        self.was_used = True
         generator = self._generators[id(site)]
         size = (1 if self._shared else rows, *shape)
         if self._pinned is None:
-            return uniform_noise(size, dtype=dtype, generator=generator)
+            fresh = functools.partial(uniform_noise, size, dtype=dtype, generator=generator)
+            return drawn_once(site.use, (rows, id(self)), fresh) if isinstance(site, ConcreteDropout) else fresh()
         # A learned mask is a draw of one weight, however often that is used; an nn.Dropout is new at every use.
         use = 0 if isinstance(site, ConcreteDropout) else next(self._uses[id(site)])
         key = (id(site), use, shape)
@@ -85,18 +101,27 @@ def _mask_site(noise: MaskNoise, site: ConcreteDropout, rows: int) -> Tensor:
     return noise(site, rows, (site.num_units,), dtype)
 
 
-def _drop(noise: MaskNoise, site: _DropoutNd, input: Tensor) -> Tensor:
-    """Forward of an ``nn.Dropout*`` with the masks of a draw."""
-    x = input
-    batched = x.ndim > {nn.Dropout1d: 2, nn.Dropout2d: 2, nn.Dropout3d: 4}.get(type(site), 1)
-    if not batched:
-        x = x.unsqueeze(0)
-    trailing = tuple(x.shape[1:])
-    if not isinstance(site, nn.Dropout):  # whole channels
-        trailing = (trailing[0],) + (1,) * (len(trailing) - 1)
-    keep = noise(site, len(x), trailing, torch.float32).to(x.device) >= site.p
-    x = x * keep / (1 - site.p) if site.p < 1 else torch.zeros_like(x)
-    return x if batched else x.squeeze(0)
+class _PlainForward:
+    """Forward of an ``nn.Dropout*`` with the masks of a draw; a copy of the module has its own forward again."""
+
+    def __init__(self, noise: MaskNoise, site: _DropoutNd) -> None:
+        self.noise, self.site = noise, site
+
+    def __call__(self, input: Tensor) -> Tensor:
+        """Drop units of the input."""
+        site, x = self.site, input
+        batched = x.ndim > {nn.Dropout1d: 2, nn.Dropout2d: 2, nn.Dropout3d: 4}.get(type(site), 1)
+        if not batched:
+            x = x.unsqueeze(0)
+        trailing = tuple(x.shape[1:])
+        if not isinstance(site, nn.Dropout):  # whole channels
+            trailing = (trailing[0],) + (1,) * (len(trailing) - 1)
+        keep = self.noise(site, len(x), trailing, torch.float32).to(x.device) >= site.p
+        x = x * keep / (1 - site.p) if site.p < 1 else torch.zeros_like(x)
+        return x if batched else x.squeeze(0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial, (type(self.site).forward, self.site)
 
 
 def _has_dropout_inside(module: nn.Module) -> bool:
@@ -108,54 +133,85 @@ def _has_dropout_inside(module: nn.Module) -> bool:
     return isinstance(module, nn.RNNBase) and module.dropout > 0 and module.num_layers > 1
 
 
-def _restore_forward(module: nn.Module, forward: Callable[..., Any] | None) -> None:
-    """Undo a forward of the instance; it had one of its own, or None."""
-    if forward is None:
-        del vars(module)["forward"]
-    else:
-        vars(module)["forward"] = forward
+class Stochastic(NamedTuple):
+    """The modules of a model that drop."""
+
+    learned: list[ConcreteDropout]
+    plain: list[_DropoutNd]
+    inside: list[nn.Module]
+    """Those that cannot be given masks."""
+
+    @classmethod
+    def of(cls, model: nn.Module, *, maskless: bool) -> "Stochastic":
+        modules = list(model.modules())
+        found = cls(
+            [m for m in modules if isinstance(m, ConcreteDropout)],
+            [m for m in modules if isinstance(m, (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)) and m.p > 0],
+            [m for m in modules if maskless and _has_dropout_inside(m)],
+        )
+        if not any(found):
+            raise ValueError(
+                "`model` has no dropout that can be drawn, so all draws would be the same; convert it with "
+                "`gumdrop.learn_dropout(model)`"
+            )
+        return found
+
+    @property
+    def only_learned(self) -> bool:
+        """Whether learned sites are all that drops."""
+        return not (self.plain or self.inside)
+
+    def switched_on(self, model: nn.Module, noise: MaskNoise) -> Iterable[tuple[nn.Module, str, Any]]:
+        """Give what the attributes of the modules are while noise makes their masks."""
+        inside = set(self.inside)
+        for module in model.modules():
+            yield module, "training", module in inside
+        for site in self.learned:
+            yield site, "noise_source", functools.partial(_mask_site, noise)
+        for dropout in self.plain:
+            # Not a hook: hooks of nested contexts would add up, and compiled models do not look for new ones.
+            yield dropout, "forward", _PlainForward(noise, dropout)
+
+
+def drawing_twin(model: nn.Module, seed: int | None) -> tuple[nn.Module, MaskNoise, Stochastic]:
+    """Build a twin of a model whose dropout is on, with one mask for all rows until it is renewed.
+
+    Args:
+        model: A converted model, or one with plain ``nn.Dropout*``; it stays as it is.
+        seed: Of the masks; different ones each time if None.
+
+    Returns:
+        The twin, the noise of its masks, and its modules that drop.
+
+    Raises:
+        ValueError: If nothing in the model is stochastic.
+    """
+    twin = twin_of(model)
+    found = Stochastic.of(twin, maskless=True)
+    noise = MaskNoise(found.learned, found.plain, seed, shared=True, pinned=True)
+    for module, name, value in found.switched_on(twin, noise):
+        vars(module)[name] = value
+    return twin, noise, found
 
 
 @contextlib.contextmanager
-def masked(
-    model: nn.Module, seed: int | None, *, shared: bool, pinned: bool, maskless: bool = True
-) -> Iterator[MaskNoise]:
+def _masked(model: nn.Module, seed: int | None, *, shared: bool, pinned: bool, maskless: bool) -> Iterator[None]:
     """Switch on the dropout of a model and nothing else; restore every flag and the caller's random state."""
-    modules = list(model.modules())
-    learned = [m for m in modules if isinstance(m, ConcreteDropout)]
-    plain = [m for m in modules if isinstance(m, (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)) and m.p > 0]
-    inside = [m for m in modules if maskless and _has_dropout_inside(m)]  # cannot be given masks
-    if not (learned or plain or inside):
-        raise ValueError(
-            "`model` has no dropout that can be drawn, so all draws would be the same; convert it with "
-            "`gumdrop.learn_dropout(model)`"
-        )
-    noise = MaskNoise(learned, plain, seed, shared=shared, pinned=pinned, only_learned=not (plain or inside))
-    flags = [(module, module.training) for module in modules]
-    sources = [(site, site.noise_source) for site in learned]
-    fast_path = torch.backends.mha.get_fastpath_enabled()
-    devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(devices=[d.index for d in devices]))
-        # torch.manual_seed would also seed the devices that are not restored.
-        torch.default_generator.manual_seed(noise.seed)
-        for device in devices:
-            torch.cuda.default_generators[device.index].manual_seed(noise.seed)
-        # The fused path of transformer layers would skip their dropout.
-        torch.backends.mha.set_fastpath_enabled(False)
-        stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
-        for module, flag in flags:
-            stack.callback(setattr, module, "training", flag)
-            module.training = module in inside
-        for site, source in sources:
-            stack.callback(setattr, site, "noise_source", source)
-            site.noise_source = functools.partial(_mask_site, noise)
-        for dropout in plain:
-            # Not a hook: hooks of nested contexts would add up, and compiled models do not look for new ones.
-            stack.callback(_restore_forward, dropout, vars(dropout).get("forward"))
-            vars(dropout)["forward"] = functools.partial(_drop, noise, dropout)
-        stack.callback(model.register_forward_pre_hook(lambda module, args: noise.restart()).remove)
-        yield noise
+    found = Stochastic.of(model, maskless=maskless)
+    owner = threading.get_ident()
+    noise = MaskNoise(found.learned, found.plain, seed, shared=shared, pinned=pinned, owner=owner)
+    devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
+    changes: list[tuple[Any, Any]] = [
+        *((Randomness(device), noise.seed) for device in (None, *devices)),
+        (FastPath(), False),  # the fused path of transformer layers would skip their dropout
+        *((Attribute(module, name), value) for module, name, value in found.switched_on(model, noise)),
+    ]
+    with switched(changes, owner):
+        hook = model.register_forward_pre_hook(Restart(noise.check_thread, noise.restart))
+        try:
+            yield
+        finally:
+            hook.remove()
 
 
 @contextlib.contextmanager
@@ -185,7 +241,7 @@ def sampling(model: Model, *, seed: int | None = None, shared: bool = True) -> I
         ...     bool(model(x) == model(x))
         False
     """
-    with masked(model, seed, shared=shared, pinned=False):
+    with _masked(model, seed, shared=shared, pinned=False, maskless=True):
         yield model
 
 
@@ -215,5 +271,5 @@ def draw(model: Model, *, seed: int | None = None) -> Iterator[Model]:
         ...     bool(model(x) == model(x))
         True
     """
-    with masked(model, seed, shared=True, pinned=True, maskless=False):
+    with _masked(model, seed, shared=True, pinned=True, maskless=False):
         yield model

@@ -1,8 +1,7 @@
 """Predict numbers: a mixture of Gaussians for each row."""
 
-import functools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -253,26 +252,18 @@ def predict_regression(
     def predict(part: Arguments, seed: int | None) -> RegressionPrediction:
         if method == "moments":
             return _from_moments(model, part, batch_size, log_variance, output)
-        draws = functools.partial(drawn, model, part, num_samples, seed, batch_size, output)
-        return _from_draws(draws, num_samples, log_variance, keep_draws)
+        moments, aleatoric = RunningMoments(), torch.zeros(())
+        kept: list[tuple[Tensor, Tensor]] = []
+        for result in drawn(model, part, num_samples, seed, batch_size, output):
+            mean, variance = _gaussian(widened(result), log_variance)
+            moments.add(mean)
+            aleatoric = aleatoric.to(variance) + (variance / num_samples).sum(0)  # divided first: it may be huge
+            if keep_draws:
+                kept.append((mean, variance))
+        means, variances = (torch.cat(each) for each in zip(*kept, strict=True)) if kept else (None, None)
+        return RegressionPrediction(moments.mean, moments.variance, aleatoric, means, variances)
 
     return by_batches(predict, RegressionPrediction.joined, model, x, shared, seed)
-
-
-def _from_draws(
-    draws: Callable[[], Iterator[Tensor]], num_samples: int, log_variance: Tensor | float | None, keep_draws: bool
-) -> RegressionPrediction:
-    """Predict from outputs that come a few draws at a time."""
-    moments, aleatoric = RunningMoments(), torch.zeros(())
-    kept: list[tuple[Tensor, Tensor]] = []
-    for result in draws():  # made in the loop, which ends its context even where the frame of an error is kept
-        mean, variance = _gaussian(widened(result), log_variance)
-        moments.add(mean)
-        aleatoric = aleatoric.to(variance) + (variance / num_samples).sum(0)  # divided first: it may be huge
-        if keep_draws:
-            kept.append((mean, variance))
-    means, variances = (torch.cat(part) for part in zip(*kept, strict=True)) if kept else (None, None)
-    return RegressionPrediction(moments.mean, moments.variance, aleatoric, means, variances)
 
 
 def _from_moments(

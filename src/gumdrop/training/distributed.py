@@ -15,6 +15,7 @@ import datetime
 import functools
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -48,6 +49,7 @@ _WHOLE = (ConcreteDropout, HomoscedasticNoise)
 _AVERAGED = WeakIdKeyDictionary()
 """Parameters whose gradient is averaged already."""
 LONGEST_WAIT = datetime.timedelta(days=7)
+LONGEST_FAREWELL = datetime.timedelta(seconds=30)
 _LONE: contextvars.ContextVar[bool] = contextvars.ContextVar("lone", default=False)
 
 
@@ -249,18 +251,27 @@ def _meet() -> None:
     store, rank, size = next(iter(dist.rendezvous("env://")))
     # With a static rendezvous, processes that are started again find the addresses of the dead in the same store.
     life = (store.add("gumdrop/arrivals", 1) - 1) // size
-    dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
-        store=dist.PrefixStore(f"gumdrop/life-{life}", store),
-        rank=rank,
-        world_size=size,
-    )
-    atexit.register(_leave)
+    own = dist.PrefixStore(f"gumdrop/life-{life}", store)
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, store=own, rank=rank, world_size=size)
+    atexit.register(_leave, own, size)
 
 
-def _leave() -> None:
+def _leave(store: dist.Store, size: int) -> None:
     if dist.is_initialized():
+        _await_others(store, size)
         dist.destroy_process_group()
+
+
+def _await_others(store: dist.Store, size: int) -> None:
+    """Hold until all processes are done: what the threads of Gloo still let go of must not meet a Python that ends."""
+    if getattr(sys, "last_value", None) is not None:
+        return  # an error ends this process, and the others would not come
+    # A process that ends with a status of its own, or one that writes for long, is not waited for forever.
+    with contextlib.suppress(RuntimeError):
+        if store.add("gumdrop/done", 1) == size:
+            store.set("gumdrop/all-done", "")
+        store.wait(["gumdrop/all-done"], LONGEST_FAREWELL)
 
 
 @contextlib.contextmanager

@@ -390,7 +390,7 @@ def _mixture_nll(
             x, y = x[mine].to(device), y[mine].to(device)
             if not len(x):
                 continue
-            draws = torch.cat(list(drawn(model, x, num_samples, seed, MOST_HELD_OUT_ROWS, None)))
+            draws = torch.cat(list(drawn(model, x, num_samples, seed, MOST_HELD_OUT_ROWS, None, has_parts=False)))
             nll = torch.stack([nll_of(draw, y) for draw in draws])
             each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
             total += torch.stack([each.sum().double(), torch.tensor(len(x)).to(each.double())])

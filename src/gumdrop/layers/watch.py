@@ -1,0 +1,91 @@
+"""Notice a site that does not act, or a rate that cannot move: both would be silent.
+
+The KL divergence is computed from parameters, so it counts a site whether or not the model uses it, and an optimiser
+trains the weights whether or not it knows of the rates. Looking costs about a microsecond for each site and objective.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
+
+from gumdrop.layers.block import Block
+from gumdrop.layers.site import ConcreteDropout
+
+__all__ = ["watch_rates", "watch_sites"]
+
+OBJECTIVES = 3
+"""Objectives in a row without an act of a site before it is reported; two losses of one forward are no reason."""
+STEPS = 10
+"""Steps of the weights without one of the rate before it is reported; some train both in turns."""
+RARE = 0.1
+"""Expected number of dropped units, in all draws together, below which a prediction has no epistemic part."""
+
+
+def watch_sites(blocks: Iterable[Block], *, stacklevel: int) -> None:
+    """Warn, once for each site, if it has not acted or its rate has not moved in the training so far.
+
+    Call it once for each objective.
+
+    Args:
+        blocks: Sites and the weights that they drop.
+        stacklevel: As for `warnings.warn`, from here.
+    """
+    idle, stuck = [], []
+    for block in {id(block.site): block for block in blocks}.values():
+        use = block.site.use
+        use.missed = 0 if use.called else use.missed + 1
+        use.called = False
+        if use.missed == OBJECTIVES:
+            idle.append(block.name)
+        if not block.site.is_fixed and block.weight.is_leaf and block.weight.requires_grad:
+            weight, rate = versions = block.weight._version, block.site.p_logit._version
+            moved = use.versions is not None and weight != use.versions[0]
+            use.waited = 0 if use.versions is None or rate != use.versions[1] else use.waited + moved
+            use.versions = versions
+            if moved and use.waited == STEPS:
+                stuck.append(block.name)
+    if idle:
+        warnings.warn(
+            f"learned dropout has not acted in the last {OBJECTIVES} objectives ({_listed(idle)}), so that only the KL "
+            "trains its rate, which goes to 0.5. If the model is in eval mode, call model.train(). If its code uses "
+            "the weight of a layer without calling the layer, leave that out: learn_dropout(model, exclude=[...]). If "
+            "a model of this class was compiled before this one was converted, call torch.compiler.reset()",
+            stacklevel=stacklevel + 1,
+        )
+    if stuck:
+        warnings.warn(
+            f"the weights have moved {STEPS} times and the dropout rates have not ({_listed(stuck)}): the optimiser "
+            "does not train them. Build it after learn_dropout, from gumdrop.parameter_groups(model); rates that are "
+            "to stay take gumdrop.fix_dropout",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _listed(names: list[str], most: int = 3) -> str:
+    listed = ", ".join(repr(name) for name in names[:most])
+    return listed + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def watch_rates(sites: Sequence[ConcreteDropout], num_samples: int, *, stacklevel: int) -> None:
+    """Warn, once for each model, if its learned rates are so small that no draw of a prediction will drop a unit.
+
+    Args:
+        sites: All that drops in the model.
+        num_samples: Number of draws.
+        stacklevel: As for `warnings.warn`, from here.
+    """
+    expected = 0.0
+    for site in sites:
+        expected += num_samples * site.num_units * site.p.mean().item()
+        if expected >= RARE or site.use.told:
+            return
+    if all(site.is_fixed for site in sites):
+        return
+    for site in sites:
+        site.use.told = True
+    largest = max(site.p.max().item() for site in sites)
+    warnings.warn(
+        f"all learned dropout rates are {largest:.0e} or less, so that none of the {num_samples} draws is likely to "
+        "drop a unit: the epistemic part is 0 for every input, also far from the training data, and says nothing; see "
+        "'An epistemic part of 0' in docs/models.md",
+        stacklevel=stacklevel + 1,
+    )

@@ -1,0 +1,205 @@
+"""Faults that would be silent: sites that do not act, rates that do not move, predictions without a drop."""
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import gumdrop as gd
+from gumdrop.ensembles import ClassificationEnsemble
+from gumdrop.layers import ConcreteDropout
+from gumdrop.layers.watch import OBJECTIVES, STEPS
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x).relu())
+
+
+class Bypassing(Net):
+    """Uses the weight of a layer without calling it, as Swin and Mamba do."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(F.linear(x, self.first.weight, self.first.bias).relu())
+
+
+IDLE = rf"has not acted in the last {OBJECTIVES} objectives \('first'"
+STUCK = rf"the weights have moved {STEPS} times and the dropout rates have not \('first', 'second'\)"
+
+
+def train(
+    model: nn.Module, optimizer: torch.optim.Optimizer | None = None, *, call: Any = None, steps: int = OBJECTIVES
+) -> None:
+    optimizer = optimizer or torch.optim.AdamW(gd.parameter_groups(model))
+    x, y = torch.randn(16, 4), torch.arange(16) % 2
+    for _ in range(steps):
+        loss = gd.negative_elbo(gd.categorical_nll((model if call is None else call)(x), y), model, num_data=100)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+class TestSitesThatDoNotAct:
+    def test_a_plain_model_of_the_class_was_compiled_before(self) -> None:
+        """Dynamo looks for hooks once for each class, so the converted model runs the code of the plain one."""
+        torch.compiler.reset()
+        torch.compile(Net(), backend="eager")(torch.randn(16, 4))
+        model = gd.learn_dropout(Net())
+        with pytest.warns(UserWarning, match=rf"{IDLE}, 'second'\).*call torch\.compiler\.reset\(\)"):
+            train(model, call=torch.compile(model, backend="eager"))
+        torch.compiler.reset()
+        model = gd.learn_dropout(Net())
+        train(model, call=torch.compile(model, backend="eager"))
+
+    def test_a_weight_that_is_used_without_its_layer(self) -> None:
+        model = gd.learn_dropout(Bypassing())
+        with pytest.warns(UserWarning, match=rf"{IDLE}\).*learn_dropout\(model, exclude="):
+            train(model)
+        train(model, steps=2 * OBJECTIVES)  # once is enough
+        train(gd.learn_dropout(Bypassing(), exclude=["first"]))
+
+    def test_a_model_in_eval(self) -> None:
+        with pytest.warns(UserWarning, match=r"If the model is in eval mode, call model\.train\(\)"):
+            train(gd.learn_dropout(Net()).eval())
+
+    def test_the_caller_is_named(self) -> None:
+        with pytest.warns(UserWarning, match=IDLE) as caught:
+            train(gd.learn_dropout(Bypassing()))
+        assert caught[0].filename == __file__
+
+    def test_a_site_that_many_layers_share(self) -> None:
+        layers = [nn.Linear(4, 4) for _ in range(OBJECTIVES + 2)]
+        for layer in layers:
+            layer.weight = layers[0].weight
+        train(gd.learn_dropout(nn.Sequential(*layers)), steps=2 * OBJECTIVES)
+
+    @pytest.mark.parametrize("losses", [1, 2, 3])
+    def test_several_losses_of_one_forward_are_no_reason(self, losses: int) -> None:
+        model, x, y = gd.learn_dropout(Net()), torch.randn(16, 4), torch.arange(16) % 2
+        for _ in range(5):
+            nll = gd.categorical_nll(model(x), y)
+            for _ in range(losses):
+                gd.negative_elbo(nll, model, num_data=100)
+
+    def test_scores_without_a_gradient_do_not_count(self) -> None:
+        model, x, y = gd.learn_dropout(Net()).eval(), torch.randn(16, 4), torch.arange(16) % 2
+        with torch.no_grad():
+            for _ in range(2 * OBJECTIVES):
+                gd.negative_elbo(gd.categorical_nll(model(x), y), model, num_data=100)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: (nn.LSTM(4, 4, batch_first=True), (torch.randn(16, 3, 4),)),
+            lambda: (nn.MultiheadAttention(4, 2, batch_first=True), (torch.randn(16, 3, 4),) * 3),
+            lambda: (nn.Conv1d(4, 2, 1), (torch.randn(16, 4, 3),)),
+            lambda: (nn.Embedding(9, 4), (torch.randint(9, (16, 3)),)),
+        ],
+    )
+    @pytest.mark.parametrize("compiled", [False, True])
+    @pytest.mark.filterwarnings("ignore:The .grad attribute")  # Dynamo looks at it
+    def test_every_layer_tells_that_it_acts(
+        self, make: Callable[[], tuple[nn.Module, tuple[Tensor, ...]]], compiled: bool
+    ) -> None:
+        layer, inputs = make()
+        model: Any = gd.learn_dropout(layer, embeddings=True)
+        call = torch.compile(model, backend="eager") if compiled else model
+        for _ in range(OBJECTIVES):
+            output = call(*inputs)
+            nll = (output[0] if isinstance(output, tuple) else output).square().flatten(1).sum(1)
+            gd.negative_elbo(nll, model, num_data=100)
+
+
+class TestRatesThatDoNotMove:
+    def test_an_optimiser_from_before_the_conversion(self) -> None:
+        model = Net()
+        optimizer = torch.optim.AdamW(model.parameters())
+        gd.learn_dropout(model)
+        with pytest.warns(UserWarning, match=rf"{STUCK}.*Build it after learn_dropout"):
+            train(model, optimizer, steps=STEPS + 1)
+        train(model, optimizer, steps=2 * STEPS)
+
+    @pytest.mark.parametrize("make", [torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad])
+    @pytest.mark.parametrize("foreach", [False, True])
+    def test_optimisers_that_know_the_rates(self, make: Any, foreach: bool) -> None:
+        model = gd.learn_dropout(Net())
+        train(model, make(gd.parameter_groups(model), lr=1e-3, foreach=foreach), steps=2 * STEPS)
+
+    def test_accumulated_gradients(self) -> None:
+        """Objectives between two steps are no steps."""
+        model, x, y = gd.learn_dropout(Net()), torch.randn(16, 4), torch.arange(16) % 2
+        optimizer = torch.optim.AdamW(gd.parameter_groups(model))
+        for i in range(4 * STEPS):
+            gd.negative_elbo(gd.categorical_nll(model(x), y), model, num_data=100).backward()
+            if i % 4 == 3:
+                optimizer.step()
+
+    def test_rates_and_weights_in_turns(self) -> None:
+        model, x, y = gd.learn_dropout(Net()), torch.randn(16, 4), torch.arange(16) % 2
+        weights, rates = (torch.optim.AdamW([group]) for group in gd.parameter_groups(model))
+        for i in range(4 * STEPS):
+            gd.negative_elbo(gd.categorical_nll(model(x), y), model, num_data=100).backward()
+            (rates if i % STEPS == 0 else weights).step()
+
+    def test_frozen_rates_and_frozen_weights(self) -> None:
+        train(gd.fix_dropout(gd.learn_dropout(Net())), torch.optim.SGD([nn.Parameter(torch.zeros(1))]), steps=2 * STEPS)
+        model = gd.learn_dropout(Net())
+        for layer in (model.first, model.second):
+            layer.weight.requires_grad_(False)
+        train(model, torch.optim.SGD([model.first.bias], lr=0.1), steps=2 * STEPS)
+
+
+class TestPredictionsWithoutADrop:
+    @pytest.mark.parametrize("predict", [gd.predict_regression, gd.predict_classification])
+    def test_rates_at_zero(self, predict: Callable[..., Any]) -> None:
+        model, x = gd.learn_dropout(Net(), p=1e-9), torch.randn(3, 4)
+        with pytest.warns(UserWarning, match=r"rates are 1e-09 or less, so that none of the 100 draws") as caught:
+            predict(model, x)
+        assert caught[0].filename == __file__
+        predict(model, x)  # once is enough
+
+    def test_where_something_else_drops_or_is_meant(self) -> None:
+        x = torch.randn(3, 4)
+        gd.predict_regression(nn.Sequential(nn.Dropout(0.1), gd.learn_dropout(Net(), p=1e-9)), x)
+        gd.predict_regression(gd.fix_dropout(gd.learn_dropout(Net(), p=1e-9)), x)
+        gd.predict_regression(gd.learn_dropout(Net(), p=1e-3), x)
+        ClassificationEnsemble([gd.learn_dropout(Net(), p=1e-9) for _ in range(2)]).predict(x)
+        gd.sample(gd.learn_dropout(Net(), p=1e-9), x)
+
+    @pytest.mark.parametrize("batch_size", [None, 2])
+    def test_a_model_that_goes_past_its_sites(self, batch_size: int | None) -> None:
+        class Past(Net):
+            def forward(self, x: Tensor) -> Tensor:
+                return F.linear(F.linear(x, self.first.weight), self.second.weight)
+
+        with pytest.raises(ValueError, match="did not use any of its dropout in this prediction"):
+            gd.sample(gd.learn_dropout(Past()), torch.randn(3, 4), batch_size=batch_size)
+
+    def test_a_forward_in_a_closure_reaches_no_twin(self) -> None:
+        """What a twin cannot follow is an error, and not a prediction of an undropped model."""
+        model = gd.learn_dropout(Net()).eval()
+        forward = model.forward
+        vars(model)["forward"] = lambda x: forward(x)
+        with pytest.raises(ValueError, match="or other modules than those of the model"):
+            gd.sample(model, torch.randn(3, 4))
+
+    def test_one_site_of_several_is_enough(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            gd.sample(gd.learn_dropout(Bypassing()), torch.randn(3, 4))
+
+
+def test_copies_watch_by_themselves() -> None:
+    model = gd.learn_dropout(Net())
+    other = copy.deepcopy(model)
+    sites = [[m for m in each.modules() if isinstance(m, ConcreteDropout)] for each in (model, other)]
+    assert all(one.use is not two.use for one, two in zip(*sites, strict=True))

@@ -7,12 +7,16 @@ calls use their own.
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
+from gumdrop.bulk import is_traced
+from gumdrop.kl import check_logit
 from gumdrop.layers.attention import attention_forward, attention_sites
 from gumdrop.layers.embedding import drop_words
 from gumdrop.layers.recurrent import directions, recurrent_forward, recurrent_sites
@@ -63,6 +67,7 @@ def attach(
     make_site: Callable[..., ConcreteDropout],
     *,
     recurrent: bool = False,
+    own_input: bool = True,
     weight_matrix: WeightMatrix | None = None,
 ) -> None:
     """Place sites on a layer.
@@ -71,6 +76,7 @@ def attach(
         layer: A layer of a known type, or of any type together with ``weight_matrix``.
         make_site: Makes a site for ``num_units``; takes ``feature_dim`` as a keyword.
         recurrent: Also drop the hidden state of a recurrent module.
+        own_input: Drop the input of a recurrent module, and not only what its further layers read.
         weight_matrix: For a layer of a type that is not known here.
 
     Raises:
@@ -87,7 +93,7 @@ def attach(
         site.weight_matrix = weight_matrix
         _attach_hook(layer, site)
     elif isinstance(layer, nn.RNNBase):
-        layer.add_module(SITE, recurrent_sites(layer, make_site, recurrent=recurrent))
+        layer.add_module(SITE, recurrent_sites(layer, make_site, recurrent=recurrent, own_input=own_input))
         _set_forward(layer, recurrent_forward)
     elif isinstance(layer, nn.MultiheadAttention):
         layer.add_module(SITE, attention_sites(layer, make_site))
@@ -149,6 +155,25 @@ def share_sites(model: nn.Module) -> None:
     for module in list(model.modules()):
         for name, child in module._modules.items():
             module._modules[name] = shared.get(id(child), child)
+
+
+def check_rates(model: nn.Module) -> None:
+    """Refuse a model with a rate that cannot have been learned; one that is traced or has no memory passes.
+
+    Args:
+        model: A converted model.
+
+    Raises:
+        ValueError: If a logit is not a number, or senselessly large.
+    """
+    if is_traced():
+        return
+    for name, site in model.named_modules():
+        if isinstance(site, ConcreteDropout) and not site.p_logit.is_meta:
+            logit = site.p_logit.detach()
+            # A norm is one operation, whatever the shape, and NaN if one of them is.
+            number = logit.item() if logit.ndim == 0 else torch.linalg.vector_norm(logit, math.inf).item()
+            check_logit(number, name.replace(f".{SITE}", "").removeprefix(SITE).removeprefix("."))
 
 
 def _layer_block(name: str, layer: Any, site: Any) -> Block:
@@ -224,4 +249,13 @@ def ordinary_rnn_or_attention(module: nn.Module) -> bool:
     return any(isinstance(module, cls) and type(module).forward is cls.forward for cls in known)
 
 
-__all__ = ["SITE", "Block", "WeightMatrix", "attach", "dropout_blocks", "ordinary_rnn_or_attention", "share_sites"]
+__all__ = [
+    "SITE",
+    "Block",
+    "WeightMatrix",
+    "attach",
+    "check_rates",
+    "dropout_blocks",
+    "ordinary_rnn_or_attention",
+    "share_sites",
+]

@@ -73,10 +73,15 @@ class ConcreteDropout(nn.Module):
         self.temperature = temperature
         self.feature_dim = feature_dim
         self.batch_dim = batch_dim
-        shape = (num_units,) if per_unit else ()
-        self.p_logit = nn.Parameter(torch.full(shape, math.log(p) - math.log1p(-p), device=device, dtype=dtype))
+        self.initial_p = p
+        self.p_logit = nn.Parameter(torch.empty((num_units,) if per_unit else (), device=device, dtype=dtype))
+        self.reset_parameters()
         self.noise_source: NoiseSource | None = None
         self.weight_matrix: Callable[[nn.Module], Tensor] | None = None
+
+    def reset_parameters(self) -> None:
+        """Set the rate to the one that it starts from, ``initial_p``."""
+        nn.init.constant_(self.p_logit, math.log(self.initial_p) - math.log1p(-self.initial_p))
 
     @property
     def p(self) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.functional import uniform_noise
-from gumdrop.layers import ConcreteDropout
+from gumdrop.layers import ConcreteDropout, check_rates
 
 __all__ = ["MaskNoise", "draw", "masked", "sampling"]
 
@@ -130,6 +130,7 @@ def masked(
             "`model` has no dropout that can be drawn, so all draws would be the same; convert it with "
             "`gumdrop.learn_dropout(model)`"
         )
+    check_rates(model)
     noise = MaskNoise(learned, plain, seed, shared=shared, pinned=pinned, only_learned=not (plain or inside))
     flags = [(module, module.training) for module in modules]
     sources = [(site, site.noise_source) for site in learned]

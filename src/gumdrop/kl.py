@@ -105,7 +105,8 @@ def _terms_of_numbers(p_logits: Sequence[Tensor], norms: Tensor, priors: Sequenc
     never = [-math.inf] * (len(priors) - len(p_logits))  # a bias is never dropped
     numbers = [each.item() for each in p_logits]
     for number in numbers:
-        check_logit(number)
+        if not math.isnan(number):  # which makes the loss one, and training says so
+            check_logit(number)
     logits = np.array(numbers + never)
     precisions, units = np.array(priors).T
     with np.errstate(all="ignore"):

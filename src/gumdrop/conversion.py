@@ -298,8 +298,9 @@ def dropout_rates(model: nn.Module) -> dict[str, float | Tensor]:
     Raises:
         ValueError: If the model has no learned dropout, or a rate that was never initialised.
     """
-    check_rates(model)
-    rates = {block.name: block.site.p for block in _blocks(model)}
+    blocks = _blocks(model)
+    check_rates((block.site for block in blocks), model)
+    rates = {block.name: block.site.p for block in blocks}
     return {name: rate.item() if rate.ndim == 0 else rate for name, rate in rates.items()}
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from gumdrop.bulk import LARGEST_LOGIT, is_traced
 from gumdrop.functional import dropout_kl_terms, widened
 
-__all__ = ["Prior", "check_logit", "shared_rate_kl", "whole"]
+__all__ = ["LARGEST_LEARNED", "Prior", "senseless", "shared_rate_kl", "whole"]
 
 SUMMED = 1 << 18
 """Numbers in one dot product: one of very many is not summed by halves, as `sum` is."""
@@ -105,8 +105,8 @@ def _terms_of_numbers(p_logits: Sequence[Tensor], norms: Tensor, priors: Sequenc
     never = [-math.inf] * (len(priors) - len(p_logits))  # a bias is never dropped
     numbers = [each.item() for each in p_logits]
     for number in numbers:
-        if not math.isnan(number):  # which makes the loss one, and training says so
-            check_logit(number)
+        if abs(number) > LARGEST_LEARNED:  # one that is no number makes the loss the same, and training says so
+            raise ValueError(senseless(number))
     logits = np.array(numbers + never)
     precisions, units = np.array(priors).T
     with np.errstate(all="ignore"):
@@ -152,26 +152,23 @@ class _SharedRateKl(torch.autograd.Function):
         return None, *of_rates, *of_tensors
 
 
-def check_logit(logit: float, name: str | None = None) -> None:
-    """Refuse a logit that cannot have been learned.
+def senseless(logit: float, name: str | None = None) -> str:
+    """Say that a logit cannot have been learned.
 
     Args:
-        logit: Logit of a drop probability.
+        logit: Logit of a drop probability that is not a number, or larger than `LARGEST_LEARNED`.
         name: Name of its site, if the caller has it.
 
-    Raises:
-        ValueError: If it is not a number, or larger than any that training reaches.
+    Returns:
+        The message of an error.
     """
-    if not -LARGEST_LEARNED <= logit <= LARGEST_LEARNED:
-        place = (
-            "of a site (`gumdrop.dropout_rates(model)` says which)" if name is None else f"of {name or 'the model'!r}"
-        )
-        raise ValueError(
-            f"the logit of the drop probability {place} must be a number between {-LARGEST_LEARNED:g} and "
-            f"{LARGEST_LEARNED:g}, got {logit:g}: training diverged, or it was never initialised because the model was "
-            "built on the meta device and loaded from a checkpoint without rates; call `reset_parameters()` of each "
-            "`gumdrop.layers.ConcreteDropout` in `model.modules()`, or convert the model after loading"
-        )
+    place = "of a site (`gumdrop.dropout_rates(model)` says which)" if name is None else f"of {name or 'the model'!r}"
+    return (
+        f"the logit of the drop probability {place} must be a number between {-LARGEST_LEARNED:g} and "
+        f"{LARGEST_LEARNED:g}, got {logit:g}: training diverged, or it was never initialised because the model was "
+        "built on the meta device and loaded from a checkpoint without rates; call `reset_parameters()` of each "
+        "`gumdrop.layers.ConcreteDropout` in `model.modules()`, or convert the model after loading"
+    )
 
 
 def whole(value: Tensor) -> Tensor:

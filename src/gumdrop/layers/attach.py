@@ -8,7 +8,7 @@ calls use their own.
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from gumdrop.bulk import is_traced
-from gumdrop.kl import check_logit
+from gumdrop.kl import LARGEST_LEARNED, senseless
 from gumdrop.layers.attention import attention_forward, attention_sites
 from gumdrop.layers.embedding import drop_words
 from gumdrop.layers.recurrent import directions, recurrent_forward, recurrent_sites
@@ -157,23 +157,26 @@ def share_sites(model: nn.Module) -> None:
             module._modules[name] = shared.get(id(child), child)
 
 
-def check_rates(model: nn.Module) -> None:
-    """Refuse a model with a rate that cannot have been learned; one that is traced or has no memory passes.
+def check_rates(sites: Iterable[ConcreteDropout], model: nn.Module) -> None:
+    """Refuse rates that cannot have been learned; what is traced or has no memory passes.
 
     Args:
-        model: A converted model.
+        sites: Sites of a model.
+        model: The model, which knows their names.
 
     Raises:
         ValueError: If a logit is not a number, or senselessly large.
     """
     if is_traced():
         return
-    for name, site in model.named_modules():
-        if isinstance(site, ConcreteDropout) and not site.p_logit.is_meta:
-            logit = site.p_logit.detach()
+    for site in sites:
+        logit = site.p_logit
+        if not logit.is_meta:
             # A norm is one operation, whatever the shape, and NaN if one of them is.
-            number = logit.item() if logit.ndim == 0 else torch.linalg.vector_norm(logit, math.inf).item()
-            check_logit(number, name.replace(f".{SITE}", "").removeprefix(SITE).removeprefix("."))
+            number = logit.item() if logit.ndim == 0 else torch.linalg.vector_norm(logit.detach(), math.inf).item()
+            if not abs(number) <= LARGEST_LEARNED:
+                name = next(name for name, module in model.named_modules() if module is site)
+                raise ValueError(senseless(number, name.replace(f".{SITE}", "").removeprefix(SITE).removeprefix(".")))
 
 
 def _layer_block(name: str, layer: Any, site: Any) -> Block:

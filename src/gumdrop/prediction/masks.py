@@ -130,7 +130,7 @@ def masked(
             "`model` has no dropout that can be drawn, so all draws would be the same; convert it with "
             "`gumdrop.learn_dropout(model)`"
         )
-    check_rates(model)
+    check_rates(learned, model)
     noise = MaskNoise(learned, plain, seed, shared=shared, pinned=pinned, only_learned=not (plain or inside))
     flags = [(module, module.training) for module in modules]
     sources = [(site, site.noise_source) for site in learned]

@@ -124,3 +124,12 @@ def test_a_wrong_word_is_refused_before_anything_is_done():
     with pytest.raises(ValueError, match='`plain_dropout` must be "keep" or "remove", got \'off\''):
         gd.learn_dropout(model, plain_dropout="off")
     assert "concrete_dropout" not in dict(model.layer.named_children())
+
+
+def test_dropout_in_front_of_a_layer_that_extends_pytorchs_is_taken_over():
+    class Scaled(nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    report = report_of(nn.ModuleDict({"body": nn.Sequential(nn.Dropout(0.3), Scaled(8, 8)), **parts()}))
+    assert report.replaced["body.0"] == "body.1 starts from p = 0.3"

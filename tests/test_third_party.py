@@ -293,7 +293,7 @@ class Part(transformers.BertForSequenceClassification):
 
 
 class Head(transformers.BertForSequenceClassification):
-    """A class that converts no more than a layer of PyTorch, whose parts `from_pretrained` does not ask about."""
+    """A class that converts no more than a layer of PyTorch."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -317,7 +317,7 @@ def plain_checkpoint(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("cls", [Classifier, Part])
+@pytest.mark.parametrize("cls", [Classifier, Part, Head])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rates_start_where_they_should_from_a_plain_checkpoint(cls, dtype, plain_checkpoint, monkeypatch):
     dirty_memory(monkeypatch, 5.8e28)
@@ -328,7 +328,7 @@ def test_rates_start_where_they_should_from_a_plain_checkpoint(cls, dtype, plain
     assert {block.site.p_logit.dtype for block in dropout_blocks(model)} == {torch.float32}
 
 
-@pytest.mark.parametrize("cls", [Classifier, Part])
+@pytest.mark.parametrize("cls", [Classifier, Part, Head])
 def test_rates_come_back_from_a_checkpoint_of_its_own(cls, tmp_path, monkeypatch):
     model = cls(bert().config)
     with torch.no_grad():
@@ -343,32 +343,39 @@ def test_rates_come_back_from_a_checkpoint_of_its_own(cls, tmp_path, monkeypatch
     assert torch.equal(*draws)
 
 
-def test_copies_of_a_pretrained_model_initialise_themselves():
+def test_a_rate_that_was_learned_is_not_initialised_again(plain_checkpoint):
+    for model in (Classifier(bert().config), Classifier.from_pretrained(plain_checkpoint, local_files_only=True)):
+        with torch.no_grad():
+            for block in dropout_blocks(model):
+                block.site.p_logit.fill_(-1.0)
+        before = gd.dropout_rates(model)
+        for each in (model, copy.deepcopy(model)):
+            each.init_weights()
+            assert gd.dropout_rates(each) == before
+
+
+def test_one_key_that_is_missing(tmp_path, monkeypatch):
+    """Rates that a checkpoint has are loaded, and those that it lacks start."""
     model = Classifier(bert().config)
-    other = copy.deepcopy(model)
-    site = other.classifier.concrete_dropout
-    site.p_logit.data.fill_(7.0)
-    other._init_weights(site)
-    assert gd.dropout_rates(other) == gd.dropout_rates(model)
     with torch.no_grad():
-        other.classifier.weight.fill_(3.0)
-    other._init_weights(other.classifier)  # everything else as the class has it
-    assert other.classifier.weight.std() < 0.1
-    assert other._init_weights.args[0] is other
-
-
-def test_memory_that_nobody_wrote_to_is_refused(plain_checkpoint, monkeypatch):
+        for block in dropout_blocks(model):
+            block.site.p_logit.fill_(-1.0)
+    state = model.state_dict()
+    lost = [key for key in state if key.startswith(("classifier.concrete", "extra.1.concrete"))]
+    model.save_pretrained(tmp_path, state_dict={key: value for key, value in state.items() if key not in lost})
     dirty_memory(monkeypatch, 5.8e28)
-    model = Head.from_pretrained(plain_checkpoint, local_files_only=True)
-    inputs = tokens()
+    rates = gd.dropout_rates(Classifier.from_pretrained(tmp_path, local_files_only=True))
+    assert len(lost) == 2
+    assert (rates.pop("classifier"), rates.pop("extra.1")) == (pytest.approx(0.05), pytest.approx(0.3))
+    assert set(rates.values()) == {torch.tensor(-1.0).sigmoid().item()}
+
+
+def test_memory_that_nobody_wrote_to_is_refused():
+    with torch.device("meta"):
+        model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3)))
+    model.to_empty(device="cpu")
+    nn.init.ones_(model[0].weight)
+    model[0].concrete_dropout.p_logit.data.fill_(5.8e28)
     message = "must be a number between -10000 and 10000, got 5.8e[+]28: .* call `reset_parameters"
-    with pytest.raises(ValueError, match=f"drop probability of 'classifier' {message}"):
+    with pytest.raises(ValueError, match=f"drop probability of '0' {message}"):
         gd.dropout_rates(model)
-    with pytest.raises(ValueError, match=f"drop probability of 'classifier' {message}"):
-        gd.sample(model, inputs, num_samples=2, output=logits)
-    with pytest.raises(ValueError, match=f"of a site .`gumdrop.dropout_rates.model.` says which. {message}"):
-        gd.kl_divergence(model)
-    for module in model.modules():
-        if isinstance(module, gd.layers.ConcreteDropout):
-            module.reset_parameters()
-    assert gd.dropout_rates(model) == {"classifier": pytest.approx(0.05)}

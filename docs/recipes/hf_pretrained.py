@@ -18,7 +18,7 @@ class ConcreteDropoutClassifier(BertForSequenceClassification):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
-        gd.learn_dropout(self, p=0.05, plain_dropout="remove")  # last, and on the whole model
+        gd.learn_dropout(self, p=0.05, plain_dropout="remove")  # last
 
 
 def train(model: ConcreteDropoutClassifier, steps: int) -> None:

@@ -184,7 +184,6 @@ def learn_dropout(
         if isinstance(module, nn.TransformerEncoder) and any(isinstance(m, ConcreteDropout) for m in module.modules()):
             # Its nested tensors serve only the fused path of its layers, which their sites rule out.
             module.use_nested_tensor = False
-    _initialise_with(model)
     remaining, removed = settle(model, remove=plain_dropout == "remove")
     left.update(remaining)
     if report is not None:
@@ -245,23 +244,6 @@ def _time_first_layers(model: nn.Module) -> set[int]:
             if not module.self_attn.batch_first:
                 found.update((id(module.linear1), id(module.linear2)))
     return found
-
-
-def _initialise_with(model: nn.Module) -> None:
-    """Let `from_pretrained` of Hugging Face fill the logits that a checkpoint has not.
-
-    It builds models without memory, and leaves what is missing to ``_init_weights``, which knows no sites.
-    """
-    for module in model.modules():
-        if hasattr(module, "_init_weights") and hasattr(module, "_initialize_weights"):
-            vars(module)["_init_weights"] = functools.partial(_init_weights, module)
-
-
-def _init_weights(model: Any, module: nn.Module) -> None:
-    if isinstance(module, ConcreteDropout):
-        module.reset_parameters()
-    else:
-        type(model)._init_weights(model, module)
 
 
 def fix_dropout(model: Model) -> Model:

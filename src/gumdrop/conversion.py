@@ -152,10 +152,10 @@ def learn_dropout(
         raise ValueError(f"`model` has nothing to convert ({reasons}); see `include`, `types` and `custom`")
 
     matrices = {name: weight_matrix_of(layer, custom) for name, layer in layers.items()}
-    dropped_at = {
+    own_input = {
         name: layer for name, layer in layers.items() if name in named or not reads_one_unit(layer, matrices[name])
     }
-    start, dropped = take_over(model, dropped_at, (*custom, *{type(layer) for layer in layers.values()}))
+    start, dropped = take_over(model, own_input, (*custom, *{type(layer) for layer in layers.values()}))
     replaced = dict(dropped)
     transposed = _time_first_layers(model) | {id(each) for name, each in layers.items() if _matches(name, time_first)}
     for name, layer in layers.items():
@@ -169,7 +169,7 @@ def learn_dropout(
             device=None if weight is None else weight.device,
             dtype=torch.float64 if weight is not None and weight.dtype == torch.float64 else torch.float32,
         )
-        attach(layer, make_site, recurrent=recurrent, own_input=name in dropped_at, weight_matrix=matrices[name])
+        attach(layer, make_site, recurrent=recurrent, own_input=name in own_input, weight_matrix=matrices[name])
     share_sites(model)
     for name, layer in layers.items():
         if name in start:

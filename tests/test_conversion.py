@@ -1047,7 +1047,8 @@ def test_parameter_groups_split_all_parameters():
     every = [id(p) for group in (weights, logits, noise) for p in group["params"]]
     assert sorted(every) == sorted(id(p) for p in model.parameters())
     assert len(gd.parameter_groups(gd.learn_dropout(mlp()))) == 2
-    assert "lr" not in gd.parameter_groups(gd.learn_dropout(mlp()))[1]
+    assert gd.parameter_groups(gd.learn_dropout(mlp()))[1]["lr"] == 0.05
+    assert "lr" not in gd.parameter_groups(gd.learn_dropout(mlp()), rate_lr=None)[1]
 
 
 @pytest.mark.parametrize("weight_decay", [-0.1, float("nan")])

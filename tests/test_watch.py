@@ -174,6 +174,37 @@ class TestRatesThatDoNotMove:
         train(model, torch.optim.SGD([model.first.bias], lr=0.1), steps=2 * STEPS)
 
 
+class TestRatesThatMoveTooSlowly:
+    """An ordinary run of ten epochs: 30 steps each."""
+
+    @staticmethod
+    def train(optimizer_of: Callable[[nn.Module], torch.optim.Optimizer], epochs: int = 10) -> list[float]:
+        torch.manual_seed(0)
+        model = gd.learn_dropout(Net())
+        optimizer = optimizer_of(model)
+        x = torch.randn(480, 4)
+        y = (x[:, 0] > 0).long()
+        for _ in range(epochs):
+            for rows in torch.arange(480).split(16):
+                loss = gd.negative_elbo(gd.categorical_nll(model(x[rows]), y[rows]), model, num_data=480, lengthscale=1)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        return [float(p) for p in gd.dropout_rates(model).values()]
+
+    def test_an_optimiser_over_all_parameters(self) -> None:
+        with pytest.warns(UserWarning, match=r"move by \S+ a step at most, which is 0\.\d+ in ten epochs") as caught:
+            self.train(lambda model: torch.optim.AdamW(model.parameters()), epochs=4)
+        assert [each.filename for each in caught] == [__file__]
+
+    def test_parameter_groups_as_they_come(self) -> None:
+        rates = self.train(lambda model: torch.optim.AdamW(gd.parameter_groups(model)))
+        assert min(rates) < 0.07
+
+    def test_few_but_long_steps(self) -> None:
+        self.train(lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2), epochs=4)
+
+
 class TestPredictionsWithoutADrop:
     @pytest.mark.parametrize("predict", [gd.predict_regression, gd.predict_classification])
     def test_rates_at_zero(self, predict: Callable[..., Any]) -> None:

@@ -42,7 +42,7 @@ class ConcreteDropoutTrainer(Trainer):
     def create_optimizer(self, model=None):
         """Put the rates into a group of their own, with a learning rate of their own."""
         if self.optimizer is None:
-            groups = gd.parameter_groups(model or self.model, weight_decay=self.args.weight_decay, rate_lr=5e-2)
+            groups = gd.parameter_groups(model or self.model, weight_decay=self.args.weight_decay)
             self.optimizer = torch.optim.AdamW(groups, lr=self.args.learning_rate)
         return self.optimizer
 

@@ -45,7 +45,7 @@ class Regression(lightning.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Keep weight decay away from the rates."""
-        return torch.optim.AdamW(gd.parameter_groups(self.network, rate_lr=5e-2), lr=5e-3)
+        return torch.optim.AdamW(gd.parameter_groups(self.network), lr=5e-3)
 
     def predict_step(self, batch: list[Tensor], batch_idx: int) -> dict[str, Tensor]:
         """Draw functions; as a dict, because Lightning takes no frozen records apart."""

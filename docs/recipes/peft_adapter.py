@@ -39,7 +39,7 @@ def load(folder: str) -> PeftModel:
 
 def train(model: nn.Module, steps: int) -> None:
     """Fit labels that the first token decides."""
-    optimizer = torch.optim.AdamW(gd.parameter_groups(model, rate_lr=5e-2), lr=2e-3)
+    optimizer = torch.optim.AdamW(gd.parameter_groups(model), lr=2e-3)
     tokens = torch.randint(8, (200, 12))
     model.train()
     for _ in range(steps):

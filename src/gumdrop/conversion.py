@@ -28,6 +28,9 @@ __all__ = ["ConversionReport", "dropout_rates", "fix_dropout", "learn_dropout", 
 
 Model = TypeVar("Model", bound=nn.Module)
 
+RATE_LR = 0.05
+"""Learning rate of the logits: a few hundred steps of Adam bring a rate wherever it wants to be."""
+
 
 @dataclass(frozen=True)
 class ConversionReport:
@@ -296,17 +299,19 @@ def _blocks(model: nn.Module) -> list[Any]:
 
 
 def parameter_groups(
-    model: nn.Module, *, weight_decay: float = 0.0, rate_lr: float | None = None
+    model: nn.Module, *, weight_decay: float = 0.0, rate_lr: float | None = RATE_LR
 ) -> list[dict[str, Any]]:
-    """Split the parameters for an optimiser, so that weight decay reaches neither learned rates nor noise.
+    """Split the parameters for an optimiser, so that rates move, and weight decay reaches neither them nor noise.
 
-    Decay on a logit pulls its rate to 0.5, whatever the data say, and decay on a log variance pulls it to 0.
+    An optimiser of the Adam family moves each number by its learning rate, and a logit has a longer way to go than a
+    weight. Decay on a logit pulls its rate to 0.5, whatever the data say, and decay on a log variance pulls it to 0.
 
     Args:
         model: A converted model.
         weight_decay: Decay of all other parameters, at least 0. The objective has the prior's own pull on the
             weights in it, so 0 is the consistent choice.
-        rate_lr: Learning rate of the logits; that of the optimiser if None.
+        rate_lr: Learning rate of the logits; that of the optimiser if None, as a scheduler wants that sets the same
+            for all groups.
 
     Returns:
         Parameter groups: the weights, the logits, and the noise variances where there are any; the last two

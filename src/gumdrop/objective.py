@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from gumdrop.bulk import is_traced
 from gumdrop.functional import dropout_kl, finite_exp, split_gaussian, widened
 from gumdrop.kl import Prior, shared_rate_kl, whole
-from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks, watch_sites
+from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks, watch_pace, watch_sites
 
 __all__ = [
     "LIKELIHOODS",
@@ -281,6 +281,14 @@ class NegativeElbo(Tensor):
         return format(self.item(), format_spec)
 
 
+def _watch(model: nn.Module, batch: int, num_data: int) -> None:
+    """Warn of what would be silent in the training of a model."""
+    blocks = list(dropout_blocks(model))
+    watch_sites(blocks, stacklevel=3)
+    if blocks and batch > 1:  # a mean does not tell how many it is of
+        watch_pace(blocks[0].site, batch, num_data, stacklevel=3)
+
+
 def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: Lengthscale = "fan_in") -> NegativeElbo:
     """Negative evidence lower bound: the training loss, in nats per datum.
 
@@ -318,7 +326,7 @@ def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: 
             "training set, as in len(loader.dataset)"
         )
     if nll.requires_grad and not is_traced():
-        watch_sites(dropout_blocks(model), stacklevel=2)
+        _watch(model, nll.numel(), int(num_data))
     mean_nll = nll.mean()
     kl = kl_divergence(model, lengthscale=lengthscale) / num_data
     total = mean_nll + kl

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 __all__ = ["SiteUse", "begin_pass", "drawn_once", "end_pass", "open_passes"]
 
@@ -46,6 +46,12 @@ class SiteUse:
         """Versions of weight and rate at the last objective."""
         self.waited = 0
         """Steps of the weight since the last one of the rate."""
+        self.objectives = 0
+        """Objectives so far."""
+        self.seen: Tensor | None = None
+        """The logit at the last one, while its pace is taken."""
+        self.pace = 0.0
+        """Its longest step."""
         self.told = False
         """Whether somebody knows that predictions drop nothing, or is not to be told."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from gumdrop.layers.block import Block
 from gumdrop.layers.site import ConcreteDropout
 
-__all__ = ["watch_rates", "watch_sites"]
+__all__ = ["watch_pace", "watch_rates", "watch_sites"]
 
 OBJECTIVES = 3
 """Objectives without an act of a site that has never acted before it is reported; two losses of one forward are no
@@ -19,6 +19,13 @@ SKIPPED = 200
 """Objectives in a row without one of a site that has acted: layers may be skipped at random, and experts not asked."""
 STEPS = 10
 """Steps of the weights without one of the rate before it is reported; some train both in turns."""
+EPOCHS = 10
+"""Epochs that an ordinary training has."""
+LOOKS = 5
+"""Steps that the pace of rates is taken from, after the first epoch and `WARM_UP` objectives."""
+WARM_UP = 50
+SHORT = 0.5
+"""Way of a logit in an ordinary training below which it is said to stay: from a rate of .1 to .15 or .06."""
 RARE = 0.1
 """Expected number of dropped units, in all draws together, below which a prediction has no epistemic part."""
 
@@ -60,6 +67,37 @@ def watch_sites(blocks: Iterable[Block], *, stacklevel: int) -> None:
             f"the weights have moved {STEPS} times and the dropout rates have not ({_listed(stuck)}): the optimiser "
             "does not train them. Build it after learn_dropout, from gumdrop.parameter_groups(model); rates that are "
             "to stay take gumdrop.fix_dropout",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def watch_pace(site: ConcreteDropout, batch: int, num_data: int, *, stacklevel: int) -> None:
+    """Warn, once, if a rate moves so slowly that it would stay where it began.
+
+    An optimiser of the Adam family moves each number by its learning rate, and a logit has a longer way to go than a
+    weight. Call it once for each objective.
+
+    Args:
+        site: One of those of the model.
+        batch: Number of examples of a step.
+        num_data: Number of examples of the training set.
+        stacklevel: As for `warnings.warn`, from here.
+    """
+    use, steps = site.use, num_data // batch
+    use.objectives += 1
+    since = use.objectives - max(steps, WARM_UP)
+    if site.is_fixed or not 0 <= since <= LOOKS:
+        return
+    logit = site.p_logit.detach().clone()
+    if use.seen is not None:
+        use.pace = max(use.pace, (logit - use.seen).abs().max().item())
+    use.seen = logit if since < LOOKS else None
+    way = EPOCHS * steps * use.pace
+    if since == LOOKS and 0 < way < SHORT:
+        warnings.warn(
+            f"the logits of the dropout rates move by {use.pace:.1g} a step at most, which is {way:.1g} in ten epochs, "
+            "so that the rates stay about where they began; give them a learning rate of their own: "
+            "gumdrop.parameter_groups(model)",
             stacklevel=stacklevel + 1,
         )
 

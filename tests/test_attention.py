@@ -374,7 +374,9 @@ def test_class_weights_and_keys_stay():
 def test_dropout_of_attention_weights_stays_and_is_reported(need_weights):
     reports = []
     module = gd.learn_dropout(make(dropout=0.25), p=1e-12, report=reports.append)
-    assert reports[0].left == {"dropout": "dropout of attention weights, p = 0.25; it acts as before"}
+    assert reports[0].left == {
+        "dropout": "dropout of attention weights, p = 0.25; it acts as before, on top of learned rates"
+    }
     inputs = make_inputs(module)
     call = functools.partial(module, *inputs, need_weights=need_weights)
     assert not torch.equal(call()[0], call()[0])

@@ -81,7 +81,8 @@ def test_report_names_what_was_done_and_why():
         "norm": "LayerNorm is a normalisation",
         "bilinear": "Bilinear is not a known layer type; name it in `custom` if it takes one tensor",
         "head": "excluded by `include`, `exclude`, `types` or `predicate`",
-        "residual_drop": "Dropout(p=0.3) was not seen to feed converted layers only; it acts as before",
+        "residual_drop": "Dropout(p=0.3) was not seen to feed converted layers only; it acts as before, on top of "
+        "learned rates",
     }
     lines = str(report).splitlines()
     assert lines[0].split() == ["learned", "body", "Linear"]

@@ -22,7 +22,10 @@ EXTRAS = [
     "captum",
     "gymnasium",
 ]
-CORE = ["bulk", "conversion", "functional", "kl", "layers", "objective", "prediction", "tracing", "version"]
+CORE = [
+    *("bulk", "candidates", "conversion", "functional", "kl", "layers", "objective", "plain_dropout", "prediction"),
+    *("tracing", "version"),
+]
 
 BLOCKER = """
     import importlib.abc

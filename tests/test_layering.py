@@ -27,6 +27,8 @@ RANKS = {
     "layers.attention": 1.2,
     "layers.attach": 1.3,
     "layers": 1.4,
+    "candidates": 1.5,
+    "plain_dropout": 1.5,
     "conversion": 2,
     "objective": 2,
     "prediction.moments": 2.1,

@@ -149,7 +149,7 @@ def test_block_has_the_columns_and_the_inputs_of_the_layer(make, shape):
 @settings(max_examples=40, deadline=None)
 def test_columns_of_any_grouped_convolution(groups, inputs, outputs, kernel, transposed):
     cls = nn.ConvTranspose1d if transposed else nn.Conv1d
-    layer = gd.learn_dropout(cls(groups * inputs, groups * outputs, kernel, groups=groups))
+    layer = gd.learn_dropout(cls(groups * inputs, groups * outputs, kernel, groups=groups), include=[""])
     (block,) = dropout_blocks(layer)
     matrix = block.columns(block.weight)
     assert matrix.shape == (outputs * kernel, groups * inputs)
@@ -339,3 +339,83 @@ def test_share_sites_joins_equal_weights_only():
     sites = [layer.concrete_dropout for layer in model]
     assert sites[2] is sites[0]
     assert len({id(site) for site in sites}) == 3
+
+
+@pytest.mark.parametrize("per_unit", [False, True])
+def test_a_site_can_start_again(per_unit):
+    site = ConcreteDropout(3, p=0.3, per_unit=per_unit)
+    start = site.p_logit.detach().clone()
+    assert site.initial_p == P
+    torch.testing.assert_close(start.sigmoid(), torch.full_like(start, P))
+    site.p_logit.data.fill_(float("nan"))
+    parameter = site.p_logit
+    site.reset_parameters()
+    assert site.p_logit is parameter
+    assert torch.equal(site.p_logit, start)
+    assert site.p_logit.grad_fn is None
+    site.fix()
+    site.p_logit.fill_(5.0)
+    site.reset_parameters()
+    assert torch.equal(site.p_logit, start)
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_a_model_built_without_memory_starts_where_its_dropout_was(recurrent):
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.3), nn.LSTM(8, 4, num_layers=2, dropout=0.2))
+    gd.learn_dropout(model, recurrent=recurrent)
+    model.to_empty(device="cpu")
+    for module in model.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    expected = {"0": 0.1, "2.ih_l0": 0.3, "2.ih_l1": 0.2, "2.hh_l0": 0.1, "2.hh_l1": 0.1}
+    rates = gd.dropout_rates(model)
+    assert rates == {name: pytest.approx(expected[name]) for name in rates}
+    assert len(rates) == (5 if recurrent else 3)
+
+
+def test_a_rate_starts_also_where_initialisation_is_switched_off(monkeypatch):
+    for name in ("constant_", "zeros_", "normal_"):
+        monkeypatch.setattr(nn.init, name, lambda tensor, *args, **kwargs: tensor)
+    model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.3), nn.Linear(3, 3)))
+    assert gd.dropout_rates(model) == {"0": pytest.approx(0.1), "2": pytest.approx(0.3)}
+
+
+SENSELESS = [float("nan"), float("inf"), 5.8e28, -1.1e4]
+
+
+@pytest.mark.parametrize("per_unit", [False, True])
+@pytest.mark.parametrize("logit", SENSELESS)
+def test_a_senseless_rate_is_refused_by_name(logit, per_unit):
+    model = gd.learn_dropout(
+        nn.ModuleDict({"body": nn.Linear(3, 3), "attention": nn.MultiheadAttention(4, 2)}), per_unit=per_unit
+    )
+    site = model["attention"].concrete_dropout["out_proj"]
+    site.p_logit.data.view(-1)[-1] = logit
+    for call in (
+        gd.dropout_rates,
+        lambda model: gd.sampling(model).__enter__(),
+        lambda model: gd.sample(model, torch.ones(2, 3)),
+    ):
+        with pytest.raises(ValueError, match=r"drop probability of 'attention.out_proj' must be a number between"):
+            call(model)
+    site.reset_parameters()
+    gd.dropout_rates(model)
+
+
+@pytest.mark.parametrize("logit", SENSELESS[1:])
+def test_the_divergence_refuses_a_senseless_rate(logit):
+    model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)))
+    model[1].concrete_dropout.p_logit.data.fill_(logit)
+    with pytest.raises(
+        ValueError, match=r"`gumdrop.dropout_rates\(model\)` says which.*training diverged, or it was never"
+    ):
+        gd.kl_divergence(model)
+
+
+@pytest.mark.parametrize("logit", [-1e4, -60.0, 60.0, 1e4])
+def test_extreme_rates_are_not_senseless(logit):
+    model = gd.learn_dropout(nn.Linear(3, 3))
+    model.concrete_dropout.p_logit.data.fill_(logit)
+    assert gd.dropout_rates(model)[""] == pytest.approx(torch.tensor(logit).sigmoid().item())
+    gd.kl_divergence(model)

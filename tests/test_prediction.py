@@ -852,7 +852,7 @@ class TestClassification:
 
     def test_bounds_in_nats(self) -> None:
         """Draws that are certain and disagree: all uncertainty is about the function, and at most log 2."""
-        model: Any = linear(1, 2, p=0.5)
+        model: Any = linear(1, 2, p=0.5, include=[""])  # its one unit, which is left unless it is named
         model.weight.data, model.bias.data = torch.tensor([[200.0], [-200.0]]), torch.tensor([-200.0, 200.0])
         prediction = gd.predict_classification(model, torch.ones(1, 1), num_samples=4000, seed=0)
         assert prediction.predictive_entropy.item() == pytest.approx(math.log(2), rel=1e-3)

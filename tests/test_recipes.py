@@ -7,6 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
+
+import gumdrop as gd
+from gumdrop.layers import dropout_blocks
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 RECIPES = Path(__file__).parents[1] / "docs" / "recipes"
@@ -44,6 +48,61 @@ def test_the_trainer_of_hugging_face() -> None:
     assert len(rates) == 14
     assert all(0 < p < 1 for p in rates)
     assert any(abs(p - 0.05) > 0.01 for p in rates)
+
+
+def one_step(module, batch_size, accumulated, folder):
+    """Take one step of plain gradient descent on 64 rows; what was lost, and where it led."""
+    torch.manual_seed(0)
+    model = module.model()
+    with torch.no_grad():
+        for block in dropout_blocks(model):  # no masks, so that both ways compute the same
+            block.site.p_logit.fill_(-40.0)
+
+    class Descent(module.ConcreteDropoutTrainer):
+        def create_optimizer(self, model=None):
+            self.optimizer = torch.optim.SGD(gd.parameter_groups(self.model), lr=1.0)
+            return self.optimizer
+
+    arguments = module.TrainingArguments(
+        folder, max_steps=1, per_device_train_batch_size=batch_size, gradient_accumulation_steps=accumulated,
+        max_grad_norm=0.0, lr_scheduler_type="constant", save_strategy="no", report_to=[], disable_tqdm=True,
+        use_cpu=True, seed=0,
+    )  # fmt: skip
+    trainer = Descent(model, arguments, train_dataset=module.Sentences(64, seed=0))
+    return trainer.train().training_loss, dict(model.named_parameters())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_trainer_accumulates_gradients_to_those_of_one_batch(tmp_path) -> None:
+    module = recipe("hf_trainer", "transformers", "accelerate")
+    loss, parameters = one_step(module, 64, 1, tmp_path)
+    for batch_size, accumulated in ((16, 4), (32, 2)):
+        other_loss, others = one_step(module, batch_size, accumulated, tmp_path)
+        assert other_loss == pytest.approx(loss, rel=1e-5)
+        for name, value in others.items():
+            torch.testing.assert_close(value, parameters[name], rtol=1e-4, atol=1e-5)
+
+
+def same_rates(result) -> None:
+    assert all(abs(p - result["start"][name]) > 0.01 for name, p in result["learned"].items())
+    assert result["loaded"] == result["learned"]
+    assert result["difference of draws"] == 0.0
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_rates_come_back_with_a_pretrained_model() -> None:
+    result = recipe("hf_pretrained", "transformers").main(steps=10)
+    assert len(result["start"]) == 14
+    assert all(p == pytest.approx(0.05) for p in result["start"].values())
+    same_rates(result)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_rates_come_back_with_an_adapter() -> None:
+    result = recipe("peft_adapter", "transformers", "peft").main(steps=10)
+    assert len(result["start"]) == 12
+    assert all(p == pytest.approx(0.1) for p in result["start"].values())
+    same_rates(result)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -2,7 +2,7 @@
 
 import copy
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,10 +17,6 @@ transformers = pytest.importorskip("transformers", reason="needs the package tra
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
-def _weight(layer):
-    return layer.weight.T
-
-
 @dataclass
 class Case:
     """A model with random weights, inputs for it, and how to convert it and to read its output."""
@@ -29,7 +25,6 @@ class Case:
     inputs: Any
     sites: int
     output: Any = None
-    options: dict = field(default_factory=dict)
 
 
 def bert():
@@ -100,13 +95,9 @@ def logits(result):
     return result.logits
 
 
-def conv1d():
-    return transformers.pytorch_utils.Conv1D
-
-
 CASES = {
     "bert": Case(bert, tokens, 14, logits),
-    "gpt2": Case(gpt2, tokens, 9, logits, {"custom": lambda: {conv1d(): _weight}}),
+    "gpt2": Case(gpt2, tokens, 9, logits),
     "resnet": Case(resnet, images, 7, logits),
     "convnext": Case(convnext, images, 9, logits),
     "torch encoder": Case(encoder, lambda: {"input": torch.randn(4, 6, 8)}, 9),
@@ -121,8 +112,7 @@ def seeded():
 
 def convert(case, model=None, **options):
     model = case.make() if model is None else model
-    made = {name: make() for name, make in case.options.items()}
-    return gd.learn_dropout(model, p=0.2, report=lambda report: None, **made, **options)
+    return gd.learn_dropout(model, p=0.2, report=lambda report: None, **options)
 
 
 def run(case, model, inputs):
@@ -257,9 +247,10 @@ def test_models_that_come_in_eval_mode_stay_in_it():
     assert torch.equal(run(case, model, inputs), run(case, model, inputs))
 
 
-def test_gpt2_needs_custom_and_says_so():
-    with pytest.warns(UserWarning, match=r"transformer\.h\.0\.attn\.c_attn: Conv1D is not a known layer type"):
-        gd.learn_dropout(gpt2())
+def test_a_layer_type_can_be_left():
+    """GPT-2's layers are known by now; who names the head alone leaves them."""
+    model = gd.learn_dropout(gpt2(), include=["lm_head"])
+    assert list(gd.dropout_rates(model)) == ["lm_head"]
 
 
 def test_gpt2_keeps_its_tied_embedding():
@@ -279,3 +270,112 @@ def test_a_resnet_keeps_its_batch_statistics_while_sampling():
     gd.sample(model, inputs, num_samples=2, seed=0, output=case.output)
     assert all(torch.equal(value, before[name]) for name, value in model.named_buffers())
     assert all(module.training for module in model.modules())
+
+
+# Models that are built without memory, as `from_pretrained` does
+
+
+class Classifier(transformers.BertForSequenceClassification):
+    """A class that converts itself; one rate starts where a dropout of the model was."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.extra = nn.Sequential(nn.Dropout(0.3), nn.Linear(3, 3))
+        gd.learn_dropout(self, p=0.05, report=lambda report: None)
+
+
+class Part(transformers.BertForSequenceClassification):
+    """A class that converts the model inside it."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert = gd.learn_dropout(self.bert, p=0.05, report=lambda report: None)
+
+
+class Head(transformers.BertForSequenceClassification):
+    """A class that converts no more than a layer of PyTorch."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        gd.learn_dropout(self.classifier, p=0.05)
+
+
+def dirty_memory(monkeypatch, value):
+    """Let tensors that nobody fills hold a value, as memory may that was used before."""
+    empty_like = torch.empty_like
+
+    def dirty(*args, **kwargs):
+        made = empty_like(*args, **kwargs)
+        return made.fill_(value) if made.is_floating_point() and made.device.type == "cpu" else made
+
+    monkeypatch.setattr(torch, "empty_like", dirty)
+
+
+@pytest.fixture
+def plain_checkpoint(tmp_path):
+    bert().save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("cls", [Classifier, Part, Head])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rates_start_where_they_should_from_a_plain_checkpoint(cls, dtype, plain_checkpoint, monkeypatch):
+    dirty_memory(monkeypatch, 5.8e28)
+    model = cls.from_pretrained(plain_checkpoint, local_files_only=True, dtype=dtype)
+    expected = gd.dropout_rates(cls(model.config))
+    assert gd.dropout_rates(model) == expected
+    assert expected.get("extra.1", 0.3) == pytest.approx(0.3)
+    assert {block.site.p_logit.dtype for block in dropout_blocks(model)} == {torch.float32}
+
+
+@pytest.mark.parametrize("cls", [Classifier, Part, Head])
+def test_rates_come_back_from_a_checkpoint_of_its_own(cls, tmp_path, monkeypatch):
+    model = cls(bert().config)
+    with torch.no_grad():
+        for block in dropout_blocks(model):
+            block.site.p_logit += torch.rand(())
+    model.save_pretrained(tmp_path)
+    dirty_memory(monkeypatch, 5.8e28)
+    again = cls.from_pretrained(tmp_path, local_files_only=True)
+    assert gd.dropout_rates(again) == gd.dropout_rates(model)
+    inputs = tokens()
+    draws = [gd.sample(m, inputs, num_samples=2, seed=0, output=logits) for m in (model, again)]
+    assert torch.equal(*draws)
+
+
+def test_a_rate_that_was_learned_is_not_initialised_again(plain_checkpoint):
+    for model in (Classifier(bert().config), Classifier.from_pretrained(plain_checkpoint, local_files_only=True)):
+        with torch.no_grad():
+            for block in dropout_blocks(model):
+                block.site.p_logit.fill_(-1.0)
+        before = gd.dropout_rates(model)
+        for each in (model, copy.deepcopy(model)):
+            each.init_weights()
+            assert gd.dropout_rates(each) == before
+
+
+def test_one_key_that_is_missing(tmp_path, monkeypatch):
+    """Rates that a checkpoint has are loaded, and those that it lacks start."""
+    model = Classifier(bert().config)
+    with torch.no_grad():
+        for block in dropout_blocks(model):
+            block.site.p_logit.fill_(-1.0)
+    state = model.state_dict()
+    lost = [key for key in state if key.startswith(("classifier.concrete", "extra.1.concrete"))]
+    model.save_pretrained(tmp_path, state_dict={key: value for key, value in state.items() if key not in lost})
+    dirty_memory(monkeypatch, 5.8e28)
+    rates = gd.dropout_rates(Classifier.from_pretrained(tmp_path, local_files_only=True))
+    assert len(lost) == 2
+    assert (rates.pop("classifier"), rates.pop("extra.1")) == (pytest.approx(0.05), pytest.approx(0.3))
+    assert set(rates.values()) == {torch.tensor(-1.0).sigmoid().item()}
+
+
+def test_memory_that_nobody_wrote_to_is_refused():
+    with torch.device("meta"):
+        model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3)))
+    model.to_empty(device="cpu")
+    nn.init.ones_(model[0].weight)
+    model[0].concrete_dropout.p_logit.data.fill_(5.8e28)
+    message = "must be a number between -10000 and 10000, got 5.8e[+]28: .* call `reset_parameters"
+    with pytest.raises(ValueError, match=f"drop probability of '0' {message}"):
+        gd.dropout_rates(model)

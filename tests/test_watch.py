@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import gumdrop as gd
 from gumdrop.ensembles import ClassificationEnsemble
 from gumdrop.layers import ConcreteDropout
-from gumdrop.layers.watch import OBJECTIVES, STEPS
+from gumdrop.layers.watch import OBJECTIVES, SKIPPED, STEPS
 
 
 class Net(nn.Module):
@@ -32,7 +32,7 @@ class Bypassing(Net):
         return self.second(F.linear(x, self.first.weight, self.first.bias).relu())
 
 
-IDLE = rf"has not acted in the last {OBJECTIVES} objectives \('first'"
+IDLE = r"did not act in the last objectives \('first'"
 STUCK = rf"the weights have moved {STEPS} times and the dropout rates have not \('first', 'second'\)"
 
 
@@ -66,6 +66,22 @@ class TestSitesThatDoNotAct:
             train(model)
         train(model, steps=2 * OBJECTIVES)  # once is enough
         train(gd.learn_dropout(Bypassing(), exclude=["first"]))
+
+    def test_a_layer_that_is_skipped_at_random(self) -> None:
+        """As in stochastic depth; but not if it is never asked again."""
+        model = gd.learn_dropout(Net())
+        x, y = torch.randn(16, 4), torch.arange(16) % 2
+
+        def objective(forward: Callable[..., Tensor]) -> None:
+            gd.negative_elbo(gd.categorical_nll(forward(model, x), y), model, num_data=100)
+
+        for i in range(SKIPPED):
+            objective(Net.forward if i % 10 == 0 else Bypassing.forward)
+        objective(Net.forward)
+        for _ in range(SKIPPED - 1):
+            objective(Bypassing.forward)
+        with pytest.warns(UserWarning, match=IDLE):
+            objective(Bypassing.forward)
 
     def test_a_model_in_eval(self) -> None:
         with pytest.warns(UserWarning, match=r"If the model is in eval mode, call model\.train\(\)"):

@@ -35,7 +35,7 @@ def train(num_data: int) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
     x, y = points(num_data, SEED)
     y = (y - y.mean()) / y.std()
     torch.manual_seed(SEED)
-    network = mlp(1, 2, hidden=(WIDTH,) * 3)
+    network = gd.learn_dropout(mlp(1, 2, hidden=(WIDTH,) * 3), include=["0"])  # the one input, too
     epochs = STEPS * BATCH_SIZE // num_data
     fit(network, (x, y), likelihood="gaussian", epochs=epochs, batch_size=BATCH_SIZE, rate_lr=0.1, lr=2e-3, seed=SEED)
     return network, x, y

@@ -5,6 +5,7 @@ Run with ``python docs/recipes/hf_trainer.py``; needs transformers and accelerat
 """
 
 import tempfile
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +16,18 @@ import gumdrop as gd
 
 
 class ConcreteDropoutTrainer(Trainer):
-    """A Trainer that minimises the negative ELBO, and keeps weight decay away from the rates."""
+    """A Trainer that minimises the negative ELBO, and keeps weight decay away from the rates.
+
+    Args:
+        arguments: Those of the Trainer.
+        options: The same.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # The loss here is a mean over its own rows, and not one over all rows of a step, whose number a model that
+        # takes loss arguments would be given: so the Trainer is to divide it by the number of accumulated batches.
+        self.model_accepts_loss_kwargs = False
 
     def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
         """Negative ELBO in training, negative log likelihood in evaluation; in nats per example."""
@@ -58,7 +70,7 @@ def model() -> BertForSequenceClassification:
         vocab_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
         attention_probs_dropout_prob=0.0,
     )  # fmt: skip
-    return gd.learn_dropout(BertForSequenceClassification(config), p=0.05)
+    return gd.learn_dropout(BertForSequenceClassification(config), p=0.05, plain_dropout="remove")
 
 
 def main(max_steps: int = 300) -> dict[str, object]:

@@ -2,32 +2,27 @@
 
 import fnmatch
 import functools
-import math
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
-from torch.nn.modules.dropout import _DropoutNd
-from torch.nn.parameter import UninitializedParameter
-from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
+from gumdrop.candidates import choose, reads_one_unit, weight_matrix_of
 from gumdrop.layers import (
     SITE,
     ConcreteDropout,
     HomoscedasticNoise,
     WeightMatrix,
     attach,
+    check_rates,
     dropout_blocks,
     open_passes,
-    ordinary_rnn_or_attention,
     share_sites,
 )
-from gumdrop.tracing import dropout_consumers
+from gumdrop.plain_dropout import settle, take_over
 
 __all__ = ["ConversionReport", "dropout_rates", "fix_dropout", "learn_dropout", "parameter_groups"]
 
@@ -43,11 +38,18 @@ class ConversionReport:
     replaced: Mapping[str, str]
     """Name of each ``nn.Dropout*`` that became learned, and the layer that took it over."""
     left: Mapping[str, str]
-    """Name of each module with weights, or with dropout, that was left alone, and why."""
+    """Name of each module with weights, or with dropout that still acts, that was left alone, and why."""
+    removed: Mapping[str, str]
+    """Name of each dropout that was switched off, and what it was."""
 
     def __str__(self) -> str:
         """Lay the report out as lines of text."""
-        titles = {"learned": self.converted, "replaced": self.replaced, "left alone": self.left}
+        titles = {
+            "learned": self.converted,
+            "replaced": self.replaced,
+            "removed": self.removed,
+            "left alone": self.left,
+        }
         rows = [(title, name or "(the model)", what) for title, part in titles.items() for name, what in part.items()]
         width = max((len(name) for _, name, _ in rows), default=0)
         return "\n".join(f"{title:<10}  {name:<{width}}  {what}" for title, name, what in rows)
@@ -67,19 +69,21 @@ def learn_dropout(
     predicate: Callable[[str, nn.Module], bool] | None = None,
     time_first: Sequence[str] = (),
     custom: Mapping[type[nn.Module], WeightMatrix] | None = None,
+    plain_dropout: Literal["keep", "remove"] = "keep",
     report: Callable[[ConversionReport], object] | None = None,
 ) -> Model:
     """Put dropout with a learned rate in front of the layers of a model, in place.
 
     Known layers are Linear, Conv1d/2d/3d and their transposes (whole channels are dropped), LSTM, GRU and RNN
     (one mask per sequence, a rate for each layer and direction) and MultiheadAttention, wherever they stand, so
-    also in TransformerEncoderLayer and TransformerDecoderLayer; on request also Embedding. The model keeps its
+    also in TransformerEncoderLayer and TransformerDecoderLayer; Conv1D of transformers (GPT-2) and Linear of PyG;
+    on request also Embedding. A layer that reads a single unit or channel is left alone. The model keeps its
     classes, attributes, weights and state-dict keys; the learned logits are new keys,
     ``<layer>.concrete_dropout...p_logit``.
 
     An ``nn.Dropout*`` whose output goes into converted layers only is replaced: it becomes ``nn.Identity``, and
     the layers start from its rate. This is found by tracing the model, or those parts of it that can be traced.
-    All other dropout stays and acts as before.
+    All other dropout stays and acts as before, on top of learned rates, or is removed.
 
     Args:
         model: Any model. Layers that have learned dropout already are left as they are.
@@ -90,7 +94,8 @@ def learn_dropout(
             its own. Such modules run step by step, which is slower.
         embeddings: Also drop word types in front of each Embedding: all occurrences of a word in an example, or
             none. An embedding whose weight another module uses too is left alone.
-        include: Names of the layers to convert, as shell patterns (``"encoder.*"``).
+        include: Names of the layers to convert, as shell patterns (``"encoder.*"``). A layer that reads a single unit
+            is converted only where its own name stands here.
         exclude: Names of the layers to leave, as shell patterns.
         types: Convert layers of these types only.
         predicate: Convert layers for which ``predicate(name, layer)`` holds only.
@@ -99,13 +104,17 @@ def learn_dropout(
             attention modules and the layers inside ``nn.Transformer*`` know this of themselves.
         custom: Further layer types that take one tensor with the units in its last dimension. Each comes with a
             function that gives a layer's weight as a matrix (rows, K), whose column k dropping unit k zeroes.
+        plain_dropout: What becomes of dropout that is not replaced, wherever in the model it is: ``"keep"`` leaves it,
+            ``"remove"`` sets its rate to 0. That is all of ``nn.Dropout*``, attention weights, unconverted recurrent
+            modules, and numbers called dropout that other modules hold for functions in their code.
         report: Called with the `ConversionReport`; ``report=print`` shows it.
 
     Returns:
         The same model.
 
     Raises:
-        ValueError: If nothing can be converted, or ``p`` or ``temperature`` is outside its range.
+        ValueError: If nothing can be converted, ``p`` or ``temperature`` is outside its range, or ``plain_dropout`` is
+            neither of its values.
         TypeError: If ``model`` is no module, or ``include`` or ``exclude`` is a single string.
 
     References:
@@ -127,6 +136,8 @@ def learn_dropout(
             "`include`, `exclude` and `time_first` must be sequences of patterns, as in include=['encoder.*'], got a "
             "single string"
         )
+    if plain_dropout not in ("keep", "remove"):
+        raise ValueError(f'`plain_dropout` must be "keep" or "remove", got {plain_dropout!r}')
     names = [name for name, _ in model.named_modules()]
     for pattern in (*include, *exclude, *time_first):
         if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
@@ -135,15 +146,20 @@ def learn_dropout(
     wanted = functools.partial(
         _is_wanted, include=tuple(include), exclude=tuple(exclude), types=types, predicate=predicate
     )
-    layers, left, unexpected = _choose(model, wanted, tuple(custom), embeddings=embeddings)
+    named = frozenset(include)
+    layers, left, unexpected = choose(model, wanted, custom, embeddings=embeddings, recurrent=recurrent, named=named)
     if not layers:
         reasons = _listed(left) or "it has no layers"
         raise ValueError(f"`model` has nothing to convert ({reasons}); see `include`, `types` and `custom`")
 
-    start, dropped = _take_over_dropout(model, layers, tuple(custom))
+    matrices = {name: weight_matrix_of(layer, custom) for name, layer in layers.items()}
+    own_input = {
+        name: layer for name, layer in layers.items() if name in named or not reads_one_unit(layer, matrices[name])
+    }
+    start, dropped = take_over(model, own_input, (*custom, *{type(layer) for layer in layers.values()}))
     replaced = dict(dropped)
     transposed = _time_first_layers(model) | {id(each) for name, each in layers.items() if _matches(name, time_first)}
-    for layer in layers.values():
+    for name, layer in layers.items():
         weight = next(layer.parameters(), None)
         make_site = functools.partial(
             ConcreteDropout,
@@ -154,31 +170,27 @@ def learn_dropout(
             device=None if weight is None else weight.device,
             dtype=torch.float64 if weight is not None and weight.dtype == torch.float64 else torch.float32,
         )
-        matrix = next((function for cls, function in custom.items() if isinstance(layer, cls)), None)
-        attach(layer, make_site, recurrent=recurrent, weight_matrix=matrix)
+        attach(layer, make_site, recurrent=recurrent, own_input=name in own_input, weight_matrix=matrices[name])
     share_sites(model)
     open_passes(model)
     for name, layer in layers.items():
-        own_dropout = f"{name}.dropout".removeprefix(".")
         if name in start:
             _start_at(layer, start[name], between_layers=False)
         if isinstance(layer, nn.RNNBase) and layer.num_layers > 1 and 0 < layer.dropout < 1:
             _start_at(layer, layer.dropout, between_layers=True)
+            own_dropout = f"{name}.dropout".removeprefix(".")
             replaced[own_dropout] = f"{name or 'the model'} starts from p = {layer.dropout:g} between its layers"
-        if isinstance(layer, nn.MultiheadAttention) and layer.dropout > 0:
-            left[own_dropout] = f"dropout of attention weights, p = {layer.dropout:g}; it acts as before"
     for name in dropped:
         model.set_submodule(name, nn.Identity().train(model.get_submodule(name).training))
-    for name, module in model.named_modules():
+    for module in model.modules():
         if isinstance(module, nn.TransformerEncoder) and any(isinstance(m, ConcreteDropout) for m in module.modules()):
             # Its nested tensors serve only the fused path of its layers, which their sites rule out.
             module.use_nested_tensor = False
-        if isinstance(module, _DropoutNd):
-            left[name] = (
-                f"{type(module).__name__}(p={module.p:g}) was not seen to feed converted layers only; it acts as before"
-            )
+    remaining, removed = settle(model, remove=plain_dropout == "remove")
+    left.update(remaining)
     if report is not None:
-        report(ConversionReport({name: type(layer).__name__ for name, layer in layers.items()}, replaced, left))
+        converted = {name: type(layer).__name__ for name, layer in layers.items()}
+        report(ConversionReport(converted, replaced, left, removed))
     elif unexpected:
         warnings.warn(
             f"learn_dropout left modules with weights alone ({_listed(unexpected)}); see `custom` and `report`",
@@ -199,7 +211,8 @@ def _start_at(layer: nn.Module, p: float, *, between_layers: bool) -> None:
         is_between = name.startswith("ih_") and not name.startswith("ih_l0")
         is_inner = is_between or name.startswith("hh_") or name == "out_proj"
         if is_between if between_layers else not is_inner:
-            nn.init.constant_(cast(ConcreteDropout, site).p_logit, math.log(p) - math.log1p(-p))
+            cast(ConcreteDropout, site).initial_p = p
+            cast(ConcreteDropout, site).reset_parameters()
 
 
 def _is_wanted(
@@ -223,73 +236,6 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _choose(
-    model: nn.Module, wanted: Callable[..., bool], custom: tuple[type[nn.Module], ...], *, embeddings: bool
-) -> tuple[dict[str, nn.Module], dict[str, str], dict[str, str]]:
-    """Split the modules with weights: to convert, to leave (why), and what of the latter may come as a surprise."""
-    layers: dict[str, nn.Module] = {}
-    left: dict[str, str] = {}
-    unexpected: dict[str, str] = {}
-    inside: set[int] = set()
-    transposed: dict[int, bool] = {}
-    users = Counter(id(weight) for module in model.modules() for weight in module.parameters(recurse=False))
-    for name, module in model.named_modules():
-        if isinstance(module, (nn.MultiheadAttention, ParametrizationList)):
-            inside.update(id(child) for child in module.modules() if child is not module)
-        if id(module) in inside or isinstance(module, (ConcreteDropout, ParametrizationList)):
-            continue
-        reason = _nothing_to_convert(module, custom, embeddings=embeddings)
-        surprise = None if reason else _cannot_convert(module, custom)
-        if not (reason or (wanted(name, module, predicate=None) if surprise else wanted(name, module))):
-            reason = "excluded by `include`, `exclude`, `types` or `predicate`"
-        if isinstance(module, _ConvNd) and not (reason or surprise):
-            is_transposed = isinstance(module, _ConvTransposeNd)
-            if transposed.setdefault(id(next(module.parameters())), is_transposed) != is_transposed:
-                surprise = "shares its weight with a converted layer that takes its transpose"
-        if isinstance(module, nn.Embedding) and users[id(module.weight)] > 1:
-            reason = reason or "shares its weight with another module"
-        if not (reason or surprise):
-            layers[name] = module
-        elif is_parametrized(module) or next(module.parameters(recurse=False), None) is not None:
-            left[name] = reason or cast(str, surprise)
-            if not reason:
-                unexpected[name] = left[name]
-    return layers, left, unexpected
-
-
-_KNOWN = (nn.Linear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
-
-
-def _nothing_to_convert(module: nn.Module, custom: tuple[type[nn.Module], ...], *, embeddings: bool) -> str | None:
-    kind = type(module).__name__
-    if SITE in module._modules:
-        return "has learned dropout already"
-    if isinstance(module, (*custom, *_KNOWN)):
-        return None
-    if isinstance(module, nn.Embedding):
-        return None if embeddings else f"{kind} takes indices; `embeddings=True` drops word types"
-    if isinstance(module, nn.EmbeddingBag):
-        return f"{kind} takes indices, which cannot be dropped"
-    if isinstance(module, HomoscedasticNoise):
-        return f"{kind} has variances and no weights"
-    if "Norm" in kind:
-        return f"{kind} is a normalisation"
-    own = list(module.parameters(recurse=False))
-    if not any(isinstance(parameter, UninitializedParameter) or parameter.ndim > 1 for parameter in own):
-        return f"{kind} has no weight matrix of its own"
-    return None
-
-
-def _cannot_convert(module: nn.Module, custom: tuple[type[nn.Module], ...]) -> str | None:
-    if any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters(recurse=False)):
-        return f"{type(module).__name__} is not initialised yet; run the model once first"
-    if isinstance(module, (*custom, nn.Linear, nn.Embedding, _ConvNd)):
-        return None
-    if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
-        return None if ordinary_rnn_or_attention(module) else f"{type(module).__name__} overrides forward"
-    return f"{type(module).__name__} is not a known layer type; name it in `custom` if it takes one tensor"
-
-
 def _time_first_layers(model: nn.Module) -> set[int]:
     """Find the layers whose inputs have the batch in dimension 1: those inside time-first transformer layers."""
     found: set[int] = set()
@@ -300,23 +246,6 @@ def _time_first_layers(model: nn.Module) -> set[int]:
             if not module.self_attn.batch_first:
                 found.update((id(module.linear1), id(module.linear2)))
     return found
-
-
-def _take_over_dropout(
-    model: nn.Module, layers: Mapping[str, nn.Module], leaves: tuple[type[nn.Module], ...]
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Find the dropout that feeds converted layers only: where these start from, and what is replaced by what."""
-    start: dict[str, float] = {}
-    replaced: dict[str, str] = {}
-    names = {id(layer): name for name, layer in layers.items()}
-    for dropout_name, consumers in dropout_consumers(model, leaves):
-        p = cast(_DropoutNd, model.get_submodule(dropout_name)).p
-        if consumers and all(id(consumer) in names for consumer in consumers) and p < 1:
-            fed = list(dict.fromkeys(names[id(consumer)] for consumer in consumers))
-            if p > 0:
-                start.update(dict.fromkeys(fed, p))
-            replaced[dropout_name] = f"{', '.join(fed)} " + (f"starts from p = {p:g}" if p > 0 else "(its p was 0)")
-    return start, replaced
 
 
 def fix_dropout(model: Model) -> Model:
@@ -351,9 +280,11 @@ def dropout_rates(model: nn.Module) -> dict[str, float | Tensor]:
         unit has its own.
 
     Raises:
-        ValueError: If the model has no learned dropout.
+        ValueError: If the model has no learned dropout, or a rate that was never initialised.
     """
-    rates = {block.name: block.site.p for block in _blocks(model)}
+    blocks = _blocks(model)
+    check_rates((block.site for block in blocks), model)
+    rates = {block.name: block.site.p for block in blocks}
     return {name: rate.item() if rate.ndim == 0 else rate for name, rate in rates.items()}
 
 

@@ -20,10 +20,12 @@ from torch import Tensor
 from gumdrop.bulk import LARGEST_LOGIT, is_traced
 from gumdrop.functional import dropout_kl_terms, widened
 
-__all__ = ["Prior", "shared_rate_kl", "whole"]
+__all__ = ["LARGEST_LEARNED", "Prior", "senseless", "shared_rate_kl", "whole"]
 
 SUMMED = 1 << 18
 """Numbers in one dot product: one of very many is not summed by halves, as `sum` is."""
+LARGEST_LEARNED = 1e4
+"""Size of a logit that no training reaches, while memory that nobody wrote to is mostly beyond, or below all others."""
 
 
 class Prior(NamedTuple):
@@ -101,7 +103,11 @@ def _terms(xp: Any, logits: Any, norms: Any, precisions: Any, units: Any, larges
 def _terms_of_numbers(p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior]) -> tuple[Tensor, ...]:
     """Compute `_terms` on a CPU, where small arrays of numpy take a third of the time of small tensors."""
     never = [-math.inf] * (len(priors) - len(p_logits))  # a bias is never dropped
-    logits = np.array([each.item() for each in p_logits] + never)
+    numbers = [each.item() for each in p_logits]
+    for number in numbers:
+        if abs(number) > LARGEST_LEARNED:  # one that is no number makes the loss the same, and training says so
+            raise ValueError(senseless(number))
+    logits = np.array(numbers + never)
     precisions, units = np.array(priors).T
     with np.errstate(all="ignore"):
         found = _terms(np, logits, norms.double().numpy(), precisions, units, torch.finfo(norms.dtype).max)
@@ -144,6 +150,25 @@ class _SharedRateKl(torch.autograd.Function):
             for each, factor, is_wanted in zip(tensors[count:], factors, wanted[count:], strict=True)
         ]
         return None, *of_rates, *of_tensors
+
+
+def senseless(logit: float, name: str | None = None) -> str:
+    """Say that a logit cannot have been learned.
+
+    Args:
+        logit: Logit of a drop probability that is not a number, or larger than `LARGEST_LEARNED`.
+        name: Name of its site, if the caller has it.
+
+    Returns:
+        The message of an error.
+    """
+    place = "of a site (`gumdrop.dropout_rates(model)` says which)" if name is None else f"of {name or 'the model'!r}"
+    return (
+        f"the logit of the drop probability {place} must be a number between {-LARGEST_LEARNED:g} and "
+        f"{LARGEST_LEARNED:g}, got {logit:g}: training diverged, or it was never initialised because the model was "
+        "built on the meta device and loaded from a checkpoint without rates; call `reset_parameters()` of each "
+        "`gumdrop.layers.ConcreteDropout` in `model.modules()`, or convert the model after loading"
+    )
 
 
 def whole(value: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ def mlp(
     p: float = 0.1,
     temperature: float = 0.1,
 ) -> nn.Sequential:
-    """Build a ReLU network with learned dropout in front of every layer.
+    """Build a ReLU network with learned dropout in front of every layer that reads more than one unit.
 
     Hidden weights start as He et al. 2015 propose (arXiv:1502.01852), those of the output a tenth as large as that
     would be, and biases at 0: the first predictions are close to the mean of a standardised target, so that neither
@@ -56,7 +56,9 @@ def mlp(
         layers.append(HomoscedasticNoise(num_outputs))
     network = nn.Sequential(*layers)
     _initialise([layer for layer in layers if isinstance(layer, nn.Linear)])
-    return learn_dropout(network, p=p, temperature=temperature, types=nn.Linear)
+    # A line through one input has nothing else to drop.
+    include = ["*"] if max(sizes[:-1]) > 1 else ["0"]
+    return learn_dropout(network, p=p, temperature=temperature, types=nn.Linear, include=include)
 
 
 def _initialise(layers: Sequence[nn.Linear]) -> None:

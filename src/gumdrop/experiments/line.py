@@ -19,7 +19,7 @@ from matplotlib.figure import Figure as Drawing
 from torch import Tensor
 
 from gumdrop import plots
-from gumdrop.conversion import dropout_rates
+from gumdrop.conversion import dropout_rates, learn_dropout
 from gumdrop.experiments.page import Figure, Page, Table
 from gumdrop.experiments.run import Run, RunOptions
 from gumdrop.networks import mlp
@@ -128,7 +128,9 @@ def _study(run: Run, num_data: int, scale: _Scale) -> Result:
     mean, std = y.mean(), y.std()
     with torch.random.fork_rng(devices=[]), limited_threads(None if scale.width > 256 else 1):
         torch.manual_seed(seed)
-        network = mlp(1, 2, hidden=(scale.width,) * 3).to(run.options.device)
+        network = mlp(1, 2, hidden=(scale.width,) * 3)
+        # The paper drops the one input, too.
+        network = learn_dropout(network, include=["0"]).to(run.options.device)
         result = fit(
             network,
             (x, (y - mean) / std),

@@ -7,12 +7,16 @@ calls use their own.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
+from gumdrop.bulk import is_traced
+from gumdrop.kl import LARGEST_LEARNED, senseless
 from gumdrop.layers.attention import attention_forward, attention_sites
 from gumdrop.layers.block import Block
 from gumdrop.layers.embedding import drop_words
@@ -61,6 +65,7 @@ def attach(
     make_site: Callable[..., ConcreteDropout],
     *,
     recurrent: bool = False,
+    own_input: bool = True,
     weight_matrix: WeightMatrix | None = None,
 ) -> None:
     """Place sites on a layer.
@@ -69,6 +74,7 @@ def attach(
         layer: A layer of a known type, or of any type together with ``weight_matrix``.
         make_site: Makes a site for ``num_units``; takes ``feature_dim`` as a keyword.
         recurrent: Also drop the hidden state of a recurrent module.
+        own_input: Drop the input of a recurrent module, and not only what its further layers read.
         weight_matrix: For a layer of a type that is not known here.
 
     Raises:
@@ -85,7 +91,7 @@ def attach(
         site.weight_matrix = weight_matrix
         _attach_hook(layer, site)
     elif isinstance(layer, nn.RNNBase):
-        layer.add_module(SITE, recurrent_sites(layer, make_site, recurrent=recurrent))
+        layer.add_module(SITE, recurrent_sites(layer, make_site, recurrent=recurrent, own_input=own_input))
         _set_forward(layer, recurrent_forward)
     elif isinstance(layer, nn.MultiheadAttention):
         layer.add_module(SITE, attention_sites(layer, make_site))
@@ -147,6 +153,28 @@ def share_sites(model: nn.Module) -> None:
     for module in list(model.modules()):
         for name, child in module._modules.items():
             module._modules[name] = shared.get(id(child), child)
+
+
+def check_rates(sites: Iterable[ConcreteDropout], model: nn.Module) -> None:
+    """Refuse rates that cannot have been learned; what is traced or has no memory passes.
+
+    Args:
+        sites: Sites of a model.
+        model: The model, which knows their names.
+
+    Raises:
+        ValueError: If a logit is not a number, or senselessly large.
+    """
+    if is_traced():
+        return
+    for site in sites:
+        logit = site.p_logit
+        if not logit.is_meta:
+            # A norm is one operation, whatever the shape, and NaN if one of them is.
+            number = logit.item() if logit.ndim == 0 else torch.linalg.vector_norm(logit.detach(), math.inf).item()
+            if not abs(number) <= LARGEST_LEARNED:
+                name = next(name for name, module in model.named_modules() if module is site)
+                raise ValueError(senseless(number, name.replace(f".{SITE}", "").removeprefix(SITE).removeprefix(".")))
 
 
 def _layer_block(name: str, layer: Any, site: Any) -> Block:
@@ -227,6 +255,7 @@ __all__ = [
     "Block",
     "WeightMatrix",
     "attach",
+    "check_rates",
     "dropout_blocks",
     "is_own_hook",
     "ordinary_rnn_or_attention",

@@ -38,6 +38,8 @@ class SiteUse:
         """Whether a pass has used its mask more than once."""
         self.kept: Kept | None = None
         """Masks of the pass that is open, in compiled code."""
+        self.has_acted = False
+        """Whether it ever has, at an objective."""
         self.missed = 0
         """Objectives in a row without an act of the site."""
         self.versions: tuple[int, int] | None = None

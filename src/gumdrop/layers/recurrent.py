@@ -40,7 +40,7 @@ def directions(module: nn.RNNBase) -> list[str]:
 
 
 def recurrent_sites(
-    module: nn.RNNBase, make_site: Callable[[int], ConcreteDropout], *, recurrent: bool
+    module: nn.RNNBase, make_site: Callable[[int], ConcreteDropout], *, recurrent: bool, own_input: bool = True
 ) -> nn.ModuleDict:
     """Make the sites of a recurrent module.
 
@@ -48,13 +48,15 @@ def recurrent_sites(
         module: An LSTM, GRU or RNN.
         make_site: Makes a site for a number of units.
         recurrent: Also drop the hidden state on its way to the next step.
+        own_input: Drop the input of the first layer.
 
     Returns:
         Sites ``ih_l0``, ... in front of ``W_ih`` and, on request, ``hh_l0``, ... in front of ``W_hh``.
     """
     sites = nn.ModuleDict()
     for suffix in directions(module):
-        sites[f"ih_{suffix}"] = make_site(getattr(module, f"weight_ih_{suffix}").shape[1])
+        if own_input or not suffix.startswith("l0"):
+            sites[f"ih_{suffix}"] = make_site(getattr(module, f"weight_ih_{suffix}").shape[1])
         if recurrent:
             sites[f"hh_{suffix}"] = make_site(getattr(module, f"weight_hh_{suffix}").shape[1])
     return sites
@@ -174,7 +176,9 @@ def _one_direction(
     backward = suffix.endswith("_reverse")
     steps = steps.reversed() if backward else steps
     sites: Any = module.concrete_dropout
-    steps = steps.scaled(_sequence_scale(sites[f"ih_{suffix}"], num_sequences, order, steps.data))
+    input_site = sites._modules.get(f"ih_{suffix}")
+    if input_site is not None:
+        steps = steps.scaled(_sequence_scale(input_site, num_sequences, order, steps.data))
     recurrent_site = sites._modules.get(f"hh_{suffix}")
     weights = _weights(module, suffix)
     if recurrent_site is None:

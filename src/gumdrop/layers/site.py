@@ -76,8 +76,10 @@ class ConcreteDropout(nn.Module):
         self.temperature = temperature
         self.feature_dim = feature_dim
         self.batch_dim = batch_dim
-        shape = (num_units,) if per_unit else ()
-        self.p_logit = nn.Parameter(torch.full(shape, math.log(p) - math.log1p(-p), device=device, dtype=dtype))
+        self.initial_p = p
+        self.p_logit = nn.Parameter(torch.empty((num_units,) if per_unit else (), device=device, dtype=dtype))
+        self.reset_parameters()
+        self._has_value = not self.p_logit.is_meta
         self.noise_source: NoiseSource | None = None
         self.weight_matrix: Callable[[nn.Module], Tensor] | None = None
         self.use = SiteUse()
@@ -85,6 +87,28 @@ class ConcreteDropout(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out who gives noise for a while: a copy that is made meanwhile has nothing of it."""
         return {**vars(self), "noise_source": None}
+
+    def reset_parameters(self) -> None:
+        """Set the rate to the one that it starts from, ``initial_p``."""
+        with torch.no_grad():  # not by torch.nn.init, which loaders of checkpoints switch off for a while
+            self.p_logit.fill_(math.log(self.initial_p) - math.log1p(-self.initial_p))
+
+    @property
+    def _is_hf_initialized(self) -> bool:
+        """Whether `from_pretrained` of Hugging Face need not look for a value of the rate.
+
+        It builds models without memory, gives memory to what a checkpoint lacks, and then asks each module this, and
+        the model what to do if not, which knows no sites. So a site whose rate was not loaded sets it here.
+        """
+        if not (self._has_value or self.p_logit.is_meta):
+            if not getattr(self.p_logit, "_is_hf_initialized", False):
+                self.reset_parameters()
+            self._has_value = True
+        return True
+
+    @_is_hf_initialized.setter
+    def _is_hf_initialized(self, value: bool) -> None:
+        self._has_value = self._has_value or value
 
     @property
     def p(self) -> Tensor:

@@ -13,7 +13,10 @@ from gumdrop.layers.site import ConcreteDropout
 __all__ = ["watch_rates", "watch_sites"]
 
 OBJECTIVES = 3
-"""Objectives in a row without an act of a site before it is reported; two losses of one forward are no reason."""
+"""Objectives without an act of a site that has never acted before it is reported; two losses of one forward are no
+reason."""
+SKIPPED = 200
+"""Objectives in a row without one of a site that has acted: layers may be skipped at random, and experts not asked."""
 STEPS = 10
 """Steps of the weights without one of the rate before it is reported; some train both in turns."""
 RARE = 0.1
@@ -32,9 +35,10 @@ def watch_sites(blocks: Iterable[Block], *, stacklevel: int) -> None:
     idle, stuck = [], []
     for block in {id(block.site): block for block in blocks}.values():
         use = block.site.use
+        use.has_acted |= use.called
         use.missed = 0 if use.called else use.missed + 1
         use.called = False
-        if use.missed == OBJECTIVES:
+        if use.missed == (SKIPPED if use.has_acted else OBJECTIVES):
             idle.append(block.name)
         if not block.site.is_fixed and block.weight.is_leaf and block.weight.requires_grad:
             weight, rate = versions = block.weight._version, block.site.p_logit._version
@@ -45,10 +49,10 @@ def watch_sites(blocks: Iterable[Block], *, stacklevel: int) -> None:
                 stuck.append(block.name)
     if idle:
         warnings.warn(
-            f"learned dropout has not acted in the last {OBJECTIVES} objectives ({_listed(idle)}), so that only the KL "
-            "trains its rate, which goes to 0.5. If the model is in eval mode, call model.train(). If its code uses "
-            "the weight of a layer without calling the layer, leave that out: learn_dropout(model, exclude=[...]). If "
-            "a model of this class was compiled before this one was converted, call torch.compiler.reset()",
+            f"learned dropout did not act in the last objectives ({_listed(idle)}), so that only the KL trains its "
+            "rate, which goes to 0.5. If the model is in eval mode, call model.train(). If its code uses the weight of "
+            "a layer without calling the layer, leave it out: learn_dropout(model, exclude=[...]). If a model of this "
+            "class was compiled before this one was converted, call torch.compiler.reset()",
             stacklevel=stacklevel + 1,
         )
     if stuck:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.functional import uniform_noise
-from gumdrop.layers import ConcreteDropout, drawn_once
+from gumdrop.layers import ConcreteDropout, check_rates, drawn_once
 from gumdrop.prediction.switches import ELSEWHERE, Attribute, FastPath, Randomness, switched
 from gumdrop.prediction.twins import Restart, twin_of
 
@@ -154,6 +154,7 @@ class Stochastic(NamedTuple):
                 "`model` has no dropout that can be drawn, so all draws would be the same; convert it with "
                 "`gumdrop.learn_dropout(model)`"
             )
+        check_rates(found.learned, model)
         return found
 
     @property

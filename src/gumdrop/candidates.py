@@ -1,0 +1,186 @@
+"""Which modules of a model can have learned dropout in front of them, and why the others cannot."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+from torch.nn.parameter import UninitializedParameter
+from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
+
+from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, WeightMatrix, ordinary_rnn_or_attention
+
+__all__ = ["Candidates", "choose", "reads_one_unit", "weight_matrix_of"]
+
+_KNOWN = (nn.Linear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
+
+
+def _stored(layer: Any) -> Tensor:
+    """Give a weight that is stored as (outputs, inputs)."""
+    return layer.weight
+
+
+def _stored_transposed(layer: Any) -> Tensor:
+    """Give a weight that is stored as (inputs, outputs)."""
+    return layer.weight.T
+
+
+ELSEWHERE: dict[str, WeightMatrix] = {
+    "transformers.pytorch_utils.Conv1D": _stored_transposed,
+    "torch_geometric.nn.dense.linear.Linear": _stored,
+}
+"""Layers of other libraries that take one tensor with the units last: by name, so that nothing is imported."""
+
+IDLE = {"peft.utils.other.ModulesToSaveWrapper": ("original_module", "peft keeps it beside the copy that it trains")}
+"""Modules that hold one which they do not call: its name there, and why."""
+
+
+class Candidates(NamedTuple):
+    """The modules with weights of a model, by name."""
+
+    layers: dict[str, nn.Module]
+    """Those to convert."""
+    left: dict[str, str]
+    """Those to leave, and why."""
+    unexpected: dict[str, str]
+    """What of the latter may come as a surprise."""
+
+
+def _kinds(module: nn.Module) -> list[str]:
+    """Name the class of a module and those that it inherits from, with their place."""
+    return [f"{cls.__module__}.{cls.__qualname__}" for cls in type(module).__mro__]
+
+
+def weight_matrix_of(
+    layer: nn.Module, custom: Mapping[type[nn.Module], WeightMatrix] | None = None
+) -> WeightMatrix | None:
+    """Find the function that gives the weight of a layer that is not PyTorch's.
+
+    Args:
+        layer: Any module.
+        custom: What the caller knows; it goes before what is known here.
+
+    Returns:
+        The function, or None.
+    """
+    own = (function for cls, function in (custom or {}).items() if isinstance(layer, cls))
+    return next(own, None) or next((ELSEWHERE[kind] for kind in _kinds(layer) if kind in ELSEWHERE), None)
+
+
+def reads_one_unit(module: nn.Module, matrix: WeightMatrix | None = None) -> bool:
+    """Tell whether a layer has a single input unit or channel: to drop it is to drop all that the layer reads.
+
+    Args:
+        module: A layer.
+        matrix: What `weight_matrix_of` gives for it.
+
+    Returns:
+        The answer; of a recurrent module, whether its first layer does.
+    """
+    if matrix is not None:
+        return matrix(module).shape[1:] == (1,)
+    number = {nn.Linear: "in_features", _ConvNd: "in_channels", nn.RNNBase: "input_size"}
+    return any(isinstance(module, cls) and getattr(module, name) == 1 for cls, name in number.items())
+
+
+def choose(
+    model: nn.Module,
+    wanted: Callable[..., bool],
+    custom: Mapping[type[nn.Module], WeightMatrix],
+    *,
+    embeddings: bool,
+    recurrent: bool,
+    named: frozenset[str],
+) -> Candidates:
+    """Split the modules with weights.
+
+    Args:
+        model: Any model.
+        wanted: Tells whether the caller wants a layer, from its name and itself; takes ``predicate=None`` to leave out
+            the caller's function.
+        custom: The caller's own layer types.
+        embeddings: Whether embeddings count as layers.
+        recurrent: Whether hidden states are to be dropped.
+        named: Names of layers that are to be converted though they read one unit.
+
+    Returns:
+        What to convert and what to leave.
+    """
+    found = Candidates({}, {}, {})
+    inside, idle = _parts(model)
+    transposed: dict[int, bool] = {}
+    users = Counter(id(weight) for module in model.modules() for weight in module.parameters(recurse=False))
+    for name, module in model.named_modules():
+        if id(module) in inside or isinstance(module, (ConcreteDropout, ParametrizationList)):
+            continue
+        matrix = weight_matrix_of(module, custom)
+        is_known = matrix is not None or isinstance(module, _KNOWN)
+        reason = _nothing_to_convert(module, is_known, embeddings=embeddings) or idle.get(id(module))
+        surprise = None if reason else _cannot_convert(module, matrix is not None)
+        if not (reason or (wanted(name, module, predicate=None) if surprise else wanted(name, module))):
+            reason = "excluded by `include`, `exclude`, `types` or `predicate`"
+        if not (reason or surprise or name in named or _has_rest(module, recurrent)) and reads_one_unit(module, matrix):
+            reason = f"{type(module).__name__} reads one unit, and would lose all of its input; name it in `include`"
+        if isinstance(module, _ConvNd) and not (reason or surprise):
+            is_transposed = isinstance(module, _ConvTransposeNd)
+            if transposed.setdefault(id(next(module.parameters())), is_transposed) != is_transposed:
+                surprise = "shares its weight with a converted layer that takes its transpose"
+        if isinstance(module, nn.Embedding) and users[id(module.weight)] > 1:
+            reason = reason or "shares its weight with another module"
+        if not (reason or surprise):
+            found.layers[name] = module
+        elif is_parametrized(module) or next(module.parameters(recurse=False), None) is not None:
+            found.left[name] = reason or cast(str, surprise)
+            if not reason:
+                found.unexpected[name] = found.left[name]
+    return found
+
+
+def _parts(model: nn.Module) -> tuple[set[int], dict[int, str]]:
+    """Find the modules that belong to another one, which stands for them, and those that are never called, and why."""
+    inside: set[int] = set()
+    idle: dict[int, str] = {}
+    for module in model.modules():
+        if isinstance(module, (nn.MultiheadAttention, ParametrizationList)):
+            inside.update(id(child) for child in module.modules() if child is not module)
+        for kind in _kinds(module):
+            if kind in IDLE:
+                name, why = IDLE[kind]
+                idle.update((id(child), why) for child in module.get_submodule(name).modules())
+    return inside, idle
+
+
+def _has_rest(module: nn.Module, recurrent: bool) -> bool:
+    """Tell whether a recurrent module has something to drop beside its input."""
+    return isinstance(module, nn.RNNBase) and (recurrent or module.num_layers > 1)
+
+
+def _nothing_to_convert(module: nn.Module, is_known: bool, *, embeddings: bool) -> str | None:
+    kind = type(module).__name__
+    if SITE in module._modules:
+        return "has learned dropout already"
+    if is_known:
+        return None
+    if isinstance(module, nn.Embedding):
+        return None if embeddings else f"{kind} takes indices; `embeddings=True` drops word types"
+    if isinstance(module, nn.EmbeddingBag):
+        return f"{kind} takes indices, which cannot be dropped"
+    if isinstance(module, HomoscedasticNoise):
+        return f"{kind} has variances and no weights"
+    if "Norm" in kind:
+        return f"{kind} is a normalisation"
+    own = list(module.parameters(recurse=False))
+    if not any(isinstance(parameter, UninitializedParameter) or parameter.ndim > 1 for parameter in own):
+        return f"{kind} has no weight matrix of its own"
+    return None
+
+
+def _cannot_convert(module: nn.Module, has_matrix: bool) -> str | None:
+    if any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters(recurse=False)):
+        return f"{type(module).__name__} is not initialised yet; run the model once first"
+    if has_matrix or isinstance(module, (nn.Linear, nn.Embedding, _ConvNd)):
+        return None
+    if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
+        return None if ordinary_rnn_or_attention(module) else f"{type(module).__name__} overrides forward"
+    return f"{type(module).__name__} is not a known layer type; name it in `custom` if it takes one tensor"

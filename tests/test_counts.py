@@ -91,9 +91,9 @@ def test_one_function_is_a_poisson_distribution_of_any_size(log_rate: float) -> 
 
 @pytest.mark.parametrize("log_rate", [-1e4, 1e4])
 def test_rates_beyond_all_measure_stay_numbers(log_rate: float) -> None:
-    model: Any = gd.learn_dropout(nn.Linear(1, 1), p=0.5)
+    model: Any = gd.learn_dropout(nn.Linear(2, 1), p=0.5)
     nn.init.constant_(model.bias, log_rate)
-    prediction = gd.predict_counts(model, torch.ones(2, 1), num_samples=5, seed=0)
+    prediction = gd.predict_counts(model, torch.ones(2, 2), num_samples=5, seed=0)
     assert prediction.mean.isfinite().all()
     assert not prediction.quantile(0.9).isnan().any()
     assert not prediction.log_prob(torch.ones(2, 1)).isnan().any()

@@ -267,10 +267,10 @@ class TestOneLogit:
         torch.testing.assert_close(-prediction.log_prob(y).sum(1), gd.bernoulli_nll(logits, y))
 
     def test_sure_answers_keep_their_log_probability(self) -> None:
-        model = gd.learn_dropout(nn.Linear(1, 1, bias=False), p=0.5)
+        model = gd.learn_dropout(nn.Linear(2, 1, bias=False), p=0.5)
         model.weight.data.fill_(-200.0)
-        prediction = gd.predict_classification(model, torch.ones(1, 1), likelihood="bernoulli", num_samples=8, seed=1)
-        draws = gd.sample(model, torch.ones(1, 1), num_samples=8, seed=1).double()
+        prediction = gd.predict_classification(model, torch.ones(1, 2), likelihood="bernoulli", num_samples=8, seed=1)
+        draws = gd.sample(model, torch.ones(1, 2), num_samples=8, seed=1).double()
         expected = torch.logsumexp(nn.functional.logsigmoid(draws), 0) - math.log(8)
         torch.testing.assert_close(prediction.log_prob(torch.ones(1, 1).long()).double(), expected)
 

@@ -590,7 +590,8 @@ class TestNegativeElbo:
             nll = gd.categorical_nll(model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
             return gd.negative_elbo(nll, model, num_data=40)
 
-        expected = torch.autograd.grad(loss().nll + loss().kl, list(model.parameters()))
+        one = loss()
+        expected = torch.autograd.grad(one.nll + one.kl, list(model.parameters()))
         backward(loss())
         for parameter, gradient in zip(model.parameters(), expected, strict=True):
             torch.testing.assert_close(parameter.grad, factor * gradient)

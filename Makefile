@@ -5,8 +5,8 @@ EXPERIMENTS := line uci tuning tables decisions attribution gradients mnist regu
 DATA :=
 # What matrix libraries take on other processors, and the tests whose numbers come from these.
 KERNELS := MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 ATEN_CPU_CAPABILITY=default
-NUMERICAL := acquisition attention attribution attribution_scores bulk calibration conversion draws embedding ensembles \
-  estimators explain functional gradient_estimators kl layers metrics objective prediction propagation recurrent shapley training
+NUMERICAL := acquisition attention attribution attribution_scores bulk calibration conversion draws embedding functional \
+  kl layers metrics objective prediction propagation recurrent shapley
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

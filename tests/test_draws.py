@@ -501,7 +501,9 @@ class TestDeterministicPrefix:
                 site.p_logit.data.fill_(-30.0)
         assert self.rows_of(monkeypatch, model, x) == [9, 9, 9]
         assert gd.sample(model, x, num_samples=S, seed=3).shape == (S, 9, 2)
-        assert gd.predict_regression(model, x, num_samples=S).epistemic.max() == 0
+        with pytest.warns(UserWarning, match="none of the 7 draws is likely to drop a unit"):
+            prediction = gd.predict_regression(model, x, num_samples=S)
+        assert prediction.epistemic.max() == 0
 
     @pytest.mark.parametrize("name", BATCHED)
     def test_sites_that_rest_in_other_models(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

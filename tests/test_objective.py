@@ -527,6 +527,7 @@ class TestNegativeElbo:
         assert loss.kl.item() == pytest.approx(kl / 250, rel=1e-6)
         assert loss.nll.item() == pytest.approx(1.5)
 
+    @torch.no_grad()
     def test_batches_of_an_epoch_sum_to_the_elbo(self) -> None:
         model = gd.learn_dropout(nn.Linear(3, 1), p=0.3).eval()
         x, y = torch.randn(60, 3), torch.randn(60, 1)

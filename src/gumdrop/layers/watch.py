@@ -42,6 +42,7 @@ def watch_sites(blocks: Iterable[Block], *, stacklevel: int) -> None:
     idle, stuck = [], []
     for block in {id(block.site): block for block in blocks}.values():
         use = block.site.use
+        use.called |= "forward" in vars(block.site)  # somebody else drops for it
         use.has_acted |= use.called
         use.missed = 0 if use.called else use.missed + 1
         use.called = False

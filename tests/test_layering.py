@@ -25,6 +25,7 @@ RANKS = {
     "layers.attach": 1.3,
     "layers": 1.4,
     "conversion": 2,
+    "divergence": 1.5,
     "objective": 2,
     "prediction.moments": 2.1,
     "prediction.masks": 2.1,
@@ -174,7 +175,7 @@ RANKS = {
 ANYONE = {"version"}
 """What every module may import, and what itself imports nothing."""
 
-PUBLIC = {"functional", "tracing", "layers", "conversion", "objective", "prediction"}
+PUBLIC = {"functional", "tracing", "layers", "conversion", "divergence", "objective", "prediction"}
 """What ``import gumdrop`` may load."""
 
 

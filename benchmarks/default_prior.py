@@ -134,9 +134,9 @@ def digits(_: Path, seed: int, *, size: int) -> tuple[Rows, Rows]:
 
 
 def mnist(folder: Path, seed: int, *, size: int) -> tuple[Rows, Rows]:
-    """Some digits of MNIST; tested on 2,000."""
+    """Some digits of MNIST; tested on 1,000."""
     parts = []
-    for train, count in ((True, size), (False, 2000)):
+    for train, count in ((True, size), (False, 1000)):
         images, labels = read_mnist(folder / "mnist", train=train)
         rows = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[:count]
         parts.append((images[rows, 0], labels[rows]))
@@ -144,12 +144,12 @@ def mnist(folder: Path, seed: int, *, size: int) -> tuple[Rows, Rows]:
 
 
 def reviews(folder: Path, seed: int, *, size: int) -> tuple[Rows, Rows]:
-    """Some sentences of SST-2 as word numbers; tested on every second one of its test part."""
+    """Some sentences of SST-2 as word numbers; tested on every third one of its test part."""
     train, test = (read_sst(folder / "sst", part) for part in ("train", "test"))
     vocabulary = Vocabulary(train.words, least=2)
     rows = torch.randperm(len(train.labels), generator=torch.Generator().manual_seed(seed))[:size]
     x, tested = (vocabulary.encode(part.words)[:, :32] for part in (train, test))
-    return (x[rows].clamp(max=4999), train.labels[rows]), (tested[::2].clamp(max=4999), test.labels[::2])
+    return (x[rows].clamp(max=4999), train.labels[rows]), (tested[::3].clamp(max=4999), test.labels[::3])
 
 
 def table(folder: Path, seed: int, *, name: str, size: int) -> tuple[Rows, Rows]:
@@ -169,33 +169,36 @@ def table(folder: Path, seed: int, *, name: str, size: int) -> tuple[Rows, Rows]
     return (values[0][0], values[1][0]), (values[0][1], values[1][1])
 
 
+def regression(
+    name: str, size: int, inputs: int, width: int = 64, epochs: tuple[int, ...] = (30, 150)
+) -> dict[str, Part]:
+    """Two hidden layers for the mean and the log variance of a table."""
+    rows = partial(table, name=name, size=size)
+    return {f"{name}, 2 x {width}, N = {size}": Part(partial(mlp, inputs, width, width, 2), rows, epochs)}
+
+
 def parts(folder: Path | None) -> dict[str, Part]:
     """All that can be run with these data."""
     dense = {size: partial(flat, size, 128, 128, 10) for size in (64, 784)}
+    few, many = partial(digits, size=200), partial(digits, size=1200)
     found = {
-        f"digits, {name}, N = {size}": Part(network, partial(digits, size=size), epochs, seeds=5)
-        for name, network, size, epochs in (
-            ("MLP", dense[64], 1200, (20, 100)),
-            ("CNN", cnn, 1200, (20,)),
-            ("MLP", dense[64], 200, (40, 200)),
-            ("CNN", cnn, 200, (40,)),
-        )
+        "digits, MLP, N = 1200": Part(dense[64], many, (20, 100), seeds=5),
+        "digits, CNN, N = 1200": Part(cnn, many, (20,), seeds=5),
+        "digits, MLP, N = 200": Part(dense[64], few, (40, 200), seeds=5),
+        **regression("friedman", 400, 10),
     }
-    rows: list[tuple[str, int, int, int, tuple[int, ...]]] = [
-        ("friedman", 400, 10, 64, (30, 150)),
-        ("friedman", 400, 10, 256, (30, 150)),
-        ("diabetes", 353, 10, 64, (30, 150)),
-    ]
     if folder is not None:
-        found["SST, BERT, N = 1500"] = Part(Bert, partial(reviews, size=1500), (4,), lr=1e-3)
-        found["MNIST, ResNet, N = 1000"] = Part(resnet, partial(mnist, size=1000), (6,))
-        found["MNIST, MLP, N = 2000"] = Part(dense[784], partial(mnist, size=2000), (8,))
+        found |= {
+            "SST, BERT, N = 1000": Part(Bert, partial(reviews, size=1000), (4,), lr=1e-3),
+            "MNIST, ResNet, N = 1000": Part(resnet, partial(mnist, size=1000), (5,)),
+            "MNIST, MLP, N = 2000": Part(dense[784], partial(mnist, size=2000), (8,)),
+        }
+    found |= regression("friedman", 400, 10, width=256) | regression("diabetes", 353, 10)
+    found["digits, CNN, N = 200"] = Part(cnn, few, (40,), seeds=5)
+    if folder is not None:
         found["SST, LSTM, N = 1500"] = Part(Lstm, partial(reviews, size=1500), (4,))
-        rows += [("boston-housing", 455, 13, 64, (30, 150)), ("concrete-strength", 927, 8, 64, (30,))]
-        rows += [("wine-quality-red", 1439, 11, 64, (30,)), ("kin8nm", 7372, 8, 64, (5,))]
-    for name, size, inputs, width, epochs in rows:
-        network = partial(mlp, inputs, width, width, 2)
-        found[f"{name}, 2 x {width}, N = {size}"] = Part(network, partial(table, name=name, size=size), epochs)
+        found |= regression("boston-housing", 455, 13) | regression("concrete-strength", 927, 8, epochs=(30,))
+        found |= regression("wine-quality-red", 1439, 11, epochs=(30,)) | regression("kin8nm", 7372, 8, epochs=(5,))
     return found
 
 

@@ -199,12 +199,17 @@ class TestWarning:
 
     def test_names_the_caller(self) -> None:
         with pytest.warns(UserWarning, match="drowns") as caught:
-            gd.negative_elbo(torch.ones(3), network(30, 100, 10), num_data=20, lengthscale=5.0)
+            gd.negative_elbo(torch.ones(3), network(30, 100, 10), num_data=20, lengthscale=11.0)
         assert caught[0].filename == __file__
 
     @pytest.mark.parametrize("lengthscale", [None, "classification", "regression", 0.3])
     def test_not_of_what_lets_data_speak(self, lengthscale: Any) -> None:
         self.loss(network(30, 100, 10), lengthscale=lengthscale)
+
+    def test_not_of_a_number_weaker_than_fan_in(self) -> None:
+        """Ten points, a wide network and standard normal weights: the noisy line of the paper, which is learned."""
+        model = mlp(1, 2, hidden=[500, 500])
+        assert gd.negative_elbo(torch.ones(10), model, num_data=10, lengthscale=1.0).kl > 10
 
     def test_not_where_the_likelihood_is_louder(self) -> None:
         """A long sentence, or a target in small units."""

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from gumdrop.bulk import is_traced
 from gumdrop.divergence import CAPS, Lengthscale, kl_divergence
 from gumdrop.functional import finite_exp, split_gaussian, widened
+from gumdrop.layers import dropout_blocks
 
 __all__ = [
     "LIKELIHOODS",
@@ -203,7 +204,8 @@ def negative_elbo(
 
     A prior can be so strong that the data are not heard: all weights go to 0, and all rates to 1/2. It is warned of,
     once for each model, where at its first call KL/N is above 3 nats and above the likelihood, of which more cannot
-    be gained; with the default prior this does not happen.
+    be gained. Only priors as strong as fan-in do this, so that the capped ones and smaller numbers are not looked at:
+    under these, a KL as large goes away with weights that nothing needs.
 
     Args:
         nll: Negative log likelihood of each example of the batch, shape (N,), as the ``*_nll`` functions give
@@ -250,9 +252,10 @@ def negative_elbo(
 
 def _warn_if_unheard(mean_nll: Tensor, kl: Tensor, model: nn.Module, lengthscale: Lengthscale) -> None:
     """Look once at what the prior weighs beside the data, which costs a wait for the device."""
-    if kl.is_meta:
-        return
     _heard.add(model)
+    weaker = not isinstance(lengthscale, str) and lengthscale**2 < max(each.fan_in for each in dropout_blocks(model))
+    if kl.is_meta or weaker:
+        return
     prior, data = float(kl.detach()), float(mean_nll.detach())
     if prior > max(data, LEAST_TO_WARN):
         warnings.warn(

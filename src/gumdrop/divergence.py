@@ -12,7 +12,7 @@ __all__ = ["CAPS", "WEAK_PRECISION", "Lengthscale", "kl_divergence"]
 
 Lengthscale = float | Literal["classification", "regression", "fan_in", "weak"]
 
-CAPS = {"classification": 0.05, "regression": 5.0}
+CAPS = {"classification": 0.05, "regression": 8.0}
 """Nats a row that weights of the fan-in prior's own size cost at most; ``benchmarks/default_prior.py`` compares."""
 
 WEAK_PRECISION = 0.1
@@ -38,7 +38,7 @@ def kl_divergence(
             - ``"fan_in"`` takes ``l^2`` as the number of inputs of the layer, so that a unit's input has prior
               variance of about one. It weighs more the larger the network, and drowns the data of a large one.
             - ``"classification"`` and ``"regression"`` are the same, but never stronger than such that weights of
-              just that variance cost .05 or 5 nats a row: all ``l^2`` are multiplied by ``min(1, 2 c N / n)`` with
+              just that variance cost .05 or 8 nats a row: all ``l^2`` are multiplied by ``min(1, 2 c N / n)`` with
               ``n`` weights and biases in all. What `negative_elbo` takes by default.
             - ``"weak"`` is a tenth of ``"fan_in"``, for ensembles that are watched on held-out rows.
 

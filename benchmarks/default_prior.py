@@ -2,8 +2,7 @@
 
 Each part trains one network by the loop of the README, without dropout and converted with each prior, and scores it on
 rows that it has not seen. Nothing is held out, stopped or tuned. Run with ``make benchmark-prior DATA=DIR``, which goes
-on where it was stopped; writes ``docs/results/prior.json`` and ``.png``. Without ``--data``, the parts that need no
-files.
+on where it was stopped; writes ``docs/results/prior.json`` and ``.png``. Without data, the parts that need no files.
 """
 
 import argparse
@@ -261,6 +260,7 @@ def draw(results: dict[str, list[dict[str, Any]]]) -> Figure:
     axes.set_xscale("symlog", linthresh=0.1)
     axes.set(xticks=(0, 0.1, 0.3, 1, 3, 10), xlabel="test nats per row, each seed (less is better)")
     axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlim(left=min(0.0, axes.dataLim.xmin))
     axes.invert_yaxis()
     axes.grid(axis="y", linewidth=0.3)
     axes.spines[["top", "right"]].set_visible(False)

@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments recording benchmarks \
-  benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-scale \
+  benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-scale \
   performance-page clean
 
 help: ## Show this list
@@ -59,6 +59,9 @@ docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experimen
 
 benchmarks: $(VENV)/installed-dev ## Compare priors (some minutes); writes docs/results
 	$(BIN)/python benchmarks/prior_strength.py
+
+benchmark-prior: $(VENV)/installed-dev ## Try the default prior on many kinds of model (half an hour), with DATA=DIR on more; writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/default_prior.py $(if $(DATA),--data $(DATA))
 
 benchmark-export: $(VENV)/installed-dev ## Compare exported files with torch, in value and in time; writes docs/results
 	$(BIN)/python benchmarks/export.py

@@ -19,12 +19,12 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from torch import Tensor
 
 import gumdrop as gd
-from gumdrop import objective
+from gumdrop import divergence
 from gumdrop.networks import mlp
 from gumdrop.training import fit_stacked
 
 PRECISIONS = (1.0, 0.3, 0.1, 0.03, 0.01)
-DEFAULT = objective.WEAK_PRECISION
+DEFAULT = divergence.WEAK_PRECISION
 STEPS = 3000
 BATCH_SIZE = 32
 SEED = 0
@@ -55,7 +55,7 @@ def folds(name: str) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
 
 def score(name: str, precision: float) -> dict[str, Any]:
     """Held-out log likelihood per row, with targets standardised, and mean rates of one set under one prior."""
-    objective.WEAK_PRECISION = precision
+    divergence.WEAK_PRECISION = precision
     parts = folds(name)
     classes = not parts[0][1].is_floating_point()
     num_outputs = int(max(y.max() for _, y, _, _ in parts)) + 1 if classes else 1

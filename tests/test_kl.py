@@ -26,7 +26,7 @@ class TestAgainstPlainFormula:
     @pytest.mark.parametrize("logits", [(-2.0, 1.3), (-13.0, 9.0), (0.0, -30.0)])
     def test_value_and_gradients(self, dtype: torch.dtype, logits: tuple[float, ...]) -> None:
         p_logits, tensors = some(dtype, logits)
-        ours, plain = (form(p_logits, tensors, PRIORS) for form in (shared_rate_kl, kl._plain))
+        ours, plain = (form(p_logits, tensors, PRIORS, 0.6) for form in (shared_rate_kl, kl._plain))
         assert ours.dtype == plain.dtype == torch.promote_types(dtype, torch.float32)
         torch.testing.assert_close(ours, plain, rtol=2e-5, atol=1e-6)
         asked = [*p_logits, *tensors]
@@ -67,7 +67,7 @@ def test_gradcheck_and_the_gradient_of_the_gradient() -> None:
     priors = [Prior(3.0, 3), Prior(0.5, 2), Prior(2.0)]
 
     def function(*parts: Tensor) -> Tensor:
-        return shared_rate_kl(parts[:2], parts[2:], priors)
+        return shared_rate_kl(parts[:2], parts[2:], priors, 0.7)
 
     assert torch.autograd.gradcheck(function, (*logits, *tensors))
     assert torch.autograd.gradgradcheck(function, (*logits, *tensors))
@@ -78,7 +78,7 @@ def test_numbers_and_tensors_give_the_same(logits: tuple[float, ...]) -> None:
     """A CPU computes with the first, other devices with the second."""
     p_logits, norms = [torch.tensor(each) for each in logits], torch.tensor([2.0, 0.0, 50.0, 3.0]).double()
     priors = [Prior(1.0, 5), Prior(2.0, 8), Prior(0.1, 9), Prior(4.0)]
-    found, expected = (form(p_logits, norms, priors) for form in (kl._terms_of_tensors, kl._terms_of_numbers))
+    found, expected = (form(p_logits, norms, priors, 0.3) for form in (kl._terms_of_tensors, kl._terms_of_numbers))
     for mine, other in zip(found, expected, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-12, atol=0.0)
 

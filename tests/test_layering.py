@@ -30,6 +30,7 @@ RANKS = {
     "candidates": 1.5,
     "plain_dropout": 1.5,
     "conversion": 2,
+    "divergence": 1.5,
     "objective": 2,
     "prediction.moments": 2.1,
     "prediction.switches": 2.05,
@@ -184,7 +185,7 @@ RANKS = {
 ANYONE = {"version"}
 """What every module may import, and what itself imports nothing."""
 
-PUBLIC = {"functional", "tracing", "layers", "conversion", "objective", "prediction"}
+PUBLIC = {"functional", "tracing", "layers", "conversion", "divergence", "objective", "prediction"}
 """What ``import gumdrop`` may load."""
 
 

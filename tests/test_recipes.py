@@ -29,7 +29,8 @@ def recipe(name, *needs):
 def test_skorch() -> None:
     result = recipe("skorch_net", "skorch", "sklearn").main(max_epochs=15)
     assert min(result["neg_log_loss"]) > -0.2
-    assert all(0 < p < 1 and abs(p - 0.1) > 1e-3 for p in result["rates"].values())
+    assert all(0 < p < 1 for p in result["rates"].values())
+    assert any(abs(p - 0.1) > 1e-3 for p in result["rates"].values())
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")

@@ -6,15 +6,9 @@ and the other rooms are imported by their names, and some bring an extra.
 """
 
 from gumdrop.conversion import dropout_rates, fix_dropout, learn_dropout, parameter_groups
+from gumdrop.divergence import kl_divergence
 from gumdrop.layers import HomoscedasticNoise
-from gumdrop.objective import (
-    bernoulli_nll,
-    categorical_nll,
-    gaussian_nll,
-    kl_divergence,
-    negative_elbo,
-    poisson_nll,
-)
+from gumdrop.objective import bernoulli_nll, categorical_nll, gaussian_nll, negative_elbo, poisson_nll
 from gumdrop.prediction import draw, predict_classification, predict_counts, predict_regression, sample, sampling
 from gumdrop.version import VERSION
 

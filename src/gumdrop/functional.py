@@ -241,7 +241,7 @@ def bernoulli_entropy(p_logit: Tensor) -> Tensor:
     return torch.sigmoid(logit) * F.softplus(-logit) + torch.sigmoid(-logit) * F.softplus(logit)
 
 
-def dropout_kl(p_logit: Tensor, square_norm: Tensor, num_units: int, *, precision: float = 1.0) -> Tensor:
+def dropout_kl(p_logit: Tensor, square_norm: Tensor, num_units: int, *, precision: float | Tensor = 1.0) -> Tensor:
     r"""KL divergence of a dropout posterior from its Gaussian prior, up to a constant, in nats.
 
     .. math:: \mathrm{KL} = \frac{l^2}{2} \frac{\lVert W \rVert^2}{1-p} - K H(p)

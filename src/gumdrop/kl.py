@@ -37,26 +37,32 @@ class Prior(NamedTuple):
     """``K``, the number of units that can be dropped; 0 for a bias, which never is."""
 
 
-def shared_rate_kl(p_logits: Sequence[Tensor], tensors: Sequence[Tensor], priors: Sequence[Prior]) -> Tensor:
+def shared_rate_kl(
+    p_logits: Sequence[Tensor], tensors: Sequence[Tensor], priors: Sequence[Prior], scale: float | Tensor = 1.0
+) -> Tensor:
     """Sum the KL of weights that have one rate each, and of biases.
 
     Args:
         p_logits: Logit of the drop probability of each weight, scalars.
         tensors: The weights in the same order, and then the biases.
         priors: One for each of ``tensors``.
+        scale: What all precisions are multiplied by, a number or a scalar tensor.
 
     Returns:
         A scalar tensor, in float32 or float64.
     """
-    if is_traced() or any(hasattr(each, "full_tensor") for each in tensors):
-        return _plain(p_logits, tensors, priors)
-    return _SharedRateKl.apply(priors, *p_logits, *tensors)
+    if is_traced() or isinstance(scale, Tensor) or any(hasattr(each, "full_tensor") for each in tensors):
+        return _plain(p_logits, tensors, priors, scale)
+    return _SharedRateKl.apply(priors, scale, *p_logits, *tensors)
 
 
-def _plain(p_logits: Sequence[Tensor], tensors: Sequence[Tensor], priors: Sequence[Prior]) -> Tensor:
+def _plain(
+    p_logits: Sequence[Tensor], tensors: Sequence[Tensor], priors: Sequence[Prior], scale: float | Tensor = 1.0
+) -> Tensor:
     """The formula by operations that have gradients."""
     norms = _stacked([whole(widened(each).square().sum()) for each in tensors])
     precisions, units = norms.new_tensor(priors).T
+    precisions = scale * precisions
     count = len(p_logits)
     value = 0.5 * norms[count:] @ precisions[count:]
     if count:
@@ -100,7 +106,9 @@ def _terms(xp: Any, logits: Any, norms: Any, precisions: Any, units: Any, larges
     return halves - units * entropies, halves * p + units * logits * p * q, factors
 
 
-def _terms_of_numbers(p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior]) -> tuple[Tensor, ...]:
+def _terms_of_numbers(
+    p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior], scale: float
+) -> tuple[Tensor, ...]:
     """Compute `_terms` on a CPU, where small arrays of numpy take a third of the time of small tensors."""
     never = [-math.inf] * (len(priors) - len(p_logits))  # a bias is never dropped
     numbers = [each.item() for each in p_logits]
@@ -110,46 +118,48 @@ def _terms_of_numbers(p_logits: Sequence[Tensor], norms: Tensor, priors: Sequenc
     logits = np.array(numbers + never)
     precisions, units = np.array(priors).T
     with np.errstate(all="ignore"):
-        found = _terms(np, logits, norms.double().numpy(), precisions, units, torch.finfo(norms.dtype).max)
+        found = _terms(np, logits, norms.double().numpy(), scale * precisions, units, torch.finfo(norms.dtype).max)
     return tuple(torch.from_numpy(each).to(norms) for each in found)
 
 
-def _terms_of_tensors(p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior]) -> tuple[Tensor, ...]:
+def _terms_of_tensors(
+    p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior], scale: float
+) -> tuple[Tensor, ...]:
     """Compute `_terms` on other devices, without waiting for them."""
     never = norms.new_full((len(priors) - len(p_logits),), -math.inf)
     logits = torch.cat([*(each.to(norms).view(1) for each in p_logits), never])
     precisions, units = norms.new_tensor(priors).T
-    return _terms(torch, logits, norms, precisions, units, torch.finfo(norms.dtype).max)
+    return _terms(torch, logits, norms, scale * precisions, units, torch.finfo(norms.dtype).max)
 
 
 class _SharedRateKl(torch.autograd.Function):
     """The same with a gradient by hand."""
 
     @staticmethod
-    def forward(ctx: Any, priors: Sequence[Prior], *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, priors: Sequence[Prior], scale: float, *tensors: Tensor) -> Tensor:
         count = len(tensors) - len(priors)
         norms = _stacked([_square_sum(widened(each).flatten()) for each in tensors[count:]])
         compute = _terms_of_numbers if norms.device.type == "cpu" else _terms_of_tensors
-        values, slopes, factors = compute(tensors[:count], norms, priors)
+        values, slopes, factors = compute(tensors[:count], norms, priors, scale)
         ctx.save_for_backward(*tensors)
-        ctx.priors, ctx.slopes, ctx.factors = priors, slopes[:count], factors
+        ctx.priors, ctx.scale, ctx.slopes, ctx.factors = priors, scale, slopes[:count], factors
         return values.sum()
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        tensors, wanted = ctx.saved_tensors, ctx.needs_input_grad[1:]
+        tensors, wanted = ctx.saved_tensors, ctx.needs_input_grad[2:]
         count = len(ctx.slopes)
         if torch.is_grad_enabled():  # this gradient is to have one, too
-            value = _plain(tensors[:count], tensors[count:], ctx.priors)
+            value = _plain(tensors[:count], tensors[count:], ctx.priors, ctx.scale)
             found = iter(torch.autograd.grad(value, list(itertools.compress(tensors, wanted)), g, create_graph=True))
-            return None, *(next(found) if is_wanted else None for is_wanted in wanted)
+            return None, None, *(next(found) if is_wanted else None for is_wanted in wanted)
         of_rates = [slope.to(each) for slope, each in zip((g * ctx.slopes).unbind(), tensors, strict=False)]
         factors = (g * ctx.factors).unbind()
         of_tensors = [
             each * factor.to(each.device) if is_wanted else None
             for each, factor, is_wanted in zip(tensors[count:], factors, wanted[count:], strict=True)
         ]
-        return None, *of_rates, *of_tensors
+        return None, None, *of_rates, *of_tensors
 
 
 def senseless(logit: float, name: str | None = None) -> str:

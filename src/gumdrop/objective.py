@@ -8,33 +8,36 @@ References:
 
 import math
 import numbers
+import warnings
+import weakref
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gumdrop.bulk import is_traced
-from gumdrop.functional import dropout_kl, finite_exp, split_gaussian, widened
-from gumdrop.kl import Prior, shared_rate_kl, whole
-from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks, watch_pace, watch_sites
+from gumdrop.divergence import CAPS, Lengthscale, kl_of
+from gumdrop.functional import finite_exp, split_gaussian, widened
+from gumdrop.layers import dropout_blocks, watch_pace, watch_sites
 
 __all__ = [
     "LIKELIHOODS",
     "NegativeElbo",
     "bernoulli_nll",
     "categorical_nll",
+    "default_lengthscale",
     "gaussian_nll",
-    "kl_divergence",
     "negative_elbo",
     "poisson_nll",
 ]
 
-Lengthscale = float | Literal["fan_in", "weak"]
+LEAST_TO_WARN = 3.0
+"""KL in nats a row below which a prior is not called too strong, however little there is to learn."""
 
-WEAK_PRECISION = 0.1
-"""Precision of the ``"weak"`` prior in units of that of ``"fan_in"``; ``benchmarks/prior_strength.py`` compares."""
+_heard: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+"""Models whose prior has been looked at."""
 
 
 def _sum_events(nll: Tensor) -> Tensor:
@@ -80,7 +83,9 @@ def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
     log_variance = widened(log_variance)
     # The standardised residual is squared, not the residual, which over- or underflows alone.
     standardised = (widened(target) - widened(mean)) * finite_exp(-0.5 * log_variance)
-    return _sum_events(0.5 * (math.log(2 * math.pi) + log_variance + standardised.square()))
+    nll = _sum_events(0.5 * (math.log(2 * math.pi) + log_variance + standardised.square()))
+    nll.is_density = True  # type: ignore[attr-defined]  # what `default_lengthscale` asks for
+    return nll
 
 
 _NO_LABEL = torch.iinfo(torch.int64).min  # PyTorch's own default would ignore -100 unasked
@@ -160,98 +165,6 @@ LIKELIHOODS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 """Negative log likelihood of each kind of target, as a function of a network's output and the target."""
 
 
-def kl_divergence(model: nn.Module, *, lengthscale: Lengthscale = "fan_in") -> Tensor:
-    r"""KL divergence of the dropout posterior from the prior, for the whole training set, in nats.
-
-    .. math:: \sum_\text{sites} \frac{l^2}{2} \frac{\lVert W \rVert^2}{1-p} + \frac{l^2}{2} \lVert b \rVert^2 - K H(p)
-
-    A weight that several modules share counts once. Constants are left out, so the value can be negative. It is
-    computed from the parameters, whatever was or was not run before.
-
-    Args:
-        model: A converted model.
-        lengthscale: ``l`` of the prior ``N(0, 1/l^2)`` on each weight, positive; or ``"fan_in"``, which takes
-            ``l^2`` as the number of inputs of the layer, so that a unit's input has prior variance of about one; or
-            ``"weak"``, a tenth of that, under which a hundred rows can speak and which wants early stopping.
-
-    Returns:
-        A scalar tensor with gradient, in float32 or float64.
-
-    Raises:
-        ValueError: If the model has no learned dropout, has a site that is attached to no layer, or
-            ``lengthscale`` is not positive.
-
-    References:
-        Gal, Hron & Kendall 2017 (arXiv:1705.07832), eq. 3.
-    """
-    if lengthscale not in ("fan_in", "weak") and not (isinstance(lengthscale, (int, float)) and lengthscale > 0):
-        raise ValueError(f'`lengthscale` must be a positive number, "fan_in" or "weak", got {lengthscale!r}')
-    counted: dict[tuple[int, int, int], Tensor] = {}
-    blocks: list[tuple[Block, float]] = []
-    biases: list[tuple[Tensor, float]] = []
-    attached: set[int] = set()
-    for block in dropout_blocks(model):
-        attached.add(id(block.site))
-        precision = _precision(lengthscale, block.fan_in)
-        if _is_new(block.weight, counted):
-            blocks.append((block, precision))
-        for bias in block.biases:  # not in a comprehension, whose frame torch.compile cannot take by itself
-            if _is_new(bias, counted):
-                biases.append((bias, precision))
-    _check_attached(model, attached)
-    terms = _kl_of_blocks(blocks, biases)
-    terms += [module.negative_log_prior() for module in model.modules() if isinstance(module, HomoscedasticNoise)]
-    total, *others = terms
-    for term in others:
-        total = total + term.to(total)
-    return total
-
-
-def _kl_of_blocks(blocks: list[tuple[Block, float]], biases: list[tuple[Tensor, float]]) -> list[Tensor]:
-    """Give the KL of all sites with one rate and of all biases, in operations over all at once, and of other sites."""
-    together = [(block, precision) for block, precision in blocks if block.site.p_logit.ndim == 0]
-    priors = [Prior(precision, block.site.num_units) for block, precision in together]
-    priors += [Prior(precision) for _, precision in biases]
-    tensors = [block.weight for block, _ in together] + [bias for bias, _ in biases]
-    terms = [shared_rate_kl([block.site.p_logit for block, _ in together], tensors, priors)] if tensors else []
-    for block, precision in blocks:
-        site = block.site
-        if site.p_logit.ndim:
-            square_norm = whole(widened(block.columns(block.weight)).square().sum(0))
-            terms.append(dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision))
-    return terms
-
-
-def _precision(lengthscale: Lengthscale, fan_in: int) -> float:
-    if lengthscale == "fan_in":
-        return float(fan_in)
-    return WEAK_PRECISION * fan_in if lengthscale == "weak" else float(lengthscale) ** 2
-
-
-def _is_new(parameter: Tensor, counted: dict[tuple[int, int, int], Tensor]) -> bool:
-    """Remember a parameter, or the part of it that a view looks at."""
-    base, start = parameter, 0
-    if parameter._base is not None:
-        base = parameter._base
-        start = int(parameter.storage_offset() - base.storage_offset())
-    key = (id(base), start, parameter.numel())
-    if key in counted:
-        return False
-    counted[key] = base  # kept, because the id of a weight that is computed could be given again
-    return True
-
-
-def _check_attached(model: nn.Module, attached: set[int]) -> None:
-    loose = [n for n, m in model.named_modules() if isinstance(m, ConcreteDropout) and id(m) not in attached]
-    if loose:
-        raise ValueError(
-            f"site {loose[0]!r} is attached to no layer, so its weights are not known; use "
-            "`gumdrop.learn_dropout` to place it"
-        )
-    if not attached:
-        raise ValueError("`model` has no learned dropout; convert it with `gumdrop.learn_dropout(model)`")
-
-
 class NegativeElbo(Tensor):
     """The loss, a scalar tensor in nats per datum, that also knows its two parts.
 
@@ -281,16 +194,32 @@ class NegativeElbo(Tensor):
         return format(self.item(), format_spec)
 
 
-def _watch(model: nn.Module, batch: int, num_data: int) -> None:
-    """Warn of what would be silent in the training of a model."""
-    blocks = list(dropout_blocks(model))
-    watch_sites(blocks, stacklevel=3)
-    if blocks and batch > 1:  # a mean does not tell how many it is of
-        watch_pace(blocks[0].site, batch, num_data, stacklevel=3)
+def default_lengthscale(nll: Tensor) -> Lengthscale:
+    """Prior that suits a likelihood.
+
+    A density with a noise that is learned has no bound: a network that knows its rows by heart calls them noiseless,
+    and gains without end, so that only a strong prior holds it. Classes, yes or no, and counts leave at most the nats
+    of a guess to gain, of which a strong prior leaves nothing.
+
+    Args:
+        nll: What one of the ``*_nll`` functions returned, as it is: `gaussian_nll` marks its result, and arithmetic
+            on it, such as a mean, loses the mark.
+
+    Returns:
+        ``"regression"`` for `gaussian_nll`, ``"classification"`` for anything else.
+    """
+    return "regression" if getattr(nll, "is_density", False) else "classification"
 
 
-def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: Lengthscale = "fan_in") -> NegativeElbo:
+def negative_elbo(
+    nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: Lengthscale | None = None
+) -> NegativeElbo:
     """Negative evidence lower bound: the training loss, in nats per datum.
+
+    A prior can be so strong that the data are not heard: all weights go to 0, and all rates to 1/2. It is warned of,
+    once for each model, where at its first call KL/N is above 3 nats and above the likelihood, of which more cannot
+    be gained. Only priors as strong as fan-in do this, so that the capped ones and smaller numbers are not looked at:
+    under these, a KL as large goes away with weights that nothing needs.
 
     Args:
         nll: Negative log likelihood of each example of the batch, shape (N,), as the ``*_nll`` functions give
@@ -298,7 +227,9 @@ def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: 
         model: The converted model.
         num_data: Number of examples in the whole training set. It weighs the KL: the more data, the less the
             prior counts and the smaller the learned rates.
-        lengthscale: Prior, see `kl_divergence`.
+        lengthscale: Prior, see `kl_divergence`. None takes ``"regression"`` for what `gaussian_nll` returned, as it
+            is, and ``"classification"`` for all else; a mean or a weighted sum of Gaussian values wants
+            ``"regression"`` said.
 
     Returns:
         The loss, a scalar tensor, with its parts ``loss.nll`` and ``loss.kl``.
@@ -325,11 +256,33 @@ def negative_elbo(nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: 
             f"`num_data` must be at least the batch of {nll.numel()}, got {num_data}; it is the size of the whole "
             "training set, as in len(loader.dataset)"
         )
-    if nll.requires_grad and not is_traced():
-        _watch(model, nll.numel(), int(num_data))
+    lengthscale = default_lengthscale(nll) if lengthscale is None else lengthscale
+    blocks = list(dropout_blocks(model))
     mean_nll = nll.mean()
-    kl = kl_divergence(model, lengthscale=lengthscale) / num_data
+    kl = kl_of(model, blocks, num_data=num_data, lengthscale=lengthscale) / num_data
+    if nll.requires_grad and not is_traced():
+        watch_sites(blocks, stacklevel=2)
+        if nll.numel() > 1:  # a mean does not tell how many it is of
+            watch_pace(blocks[0].site, nll.numel(), int(num_data), stacklevel=2)
+    if lengthscale not in CAPS and not is_traced() and model not in _heard:
+        _warn_if_unheard(mean_nll, kl, model, lengthscale)
     total = mean_nll + kl
     loss = total.as_subclass(NegativeElbo)
     loss.total, loss.nll, loss.kl = total, mean_nll, kl
     return loss
+
+
+def _warn_if_unheard(mean_nll: Tensor, kl: Tensor, model: nn.Module, lengthscale: Lengthscale) -> None:
+    """Look once at what the prior weighs beside the data, which costs a wait for the device."""
+    _heard.add(model)
+    weaker = not isinstance(lengthscale, str) and lengthscale**2 < max(each.fan_in for each in dropout_blocks(model))
+    if kl.is_meta or weaker:
+        return
+    prior, data = float(kl.detach()), float(mean_nll.detach())
+    if prior > max(data, LEAST_TO_WARN):
+        warnings.warn(
+            f"the prior `lengthscale={lengthscale!r}` weighs {prior:.3g} nats a row, the likelihood {data:.3g}: it "
+            "drowns the data, and the weights will go to 0; leave `lengthscale` out for a prior that fits the size of "
+            "the model, or take a smaller number",
+            stacklevel=3,
+        )

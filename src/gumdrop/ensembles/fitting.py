@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from gumdrop.divergence import Lengthscale
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble, member_seeds
 from gumdrop.ensembles.noise import NoiseFunction, weighted_mean
-from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.threads import limited_threads
 from gumdrop.training import FitResult, RowSource

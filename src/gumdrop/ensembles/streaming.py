@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from gumdrop.divergence import Lengthscale
 from gumdrop.ensembles.fitting import STEPS, EnsembleFit, _fit_noise
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
-from gumdrop.objective import Lengthscale
 from gumdrop.training import fit
 
 __all__ = ["fit_streamed_ensemble", "stream_schedule"]

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from gumdrop.conversion import dropout_rates
+from gumdrop.divergence import Lengthscale
 from gumdrop.ensembles import EnsembleFit
 from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators.rows import LEAST_ROWS, DistinctRows, StandardisedRows, checked_weights, moments
-from gumdrop.objective import Lengthscale
 from gumdrop.training.distributed import ranks
 
 if TYPE_CHECKING:

@@ -29,11 +29,11 @@ from torch import Tensor, nn
 from gumdrop.conversion import dropout_rates, fix_dropout, learn_dropout
 from gumdrop.datasets.download import sha256_of
 from gumdrop.datasets.mauna_loa import MAUNA_LOA, MaunaLoa, read_mauna_loa
+from gumdrop.divergence import Lengthscale
 from gumdrop.experiments import co2_figures as figures
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.layers import HomoscedasticNoise
 from gumdrop.metrics import central_coverage
-from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.threads import limited_threads
 from gumdrop.training import fit

@@ -19,12 +19,12 @@ from torch.utils.data import DataLoader, TensorDataset
 from gumdrop.atomic import replacing
 from gumdrop.conversion import fix_dropout, learn_dropout
 from gumdrop.datasets.text import CMUDICT, Pronunciation, Vocabulary, part_of_word, read_cmudict
+from gumdrop.divergence import Lengthscale
 from gumdrop.experiments import g2p_figures as figures
 from gumdrop.experiments.arms import START, part_name, rate_of
 from gumdrop.experiments.g2p_decoding import beam_search, count_errors, judge
 from gumdrop.experiments.g2p_networks import ByLength, PerStepDropout, PooledReader, Speller, phone_nll
 from gumdrop.experiments.run import Run, RunOptions, data_folder
-from gumdrop.objective import Lengthscale
 from gumdrop.prediction import predict_classification
 from gumdrop.threads import limited_threads
 from gumdrop.training import FitResult, fit

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 
 from gumdrop.conversion import dropout_rates, fix_dropout
 from gumdrop.datasets.images import MNIST, DigitImages, read_mnist
+from gumdrop.divergence import Lengthscale
 from gumdrop.experiments import mnist_figures as figures
 from gumdrop.experiments.arms import NO_DROPOUT
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.layers import dropout_blocks
 from gumdrop.metrics import accuracy, brier_score, calibration_error
 from gumdrop.networks import mlp
-from gumdrop.objective import Lengthscale
 from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.threads import limited_threads
 from gumdrop.training import FitResult, fit

@@ -25,11 +25,12 @@ from gumdrop import plots
 from gumdrop.atomic import replacing
 from gumdrop.conversion import dropout_rates, learn_dropout, parameter_groups
 from gumdrop.datasets.images import MNIST, DigitImages, read_mnist
+from gumdrop.divergence import Lengthscale
 from gumdrop.experiments.axes import dress
 from gumdrop.experiments.classifiers import lenet, tanh_perceptron
 from gumdrop.experiments.page import Figure, Page, Table
 from gumdrop.experiments.run import Run, RunOptions, data_folder
-from gumdrop.objective import Lengthscale, negative_elbo
+from gumdrop.objective import negative_elbo
 from gumdrop.threads import limited_threads
 from gumdrop.training.loop import epoch_seed
 

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from gumdrop.atomic import replacing
 from gumdrop.conversion import dropout_rates, learn_dropout
 from gumdrop.datasets.images import MNIST, DigitImages, read_mnist
+from gumdrop.divergence import Lengthscale
 from gumdrop.experiments import rotation_figures as figures
 from gumdrop.experiments.classifiers import digit_perceptron, lenet
 from gumdrop.experiments.run import Run, RunOptions, data_folder
-from gumdrop.objective import Lengthscale
 from gumdrop.prediction import ClassificationPrediction, predict_classification, sample
 from gumdrop.threads import limited_threads
 from gumdrop.training import fit

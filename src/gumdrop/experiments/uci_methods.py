@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.datasets.splits import Split
+from gumdrop.divergence import Lengthscale
 from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.experiments.uci_peer import peer
 from gumdrop.experiments.uci_work import (
@@ -30,7 +31,6 @@ from gumdrop.experiments.uci_work import (
     training_parts,
 )
 from gumdrop.networks import mlp
-from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.training import FitResult, fit_stacked
 

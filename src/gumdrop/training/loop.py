@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from gumdrop.conversion import dropout_rates, parameter_groups
+from gumdrop.divergence import Lengthscale
 from gumdrop.functional import split_gaussian
 from gumdrop.layers import HomoscedasticNoise
-from gumdrop.objective import LIKELIHOODS, Lengthscale, negative_elbo
+from gumdrop.objective import LIKELIHOODS, default_lengthscale, negative_elbo
 from gumdrop.prediction import sampling
 from gumdrop.prediction.draws import drawn
 from gumdrop.prediction.inputs import Arguments
@@ -59,7 +60,7 @@ def fit(
     lr: float = 5e-3,
     rate_lr: float | None = None,
     weight_decay: float = 0.0,
-    lengthscale: Lengthscale = "fan_in",
+    lengthscale: Lengthscale | None = None,
     patience: int | None = None,
     honest_noise: bool = False,
     max_norm: float | None = None,
@@ -96,7 +97,7 @@ def fit(
         rate_lr: The same for the logits of the rates; ten times ``lr`` if None, because one number must travel
             as far as thousands of weights together.
         weight_decay: Decay of the weights, beside the prior's; never applied to rates and noise.
-        lengthscale: Prior, see `gumdrop.kl_divergence`.
+        lengthscale: Prior, see `gumdrop.negative_elbo`.
         patience: Stop after this many epochs without a better held-out value; never early if None.
         honest_noise: Take the variance of the model's `gumdrop.HomoscedasticNoise` from the residuals of the
             ``validation`` data as training goes on, and not from those of the training data, which a network knows
@@ -174,8 +175,10 @@ def fit(
                 with _unsynchronised(network, not is_last):
                     with torch.autocast(device.type, autocast, enabled=autocast is not None):
                         output = x.to(device).call(network)
-                    nll = nll_of(output, y.to(device)).sum() * (counted > 0)
-                    loss = negative_elbo(nll / share, model, num_data=num_data, lengthscale=lengthscale)
+                    values = nll_of(output, y.to(device))
+                    prior = default_lengthscale(values) if lengthscale is None else lengthscale
+                    nll = values.sum() * (counted > 0)
+                    loss = negative_elbo(nll / share, model, num_data=num_data, lengthscale=prior)
                     totals += torch.stack([nll.detach(), loss.kl.detach() * counted]).cpu()
                     yield loss.total if is_last else loss.nll
 

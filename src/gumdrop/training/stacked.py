@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
-from gumdrop.objective import Lengthscale
+from gumdrop.divergence import Lengthscale
 from gumdrop.training.data import check_data
 from gumdrop.training.loop import (
     FUSED_DEVICES,
@@ -53,7 +53,7 @@ def fit_stacked(
     lr: float = 5e-3,
     rate_lr: float | None = None,
     weight_decay: float = 0.0,
-    lengthscale: Lengthscale = "fan_in",
+    lengthscale: Lengthscale | None = None,
     honest_noise: bool = False,
     keep_best: bool = False,
     patience: int | None = None,
@@ -84,7 +84,7 @@ def fit_stacked(
         lr: Largest learning rate of the cycle.
         rate_lr: The same for the logits; ten times ``lr`` if None.
         weight_decay: Decay of the weights, beside the prior's.
-        lengthscale: Prior, see `gumdrop.kl_divergence`.
+        lengthscale: Prior, see `gumdrop.negative_elbo`.
         honest_noise: Take the noise of each model from the residuals of its held-out rows.
         keep_best: Leave each model with the parameters of the epoch that is best on its held-out rows.
         patience: With ``keep_best``, stop after this many epochs in which no model got better; never early if None.
@@ -202,7 +202,7 @@ def _check_weights(weights: Sequence[Tensor], train: Sequence[tuple[Tensor | Row
 
 
 def _stacked(
-    models: Sequence[nn.Module], data: StackedRows, nll_of: Likelihood, lengthscale: Lengthscale
+    models: Sequence[nn.Module], data: StackedRows, nll_of: Likelihood, lengthscale: Lengthscale | None
 ) -> Together | Apart:
     """Stack models if they can be: only a step tells. One alone is quicker as it is."""
     if len(models) == 1:

@@ -12,24 +12,27 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from gumdrop.conversion import parameter_groups
+from gumdrop.divergence import Lengthscale, kl_divergence
 from gumdrop.functional import uniform_noise
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, dropout_blocks
-from gumdrop.objective import Lengthscale, kl_divergence
+from gumdrop.objective import default_lengthscale
 from gumdrop.prediction import sampling
 from gumdrop.training.loop import Likelihood, mean_rates
 
 __all__ = ["Apart", "Together"]
 
 
-class _WithKL(nn.Module):
-    """A model that returns its KL divergence beside its output, so that one functional call gives both."""
+class _Losses(nn.Module):
+    """A model that returns its mean negative log likelihood and its KL per datum, both by one functional call."""
 
-    def __init__(self, model: nn.Module, lengthscale: Lengthscale) -> None:
+    def __init__(self, model: nn.Module, lengthscale: Lengthscale | None) -> None:
         super().__init__()
         self.model, self.lengthscale = model, lengthscale
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return self.model(x), kl_divergence(self.model, lengthscale=self.lengthscale)
+    def forward(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
+        nll = nll_of(self.model(x), y)
+        lengthscale = default_lengthscale(nll) if self.lengthscale is None else self.lengthscale
+        return nll.mean(), kl_divergence(self.model, num_data=num_data, lengthscale=lengthscale) / num_data
 
 
 def _noise_of_rows(site: ConcreteDropout, rows: int) -> Tensor:
@@ -41,12 +44,12 @@ class Together(nn.Module):
 
     Args:
         models: Converted models with the same layers and shapes.
-        lengthscale: Prior, see `gumdrop.kl_divergence`.
+        lengthscale: Prior, see `gumdrop.negative_elbo`.
     """
 
-    def __init__(self, models: Sequence[nn.Module], lengthscale: Lengthscale) -> None:
+    def __init__(self, models: Sequence[nn.Module], lengthscale: Lengthscale | None) -> None:
         super().__init__()
-        parameters, buffers = stack_module_state([_WithKL(model, lengthscale) for model in models])
+        parameters, buffers = stack_module_state([_Losses(model, lengthscale) for model in models])
         # Dots cannot stand in the names of a module's own parameters.
         self._keys = {name: name.replace(".", "/") for name in [*parameters, *buffers]}
         wanted = {f"model.{name}": value.requires_grad for name, value in models[0].named_parameters()}
@@ -54,7 +57,7 @@ class Together(nn.Module):
             self.register_parameter(self._keys[name], nn.Parameter(value.detach(), requires_grad=wanted[name]))
         for name, value in buffers.items():
             self.register_buffer(self._keys[name], value)
-        self._template = [_WithKL(copy.deepcopy(models[0]), lengthscale).train()]  # in a list: not a part of this one
+        self._template = [_Losses(copy.deepcopy(models[0]), lengthscale).train()]  # in a list: not a part of this one
 
     @property
     def _model(self) -> nn.Module:
@@ -83,8 +86,7 @@ class Together(nn.Module):
         """
 
         def one(values: dict[str, Tensor], x: Tensor, y: Tensor, num_data: Tensor) -> tuple[Tensor, Tensor]:
-            output, kl = functional_call(self._template[0], values, (x,))
-            return nll_of(output, y).mean(), kl / num_data
+            return functional_call(self._template[0], values, (x, y, num_data, nll_of))
 
         nll, kl = vmap(one, randomness="different")(self._values(), x, y, num_data)
         return nll, kl
@@ -155,13 +157,13 @@ class Apart(nn.Module):
 
     Args:
         models: Converted models.
-        lengthscale: Prior, see `gumdrop.kl_divergence`.
+        lengthscale: Prior, see `gumdrop.negative_elbo`.
     """
 
-    def __init__(self, models: Sequence[nn.Module], lengthscale: Lengthscale) -> None:
+    def __init__(self, models: Sequence[nn.Module], lengthscale: Lengthscale | None) -> None:
         super().__init__()
         self.models = nn.ModuleList(models).train()
-        self.lengthscale = lengthscale
+        self._losses = [_Losses(model, lengthscale) for model in models]  # in a list: parameters stand once
 
     def losses(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
         """Losses of each model on a batch of its own; see `Together.losses`.
@@ -175,9 +177,9 @@ class Apart(nn.Module):
         Returns:
             Mean negative log likelihood and KL per datum.
         """
-        nll = [nll_of(model(each), target).mean() for model, each, target in zip(self.models, x, y, strict=True)]
-        kl = [kl_divergence(model, lengthscale=self.lengthscale) for model in self.models]
-        return torch.stack(nll), torch.stack(kl) / num_data
+        pairs = [call(*each, nll_of) for call, *each in zip(self._losses, x, y, num_data, strict=True)]
+        nll, kl = zip(*pairs, strict=True)
+        return torch.stack(nll), torch.stack(kl)
 
     @torch.no_grad()
     def drawn(self, x: Tensor) -> Tensor:

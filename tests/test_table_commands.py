@@ -237,6 +237,14 @@ def test_parquet_without_its_library_names_the_command(place, tmp_path, monkeypa
 # Interruption
 
 
+def test_a_termination_is_an_interruption(place, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("gumdrop.table_info.table_info", lambda folder: os.kill(os.getpid(), signal.SIGTERM))
+    handler = signal.getsignal(signal.SIGTERM)
+    assert main(["info", str(place / "run")]) == 130
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert "stopped" in capsys.readouterr().err
+
+
 def test_an_interrupted_fit_leaves_a_model_and_goes_on(place, tmp_path) -> None:
     hurry = "import gumdrop.training.state as s; s.SECONDS_BETWEEN_CHECKPOINTS = 0.1; "
     # A shell starts what it runs in the background, such as these tests, with interruptions ignored.

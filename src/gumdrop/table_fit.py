@@ -101,8 +101,8 @@ def fit_table(
             )
         except CheckpointError as error:
             raise TableError(
-                f"{partial} is left from a stopped fit of another table or with other settings; repeat these to go on "
-                f"with it, or add --overwrite to begin anew ({error})"
+                f"{partial} is left from a stopped fit that this one cannot go on with: {error}. Repeat the settings "
+                "of that fit, or add --overwrite to begin anew"
             ) from error
         if group.is_first:
             new = partial / NEW

@@ -344,6 +344,25 @@ def test_a_model_of_a_newer_format_is_refused(regression, tmp_path) -> None:
         load_table_model(tmp_path)
 
 
+def test_a_target_whose_spread_is_small_beside_its_size(tmp_path) -> None:
+    frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
+    frames = {"near": frame, "far": frame.assign(price=frame["price"] + 1.7e9)}  # as Unix times are
+    written, scores = {}, {}
+    for name, each in frames.items():
+        each.to_csv(tmp_path / f"{name}.csv", index=False)
+        fit_table(tmp_path / f"{name}.csv", "price", tmp_path / name, reading=NO_GRADE, settings=QUICK)
+        written[name] = pd.read_csv(tmp_path / name / "predictions.csv")
+        results = json.loads((tmp_path / name / "results.json").read_text())
+        scores[name] = [list(score["values"].values()) for score in results["scores"]]
+    for name in ("observed", "prediction", "lower", "upper"):
+        np.testing.assert_allclose(written["far"][name] - 1.7e9, written["near"][name], atol=0.01)
+    np.testing.assert_allclose(written["far"]["std"], written["near"]["std"], rtol=1e-4)
+    np.testing.assert_allclose(scores["far"], scores["near"], rtol=1e-3)
+    apart = written["far"]["observed"] - written["far"]["prediction"]
+    assert scores["far"][0][0] == pytest.approx(np.sqrt(np.mean(apart**2)))
+    assert scores["far"][0][0] > 1
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -1,5 +1,6 @@
 """Tables: what is read, what is inferred, what is encoded, and what each refusal says."""
 
+import contextlib
 import gzip
 import json
 
@@ -464,3 +465,20 @@ def test_malformed_schemas_are_refused(place, value, message):
 def test_what_is_no_schema_is_refused(data):
     with pytest.raises(TableError, match="not the schema of a table"):
         TableSchema.from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift", "words"),
+    [
+        (1e19, 0.0, r"deviation of 1e\+19, .*in a unit that is larger"),
+        (1e-23, 0.0, r"deviation of 1e-23, .*in a unit that is smaller"),
+        (3e3, 1e18, r"varies by 3e\+03 around values as large as 1e\+18, .*take a constant off it"),
+        (1e9, 1.7e18, None),  # nanoseconds
+        (67.0, 1.7e9, None),  # seconds
+    ],
+)
+def test_targets_that_numbers_cannot_hold_are_named_before_training(scale, shift, words) -> None:
+    wave = np.where(np.arange(30) % 2 == 0, 1.0, -1.0)
+    frame = pd.DataFrame({"x": range(30), "y": scale * wave + shift})
+    with pytest.raises(TableError, match=words) if words else contextlib.nullcontext():
+        infer_schema(frame, "y", task="regression")

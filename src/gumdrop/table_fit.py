@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from gumdrop.atomic import saying_that_the_disk_is_full
 from gumdrop.baselines import boosted_classes, boosted_regression, frequencies, mean_of_targets
 from gumdrop.conversion import fix_dropout
+from gumdrop.datasets.columns import numbers_of
 from gumdrop.datasets.inference import infer_schema, table_notes, with_statistics
 from gumdrop.datasets.schema import TableSchema, check_present
 from gumdrop.datasets.tabular import STDIN, Table, TableError, read_table
@@ -32,7 +33,7 @@ from gumdrop.table_predict import ROWS_FOR_THREADS, encoding_notes
 from gumdrop.table_results import OURS, Prediction, mean_record, named_rates, test_results
 from gumdrop.table_stop import shortened
 from gumdrop.table_stream import StreamedTable, open_stream
-from gumdrop.tables import TableModel, table_network
+from gumdrop.tables import TableModel, in_units, table_network
 from gumdrop.threads import limited_threads
 from gumdrop.training import CheckpointError
 from gumdrop.training.distributed import patient, ranks
@@ -272,9 +273,11 @@ def _stratified(classes: np.ndarray, count: int, seed: int) -> np.ndarray:
 
 
 def _targets(schema: TableSchema, frame: pd.DataFrame) -> Tensor:
-    """Targets in the user's units, or class indices."""
-    y = torch.from_numpy(schema.encode_target(frame))
-    return y if schema.target.task == "classification" else y * schema.target.std + schema.target.mean
+    """Targets in the user's units, in float64, or class indices."""
+    target = schema.target
+    if target.task == "classification":
+        return torch.from_numpy(schema.encode_target(frame))
+    return torch.from_numpy(numbers_of(target.name, frame[target.name])).unsqueeze(1)
 
 
 def _passes(data: _Data, settings: FitSettings, fitted: EnsembleFit) -> int:
@@ -360,10 +363,9 @@ def _baseline_predictions(
             "gradient-boosted trees": boosted_classes(x_train, y_train, num_classes, x, seed=seed),
             "class frequencies": frequencies(y_train, num_classes, len(x)),
         }
-    scale, shift = schema.target.std, schema.target.mean
     return {
-        "gradient-boosted trees": boosted_regression(x_train, y_train, x, seed=seed).rescale(scale, shift),
-        "mean of the training part": mean_of_targets(y_train, len(x)).rescale(scale, shift),
+        "gradient-boosted trees": in_units(boosted_regression(x_train, y_train, x, seed=seed), schema.target),
+        "mean of the training part": in_units(mean_of_targets(y_train, len(x)), schema.target),
     }
 
 

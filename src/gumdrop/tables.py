@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from gumdrop.datasets.schema import TableSchema
+from gumdrop.datasets.schema import TableSchema, Target
 from gumdrop.datasets.tabular import TableError
 from gumdrop.ensembles import ClassificationEnsemble, NoiseFunction, RegressionEnsemble
 from gumdrop.networks import mlp
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.version import VERSION
 
-__all__ = ["MODEL_FILE", "TableModel", "load_table_model", "model_version", "table_network"]
+__all__ = ["MODEL_FILE", "TableModel", "in_units", "load_table_model", "model_version", "table_network"]
 
 MODEL_FORMAT = 4
 WITHOUT_CHECKSUMS = 3
@@ -84,7 +84,7 @@ class TableModel:
         prediction = self.ensemble.predict(x, num_samples=self.num_samples, seed=self.seed, batch_size=8192)
         if isinstance(prediction, ClassificationPrediction):
             return prediction
-        return prediction.rescale(self.schema.target.std, self.schema.target.mean)
+        return in_units(prediction, self.schema.target)
 
     def prediction_frame(self, prediction: RegressionPrediction | ClassificationPrediction) -> pd.DataFrame:
         """Lay a prediction out as columns.
@@ -136,6 +136,22 @@ def _checksum(description: dict[str, Any]) -> str:
     """Checksum of all that a description says, in whatever layout."""
     text = json.dumps({name: value for name, value in description.items() if name != "sha256"}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def in_units(prediction: RegressionPrediction, target: Target) -> RegressionPrediction:
+    """Carry a prediction over to the units of a target.
+
+    Args:
+        prediction: Of the standardised target.
+        target: The target.
+
+    Returns:
+        The prediction, in float64 where the values need it.
+    """
+    dtype = torch.float64 if target.needs_float64 else torch.float32
+    parts: dict[str, Any] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+    exact = replace(prediction, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
+    return exact.rescale(target.std, target.mean)
 
 
 def table_network(schema: TableSchema, hidden: tuple[int, ...]) -> torch.nn.Sequential:
@@ -208,8 +224,8 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
     try:
         schema = TableSchema.from_json(description["schema"])
         ensemble = _filled(schema, description["hidden"], description["num_members"], tensors)
-        fields = {name: description[name] for name in ("num_samples", "coverage", "seed", "unit")}
-        return TableModel(schema, ensemble.eval(), tuple(description["hidden"]), **fields, background=background)
+        said = {name: description[name] for name in ("num_samples", "coverage", "seed", "unit")}
+        return TableModel(schema, ensemble.eval(), tuple(description["hidden"]), **said, background=background)
     except TableError:
         raise
     except RuntimeError as error:  # what torch says where names or shapes differ

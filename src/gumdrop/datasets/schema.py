@@ -54,6 +54,11 @@ class Target:
     std: float = 1.0
     classes: tuple[str, ...] = ()
 
+    @property
+    def needs_float64(self) -> bool:
+        """Whether float32 is too coarse for the values, as for Unix times, or too narrow for their squares."""
+        return abs(self.mean) > 1e3 * self.std or not 1e-12 < self.std < 1e12
+
 
 @dataclass(frozen=True, eq=False)
 class Encoded:

@@ -102,8 +102,8 @@ def fit_table(
             )
         except CheckpointError as error:
             raise TableError(
-                f"{partial} is left from a stopped fit that this one cannot go on with: {error}. Repeat the settings "
-                "of that fit, or add --overwrite to begin anew"
+                f"{error}. It is left from a stopped fit: the same table and settings go on with it, and --overwrite "
+                "begins anew"
             ) from error
         if group.is_first:
             new = partial / NEW
@@ -169,7 +169,7 @@ class _Data:
 
 
 def _read(path: str, target: str, reading: Reading, settings: FitSettings) -> _Data:
-    streamed = open_stream(path, target, settings) if settings.stream else None
+    streamed = open_stream(path, target, settings, drop=reading.drop) if settings.stream else None
     table = streamed.table if streamed else read_table(path, decimal=reading.decimal)
     check_present(table.frame, [target])
     known = table.frame[target].notna().to_numpy()

@@ -225,6 +225,8 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         schema = TableSchema.from_json(description["schema"])
         ensemble = _filled(schema, description["hidden"], description["num_members"], tensors)
         said = {name: description[name] for name in ("num_samples", "coverage", "seed", "unit")}
+        if not (type(said["num_samples"]) is type(said["seed"]) is int and isinstance(said["unit"], str)):
+            raise TypeError(f"draws, seed and unit are {said}")
         return TableModel(schema, ensemble.eval(), tuple(description["hidden"]), **said, background=background)
     except TableError:
         raise

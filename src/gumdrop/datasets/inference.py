@@ -19,7 +19,7 @@ from gumdrop.datasets.columns import (
     numbers_of,
     refuse,
 )
-from gumdrop.datasets.dates import Order, order_of, parse_dates, parts_of
+from gumdrop.datasets.dates import YEARS, Order, order_of, parse_dates, parts_of
 from gumdrop.datasets.numbers import Decimal, plain_numbers, spelled_numbers, spelling_of
 from gumdrop.datasets.schema import TableSchema, Target, Task, check_no_missing, check_present, in_one_message
 from gumdrop.datasets.tabular import MISSING, TableError, check_unique, listed
@@ -163,7 +163,12 @@ def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:
         raise TableError(f"column {name!r} is missing in every row: fill it or {_drop(name)}")
     if (order := _date_order(name, column, dates)) is not None:
         days = parse_dates(column, order)
-        refuse(name, column, np.isnan(days) & column.notna().to_numpy(), "no day of the calendar")
+        refuse(
+            name,
+            column,
+            np.isnan(days) & column.notna().to_numpy(),
+            "no day of the calendar from {} to {}".format(*YEARS),
+        )
         return _date_column(name, order, days)
     if _is_text(column):
         return CategoryColumn(name, _categories(name, column))

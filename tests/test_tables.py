@@ -311,6 +311,7 @@ def test_a_model_from_before_the_checksums_is_read(regression, tmp_path) -> None
         ({"num_samples": None}, "damaged"),
         ({"coverage": 1.5}, "damaged: `coverage`"),
         ({"seed": -1}, "damaged: `seed`"),
+        ({"seed": True}, "`seed` must be whole"),
         ({"format": [3]}, r"has model format \[3\]"),
         ({"schema": 5}, "not the schema of a table"),
     ],
@@ -373,6 +374,15 @@ def test_a_target_whose_spread_is_small_beside_its_size(tmp_path) -> None:
         ({"lr": 0.0}, "`lr` must be positive"),
         ({"epochs": 0}, "`epochs` must be at least 1"),
         ({"hidden": (5, 0)}, "`hidden` must hold positive sizes"),
+        ({"hidden": (70_000,)}, "`hidden` must hold positive sizes up to 65,536"),
+        ({"hidden": (5,) * 101}, "at most 100 of them"),
+        ({"hidden": (60_000, 60_000)}, "18,000,000,000 weights of 5 networks"),
+        ({"num_members": 10**6}, "`num_members` must be at most 1,000, got 1,000,000"),
+        ({"epochs": 10**12}, "`epochs` must be at most 1,000,000"),
+        ({"num_samples": 10**12}, "`num_samples` must be at most"),
+        ({"seed": 2**40}, "`seed` must be at most"),
+        ({"seed": -1}, "`seed` must be at least 0"),
+        ({"lr": float("inf")}, "`lr` must be positive and finite"),
     ],
 )
 def test_bad_settings(options, words) -> None:

@@ -1,6 +1,7 @@
 """Tables: what is read, what is inferred, what is encoded, and what each refusal says."""
 
 import contextlib
+import datetime
 import gzip
 import json
 
@@ -482,3 +483,25 @@ def test_targets_that_numbers_cannot_hold_are_named_before_training(scale, shift
     frame = pd.DataFrame({"x": range(30), "y": scale * wave + shift})
     with pytest.raises(TableError, match=words) if words else contextlib.nullcontext():
         infer_schema(frame, "y", task="regression")
+
+
+@pytest.mark.parametrize("day", ["1492-10-12", "9999-12-31"])
+@pytest.mark.parametrize("kind", ["text", "date", "timestamp"])
+def test_dates_that_pandas_cannot_hold_are_named(tmp_path, day, kind) -> None:
+    days = [f"2024-01-{i + 1:02}" for i in range(30)]
+    good = pd.DataFrame({"day": days, "y": np.arange(30) / 7})
+    frame = good.assign(day=[*days[:7], day, *days[8:]])
+    if kind == "text":
+        frame.to_csv(tmp_path / "t", index=False)
+    else:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        dates = pa.array(map(datetime.date.fromisoformat, frame["day"]), pa.date32())
+        pq.write_table(
+            pa.table({"day": dates if kind == "date" else dates.cast(pa.timestamp("us")), "y": frame["y"]}),
+            tmp_path / "t",
+        )
+    read = read_table(tmp_path / "t")
+    with pytest.raises(TableError, match=rf"column 'day' has '{day}.* in data row 8, .* from 1678 to 2261"):
+        infer_schema(read, "y")
+    with pytest.raises(TableError, match=rf"column 'day' has '{day}.* in data row 8, .* from 1678 to 2261"):
+        infer_schema(good, "y").encode_inputs(read)

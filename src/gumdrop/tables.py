@@ -56,6 +56,8 @@ class TableModel:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        if not type(self.num_samples) is type(self.seed) is int:
+            raise TypeError(f"`num_samples` and `seed` must be whole, got {self.num_samples!r} and {self.seed!r}")
         if not 1 <= self.num_samples <= MOST_DRAWS:
             raise ValueError(f"`num_samples` must be from 1 to {MOST_DRAWS:,}, got {self.num_samples}")
         if not 0 < self.coverage < 1:
@@ -225,8 +227,6 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         schema = TableSchema.from_json(description["schema"])
         ensemble = _filled(schema, description["hidden"], description["num_members"], tensors)
         said = {name: description[name] for name in ("num_samples", "coverage", "seed", "unit")}
-        if not (type(said["num_samples"]) is type(said["seed"]) is int and isinstance(said["unit"], str)):
-            raise TypeError(f"draws, seed and unit are {said}")
         return TableModel(schema, ensemble.eval(), tuple(description["hidden"]), **said, background=background)
     except TableError:
         raise

@@ -261,6 +261,7 @@ def test_row_labels_of_parquet_are_columns_if_they_have_a_name(place, tmp_path) 
     for name, table in read.items():
         stream = TableStream(tmp_path / f"{name}.parquet")
         assert stream.names == list(table.frame)
+        assert stream.notes == table.notes
         assert list(next(stream.read(stream.pieces[0]))[1]) == stream.names
     np.testing.assert_array_equal(read["named"].frame["size"], frame["size"])
     out = tmp_path / "p.csv"

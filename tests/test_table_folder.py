@@ -120,7 +120,10 @@ def test_the_lock_is_not_inherited_and_dies_with_its_process(tmp_path) -> None:
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "run")], stdout=subprocess.PIPE) as run:
         child = int(run.stdout.readline())
         try:
-            with pytest.raises(TableError, match="another fit"), held_folder(tmp_path / "run", overwrite=0, notify=str):
+            with (
+                pytest.raises(TableError, match="another fit"),
+                held_folder(tmp_path / "run", overwrite=False, notify=str),
+            ):
                 pass
             run.kill()
             run.wait()

@@ -91,7 +91,7 @@ RANGES = {
     "num_members": (1, 1000),
     "epochs": (1, 1_000_000),
     "batch_size": (1, 2**31),
-    "num_samples": (1, 1_000_000),
+    "num_samples": (1, 100_000),
     "seed": (0, 2**32 - 1),
     "num_background": (0, 1_000_000),
 }

@@ -109,5 +109,6 @@ def open_stream(path: str, target: str, settings: FitSettings, *, drop: Sequence
         with place.open("rb") as file:
             checksum.update(hashlib.file_digest(file, "sha256").digest())
     rows = f"{found.num_known:,} rows train, as they are read in pieces"
-    notes = [f"{rows}; a sample of {len(found.sample):,} others decides on the columns, tests and watches"]
+    sample = f"a sample of {len(found.sample):,} others decides on the columns, tests and watches"
+    notes = [*stream.notes, f"{rows}; {sample}"]
     return StreamedTable(stream, found, Table(found.sample, None, notes, checksum.hexdigest()))

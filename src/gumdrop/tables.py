@@ -30,7 +30,7 @@ WITHOUT_CHECKSUMS = 3
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
-MOST_DRAWS = 1_000_000
+MOST_DRAWS = 100_000
 
 
 @dataclass(frozen=True)

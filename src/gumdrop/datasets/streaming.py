@@ -23,7 +23,7 @@ from torch.utils.data import IterableDataset
 
 from gumdrop.datasets.dates import order_of
 from gumdrop.datasets.schema import TableSchema, check_present
-from gumdrop.datasets.tabular import ROW_LABELS, TableError, check_unique, tidy
+from gumdrop.datasets.tabular import LABELS_NOTE, ROW_LABELS, TableError, check_unique, tidy
 from gumdrop.training.distributed import ranks
 
 if TYPE_CHECKING:
@@ -104,6 +104,11 @@ class TableStream:
     def names(self) -> list[str]:
         """Names of the columns."""
         return [name for name in self._types if not ROW_LABELS.fullmatch(name)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know: whether something is left out."""
+        return [LABELS_NOTE] * (len(self.names) < len(self._types))
 
     def dtype(self, name: str) -> str:
         """Find the type of pandas that holds a column, missing cells and all, whichever piece they are in.

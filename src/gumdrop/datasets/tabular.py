@@ -22,7 +22,9 @@ import pandas as pd
 from gumdrop.datasets.numbers import Decimal, Spelling, spelled_numbers, spelling_of
 
 __all__ = [
+    "LABELS_NOTE",
     "MISSING",
+    "ROW_LABELS",
     "STDIN",
     "Table",
     "TableError",
@@ -43,6 +45,7 @@ MOST_CELLS = 2**31
 """Cells of a Parquet file that are read at once, some 16 GB; its header may claim any number."""
 ROW_LABELS = re.compile(r"__index_level_\d+__")
 """Columns in which pandas writes row labels without a name."""
+LABELS_NOTE = "the row labels that pandas wrote are left out, as they have no name"
 EXACT = 2**53
 """From here on, a float64 does not hold every integer."""
 _GZIP, _PARQUET, _ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
@@ -183,8 +186,7 @@ def without_row_labels(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         The table, and a note if something was left out.
     """
     labels = [name for name in frame.columns if ROW_LABELS.fullmatch(name)]
-    note = "the row labels that pandas wrote are left out, as they have no name"
-    return frame.drop(columns=labels), [note] * bool(labels)
+    return frame.drop(columns=labels), [LABELS_NOTE] * bool(labels)
 
 
 def _read_csv(source: Path | bytes, name: str, decimal: Decimal | None) -> Table:

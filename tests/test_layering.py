@@ -103,6 +103,7 @@ RANKS = {
     "shapley": 4,
     "terminal": 4,
     "table_config": 4,
+    "table_folder": 4.1,
     "table_predict": 4.1,
     "table_writing": 4,
     "table_results": 4.1,

@@ -187,6 +187,19 @@ def test_the_schedule_takes_one_pass_of_a_long_table() -> None:
 # The command
 
 
+def test_a_short_table_with_dates_as_text_leaves_rows_to_train_on(tmp_path, capsys) -> None:
+    days = pd.date_range("2020-01-01", periods=300, freq="3D").strftime("%d.%m.%Y")
+    frame = pd.DataFrame({"day": days, "name": [f"N{i}" for i in range(300)], "y": np.arange(300) % 97 / 7})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    words = ["fit", str(tmp_path / "rows.parquet"), "--target", "y", "--stream", "--members", "1", "--epochs", "1"]
+    words += ["--hidden", "4", "--draws", "4", "--quiet", "--out", str(tmp_path / "fit")]
+    assert cli.main(words) == 2
+    assert "and 0 are left to train on: read it as a whole" in " ".join(capsys.readouterr().err.split())
+    assert cli.main([*words, "--drop", "name"]) == 0
+    results = json.loads((tmp_path / "fit" / "results.json").read_text())
+    assert results["table"]["train_rows"] > 100
+
+
 def test_gumdrop_fit_reads_in_pieces(path, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(table_stream, "SAMPLE_ROWS", 300)
     flags = ["--target", "y", "--stream", "--members", "1", "--epochs", "6", "--hidden", "8", "--batch-size", "64"]

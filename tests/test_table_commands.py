@@ -17,6 +17,7 @@ import pytest
 
 from gumdrop.cli import main
 from gumdrop.datasets.inference import infer_schema
+from gumdrop.datasets.streaming import TableStream
 from gumdrop.datasets.tabular import TableError, read_table
 
 from browser import views
@@ -78,6 +79,9 @@ def test_flags_count_more_than_the_config(place, tmp_path) -> None:
         ('table = "houses.csv"\ntarget = "price"\nepochs = "many"\n', "epochs"),
         ('table = "houses.csv"\ntarget = "price"\ncoverage = 2\n', "coverage"),
         ("table =", "config.toml"),
+        ("a = " + "[" * 5000, "config.toml"),
+        ('table = "houses.csv"\ntarget = "price"\nepochs = 1000000000000\n', "at most 1,000,000"),
+        ('table = "houses.csv"\ntarget = "price"\nhidden = [9000000000]\n', "`hidden` must hold"),
         (None, "--config config.toml is not there"),
     ],
 )
@@ -182,6 +186,23 @@ def test_a_full_disk_is_a_failure_on_the_way(place, tmp_path, monkeypatch, capsy
     assert "disk full" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("text", ["[]", "{", '{"table": {}, "scores": [{"values": 3}]}', "[" * 100_000])
+def test_damaged_results_are_named(place, tmp_path, capsys, text) -> None:
+    for name in ("model.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((place / "run" / name).read_bytes())
+    assert main(["info", str(tmp_path)]) == 0
+    (tmp_path / "results.json").write_text(text)
+    assert main(["info", str(tmp_path)]) == 2
+    assert "results.json is damaged" in " ".join(capsys.readouterr().err.split())
+
+
+def test_predictions_go_to_no_device(place, capsys) -> None:
+    words = ["predict", str(place / "run"), str(place / "houses.csv"), "--overwrite", "--out"]
+    assert main([*words, "/dev/null"]) == 2
+    assert "is a device or a pipe" in " ".join(capsys.readouterr().err.split())
+    assert not Path("/dev/null").is_file()
+
+
 # Parquet
 
 
@@ -227,6 +248,70 @@ def test_types_of_parquet_are_columns_like_others(tmp_path) -> None:
     assert schema.encode_inputs(read).missing == {"count": 1}
 
 
+def test_row_labels_of_parquet_are_columns_if_they_have_a_name(place, tmp_path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.read_csv(place / "houses.csv")
+    frame.set_index(["size", "colour"]).to_parquet(tmp_path / "named.parquet")
+    frame.set_index(frame["id"].rename(None)).to_parquet(tmp_path / "unnamed.parquet")
+    frame.rename_axis("number").to_parquet(tmp_path / "range.parquet")
+    read = {name: read_table(tmp_path / f"{name}.parquet") for name in ("named", "unnamed", "range")}
+    assert set(read["named"].frame) == set(read["unnamed"].frame) == set(read["range"].frame) == set(frame)
+    assert ["left out" in note for note in read["unnamed"].notes] == [True]
+    assert read["named"].notes == read["range"].notes == []
+    for name, table in read.items():
+        stream = TableStream(tmp_path / f"{name}.parquet")
+        assert stream.names == list(table.frame)
+        assert stream.notes == table.notes
+        assert list(next(stream.read(stream.pieces[0]))[1]) == stream.names
+    np.testing.assert_array_equal(read["named"].frame["size"], frame["size"])
+    out = tmp_path / "p.csv"
+    assert main(["predict", str(place / "run"), str(tmp_path / "named.parquet"), "--out", str(out)]) == 0
+
+
+def varint(number: int) -> bytes:
+    """A number as the footer of a Parquet file writes it."""
+    number, parts = 2 * number, []
+    while number > 127:
+        number, parts = number >> 7, [*parts, number & 127 | 128]
+    return bytes([*parts, number])
+
+
+@pytest.mark.parametrize("claimed", [10**6, 10**9, 10**15])
+def test_a_parquet_file_that_claims_other_rows_is_refused(place, tmp_path, claimed, capsys) -> None:
+    pytest.importorskip("pyarrow")
+    pd.read_csv(place / "houses.csv").to_parquet(tmp_path / "t.parquet")
+    data = (tmp_path / "t.parquet").read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    body, footer = data[: -8 - size], data[-8 - size : -8].replace(varint(120), varint(claimed))
+    (tmp_path / "t.parquet").write_bytes(body + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    for words in ([], ["--stream"]):
+        out = str(tmp_path / "p.csv")
+        assert main(["predict", str(place / "run"), str(tmp_path / "t.parquet"), "--out", out, *words]) == 2
+        assert "t.parquet" in capsys.readouterr().err
+
+
+def test_a_damaged_parquet_file_is_named(place, tmp_path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.read_csv(place / "houses.csv").assign(day=pd.Timestamp("2024-01-01"))
+    frame["colour"] = frame["colour"].astype("category")
+    frame.set_index("id").to_parquet(tmp_path / "t.parquet")
+    whole = (tmp_path / "t.parquet").read_bytes()
+    rng, refused = np.random.default_rng(0), 0
+    for place_of_bit in rng.integers(8 * len(whole), size=60):
+        damaged = bytearray(whole)
+        damaged[place_of_bit // 8] ^= 1 << (place_of_bit % 8)
+        (tmp_path / "t.parquet").write_bytes(damaged)
+        try:
+            read_table(tmp_path / "t.parquet")
+            stream = TableStream(tmp_path / "t.parquet")
+            for piece in stream.pieces:
+                list(stream.read(piece))
+        except TableError as error:
+            assert str(error)  # noqa: PT017
+            refused += 1
+    assert refused > 20
+
+
 def test_parquet_without_its_library_names_the_command(place, tmp_path, monkeypatch, capsys) -> None:
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -235,6 +320,14 @@ def test_parquet_without_its_library_names_the_command(place, tmp_path, monkeypa
 
 
 # Interruption
+
+
+def test_a_termination_is_an_interruption(place, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("gumdrop.table_info.table_info", lambda folder: os.kill(os.getpid(), signal.SIGTERM))
+    handler = signal.getsignal(signal.SIGTERM)
+    assert main(["info", str(place / "run")]) == 130
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert "stopped" in capsys.readouterr().err
 
 
 def test_an_interrupted_fit_leaves_a_model_and_goes_on(place, tmp_path) -> None:

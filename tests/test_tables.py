@@ -251,6 +251,91 @@ def test_a_damaged_model_is_refused(regression, tmp_path, name) -> None:
         load_table_model(tmp_path)
 
 
+def copied(folder, place):
+    """The files of a model in another folder, and its description."""
+    for path in folder.iterdir():
+        (place / path.name).write_bytes(path.read_bytes())
+    return json.loads((place / "model.json").read_text())
+
+
+def test_files_of_two_models_do_not_go_together(regression, tmp_path) -> None:
+    copied(regression / "run", tmp_path)
+    model = load_table_model(tmp_path)
+    model.ensemble.noise.offset += 1
+    (tmp_path / "other").mkdir()
+    model.save(tmp_path / "other")
+    load_table_model(tmp_path / "other")
+    (tmp_path / "other" / "model.safetensors").rename(tmp_path / "model.safetensors")
+    with pytest.raises(TableError, match=r"model\.safetensors is missing, damaged or of another model"):
+        load_table_model(tmp_path)
+
+
+def test_no_bit_of_a_model_changes_in_silence(regression, tmp_path) -> None:
+    copied(regression / "run", tmp_path)
+    rng = np.random.default_rng(0)
+    frame = read_table(regression / "houses.csv").frame.head(3)
+    before = predict_frame(load_table_model(tmp_path), frame).frame
+    for name in ("model.json", "model.safetensors"):
+        whole = (tmp_path / name).read_bytes()
+        for place in rng.integers(len(whole), size=40):
+            changed = bytearray(whole)
+            changed[place] ^= 1 << rng.integers(8)
+            (tmp_path / name).write_bytes(changed)
+            try:  # a blank that became a line break changes nothing
+                pd.testing.assert_frame_equal(predict_frame(load_table_model(tmp_path), frame).frame, before)
+                assert name == "model.json"
+            except TableError as error:
+                assert "damaged" in str(error) or "has model format" in str(error)  # noqa: PT017
+        (tmp_path / name).write_bytes(whole)
+
+
+def test_a_model_from_before_the_checksums_is_read(regression, tmp_path) -> None:
+    description = copied(regression / "run", tmp_path) | {"format": 3}
+    del description["sha256"], description["weights_sha256"]
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    frame = read_table(regression / "houses.csv").frame
+    one, other = (predict_frame(load_table_model(folder), frame).frame for folder in (tmp_path, regression / "run"))
+    pd.testing.assert_frame_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"num_members": 10**12}, "damaged: 1000000000000 networks"),
+        ({"num_members": 2}, "of another model"),
+        ({"num_members": "3"}, "damaged"),
+        ({"hidden": [10**12]}, "of another model"),
+        ({"hidden": [1] * 100}, "damaged: 3 networks with 100 hidden layers"),
+        ({"hidden": 12}, "damaged"),
+        ({"num_samples": 10**12}, "damaged: `num_samples` must be from 1 to"),
+        ({"num_samples": None}, "damaged"),
+        ({"coverage": 1.5}, "damaged: `coverage`"),
+        ({"seed": -1}, "damaged: `seed`"),
+        ({"seed": True}, "`seed` must be whole"),
+        ({"format": [3]}, r"has model format \[3\]"),
+        ({"schema": 5}, "not the schema of a table"),
+    ],
+)
+def test_what_a_description_says_is_checked(regression, tmp_path, change, words) -> None:
+    description = copied(regression / "run", tmp_path) | {"format": 3} | change
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    with pytest.raises(TableError, match=words):
+        load_table_model(tmp_path)
+
+
+def test_a_description_that_was_changed_by_hand_is_refused(regression, tmp_path) -> None:
+    description = copied(regression / "run", tmp_path)
+    (tmp_path / "model.json").write_text(json.dumps(description, indent=None))
+    load_table_model(tmp_path)  # its layout says nothing
+    description["schema"]["target"]["mean"] += 1
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    with pytest.raises(TableError, match="damaged, or was changed"):
+        load_table_model(tmp_path)
+    (tmp_path / "model.json").write_text("[" * 100_000)
+    with pytest.raises(TableError, match="damaged"):
+        load_table_model(tmp_path)
+
+
 def test_a_model_of_a_newer_format_is_refused(regression, tmp_path) -> None:
     for path in (regression / "run").iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -258,6 +343,25 @@ def test_a_model_of_a_newer_format_is_refused(regression, tmp_path) -> None:
     (tmp_path / "model.json").write_text(json.dumps(description | {"format": 99, "gumdrop": "9.0"}))
     with pytest.raises(TableError, match=r"format 99 \(gumdrop 9\.0\), this is .*; update gumdrop, or fit again"):
         load_table_model(tmp_path)
+
+
+def test_a_target_whose_spread_is_small_beside_its_size(tmp_path) -> None:
+    frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
+    frames = {"near": frame, "far": frame.assign(price=frame["price"] + 1.7e9)}  # as Unix times are
+    written, scores = {}, {}
+    for name, each in frames.items():
+        each.to_csv(tmp_path / f"{name}.csv", index=False)
+        fit_table(tmp_path / f"{name}.csv", "price", tmp_path / name, reading=NO_GRADE, settings=QUICK)
+        written[name] = pd.read_csv(tmp_path / name / "predictions.csv")
+        results = json.loads((tmp_path / name / "results.json").read_text())
+        scores[name] = [list(score["values"].values()) for score in results["scores"]]
+    for name in ("observed", "prediction", "lower", "upper"):
+        np.testing.assert_allclose(written["far"][name] - 1.7e9, written["near"][name], atol=0.01)
+    np.testing.assert_allclose(written["far"]["std"], written["near"]["std"], rtol=1e-4)
+    np.testing.assert_allclose(scores["far"], scores["near"], rtol=1e-3)
+    apart = written["far"]["observed"] - written["far"]["prediction"]
+    assert scores["far"][0][0] == pytest.approx(np.sqrt(np.mean(apart**2)))
+    assert scores["far"][0][0] > 1
 
 
 @pytest.mark.parametrize(
@@ -270,6 +374,15 @@ def test_a_model_of_a_newer_format_is_refused(regression, tmp_path) -> None:
         ({"lr": 0.0}, "`lr` must be positive"),
         ({"epochs": 0}, "`epochs` must be at least 1"),
         ({"hidden": (5, 0)}, "`hidden` must hold positive sizes"),
+        ({"hidden": (70_000,)}, "`hidden` must hold positive sizes up to 65,536"),
+        ({"hidden": (5,) * 101}, "at most 100 of them"),
+        ({"hidden": (60_000, 60_000)}, "18,000,000,000 weights of 5 networks"),
+        ({"num_members": 10**6}, "`num_members` must be at most 1,000, got 1,000,000"),
+        ({"epochs": 10**12}, "`epochs` must be at most 1,000,000"),
+        ({"num_samples": 10**12}, "`num_samples` must be at most"),
+        ({"seed": 2**40}, "`seed` must be at most"),
+        ({"seed": -1}, "`seed` must be at least 0"),
+        ({"lr": float("inf")}, "`lr` must be positive and finite"),
     ],
 )
 def test_bad_settings(options, words) -> None:

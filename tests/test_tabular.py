@@ -1,5 +1,7 @@
 """Tables: what is read, what is inferred, what is encoded, and what each refusal says."""
 
+import contextlib
+import datetime
 import gzip
 import json
 
@@ -464,3 +466,42 @@ def test_malformed_schemas_are_refused(place, value, message):
 def test_what_is_no_schema_is_refused(data):
     with pytest.raises(TableError, match="not the schema of a table"):
         TableSchema.from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift", "words"),
+    [
+        (1e19, 0.0, r"deviation of 1e\+19, .*in a unit that is larger"),
+        (1e-23, 0.0, r"deviation of 1e-23, .*in a unit that is smaller"),
+        (3e3, 1e18, r"varies by 2.94e\+03 around values as large as 1e\+18, .*take a constant off it"),
+        (1e9, 1.7e18, None),  # nanoseconds
+        (67.0, 1.7e9, None),  # seconds
+    ],
+)
+def test_targets_that_numbers_cannot_hold_are_named_before_training(scale, shift, words) -> None:
+    wave = np.where(np.arange(30) % 2 == 0, 1.0, -1.0)
+    frame = pd.DataFrame({"x": range(30), "y": scale * wave + shift})
+    with pytest.raises(TableError, match=words) if words else contextlib.nullcontext():
+        infer_schema(frame, "y", task="regression")
+
+
+@pytest.mark.parametrize("day", ["1492-10-12", "9999-12-31"])
+@pytest.mark.parametrize("kind", ["text", "date", "timestamp"])
+def test_dates_that_pandas_cannot_hold_are_named(tmp_path, day, kind) -> None:
+    days = [f"2024-01-{i + 1:02}" for i in range(30)]
+    good = pd.DataFrame({"day": days, "y": np.arange(30) / 7})
+    frame = good.assign(day=[*days[:7], day, *days[8:]])
+    if kind == "text":
+        frame.to_csv(tmp_path / "t", index=False)
+    else:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        dates = pa.array(map(datetime.date.fromisoformat, frame["day"]), pa.date32())
+        pq.write_table(
+            pa.table({"day": dates if kind == "date" else dates.cast(pa.timestamp("us")), "y": frame["y"]}),
+            tmp_path / "t",
+        )
+    read = read_table(tmp_path / "t")
+    with pytest.raises(TableError, match=rf"column 'day' has '{day}.* in data row 8, .* from 1678 to 2261"):
+        infer_schema(read, "y")
+    with pytest.raises(TableError, match=rf"column 'day' has '{day}.* in data row 8, .* from 1678 to 2261"):
+        infer_schema(good, "y").encode_inputs(read)

@@ -119,12 +119,20 @@ def test_an_interruption_leaves_the_best_model_so_far() -> None:
     assert weights(model).isfinite().all()
 
 
+def flipped(data: bytes, place: int) -> bytes:
+    """The same with one bit changed."""
+    return data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
         (lambda data: data[: len(data) // 2], "no whole checkpoint"),
         (lambda data: b"", "no whole checkpoint"),
         (lambda data: b"hello", "no whole checkpoint"),
+        (lambda data: flipped(data, len(data) // 3), "no whole checkpoint"),
+        (lambda data: flipped(data, len(data) - 9), "no whole checkpoint"),
+        (lambda data: data[:-32], "before format 3"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused(tmp_path, damage, words) -> None:
@@ -145,8 +153,8 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
         fit(network(), (x, y + 1), likelihood="gaussian", epochs=2, checkpoint=path)
     with pytest.raises(CheckpointError, match="another model"):
         fit(mlp(2, 2, hidden=[7]), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
-    monkeypatch.setattr(state, "CHECKPOINT_FORMAT", 3)
-    with pytest.raises(CheckpointError, match="has format 2"):
+    monkeypatch.setattr(state, "CHECKPOINT_FORMAT", 4)
+    with pytest.raises(CheckpointError, match="has format 3"):
         fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
 
 

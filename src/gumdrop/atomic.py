@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["disk_is_full", "replacing", "saying_that_the_disk_is_full"]
+__all__ = ["check_file", "disk_is_full", "followed", "replacing", "saying_that_the_disk_is_full"]
 
 
 @contextlib.contextmanager
@@ -17,7 +17,7 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
     Where the block fails, the new file is removed, and what was at the path before is still there.
 
     Args:
-        path: Where the file belongs; its folder is made if need be.
+        path: Where the file belongs; its folder is made if need be. A link stays, and what it names is replaced.
         mode: ``"w"`` for text in UTF-8, or ``"wb"``.
 
     Yields:
@@ -25,6 +25,7 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
 
     Raises:
         OSError: If the disk is full, or the file cannot be made.
+        FileExistsError: If there is a folder, a device or a pipe.
 
     Example:
         >>> import tempfile
@@ -34,8 +35,9 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         >>> place.read_text()
         'whole'
     """
-    place = Path(path)
-    words = f"the disk is full, so {place} is not written, and what was there before still is; make room"
+    check_file(path)
+    place = followed(path)
+    words = f"the disk is full, so {path} is not written, and what was there before still is; make room"
     partial = place.with_name(f"{place.name}.{os.getpid()}.partial")
     with saying_that_the_disk_is_full(words):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -46,6 +48,33 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
+
+
+def followed(path: str | os.PathLike[str]) -> Path:
+    """Find what a link names, so that it stays a link when that is replaced.
+
+    Args:
+        path: A path, whether there is something or not.
+
+    Returns:
+        Where a link leads in the end; any other path as it is.
+    """
+    return Path(os.path.realpath(path)) if Path(path).is_symlink() else Path(path)
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Refuse to write a file where there is something that is none.
+
+    Args:
+        path: Where the file belongs.
+
+    Raises:
+        FileExistsError: If there is a folder, a device or a pipe.
+    """
+    place = Path(path)
+    if place.exists() and not place.is_file():
+        what = "a folder" if place.is_dir() else "a device or a pipe"
+        raise FileExistsError(f"{place} is {what}, and not a file that can be replaced; name another one")
 
 
 def disk_is_full(error: BaseException | None) -> bool:

@@ -1,7 +1,11 @@
 """The command line: ``gumdrop VERB [THING] [flags]``."""
 
+import contextlib
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -224,13 +228,14 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     words = ["./-" if word == "-" else word for word in given]  # the same path, which is not taken for an option
     try:
-        status = app(
-            words,
-            exit_on_error=False,
-            print_error=False,
-            result_action="return_value",
-            console=out_console,
-        )
+        with _terminated_as_interrupted():
+            status = app(
+                words,
+                exit_on_error=False,
+                print_error=False,
+                result_action="return_value",
+                console=out_console,
+            )
     except CycloptsError as error:
         return _fail(f"{error}\nSee `gumdrop --help`.", 2, words)
     except (ValueError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
@@ -243,6 +248,19 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         return _fail(str(stop) or "stopped", 130, words)
     return status if isinstance(status, int) else 0
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """End on SIGTERM as on Ctrl-C, so that a fit keeps its model and half-written files go; others' handlers stay."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _fail(message: str, status: int, words: list[str]) -> int:

@@ -51,7 +51,7 @@ def config_from_flag(app: App, commands: tuple[str, ...], arguments: Any) -> Non
         raise ValueError(f"--config {path} is not there: name the config.toml of a folder that `gumdrop fit` left")
     try:
         tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeError, RecursionError) as error:
         raise ValueError(f"--config {path} is not TOML: {error}") from error
     Toml(path, must_exist=True, use_commands_as_keys=False)(app, commands, arguments)
 
@@ -284,8 +284,10 @@ def _summary(predicted: Predicted, num_rows: int) -> dict[str, Any]:
 
 
 def _check_free(place: Path, table: Path, overwrite: bool) -> None:
+    from gumdrop.atomic import check_file
     from gumdrop.datasets.tabular import TableError
 
+    check_file(place)
     if str(table) != STDIN and place.resolve() == table.resolve():
         raise TableError(f"{place} is the table itself; name another file with --out")
     if table.resolve() in place.resolve().parents:
@@ -358,14 +360,23 @@ def info(folder: Path, /, *, machine: Json = False) -> int:
 
     Returns:
         Exit status.
+
+    Raises:
+        TableError: If the folder holds no model, or a file of it is damaged.
     """
+    from gumdrop.datasets.tabular import TableError
     from gumdrop.table_info import show_info, table_info
 
-    found = table_info(folder)
-    if machine:
-        print_json({"command": "info", "folder": str(folder), **found})
-    else:
-        show_info(Voice(), found)
+    try:
+        found = table_info(folder)
+        if machine:
+            print_json({"command": "info", "folder": str(folder), **found})
+        else:
+            show_info(Voice(), found)
+    except TableError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:  # the model is whole
+        raise TableError(f"{folder / 'results.json'} is damaged ({error!r}): fit again, or remove it") from error
     return 0
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,19 +66,37 @@ class FitSettings:
             value = getattr(self, name)
             if not 0 < value < 1:
                 raise ValueError(f"`{name}` must be strictly between 0 and 1, got {value}")
-        for name in ("num_members", "epochs", "batch_size", "num_samples"):
+        for name, (least, most) in RANGES.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {value}")
-        if not self.lr > 0:
-            raise ValueError(f"`lr` must be positive, got {self.lr}")
-        for name in ("seed", "num_background"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"`{name}` must be at least 0, got {getattr(self, name)}")
-        if any(size < 1 for size in self.hidden):
-            raise ValueError(f"`hidden` must hold positive sizes, got {list(self.hidden)}")
+            if value is not None and value < least:
+                raise ValueError(f"`{name}` must be at least {least}, got {value}")
+            if value is not None and value > most:
+                raise ValueError(f"`{name}` must be at most {most:,}, got {value:,}")
+        if not 0 < self.lr < math.inf:
+            raise ValueError(f"`lr` must be positive and finite, got {self.lr}")
+        if not all(1 <= size <= MOST_UNITS for size in self.hidden) or len(self.hidden) > MOST_LAYERS:
+            raise ValueError(
+                f"`hidden` must hold positive sizes up to {MOST_UNITS:,}, at most {MOST_LAYERS} of them, got "
+                f"{list(self.hidden)[:10]}"
+            )
+        weights = self.num_members * sum(one * other for one, other in itertools.pairwise(self.hidden))
+        if weights > MOST_WEIGHTS:
+            raise ValueError(
+                f"`hidden` makes {weights:,} weights of {self.num_members} networks, and at most {MOST_WEIGHTS:,} are "
+                "possible: use fewer units"
+            )
 
 
+RANGES = {
+    "num_members": (1, 1000),
+    "epochs": (1, 1_000_000),
+    "batch_size": (1, 2**31),
+    "num_samples": (1, 100_000),
+    "seed": (0, 2**32 - 1),
+    "num_background": (0, 1_000_000),
+}
+"""Least and largest of the settings that are whole numbers: what lies beyond is a slip, and would run without end."""
+MOST_LAYERS, MOST_UNITS, MOST_WEIGHTS = 100, 65_536, 10**9
 FLAGS = {"num_members": "members", "num_samples": "draws", "num_background": "background"}
 """Settings whose flag has a shorter name."""
 

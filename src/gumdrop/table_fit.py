@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,17 +21,19 @@ from torch import Tensor, nn
 from gumdrop.atomic import saying_that_the_disk_is_full
 from gumdrop.baselines import boosted_classes, boosted_regression, frequencies, mean_of_targets
 from gumdrop.conversion import fix_dropout
+from gumdrop.datasets.columns import numbers_of
 from gumdrop.datasets.inference import infer_schema, table_notes, with_statistics
 from gumdrop.datasets.schema import TableSchema, check_present
 from gumdrop.datasets.tabular import STDIN, Table, TableError, read_table
 from gumdrop.ensembles import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles, schedule
 from gumdrop.environment import environment
 from gumdrop.table_config import CONFIG_FILE, FitSettings, Reading, config_text
+from gumdrop.table_folder import NEW, forget_training, held_folder, put_in_place
 from gumdrop.table_predict import ROWS_FOR_THREADS, encoding_notes
 from gumdrop.table_results import OURS, Prediction, mean_record, named_rates, test_results
 from gumdrop.table_stop import shortened
 from gumdrop.table_stream import StreamedTable, open_stream
-from gumdrop.tables import TableModel, table_network
+from gumdrop.tables import TableModel, in_units, table_network
 from gumdrop.threads import limited_threads
 from gumdrop.training import CheckpointError
 from gumdrop.training.distributed import patient, ranks
@@ -42,8 +44,6 @@ __all__ = ["fit_table"]
 RESULTS_FORMAT = 1
 FIXED = "fixed dropout, p = 0.1"
 READING, SETTINGS = Reading(), FitSettings()
-OWN_FILES = {"model.json", "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
-"""What a fit leaves; a folder with anything else in it is never removed."""
 
 
 def fit_table(
@@ -60,9 +60,9 @@ def fit_table(
 ) -> TableModel:
     """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
 
-    The work goes on in ``OUT.partial``, which becomes ``OUT`` when it is whole. A run that is interrupted in its
-    training leaves the model as it was then in ``OUT``, and the same call goes on from there. Under torchrun the
-    processes train together, and the first of them writes.
+    The work goes on in ``OUT.partial``, from where a whole folder is moved to ``OUT``. A run that is interrupted in its
+    training leaves the model as it was then in ``OUT``, and the same call goes on from there. One fit at a time works
+    on an ``OUT``. Under torchrun the processes train together, and the first of them writes.
 
     Args:
         table: CSV or Parquet file; ``-`` for standard input.
@@ -79,21 +79,22 @@ def fit_table(
         The model. Whether its training was interrupted is in the results, as `stopped`.
 
     Raises:
-        TableError: If the table cannot be used, or ``out`` exists.
+        TableError: If the table cannot be used, ``out`` exists, or another fit is at work on it.
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
     place, group = Path(out), patient(ranks())
-    group.from_first(lambda: _check_free(place, overwrite))
-    partial = _partial(place)
     started = time.monotonic()
     if not group.is_first:
         progress, notify = False, _silent
-    data = _read(os.fspath(table), target, reading, settings)
-    _announce(data, reading, notify)
-    full = f"the disk is full: {place} is as it was, and {partial} keeps what was trained; make room and try again"
-    with saying_that_the_disk_is_full(full):
-        group.from_first(lambda: _make_folder(partial, afresh=overwrite))
+    with contextlib.ExitStack() as stack:
+        full = f"the disk is full: {place} is as it was, and {place}.partial keeps what was trained"
+        stack.enter_context(saying_that_the_disk_is_full(f"{full}; make room and try again"))
+        partial = group.from_first(lambda: stack.enter_context(held_folder(place, overwrite=overwrite, notify=notify)))
+        data = _read(os.fspath(table), target, reading, settings)
+        _announce(data, reading, notify)
+        if overwrite:
+            group.from_first(lambda: forget_training(partial))
         try:
             model, fitted, stopped = _train_until_stopped(data, settings, partial, progress, notify)
             fixed, stopped = (
@@ -101,16 +102,17 @@ def fit_table(
             )
         except CheckpointError as error:
             raise TableError(
-                f"{partial} is left from a stopped fit of another table or with other settings; repeat these to go on "
-                f"with it, or add --overwrite to begin anew ({error})"
+                f"{error}. It is left from a stopped fit: the same table and settings go on with it, and --overwrite "
+                "begins anew"
             ) from error
         if group.is_first:
-            results = _results(data, settings, model, fitted, fixed, partial)
+            new = partial / NEW
+            results = _results(data, settings, model, fitted, fixed, new)
             results |= {"reading": dataclasses.asdict(reading), "stopped": stopped}
             results |= {"seconds": time.monotonic() - started}
-            _write_rest(data, os.fspath(table), reading, settings, results, partial)
-            finish(partial)
-            _put_in_place(partial, place, keep_checkpoints=stopped is not None)
+            _write_rest(data, os.fspath(table), reading, settings, results, new)
+            finish(new)
+            put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
     return model
 
 
@@ -167,7 +169,7 @@ class _Data:
 
 
 def _read(path: str, target: str, reading: Reading, settings: FitSettings) -> _Data:
-    streamed = open_stream(path, target, settings) if settings.stream else None
+    streamed = open_stream(path, target, settings, drop=reading.drop) if settings.stream else None
     table = streamed.table if streamed else read_table(path, decimal=reading.decimal)
     check_present(table.frame, [target])
     known = table.frame[target].notna().to_numpy()
@@ -240,57 +242,8 @@ def _results(
     }
 
 
-def _partial(place: Path) -> Path:
-    return place.with_name(place.name + ".partial")
-
-
 def _silent(note: str) -> None:
     """Say nothing."""
-
-
-def _make_folder(partial: Path, *, afresh: bool) -> None:
-    if afresh and partial.exists():
-        shutil.rmtree(partial)
-    partial.mkdir(parents=True, exist_ok=True)
-
-
-def _check_free(place: Path, overwrite: bool) -> None:
-    """Refuse a folder that would be lost, and one that cannot be made."""
-    if not place.name:
-        raise TableError(f"--out must name a new folder, got {str(place)!r}")
-    if not place.parent.is_dir():
-        raise TableError(f"there is no folder {place.parent} to make {place.name} in; make it, or correct --out")
-    if not place.exists():
-        return
-    stopped = _partial(place).is_dir() and (place / "results.json").is_file() and _read_stopped(place)
-    if not overwrite and not stopped:
-        raise TableError(f"{place} exists already; name another folder with --out, or add --overwrite")
-    strange = [path.name for path in place.iterdir() if path.name not in OWN_FILES] if place.is_dir() else [place.name]
-    if strange:
-        raise TableError(f"{place} holds {strange[0]!r}, which gumdrop did not make, so it is not replaced; see --out")
-
-
-def _read_stopped(place: Path) -> bool:
-    try:
-        return bool(json.loads((place / "results.json").read_text(encoding="utf-8"))["stopped"])
-    except (ValueError, LookupError, TypeError):
-        return False
-
-
-def _put_in_place(partial: Path, place: Path, *, keep_checkpoints: bool) -> None:
-    """Make a whole folder visible; checkpoints of a stopped run stay where the next looks for them."""
-    kept = partial.with_name(partial.name + ".kept")
-    for checkpoint in partial.glob("*.checkpoint"):
-        if keep_checkpoints:  # moved, as there may be no room for a copy
-            kept.mkdir(exist_ok=True)
-            checkpoint.replace(kept / checkpoint.name)
-        else:
-            checkpoint.unlink()
-    if place.exists():
-        shutil.rmtree(place)
-    partial.replace(place)
-    if kept.exists():
-        kept.replace(partial)
 
 
 def _split(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> tuple[list[int], list[int]]:
@@ -320,9 +273,11 @@ def _stratified(classes: np.ndarray, count: int, seed: int) -> np.ndarray:
 
 
 def _targets(schema: TableSchema, frame: pd.DataFrame) -> Tensor:
-    """Targets in the user's units, or class indices."""
-    y = torch.from_numpy(schema.encode_target(frame))
-    return y if schema.target.task == "classification" else y * schema.target.std + schema.target.mean
+    """Targets in the user's units, in float64, or class indices."""
+    target = schema.target
+    if target.task == "classification":
+        return torch.from_numpy(schema.encode_target(frame))
+    return torch.from_numpy(numbers_of(target.name, frame[target.name])).unsqueeze(1)
 
 
 def _passes(data: _Data, settings: FitSettings, fitted: EnsembleFit) -> int:
@@ -408,10 +363,9 @@ def _baseline_predictions(
             "gradient-boosted trees": boosted_classes(x_train, y_train, num_classes, x, seed=seed),
             "class frequencies": frequencies(y_train, num_classes, len(x)),
         }
-    scale, shift = schema.target.std, schema.target.mean
     return {
-        "gradient-boosted trees": boosted_regression(x_train, y_train, x, seed=seed).rescale(scale, shift),
-        "mean of the training part": mean_of_targets(y_train, len(x)).rescale(scale, shift),
+        "gradient-boosted trees": in_units(boosted_regression(x_train, y_train, x, seed=seed), schema.target),
+        "mean of the training part": in_units(mean_of_targets(y_train, len(x)), schema.target),
     }
 
 

@@ -1,11 +1,8 @@
 """End a training run where it was stopped: its last checkpoint, as that of a shorter run."""
 
-import io
 from pathlib import Path
 
-import torch
-
-from gumdrop.atomic import replacing
+from gumdrop.training.state import read_checkpoint, write_checkpoint
 
 __all__ = ["shortened"]
 
@@ -22,13 +19,15 @@ def shortened(checkpoint: Path, place: Path) -> int:
 
     Returns:
         How many epochs are done; 0 if nothing was kept, and then no file is written.
+
+    Raises:
+        CheckpointError: If the file is damaged.
     """
     if not checkpoint.exists():
         return 0
-    state = torch.load(io.BytesIO(checkpoint.read_bytes()), weights_only=True)
+    state = read_checkpoint(checkpoint, checkpoint.read_bytes())
     done = len(state["epochs"])
     if done:
         state["settings"]["epochs"] = done
-        with replacing(place, "wb") as file:
-            torch.save(state, file)
+        write_checkpoint(place, state)
     return done

@@ -1,7 +1,7 @@
 """Fit a table that does not fit into memory: a sample of it decides, tests and watches, and all other rows train."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gumdrop.datasets.schema import TableSchema
 from gumdrop.datasets.streaming import SAMPLE_ROWS, StreamedRows, Survey, TableStream, survey
-from gumdrop.datasets.tabular import Table
+from gumdrop.datasets.tabular import Table, TableError
 from gumdrop.ensembles import EnsembleFit
 from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
 from gumdrop.table_config import FitSettings
@@ -17,6 +17,7 @@ from gumdrop.table_config import FitSettings
 __all__ = ["StreamedTable", "open_stream"]
 
 MOST_WATCHED = 4096
+FEWEST_ROWS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,26 +82,33 @@ class StreamedTable:
         )
 
 
-def open_stream(path: str, target: str, settings: FitSettings) -> StreamedTable:
+def open_stream(path: str, target: str, settings: FitSettings, *, drop: Sequence[str] = ()) -> StreamedTable:
     """Read a table once, in pieces.
 
     Args:
         path: Parquet or Arrow file, or a folder of such files.
         target: Column to predict.
         settings: Choices, among them the seed of the sample.
+        drop: Columns that will not be inputs.
 
     Returns:
         The table.
 
     Raises:
-        TableError: If it cannot be read, or has no such column.
+        TableError: If it cannot be read, has no such column, or nearly all of its rows would be in the sample.
     """
     stream = TableStream(path)
-    found = survey(stream, target, sample_rows=SAMPLE_ROWS, seed=settings.seed)
+    found = survey(stream, target, drop=drop, sample_rows=SAMPLE_ROWS, seed=settings.seed)
+    if found.num_known < FEWEST_ROWS:
+        raise TableError(
+            f"{path} has {stream.num_rows:,} rows, of which a sample of {len(found.sample):,} decides on the columns "
+            f"and tests, and {found.num_known:,} are left to train on: read it as a whole, without --stream"
+        )
     checksum = hashlib.sha256()
     for place in dict.fromkeys(piece.path for piece in stream.pieces):
         with place.open("rb") as file:
             checksum.update(hashlib.file_digest(file, "sha256").digest())
     rows = f"{found.num_known:,} rows train, as they are read in pieces"
-    notes = [f"{rows}; a sample of {len(found.sample):,} others decides on the columns, tests and watches"]
+    sample = f"a sample of {len(found.sample):,} others decides on the columns, tests and watches"
+    notes = [*stream.notes, f"{rows}; {sample}"]
     return StreamedTable(stream, found, Table(found.sample, None, notes, checksum.hexdigest()))

@@ -1,8 +1,10 @@
 """A table model: an ensemble of networks with learned dropout, and the schema that feeds it, in one folder."""
 
+import hashlib
 import json
 import os
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +15,22 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from gumdrop.datasets.schema import TableSchema
+from gumdrop.datasets.schema import TableSchema, Target
 from gumdrop.datasets.tabular import TableError
 from gumdrop.ensembles import ClassificationEnsemble, NoiseFunction, RegressionEnsemble
 from gumdrop.networks import mlp
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.version import VERSION
 
-__all__ = ["MODEL_FILE", "TableModel", "load_table_model", "model_version", "table_network"]
+__all__ = ["MODEL_FILE", "TableModel", "in_units", "load_table_model", "model_version", "table_network"]
 
-MODEL_FORMAT = 3
+MODEL_FORMAT = 4
+WITHOUT_CHECKSUMS = 3
+"""The format that lacks checksums alone, and is read like the present one."""
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
+MOST_DRAWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,21 @@ class TableModel:
     background: Tensor = field(default_factory=lambda: torch.empty(0, 0))
     """Some encoded training rows, shape (B, F), that explanations compare with; B is 0 if none were to be kept."""
 
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if not type(self.num_samples) is type(self.seed) is int:
+            raise TypeError(f"`num_samples` and `seed` must be whole, got {self.num_samples!r} and {self.seed!r}")
+        if not 1 <= self.num_samples <= MOST_DRAWS:
+            raise ValueError(f"`num_samples` must be from 1 to {MOST_DRAWS:,}, got {self.num_samples}")
+        if not 0 < self.coverage < 1:
+            raise ValueError(f"`coverage` must be strictly between 0 and 1, got {self.coverage}")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"`seed` must be from 0 to 2^63 - 1, got {self.seed}")
+        if self.background.ndim != 2 or self.background.shape[1] not in (0, self.schema.num_features):
+            raise ValueError(
+                f"`background` must have shape (B, {self.schema.num_features}), got {tuple(self.background.shape)}"
+            )
+
     @property
     def is_regression(self) -> bool:
         """Whether the target is a number."""
@@ -66,7 +86,7 @@ class TableModel:
         prediction = self.ensemble.predict(x, num_samples=self.num_samples, seed=self.seed, batch_size=8192)
         if isinstance(prediction, ClassificationPrediction):
             return prediction
-        return prediction.rescale(self.schema.target.std, self.schema.target.mean)
+        return in_units(prediction, self.schema.target)
 
     def prediction_frame(self, prediction: RegressionPrediction | ClassificationPrediction) -> pd.DataFrame:
         """Lay a prediction out as columns.
@@ -103,12 +123,37 @@ class TableModel:
         """
         place = Path(folder)
         tensors = {**self.ensemble.state_dict(), BACKGROUND: self.background}
-        (place / WEIGHTS_FILE).write_bytes(safetensors.torch.save(tensors))  # save_file has errors of its own
+        weights = safetensors.torch.save(tensors)  # save_file has errors of its own
+        (place / WEIGHTS_FILE).write_bytes(weights)
         settings: dict[str, Any] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
         settings |= {"num_samples": self.num_samples, "coverage": self.coverage, "seed": self.seed}
         settings |= {"unit": self.unit}
         description = {"format": MODEL_FORMAT, "gumdrop": VERSION, "schema": self.schema.to_json(), **settings}
+        description |= {"weights_sha256": hashlib.sha256(weights).hexdigest()}
+        description |= {"sha256": _checksum(description)}
         (place / MODEL_FILE).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def _checksum(description: dict[str, Any]) -> str:
+    """Checksum of all that a description says, in whatever layout."""
+    text = json.dumps({name: value for name, value in description.items() if name != "sha256"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def in_units(prediction: RegressionPrediction, target: Target) -> RegressionPrediction:
+    """Carry a prediction over to the units of a target.
+
+    Args:
+        prediction: Of the standardised target.
+        target: The target.
+
+    Returns:
+        The prediction, in float64 where the values need it.
+    """
+    dtype = torch.float64 if target.needs_float64 else torch.float32
+    parts: dict[str, Any] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+    exact = replace(prediction, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
+    return exact.rescale(target.std, target.mean)
 
 
 def table_network(schema: TableSchema, hidden: tuple[int, ...]) -> torch.nn.Sequential:
@@ -129,12 +174,17 @@ def table_network(schema: TableSchema, hidden: tuple[int, ...]) -> torch.nn.Sequ
     return mlp(schema.num_features, num_outputs, hidden=hidden, homoscedastic_noise=regression)
 
 
-def _untrained(schema: TableSchema, hidden: tuple[int, ...], num_members: int) -> Any:
-    """Build the ensemble for a schema, to be filled with what was saved."""
-    members = [table_network(schema, hidden) for _ in range(num_members)]
-    if schema.target.task == "regression":
-        return RegressionEnsemble(members, NoiseFunction(schema.num_features, 1))
-    return ClassificationEnsemble(members)
+def _filled(schema: TableSchema, hidden: Sequence[int], num_members: int, tensors: dict[str, Tensor]) -> Any:
+    """Build the ensemble for a schema around its tensors; nothing is as large as a description says, but as these."""
+    if not max(num_members, len(hidden)) <= len(tensors):
+        raise ValueError(f"{num_members} networks with {len(hidden)} hidden layers in {len(tensors)} tensors")
+    with torch.device("meta"):
+        members = [table_network(schema, tuple(hidden)) for _ in range(num_members)]
+        ensemble: RegressionEnsemble | ClassificationEnsemble = ClassificationEnsemble(members)
+        if schema.target.task == "regression":
+            ensemble = RegressionEnsemble(members, NoiseFunction(schema.num_features, 1))
+    ensemble.load_state_dict(tensors, assign=True)
+    return ensemble
 
 
 def model_version(folder: str | os.PathLike[str]) -> str:
@@ -165,30 +215,42 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
     place = Path(folder)
     if not (place / MODEL_FILE).is_file():
         raise TableError(f"{place} holds no {MODEL_FILE}; name a folder that `gumdrop fit` wrote")
+    description = _description(place)
     try:
-        description = json.loads((place / MODEL_FILE).read_text(encoding="utf-8"))
+        contents = (place / WEIGHTS_FILE).read_bytes()
+        right = description.get("weights_sha256") in {None, hashlib.sha256(contents).hexdigest()}
+        tensors = safetensors.torch.load(contents) if right else {}
+        background = tensors.pop(BACKGROUND)
+    except (OSError, KeyError, RuntimeError, ValueError, safetensors.SafetensorError) as error:
+        raise TableError(f"{place / WEIGHTS_FILE} is missing, damaged or of another model; fit again") from error
+    try:
+        schema = TableSchema.from_json(description["schema"])
+        ensemble = _filled(schema, description["hidden"], description["num_members"], tensors)
+        said = {name: description[name] for name in ("num_samples", "coverage", "seed", "unit")}
+        return TableModel(schema, ensemble.eval(), tuple(description["hidden"]), **said, background=background)
+    except TableError:
+        raise
+    except RuntimeError as error:  # what torch says where names or shapes differ
+        raise TableError(f"{place / WEIGHTS_FILE} is of another model; fit again") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise TableError(f"{place / MODEL_FILE} is damaged: {error}; fit the model again") from error
+
+
+def _description(place: Path) -> dict[str, Any]:
+    """Read what a model is, and refuse what is not what was written."""
+    damaged = f"{place / MODEL_FILE} is damaged, or was changed; fit the model again"
+    try:
+        description: dict[str, Any] = json.loads((place / MODEL_FILE).read_text(encoding="utf-8"))
         version = description["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise TableError(f"{place / MODEL_FILE} is damaged; fit the model again") from error
-    if version != MODEL_FORMAT:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TableError(damaged) from error
+    if version not in (WITHOUT_CHECKSUMS, MODEL_FORMAT):
         newer = isinstance(version, int) and version > MODEL_FORMAT
         way_out = "update gumdrop" if newer else "predict with the version that wrote it"
         raise TableError(
             f"{place} has model format {version} (gumdrop {description.get('gumdrop')}), this is format {MODEL_FORMAT} "
             f"(gumdrop {VERSION}); {way_out}, or fit again"
         )
-    try:
-        schema = TableSchema.from_json(description["schema"])
-        fields = {name: description[name] for name in ("num_samples", "coverage", "seed", "unit")}
-        hidden = tuple(description["hidden"])
-        with torch.random.fork_rng(devices=[]):
-            ensemble = _untrained(schema, hidden, description["num_members"])
-    except (KeyError, TypeError) as error:
-        raise TableError(f"{place / MODEL_FILE} is damaged; fit the model again") from error
-    try:
-        tensors = safetensors.torch.load_file(place / WEIGHTS_FILE)
-        background = tensors.pop(BACKGROUND)
-        ensemble.load_state_dict(tensors)
-    except (OSError, KeyError, RuntimeError, safetensors.SafetensorError) as error:
-        raise TableError(f"{place / WEIGHTS_FILE} is missing, damaged or of another model; fit again") from error
-    return TableModel(schema, ensemble.eval(), hidden, **fields, background=background)
+    if version != WITHOUT_CHECKSUMS and description.get("sha256") != _checksum(description):
+        raise TableError(damaged)
+    return description

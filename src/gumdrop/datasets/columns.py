@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from gumdrop.datasets.dates import Order, parse_dates, phase
+from gumdrop.datasets.dates import YEARS, Order, parse_dates, phase
 from gumdrop.datasets.numbers import plain_numbers
 from gumdrop.datasets.tabular import MISSING, TableError
 
@@ -127,7 +127,8 @@ class DateColumn:
         """Write the encoded columns into an array of zeros, and tell what is odd in it."""
         days = parse_dates(column, self.order)
         missing = column.isna().to_numpy()
-        refuse(self.name, column, np.isnan(days) & ~missing, f"not a date with its {self.order.replace('-', ' ')}")
+        why = f"not a date with its {self.order.replace('-', ' ')}, from {YEARS[0]} to {YEARS[1]}"
+        refuse(self.name, column, np.isnan(days) & ~missing, why)
         out[:, 0] = (np.where(missing, self.median, days) - self.mean) / self.std
         for i, part in enumerate(self.parts):
             angle = phase(days[~missing], part)

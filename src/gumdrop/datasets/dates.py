@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-__all__ = ["Dates", "Order", "order_of", "parse_dates", "parts_of", "phase"]
+__all__ = ["PARTS", "YEARS", "Dates", "Order", "order_of", "parse_dates", "parts_of", "phase"]
 
 Order = Literal["year-first", "day-first", "month-first"]
 
@@ -15,6 +15,10 @@ _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d\d?)\2(\d\d?){_TIME}")
 _YEAR_LAST = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d{{4}}){_TIME}")
 _SHORT_YEAR = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d\d){_TIME}")
 DAYS_OF_A_YEAR = 365.25
+PARTS = ("season", "weekday", "hour")
+"""Cycles that dates may go through."""
+YEARS = (1678, 2261)
+"""First and last year whose every day pandas tells in nanoseconds; what lies beyond mostly stands for no date."""
 
 
 class Dates(NamedTuple):
@@ -73,7 +77,8 @@ def parse_dates(column: pd.Series, order: Order) -> np.ndarray:
         order: Order of day, month and year.
 
     Returns:
-        Days since 1970-01-01 with their fraction, in UTC where an offset is given; NaN where there is no date.
+        Days since 1970-01-01 with their fraction, in UTC where an offset is given; NaN where there is no date, or one
+        outside `YEARS`.
     """
     if pd.api.types.is_datetime64_any_dtype(column):
         return _days(pd.to_datetime(column, utc=True))
@@ -99,7 +104,7 @@ def _stamp(text: str, order: Order) -> str | None:
 
 
 def _days(dates: pd.Series) -> np.ndarray:
-    known = dates.notna().to_numpy()
+    known = dates.dt.year.between(*YEARS).to_numpy()  # NaN is not
     days = np.full(len(dates), np.nan)
     days[known] = (dates[known] - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
     return days
@@ -118,7 +123,7 @@ def parts_of(days: np.ndarray) -> tuple[str, ...]:
     season = np.ptp(days) >= DAYS_OF_A_YEAR
     weekday = len(np.unique(np.floor(days) % 7)) >= 3
     hour = np.ptp(days % 1) > 0
-    return tuple(name for name, has in (("season", season), ("weekday", weekday), ("hour", hour)) if has)
+    return tuple(name for name, has in zip(PARTS, (season, weekday, hour), strict=True) if has)
 
 
 def phase(days: np.ndarray, part: str) -> np.ndarray:

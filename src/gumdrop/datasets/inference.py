@@ -19,7 +19,7 @@ from gumdrop.datasets.columns import (
     numbers_of,
     refuse,
 )
-from gumdrop.datasets.dates import Order, order_of, parse_dates, parts_of
+from gumdrop.datasets.dates import YEARS, Order, order_of, parse_dates, parts_of
 from gumdrop.datasets.numbers import Decimal, plain_numbers, spelled_numbers, spelling_of
 from gumdrop.datasets.schema import TableSchema, Target, Task, check_no_missing, check_present, in_one_message
 from gumdrop.datasets.tabular import MISSING, TableError, check_unique, listed
@@ -30,6 +30,8 @@ _MIN_ROWS = 10
 _FEW_DISTINCT = 10  # up to here whole numbers may be class codes, and text that is mostly digits categories
 _MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
 _MAX_CATEGORIES = 1000
+_LEAST_SPREAD, _MOST_SPREAD = 1e-18, 1e18  # squares of what is a little smaller or larger stay in float32
+_RESOLVED = 2.0**-40  # leaves 13 bits of float64 for the spread of a target
 
 
 def infer_schema(
@@ -161,7 +163,12 @@ def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:
         raise TableError(f"column {name!r} is missing in every row: fill it or {_drop(name)}")
     if (order := _date_order(name, column, dates)) is not None:
         days = parse_dates(column, order)
-        refuse(name, column, np.isnan(days) & column.notna().to_numpy(), "no day of the calendar")
+        refuse(
+            name,
+            column,
+            np.isnan(days) & column.notna().to_numpy(),
+            "no day of the calendar from {} to {}".format(*YEARS),
+        )
         return _date_column(name, order, days)
     if _is_text(column):
         return CategoryColumn(name, _categories(name, column))
@@ -217,6 +224,16 @@ def _spread(name: str, values: np.ndarray) -> float:
     std = _deviation(values)
     if std == 0:
         raise TableError(f"target {name!r} is {values[0]:g} in every row: choose one that varies")
+    if not _LEAST_SPREAD < std < _MOST_SPREAD:
+        raise TableError(
+            f"target {name!r} has a standard deviation of {std:.3g}, whose square leaves the numbers that networks "
+            f"compute with: give it in a unit that is {'larger' if std > 1 else 'smaller'}, so that this is nearer 1"
+        )
+    if std < _RESOLVED * (largest := np.abs(values).max()):
+        raise TableError(
+            f"target {name!r} varies by {std:.3g} around values as large as {largest:.3g}, which numbers of 64 bits "
+            "hardly tell apart: take a constant off it"
+        )
     return std
 
 

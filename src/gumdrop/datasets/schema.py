@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,7 @@ from gumdrop.datasets.columns import (
     refuse,
     standardised_numbers,
 )
+from gumdrop.datasets.dates import PARTS, Order
 from gumdrop.datasets.numbers import Decimal
 from gumdrop.datasets.tabular import TableError, check_unique, listed
 
@@ -53,6 +54,11 @@ class Target:
     mean: float = 0.0
     std: float = 1.0
     classes: tuple[str, ...] = ()
+
+    @property
+    def needs_float64(self) -> bool:
+        """Whether float32 is too coarse for the values, as for Unix times, or too narrow for their squares."""
+        return abs(self.mean) > 1e3 * self.std or not 1e-12 < self.std < 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +221,7 @@ class TableSchema:
             _require((task == "classification") == (len(classes) > 1), f"{task} has {len(classes)} classes")
             _require(len(schema.columns) > 0, "there are no columns")
             _require(schema.decimal in {None, ".", ","}, f"decimal is {schema.decimal!r}")
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             what = f"{error} is absent or unknown" if isinstance(error, KeyError) else error
             raise TableError(f"this is not the schema of a table: {what}; fit again to write a new one") from error
         return schema
@@ -278,8 +284,11 @@ def _record(kind: Any, data: Any) -> Any:
     for key, value in values.items():
         if key in {"categories", "classes", "parts"}:
             right = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        elif key in {"name", "task", "order"}:
+            right = right and len(set(value)) == len(value) and (key != "parts" or set(value) <= set(PARTS))
+        elif key in {"name", "task"}:
             right = isinstance(value, str)
+        elif key == "order":
+            right = value in get_args(Order)
         else:
             right = isinstance(value, int | float) and math.isfinite(value) and (key != "std" or value > 0)
         _require(right, f"{key} is {value!r}")

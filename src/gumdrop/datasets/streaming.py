@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
+from gumdrop.datasets.dates import order_of
 from gumdrop.datasets.schema import TableSchema, check_present
-from gumdrop.datasets.tabular import TableError, check_unique, tidy
+from gumdrop.datasets.tabular import LABELS_NOTE, ROW_LABELS, TableError, check_unique, tidy
 from gumdrop.training.distributed import ranks
 
 if TYPE_CHECKING:
@@ -102,7 +103,12 @@ class TableStream:
     @property
     def names(self) -> list[str]:
         """Names of the columns."""
-        return list(self._types)
+        return [name for name in self._types if not ROW_LABELS.fullmatch(name)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know: whether something is left out."""
+        return [LABELS_NOTE] * (len(self.names) < len(self._types))
 
     def dtype(self, name: str) -> str:
         """Find the type of pandas that holds a column, missing cells and all, whichever piece they are in.
@@ -136,16 +142,19 @@ class TableStream:
 
         Args:
             piece: One of `pieces`.
-            columns: Columns to read; all if None.
+            columns: Columns to read; all of `names` if None.
 
         Yields:
             Number of the first row in the whole table, and some rows, numbered as there; what is no number is text,
             tidied as in a table that is read as a whole.
+
+        Raises:
+            TableError: If the file cannot be read, or has not as many rows as it says.
         """
         row = piece.first_row
         with _readable(piece.path):
-            for batch in _batches(piece, None if columns is None else list(columns)):
-                frame = batch.to_pandas(date_as_object=False)
+            for batch in _batches(piece, self.names if columns is None else list(columns)):
+                frame = batch.to_pandas(date_as_object=False, ignore_metadata=True)
                 for name in frame.columns:
                     if self._types[name] == "numbers":
                         if frame[name].dtype == object:  # decimal numbers
@@ -155,6 +164,11 @@ class TableStream:
                 frame.index = pd.RangeIndex(row, row + len(frame))
                 yield row, tidy(frame)
                 row += len(frame)
+            if row != piece.first_row + piece.num_rows:
+                raise TableError(
+                    f"{piece.path} has {row - piece.first_row:,} rows in part {piece.index + 1}, and by its header "
+                    f"{piece.num_rows:,}: copy it or write it again"
+                )
 
 
 def _kind(kind: pa.DataType) -> str:
@@ -189,7 +203,9 @@ def _readable(path: Path) -> Iterator[None]:
         raise TableError(
             f"{path} is of a kind that pyarrow {pa.__version__} cannot read ({error}): update it"
         ) from error
-    except (pa.ArrowInvalid, OSError) as error:
+    except TableError:
+        raise
+    except Exception as error:  # whatever pyarrow raises for a damaged file
         raise TableError(f"{path} is cut short or damaged ({error}): copy it or write it again") from error
 
 
@@ -206,12 +222,15 @@ def _layout(path: Path) -> tuple[pa.Schema, list[int]]:
         if _is_parquet(path):
             with pq.ParquetFile(path) as file:
                 groups = file.metadata
-                return file.schema_arrow, [groups.row_group(i).num_rows for i in range(groups.num_row_groups)]
+                sizes = [groups.row_group(i).num_rows for i in range(groups.num_row_groups)]
+                if min(sizes, default=0) < 0 or sum(sizes) != groups.num_rows:
+                    raise OSError(f"its header says {groups.num_rows:,} rows, and those of its parts {sum(sizes):,}")
+                return file.schema_arrow, sizes
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
             return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
 
-def _batches(piece: Piece, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+def _batches(piece: Piece, columns: list[str]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -220,8 +239,7 @@ def _batches(piece: Piece, columns: list[str] | None) -> Iterator[pa.RecordBatch
             yield from file.iter_batches(ROWS_AT_ONCE, [piece.index], columns)
         return
     with pa.memory_map(str(piece.path)) as source, pa.ipc.open_file(source) as reader:
-        batch = reader.get_batch(piece.index)
-        batch = batch if columns is None else batch.select(columns)
+        batch = reader.get_batch(piece.index).select(columns)
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             yield batch.slice(start, ROWS_AT_ONCE)
 
@@ -312,6 +330,7 @@ def survey(
     target: str,
     *,
     columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
     sample_rows: int = SAMPLE_ROWS,
     seed: int = 0,
 ) -> Survey:
@@ -321,6 +340,7 @@ def survey(
         stream: The table.
         target: Column to predict; rows that lack it are left out.
         columns: Columns to look at beside the target; all if None.
+        drop: Columns whose labels nobody needs in the sample.
         sample_rows: Rows of the sample, at most half of the table.
         seed: Seed of the sample.
 
@@ -342,7 +362,7 @@ def survey(
             known = frame[target].notna().to_numpy()
             sampled = known & _is_in(drawn, first_row, len(frame))
             for name in frame.columns:
-                if name == target or not pd.api.types.is_numeric_dtype(frame[name]):
+                if name == target or not (name in drop or pd.api.types.is_numeric_dtype(frame[name])):
                     most = MOST_CODES if pd.api.types.is_numeric_dtype(frame[name]) else MOST_LABELS
                     sampled |= known & _first_of_their_kind(frame[name], seen.setdefault(name, set()), most)
             parts.append(frame[sampled])
@@ -367,7 +387,7 @@ def _is_in(chosen: np.ndarray, first_row: int, count: int) -> np.ndarray:
 def _first_of_their_kind(column: pd.Series, seen: set[Any], most: int) -> np.ndarray:
     """Rows with a value that no earlier row has, as long as there are not too many values."""
     fresh = np.zeros(len(column), dtype=bool)
-    if len(seen) <= most:
+    if len(seen) <= most and (pd.api.types.is_numeric_dtype(column) or order_of(column) is None):  # dates have none
         known = column.notna().to_numpy()
         values = column[known].drop_duplicates()
         new = values[~values.isin(list(seen))]

@@ -21,7 +21,19 @@ import pandas as pd
 
 from gumdrop.datasets.numbers import Decimal, Spelling, spelled_numbers, spelling_of
 
-__all__ = ["MISSING", "STDIN", "Table", "TableError", "check_unique", "listed", "read_table", "tidy"]
+__all__ = [
+    "LABELS_NOTE",
+    "MISSING",
+    "ROW_LABELS",
+    "STDIN",
+    "Table",
+    "TableError",
+    "check_unique",
+    "listed",
+    "read_table",
+    "tidy",
+    "without_row_labels",
+]
 
 MISSING = ""
 """The label of missing cells; no cell that holds something has it."""
@@ -29,6 +41,11 @@ MISSING_SPELLINGS = ["?", "-", ".", "na", "Na", "N.A.", "n.a.", "NONE", "none"]
 """What counts as missing, beside the spellings of pandas."""
 STDIN = "-"
 """The name of standard input."""
+MOST_CELLS = 2**31
+"""Cells of a Parquet file that are read at once, some 16 GB; its header may claim any number."""
+ROW_LABELS = re.compile(r"__index_level_\d+__")
+"""Columns in which pandas writes row labels without a name."""
+LABELS_NOTE = "the row labels that pandas wrote are left out, as they have no name"
 EXACT = 2**53
 """From here on, a float64 does not hold every integer."""
 _GZIP, _PARQUET, _ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
@@ -83,7 +100,8 @@ def read_table(path: str | Path, *, decimal: Decimal | None = None) -> Table:
         if start.startswith(_ZIP):
             raise TableError(f"{name} is a spreadsheet or a zip archive: save it as CSV (UTF-8) and try again")
         if start.startswith(_PARQUET):
-            return Table(tidy(_read_parquet(source, name)), None, [], _sha256(source))
+            frame, notes = _read_parquet(source, name)
+            return Table(tidy(frame), None, notes, _sha256(source))
         return _read_csv(source, name, decimal)
     except UnicodeError as error:
         code = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "latin1"
@@ -111,21 +129,22 @@ def _open(source: Path | bytes) -> Iterator[TextIO]:
         yield stack.enter_context(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
 
 
-def _read_parquet(source: Path | bytes, name: str) -> pd.DataFrame:
+def _read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[str]]:
     try:
-        import pyarrow  # noqa: F401
+        import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
         raise TableError(
             f"{name} is a Parquet file, which needs pyarrow: pip install 'gumdrop[parquet]', or save it as CSV"
         ) from error
     try:
-        frame = _parquet(source)
-        for column in _long_numbers(frame):
-            again = _parquet(source, columns=[column], dtype_backend="numpy_nullable")[column]
-            frame[column] = again if pd.api.types.is_integer_dtype(again) else frame[column]
-    except ValueError as error:  # what pyarrow raises is one
+        with pq.ParquetFile(io.BytesIO(source) if isinstance(source, bytes) else source) as file:
+            frame = _columns_of(file, name)
+    except TableError:
+        raise
+    except Exception as error:  # whatever pyarrow and pandas raise for a damaged file
         raise TableError(f"{name} cannot be read ({error}): write the Parquet file again") from error
     frame.columns = [str(column).strip() for column in frame.columns]
+    frame, notes = without_row_labels(frame)
     check_unique(list(frame.columns))
     if frame.empty:
         raise TableError(f"{name} has no rows or no columns")
@@ -133,11 +152,41 @@ def _read_parquet(source: Path | bytes, name: str) -> pd.DataFrame:
         held = frame[column].dtype == object and frame[column].map(pd.api.types.is_list_like)
         if np.any(held):  # lists become texts, which are refused where the column is used
             frame[column] = frame[column].map(str, na_action="ignore")
-    return frame.reset_index(drop=True)
+    return frame, notes
 
 
-def _parquet(source: Path | bytes, **options: Any) -> pd.DataFrame:
-    return pd.read_parquet(io.BytesIO(source) if isinstance(source, bytes) else source, **options)
+def _columns_of(file: Any, name: str) -> pd.DataFrame:
+    """Read all columns of a Parquet file, also those that pandas keeps as row labels."""
+    import pyarrow as pa
+
+    rows, cells = file.metadata.num_rows, file.metadata.num_rows * file.metadata.num_columns
+    if not 0 <= cells <= MOST_CELLS:
+        raise TableError(
+            f"{name} has {rows:,} rows of {file.metadata.num_columns} columns by its header, too many to read at once: "
+            "read it in pieces with --stream, or write the Parquet file again"
+        )
+    table = file.read()
+    if len(table) != rows:
+        raise TableError(f"{name} has {len(table):,} rows, and {rows:,} by its header: write the Parquet file again")
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    for column, held in zip(table.schema, table.columns, strict=True):
+        if pa.types.is_integer(column.type) and held.null_count:  # which would be floats
+            kind = pd.UInt64Dtype() if column.type == pa.uint64() else pd.Int64Dtype()
+            frame[column.name] = held.to_pandas(types_mapper={column.type: kind}.get)
+    return frame
+
+
+def without_row_labels(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Leave out the row labels without a name that pandas writes beside the columns; with a name they are columns.
+
+    Args:
+        frame: All columns of a Parquet or Arrow file.
+
+    Returns:
+        The table, and a note if something was left out.
+    """
+    labels = [name for name in frame.columns if ROW_LABELS.fullmatch(name)]
+    return frame.drop(columns=labels), [LABELS_NOTE] * bool(labels)
 
 
 def _read_csv(source: Path | bytes, name: str, decimal: Decimal | None) -> Table:

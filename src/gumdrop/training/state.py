@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import io
 import math
 import os
@@ -10,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +20,18 @@ from gumdrop.atomic import replacing
 from gumdrop.training.distributed import Ranks, gathered, is_sharded, placed_as
 from gumdrop.version import VERSION
 
-__all__ = ["CheckpointError", "EpochRecord", "FitResult", "TrainingState", "checksum", "progress_bar"]
+__all__ = [
+    "CheckpointError",
+    "EpochRecord",
+    "FitResult",
+    "TrainingState",
+    "checksum",
+    "progress_bar",
+    "read_checkpoint",
+    "write_checkpoint",
+]
 
-CHECKPOINT_FORMAT = 2
+CHECKPOINT_FORMAT = 3
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
@@ -70,6 +80,63 @@ def checksum(*tensors: Tensor) -> int:
     for tensor in tensors:
         value = zlib.crc32(tensor.detach().cpu().contiguous().numpy().tobytes(), value)
     return value
+
+
+class _Summed:
+    """A file to write to, with the checksum of what was written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        self.sha256.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """Hand on what was written."""
+        self._file.flush()
+
+
+def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Write the state of a run, and behind it the SHA-256 of all its bytes.
+
+    Args:
+        path: File to write.
+        state: Tensors and plain data.
+    """
+    with replacing(path, "wb") as file:
+        summed = _Summed(file)
+        torch.save(state, summed)  # type: ignore[arg-type]  # no more is asked of it than to write
+        file.write(summed.sha256.digest())
+
+
+def read_checkpoint(path: Path, contents: bytes) -> dict[str, Any]:
+    """Take what `write_checkpoint` wrote, if no bit of it has changed.
+
+    Args:
+        path: The file, for the message.
+        contents: Its bytes.
+
+    Returns:
+        The state.
+
+    Raises:
+        CheckpointError: If it is cut short, changed, or of another version.
+    """
+    size = hashlib.sha256().digest_size
+    if hashlib.sha256(memoryview(contents)[:-size]).digest() != contents[-size:]:
+        older = f"or one of before format {CHECKPOINT_FORMAT}"
+        raise CheckpointError(f"{path} is no whole checkpoint of gumdrop, {older}; delete it to start afresh")
+    state: dict[str, Any] = torch.load(io.BytesIO(contents), weights_only=True)
+    version = state["format"]
+    if version != CHECKPOINT_FORMAT:
+        raise CheckpointError(
+            f"{path} has format {version} (gumdrop {state.get('gumdrop')}), this is format {CHECKPOINT_FORMAT} "
+            f"(gumdrop {VERSION}); delete it to start afresh, or use the version that wrote it"
+        )
+    return state
 
 
 @contextlib.contextmanager
@@ -233,20 +300,10 @@ class TrainingState:
             "scheduler": self.scheduler.state_dict(),
             "best_states": best,
         }
-        with replacing(self._path, "wb") as file:
-            torch.save(state, file)
+        write_checkpoint(self._path, state)
 
     def _load(self, path: Path, contents: bytes) -> None:
-        try:
-            state = torch.load(io.BytesIO(contents), weights_only=True)
-            version = state["format"]
-        except Exception as error:  # whatever torch raises for a file that is not, or no longer, a checkpoint
-            raise CheckpointError(f"{path} is no whole checkpoint of gumdrop; delete it to start afresh") from error
-        if version != CHECKPOINT_FORMAT:
-            raise CheckpointError(
-                f"{path} has format {version} (gumdrop {state.get('gumdrop')}), this is format {CHECKPOINT_FORMAT} "
-                f"(gumdrop {VERSION}); delete it to start afresh, or use the version that wrote it"
-            )
+        state = read_checkpoint(path, contents)
         changed = {name: (state["settings"].get(name), value) for name, value in self.settings.items()}
         changed = {name: pair for name, pair in changed.items() if pair[0] != pair[1]}
         if changed:

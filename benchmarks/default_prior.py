@@ -2,7 +2,8 @@
 
 Each part trains one network by the loop of the README, without dropout and converted with each prior, and scores it on
 rows that it has not seen. Nothing is held out, stopped or tuned. Run with ``make benchmark-prior DATA=DIR``, which goes
-on where it was stopped; writes ``docs/results/prior.json`` and ``.png``. Without data, the parts that need no files.
+on where it was stopped; writes ``docs/results/prior.json`` and ``.png`` and fills the table of ``docs/method.md``.
+Without data, the parts that need no files.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from gumdrop.datasets.text import Vocabulary, read_sst
 from gumdrop.divergence import CAPS
 from gumdrop.environment import environment
 
+import performance_page
 from timing import RESULTS
 
 ARMS: dict[str, Any] = {"no dropout": None, "default": {}, "fan_in": {"lengthscale": "fan_in"}}
@@ -294,6 +296,7 @@ def main() -> None:
             means = {key: np.mean([each[key] for each in mine]) for key in ("accuracy", "nats") if key in mine[0]}
             print(f"{name:32} {epochs:4} {arm:11}", *(f"{key} {mean:.3f}" for key, mean in means.items()), flush=True)
     draw(results).savefig(RESULTS / "prior.png", dpi=130)
+    performance_page.main()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Fill the tables of ``docs/performance.md`` from the results files, between ``<!-- name -->`` and ``<!-- end -->``.
+"""Fill tables of ``docs/performance.md`` and ``docs/method.md`` from the results files.
+
+They stand between ``<!-- name -->`` and ``<!-- end -->``.
 
 Run with ``make performance-page``.
 """
@@ -13,6 +15,7 @@ from gumdrop.atomic import replacing
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
+METHOD = DOCS / "method.md"
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
@@ -142,21 +145,43 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def filled(text: str) -> str:
-    """Put each table in its place."""
-    for name, make in TABLES.items():
+def priors() -> str:
+    """Table of networks under the default prior and others; means over seeds."""
+    arms = {"no dropout": "without dropout", "default": "default", "fan_in": '`"fan_in"`'}
+    lines = []
+    results: Any = rows_of("prior")
+    for name, records in results.items():
+        for epochs in sorted({each["epochs"] for each in records}):
+            mine = [each for each in records if each["epochs"] == epochs]
+            seeds = len({each["seed"] for each in mine})
+            line = [name, str(epochs), str(seeds)]
+            for arm in arms:
+                of_arm = [each for each in mine if each["arm"] == arm]
+                keys = [key for key in ("accuracy", "nats") if key in of_arm[0]]
+                line.append(" / ".join(f"{sum(each[key] for each in of_arm) / len(of_arm):.3f}" for key in keys))
+            lines.append(line)
+    return table(["network and training rows", "epochs", "seeds", *arms.values()], lines)
+
+
+PAGES: dict[Path, dict[str, Callable[[], str]]] = {PAGE: TABLES, METHOD: {"priors": priors}}
+
+
+def filled(page: Path, text: str) -> str:
+    """Put each table of a page in its place."""
+    for name, make in PAGES[page].items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         text, count = pattern.subn(lambda match, make=make: f"{match[1]}\n{make()}\n\n{match[2]}", text)
         if count != 1:
-            raise ValueError(f"{PAGE.name} must have one place for the table {name!r}, got {count}")
+            raise ValueError(f"{page.name} must have one place for the table {name!r}, got {count}")
     return text
 
 
 def main() -> None:
-    """Write the page."""
-    text = filled(PAGE.read_text(encoding="utf-8"))
-    with replacing(PAGE) as file:
-        file.write(text)
+    """Write the pages."""
+    for page in PAGES:
+        text = filled(page, page.read_text(encoding="utf-8"))
+        with replacing(page) as file:
+            file.write(text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md are those of the results files."""
+"""The tables of docs/performance.md and docs/method.md are those of the results files."""
 
 import importlib.util
 from pathlib import Path
@@ -14,7 +14,8 @@ def test_tables_are_those_of_the_results() -> None:
     assert spec.loader is not None
     page = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(page)
-    text = page.PAGE.read_text(encoding="utf-8")
-    assert page.filled(text) == text, "run `make performance-page`"
-    with pytest.raises(ValueError, match="must have one place for the table 'sites', got 0"):
-        page.filled("")
+    for place in page.PAGES:
+        text = place.read_text(encoding="utf-8")
+        assert page.filled(place, text) == text, "run `make performance-page`"
+    with pytest.raises(ValueError, match=r"performance\.md must have one place for the table 'sites', got 0"):
+        page.filled(page.PAGE, "")

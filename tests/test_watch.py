@@ -201,6 +201,21 @@ class TestRatesThatMoveTooSlowly:
         rates = self.train(lambda model: torch.optim.AdamW(gd.parameter_groups(model)))
         assert min(rates) < 0.07
 
+    def test_rates_that_have_arrived(self) -> None:
+        """Under so strong a prior all rates go to 1/2 in the first epoch, and stay there."""
+        torch.manual_seed(0)
+        model = gd.learn_dropout(Net())
+        optimizer = torch.optim.AdamW(gd.parameter_groups(model, rate_lr=0.5))
+        x = torch.randn(480, 4)
+        for i in range(100):
+            if i == 40:
+                optimizer = torch.optim.AdamW(gd.parameter_groups(model, rate_lr=1e-5))
+            nll = gd.categorical_nll(model(x[:16]), torch.zeros(16, dtype=torch.long))
+            loss = gd.negative_elbo(nll, model, num_data=480, lengthscale="classification")
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
     def test_few_but_long_steps(self) -> None:
         self.train(lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2), epochs=4)
 

@@ -48,8 +48,10 @@ class SiteUse:
         """Steps of the weight since the last one of the rate."""
         self.objectives = 0
         """Objectives so far."""
+        self.start: Tensor | None = None
+        """The logit at the first one."""
         self.seen: Tensor | None = None
-        """The logit at the last one, while its pace is taken."""
+        """The logit at the last one that was looked at."""
         self.pace = 0.0
         """Its longest step."""
         self.told = False

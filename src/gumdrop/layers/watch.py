@@ -7,6 +7,8 @@ trains the weights whether or not it knows of the rates. Looking costs about a m
 import warnings
 from collections.abc import Iterable, Sequence
 
+from torch import Tensor
+
 from gumdrop.layers.block import Block
 from gumdrop.layers.site import ConcreteDropout
 
@@ -87,20 +89,26 @@ def watch_pace(site: ConcreteDropout, batch: int, num_data: int, *, stacklevel: 
     use, steps = site.use, num_data // batch
     use.objectives += 1
     since = use.objectives - max(steps, WARM_UP)
-    if site.is_fixed or not 0 <= since <= LOOKS:
+    if site.is_fixed or (use.objectives > 1 and not 0 <= since <= LOOKS):
         return
     logit = site.p_logit.detach().clone()
-    if use.seen is not None:
-        use.pace = max(use.pace, (logit - use.seen).abs().max().item())
-    use.seen = logit if since < LOOKS else None
+    if use.objectives == 1:
+        use.start = logit
+    elif since > 0:
+        use.pace = max(use.pace, _distance(logit, use.seen))
+    use.seen = logit
     way = EPOCHS * steps * use.pace
-    if since == LOOKS and 0 < way < SHORT:
+    if since == LOOKS and 0 < way < SHORT and _distance(logit, use.start) < SHORT:  # or it has arrived
         warnings.warn(
             f"the logits of the dropout rates move by {use.pace:.1g} a step at most, which is {way:.1g} in ten epochs, "
             "so that the rates stay about where they began; give them a learning rate of their own: "
             "gumdrop.parameter_groups(model)",
             stacklevel=stacklevel + 1,
         )
+
+
+def _distance(logit: Tensor, other: Tensor | None) -> float:
+    return 0.0 if other is None else (logit - other).abs().max().item()
 
 
 def _listed(names: list[str], most: int = 3) -> str:

@@ -1,5 +1,6 @@
 """What a model is called with: arguments with a row for each example, arguments that all share, and batches of both."""
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -8,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 from torch.utils.data.distributed import DistributedSampler
+
+from gumdrop.prediction.switches import Randomness, switched
 
 __all__ = ["Arguments", "Batches", "Inputs", "arguments", "by_batches", "inputs_of"]
 
@@ -172,7 +175,8 @@ def by_batches(
     seed = torch.Generator().seed() if seed is None else seed  # the same masks, whatever the rows
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     parts: list[Result] = []
-    with torch.random.fork_rng(devices=[]):  # a loader takes a number of torch's random state
+    randomness = Randomness(None)  # a loader takes a number of torch's random state
+    with switched([(randomness, randomness.read())], threading.get_ident()):
         for batch in x:  # not in a comprehension, whose frame would count in the place that a warning names
             parts.append(predict(arguments(inputs_of(batch), shared).to(device), seed))
     if not parts:

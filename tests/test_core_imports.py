@@ -23,7 +23,18 @@ EXTRAS = [
     "gymnasium",
 ]
 CORE = [
-    *("bulk", "candidates", "conversion", "functional", "kl", "layers", "objective", "plain_dropout", "prediction"),
+    *(
+        "bulk",
+        "candidates",
+        "conversion",
+        "divergence",
+        "functional",
+        "kl",
+        "layers",
+        "objective",
+        "plain_dropout",
+        "prediction",
+    ),
     *("tracing", "version"),
 ]
 

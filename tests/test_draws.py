@@ -424,6 +424,15 @@ class TestWhatOnlyTheLoopCanDo:
         if make is RememberingInBuffer:
             assert torch.equal(model.last, torch.zeros(1))  # type: ignore[arg-type]
 
+    def test_state_that_goes_from_call_to_call(self) -> None:
+        class Smoothing(RememberingInBuffer):
+            def forward(self, x: Tensor) -> Tensor:
+                self.last = self.inner(x) + 0.5 * self.last
+                return self.last
+
+        model, x = converted(Smoothing()), data(9, 4)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
+
     def test_failure_after_some_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         calls: list[Tensor] = []
         armed: list[bool] = []

@@ -262,7 +262,7 @@ class TestPredictRegression:
         with pytest.raises(ValueError, match="`method` must be 'draws' or 'moments', got 'moment'"):
             gd.predict_regression(model, x, method="moment")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="needs a model of one input tensor that returns its output"):
-            gd.predict_regression(model, (x,), method="moments")
+            gd.predict_regression(model, (x, x), method="moments")
 
 
 class TestNothingLeftBehind:

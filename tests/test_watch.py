@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import gumdrop as gd
 from gumdrop.ensembles import ClassificationEnsemble
 from gumdrop.layers import ConcreteDropout
-from gumdrop.layers.watch import OBJECTIVES, SKIPPED, STEPS
+from gumdrop.layers.watch import EVERY, FIRST, OBJECTIVES, SKIPPED, STEPS
 
 
 class Net(nn.Module):
@@ -75,13 +75,13 @@ class TestSitesThatDoNotAct:
         def objective(forward: Callable[..., Tensor]) -> None:
             gd.negative_elbo(gd.categorical_nll(forward(model, x), y), model, num_data=100)
 
-        for i in range(SKIPPED):
+        for i in range(FIRST):
             objective(Net.forward if i % 10 == 0 else Bypassing.forward)
-        objective(Net.forward)
-        for _ in range(SKIPPED - 1):
-            objective(Bypassing.forward)
+        for i in range(FIRST, FIRST + 2 * SKIPPED * EVERY):
+            objective(Net.forward if i % 100 == 0 else Bypassing.forward)
         with pytest.warns(UserWarning, match=IDLE):
-            objective(Bypassing.forward)
+            for _ in range(SKIPPED * EVERY):
+                objective(Bypassing.forward)
 
     def test_a_model_in_eval(self) -> None:
         with pytest.warns(UserWarning, match=r"If the model is in eval mode, call model\.train\(\)"):

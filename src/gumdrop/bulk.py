@@ -28,7 +28,7 @@ from torch import Tensor
 
 from gumdrop.functional import concrete_dropout, finite_exp, inverse_keep, uniform_noise, widened
 
-__all__ = ["bulk_noise", "is_traced", "relaxed_dropout"]
+__all__ = ["Mask", "bulk_noise", "is_traced", "relaxed_dropout"]
 
 CELLS = 1 << 16
 """Number of values of a 16-bit integer."""
@@ -93,10 +93,10 @@ class Mask(NamedTuple):
     """Of cells; None for factors and noise."""
 
 
-Once = Callable[[Callable[[], Mask]], Mask]
+Once = Callable[[str, Callable[[], Mask]], Mask]
 
 
-def _afresh(draw: Callable[[], Mask]) -> Mask:
+def _afresh(kind: str, draw: Callable[[], Mask]) -> Mask:
     return draw()
 
 
@@ -272,16 +272,18 @@ def relaxed_dropout(
         p_logit: Logit of the drop probability; broadcasts to ``mask_shape``.
         mask_shape: As many dimensions as ``x`` has; those of size 1 share their mask.
         temperature: Temperature of the mask.
-        once: Takes the function that draws the mask; calls it, or gives a mask that it has drawn before.
+        once: Takes the kind of mask and the function that draws it; calls this, or gives a mask that it has drawn
+            before, of the same kind.
 
     Returns:
         Tensor of the shape and dtype of ``x``. The gradient of the rate is summed in float32 or float64.
     """
     if is_traced():
         dtype = torch.promote_types(p_logit.dtype, torch.float32)
-        noise = once(lambda: Mask(uniform_noise(mask_shape, dtype=dtype, device=x.device))).values
+        noise = once("noise", lambda: Mask(uniform_noise(mask_shape, dtype=dtype, device=x.device))).values
         return concrete_dropout(x, p_logit, noise=noise.view(mask_shape), temperature=temperature)
     with torch.no_grad():
         rate = _Rate.of(p_logit)
-        mask = once(lambda: _drawn_mask(x, p_logit, rate, mask_shape, temperature))
-    return _Product.apply(x, p_logit, mask.values.view(mask_shape), mask.offset, rate, temperature)
+        mask = once("factors", lambda: _drawn_mask(x, p_logit, rate, mask_shape, temperature))
+    values = mask.values if mask.values.ndim == x.ndim else mask.values.view(mask_shape)
+    return _Product.apply(x, p_logit, values, mask.offset, rate, temperature)

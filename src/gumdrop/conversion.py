@@ -175,7 +175,8 @@ def learn_dropout(
         )
         attach(layer, make_site, recurrent=recurrent, own_input=name in own_input, weight_matrix=matrices[name])
     share_sites(model)
-    open_passes(model)
+    if not _calls_each_site_once(model):
+        open_passes(model)
     for name, layer in layers.items():
         if name in start:
             _start_at(layer, start[name], between_layers=False)
@@ -200,6 +201,16 @@ def learn_dropout(
             stacklevel=2,
         )
     return model
+
+
+def _calls_each_site_once(model: nn.Module) -> bool:
+    """Tell whether a model is a chain of layers, none of which stands in it twice, so that each call is a pass."""
+    if SITE in model._modules:
+        return True
+    sites = [site for site in model.modules() if isinstance(site, ConcreteDropout)]
+    places = [m for _, m in model.named_modules(remove_duplicate=False) if isinstance(m, ConcreteDropout)]
+    parts = [part for part in model.children() if any(isinstance(m, ConcreteDropout) for m in part.modules())]
+    return type(model) is nn.Sequential and len(sites) == len(places) and all(map(_calls_each_site_once, parts))
 
 
 def _listed(reasons: Mapping[str, str], most: int = 5) -> str:

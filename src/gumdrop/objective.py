@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from gumdrop.bulk import is_traced
 from gumdrop.divergence import CAPS, Lengthscale, kl_of
 from gumdrop.functional import finite_exp, split_gaussian, widened
-from gumdrop.layers import dropout_blocks, watch_pace, watch_sites
+from gumdrop.layers import dropout_blocks, watch_training
 
 __all__ = [
     "LIKELIHOODS",
@@ -261,9 +261,7 @@ def negative_elbo(
     mean_nll = nll.mean()
     kl = kl_of(model, blocks, num_data=num_data, lengthscale=lengthscale) / num_data
     if nll.requires_grad and not is_traced():
-        watch_sites(blocks, stacklevel=2)
-        if nll.numel() > 1:  # a mean does not tell how many it is of
-            watch_pace(blocks[0].site, nll.numel(), int(num_data), stacklevel=2)
+        watch_training(blocks, batch=nll.numel(), num_data=int(num_data), stacklevel=2)
     if lengthscale not in CAPS and not is_traced() and model not in _heard:
         _warn_if_unheard(mean_nll, kl, model, lengthscale)
     total = mean_nll + kl

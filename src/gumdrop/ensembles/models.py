@@ -28,7 +28,7 @@ class RegressionEnsemble(nn.Module):
 
     def __init__(self, members: Sequence[nn.Module], noise: NoiseFunction) -> None:
         super().__init__()
-        self.members = nn.ModuleList(members)
+        self.members = _members(members)
         self.noise = noise
 
     @torch.no_grad()
@@ -68,7 +68,7 @@ class ClassificationEnsemble(nn.Module):
 
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__()
-        self.members = nn.ModuleList(members)
+        self.members = _members(members)
 
     def predict(
         self,
@@ -96,6 +96,15 @@ class ClassificationEnsemble(nn.Module):
         return ClassificationPrediction.mixture(parts)
 
 
+def _members(members: Sequence[nn.Module]) -> nn.ModuleList:
+    """Gather the members, of which one without dropout is no fault, since the spread of them all is left."""
+    gathered = nn.ModuleList(members)
+    for site in gathered.modules():
+        if isinstance(site, ConcreteDropout):
+            site.use.told = True
+    return gathered
+
+
 def _ask(
     predict: Callable[..., Any],
     members: nn.ModuleList,
@@ -105,9 +114,6 @@ def _ask(
     batch_size: int | None,
 ) -> list[Any]:
     """Let each member predict, with an equal share of the draws and masks of its own."""
-    for site in members.modules():
-        if isinstance(site, ConcreteDropout):
-            site.use.told = True  # a member without dropout is no fault, where the spread of the members is left
     share = -(-num_samples // len(members))
     return [
         predict(member, x, num_samples=share, seed=each, batch_size=batch_size)

@@ -14,7 +14,7 @@ from gumdrop.layers.block import Block
 from gumdrop.layers.noise import HomoscedasticNoise
 from gumdrop.layers.passes import drawn_once, open_passes
 from gumdrop.layers.site import ConcreteDropout, NoiseSource
-from gumdrop.layers.watch import watch_pace, watch_rates, watch_sites
+from gumdrop.layers.watch import watch_rates, watch_training
 
 __all__ = [
     "SITE",
@@ -31,7 +31,6 @@ __all__ = [
     "open_passes",
     "ordinary_rnn_or_attention",
     "share_sites",
-    "watch_pace",
     "watch_rates",
-    "watch_sites",
+    "watch_training",
 ]

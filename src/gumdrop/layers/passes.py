@@ -145,7 +145,7 @@ def drawn_once(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
     Raises:
         RuntimeError: If a layer that passes use several times is recomputed for a gradient, where its mask is gone.
     """
-    kept = _kept(use)
+    kept = use.kept if torch.compiler.is_compiling() else _kept(use)
     if kept is None:
         return draw()
     for other, drawn in kept:
@@ -159,11 +159,14 @@ def drawn_once(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
 
 def _kept(use: SiteUse) -> Kept | None:
     """Masks that the open pass has drawn for a site; None outside of any pass."""
-    if torch.compiler.is_compiling():
-        return use.kept
-    current = _open_pass()
+    current = _PASS.get()
     if current is not None:
-        return current.kept.setdefault(use, [])
+        kept = current.kept.get(use)
+        if kept is None:
+            kept = current.kept[use] = []
+        if not kept or current.is_open():  # an abandoned pass must not give its masks, but may take new ones
+            return kept
+        _PASS.set(None)
     if use.repeated and torch._C._current_graph_task_id() != -1:  # inside backward
         raise RuntimeError(
             "a layer that is used several times in a pass is recomputed by gradient checkpointing, where its mask is "

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.bulk import bulk_noise, is_traced, relaxed_dropout
+from gumdrop.bulk import Mask, bulk_noise, relaxed_dropout
 from gumdrop.functional import dropout_scale
 from gumdrop.layers.passes import SiteUse, drawn_once
 
@@ -204,7 +204,10 @@ class ConcreteDropout(nn.Module):
         p_logit = self.p_logit.view(-1, *trailing) if self.p_logit.ndim else self.p_logit
         shape = self._mask_shape(x)
         rows = shape[self.batch_dim] if self._has_rows(x) else 1
-        once = functools.partial(drawn_once, self.use, (rows, "traced" if is_traced() else "mask"))
+
+        def once(kind: str, draw: Callable[[], Mask]) -> Mask:
+            return drawn_once(self.use, (rows, kind), draw)
+
         return relaxed_dropout(x, p_logit, shape, temperature=self.temperature, once=once)
 
     def extra_repr(self) -> str:

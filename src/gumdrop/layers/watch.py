@@ -1,24 +1,29 @@
 """Notice a site that does not act, or a rate that cannot move: both would be silent.
 
 The KL divergence is computed from parameters, so it counts a site whether or not the model uses it, and an optimiser
-trains the weights whether or not it knows of the rates. Looking costs about a microsecond for each site and objective.
+trains the weights whether or not it knows of the rates. A look costs about a microsecond for each site, so that later
+in a training only some of the objectives are looked at.
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
 from gumdrop.layers.block import Block
 from gumdrop.layers.site import ConcreteDropout
 
-__all__ = ["watch_pace", "watch_rates", "watch_sites"]
+__all__ = ["watch_rates", "watch_training"]
 
 OBJECTIVES = 3
 """Objectives without an act of a site that has never acted before it is reported; two losses of one forward are no
 reason."""
-SKIPPED = 200
-"""Objectives in a row without one of a site that has acted: layers may be skipped at random, and experts not asked."""
+SKIPPED = 50
+"""Looks in a row without an act of a site that has acted before: layers may be skipped at random."""
+FIRST = 64
+"""Objectives that are all looked at."""
+EVERY = 16
+"""Of the later ones, the share that is looked at is one in this number."""
 STEPS = 10
 """Steps of the weights without one of the rate before it is reported; some train both in turns."""
 EPOCHS = 10
@@ -32,15 +37,26 @@ RARE = 0.1
 """Expected number of dropped units, in all draws together, below which a prediction has no epistemic part."""
 
 
-def watch_sites(blocks: Iterable[Block], *, stacklevel: int) -> None:
-    """Warn, once for each site, if it has not acted or its rate has not moved in the training so far.
+def watch_training(blocks: Sequence[Block], *, batch: int, num_data: int, stacklevel: int) -> None:
+    """Warn, once for each site, if it does not act, or its rate does not move or hardly.
 
     Call it once for each objective.
 
     Args:
         blocks: Sites and the weights that they drop.
+        batch: Number of examples of a step; 1 if that is not known.
+        num_data: Number of examples of the training set.
         stacklevel: As for `warnings.warn`, from here.
     """
+    use = blocks[0].site.use
+    use.objectives += 1
+    if use.objectives <= FIRST or use.objectives % EVERY == 0:
+        _watch_sites(blocks, stacklevel + 1)
+    if batch > 1:
+        _watch_pace(blocks[0].site, num_data // batch, stacklevel + 1)
+
+
+def _watch_sites(blocks: Sequence[Block], stacklevel: int) -> None:
     idle, stuck = [], []
     for block in {id(block.site): block for block in blocks}.values():
         use = block.site.use
@@ -74,20 +90,13 @@ def watch_sites(blocks: Iterable[Block], *, stacklevel: int) -> None:
         )
 
 
-def watch_pace(site: ConcreteDropout, batch: int, num_data: int, *, stacklevel: int) -> None:
-    """Warn, once, if a rate moves so slowly that it would stay where it began.
+def _watch_pace(site: ConcreteDropout, steps: int, stacklevel: int) -> None:
+    """Look at a few steps after the first epoch, and at where the rate began.
 
     An optimiser of the Adam family moves each number by its learning rate, and a logit has a longer way to go than a
-    weight. Call it once for each objective.
-
-    Args:
-        site: One of those of the model.
-        batch: Number of examples of a step.
-        num_data: Number of examples of the training set.
-        stacklevel: As for `warnings.warn`, from here.
+    weight.
     """
-    use, steps = site.use, num_data // batch
-    use.objectives += 1
+    use = site.use
     since = use.objectives - max(steps, WARM_UP)
     if site.is_fixed or (use.objectives > 1 and not 0 <= since <= LOOKS):
         return

@@ -37,7 +37,7 @@ def run_batched(model: nn.Module, call: Callable[[], Tensor], sites: list[Concre
             depends on the values of a draw.
     """
     active = {id(site): scale for site in sites if (scale := chunk.scales[id(site)]) is not None}
-    before = _attributes(model)
+    before = _Contents(model)
 
     def one_draw(scales: dict[int, Tensor]) -> Tensor:
         with contextlib.ExitStack() as stack:
@@ -50,17 +50,36 @@ def run_batched(model: nn.Module, call: Callable[[], Tensor], sites: list[Concre
                     stack.enter_context(_replaced(module, "forward", forward))
             return call()
 
-    # Of an operation that runs draw by draw, as attention on a CPU, vmap warns; it is still no slower.
-    with switched([(FallbackWarning(), False)], threading.get_ident()):
-        result = torch.func.vmap(one_draw)(active) if active else one_draw({}).unsqueeze(0)
-    if before != _attributes(model):
-        raise RuntimeError("the model keeps something of what it computes")
+    try:
+        # Of an operation that runs draw by draw, as attention on a CPU, vmap warns; it is still no slower.
+        with switched([(FallbackWarning(), False)], threading.get_ident()):
+            result = torch.func.vmap(one_draw)(active) if active else one_draw({}).unsqueeze(0)
+        if before.changed():
+            raise RuntimeError("the model keeps something of what it computes")
+    except Exception:
+        before.restore()  # what it has kept belongs to this trial
+        raise
     return result
 
 
-def _attributes(model: nn.Module) -> list[dict[str, int]]:
-    """Identity of everything that the modules of a model hold."""
-    return [{name: id(value) for name, value in (*vars(m).items(), *m._buffers.items())} for m in model.modules()]
+class _Contents:
+    """Everything that the modules of a model hold, as it is now."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._held = [(each, each.copy()) for m in model.modules() for each in (vars(m), m._buffers)]
+
+    def changed(self) -> bool:
+        """Tell whether something else is held."""
+        return any(
+            now.keys() != then.keys() or any(now[name] is not value for name, value in then.items())
+            for now, then in self._held
+        )
+
+    def restore(self) -> None:
+        """Hold the same again."""
+        for now, then in self._held:
+            now.clear()
+            now.update(then)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """Exported models do what the model does, and a file that does not is never left."""
 
 import io
+import itertools
 import json
 import os
 import shutil
@@ -287,6 +288,14 @@ def test_a_file_that_computes_something_else_is_refused() -> None:
     checking.check(runner(0.0), graph, [X[:, :1]], ["mean"])
     with pytest.raises(ExportError, match="`mean` differs"):
         checking.check(runner(0.5), graph, [X[:, :1]], ["mean"])
+    calls = itertools.count()
+
+    def without_a_number(inputs):
+        y = inputs[0].numpy() + np.float32(0.01 * (next(calls) % 3))
+        return [np.where(np.arange(len(y))[:, None] == 2, np.nan, y)]
+
+    with pytest.raises(ExportError, match="`mean` differs"):
+        checking.check(without_a_number, graph, [X[:, :1]], ["mean"])
     with pytest.raises(ExportError, match=r"does not run: .no such input"):
         checking.check(lambda _: (_ for _ in ()).throw(KeyError("no such input")), graph, [X], ["mean"])
 

@@ -27,6 +27,12 @@ def test_rmse_accuracy_and_coverage() -> None:
     assert metrics.interval_coverage(*ends, torch.tensor([[1.0], [2.1]])).item() == 0.5
 
 
+def test_the_ends_of_an_interval_belong_to_it() -> None:
+    """As counts and other whole numbers often are ends."""
+    ends, target = torch.tensor([[2.0], [2.0], [2.0]]), torch.tensor([[2.0], [3.0], [4.0]])
+    assert metrics.interval_coverage(ends, ends + 1, target).item() == pytest.approx(2 / 3)
+
+
 def test_crps_is_the_expected_distance_less_half_the_spread() -> None:
     prediction, target = mixture(), torch.tensor([[0.3], [-1.0], [2.5], [7.0], [0.0]], dtype=torch.float64)
     a, b = simulate(prediction, 200_000, 1), simulate(prediction, 200_000, 2)
@@ -69,6 +75,14 @@ def test_calibration_error_by_hand() -> None:
     assert bins.confidence.tolist() == pytest.approx([0.55, 0.7, 0.9])
     expected = (0.45 + 0.3 + 2 * 0.4) / 4
     assert metrics.calibration_error(prediction, target, num_bins=10).item() == pytest.approx(expected)
+
+
+def test_bins_begin_at_multiples_of_their_width() -> None:
+    prediction = classes([[p, 1 - p] for p in (0.52, 0.58, 0.64, 0.66, 0.97)])
+    bins = metrics.reliability(prediction, torch.tensor([0, 0, 1, 0, 0]), num_bins=10)
+    assert bins.num_rows.tolist() == [2, 2, 1]
+    assert bins.confidence.tolist() == pytest.approx([0.55, 0.65, 0.97])
+    assert bins.accuracy.tolist() == [1.0, 0.5, 1.0]
 
 
 def test_certainty_falls_into_the_last_bin() -> None:

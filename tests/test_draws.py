@@ -423,6 +423,15 @@ class TestWhatOnlyTheLoopCanDo:
         if make is RememberingInBuffer:
             assert torch.equal(model.last, torch.zeros(1))  # type: ignore[arg-type]
 
+    @pytest.mark.parametrize("make", [Remembering, RememberingInBuffer])
+    def test_what_keeps_something_is_not_run_at_once(
+        self, make: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It would keep several draws, where the loop keeps the last."""
+        batched_alone(monkeypatch)
+        with pytest.raises(RuntimeError, match="the model keeps something of what it computes"):
+            gd.sample(converted(make()), data(9, 4), num_samples=S, seed=3)
+
     def test_failure_after_some_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         calls: list[Tensor] = []
         armed: list[bool] = []
@@ -468,6 +477,13 @@ class TestWhatOnlyTheLoopCanDo:
         model = converted(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, track_running_stats=False), nn.Linear(6, 2)))
         x = data(9, 4)
         assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
+
+    @pytest.mark.parametrize("end", [[], [nn.Linear(54, 2)]])
+    def test_rows_that_become_one_vector(self, end: list[nn.Module]) -> None:
+        model, x = converted(nn.Sequential(nn.Linear(4, 6), nn.Flatten(0), *end)), data(9, 4)
+        expected = by_loop(model, x)
+        assert expected.shape == (S, 2 if end else 54)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
 
 
 class TestDeterministicPrefix:

@@ -294,7 +294,7 @@ def test_a_file_that_computes_something_else_is_refused() -> None:
         y = inputs[0].numpy() + np.float32(0.01 * (next(calls) % 3))
         return [np.where(np.arange(len(y))[:, None] == 2, np.nan, y)]
 
-    with pytest.raises(ExportError, match="`mean` differs"):
+    with pytest.raises(ExportError, match="`mean` differs from that of the model by nan"):
         checking.check(without_a_number, graph, [X[:, :1]], ["mean"])
     with pytest.raises(ExportError, match=r"does not run: .no such input"):
         checking.check(lambda _: (_ for _ in ()).throw(KeyError("no such input")), graph, [X], ["mean"])

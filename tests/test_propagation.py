@@ -66,6 +66,14 @@ class TestExact:
         expected = sum(3 / 7 * (model.eval()(part) - bias).square() for part in parts)
         torch.testing.assert_close(propagate_moments(model, x).variance, expected.detach())
 
+    @pytest.mark.parametrize("p", [0.02, 0.3])
+    def test_tokens_share_the_mask_of_their_unit(self, p: float) -> None:
+        model, x = converted(nn.Linear(3, 4), nn.Flatten(), nn.Linear(20, 2), p=p, exclude=["2"]), data(6, 5, 3)
+        readout = model[2].weight.view(2, 5, 4)
+        effect = torch.einsum("dth,hk,ntk->ndk", readout, model[0].weight, x)  # of a unit in all tokens
+        expected = p / (1 - p) * effect.square().sum(2)
+        torch.testing.assert_close(propagate_moments(model, x).variance, expected.detach())
+
     def test_batch_normalisation(self) -> None:
         model, x = converted(nn.Linear(5, 6), nn.BatchNorm1d(6), exclude=[]), data(4, 5)
         model[1].running_mean.copy_(data(6))

@@ -76,9 +76,6 @@ class TestSitesThatDoNotAct:
             train(gd.learn_dropout(Bypassing()))
         assert caught[0].filename == __file__
 
-    def test_fixed_rates_act_too(self) -> None:
-        train(gd.fix_dropout(gd.learn_dropout(Net())), torch.optim.SGD([torch.zeros(1)]), steps=2 * OBJECTIVES)
-
     def test_a_site_that_many_layers_share(self) -> None:
         layers = [nn.Linear(4, 4) for _ in range(OBJECTIVES + 2)]
         for layer in layers:

@@ -478,13 +478,6 @@ class TestWhatOnlyTheLoopCanDo:
         x = data(9, 4)
         assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
 
-    @pytest.mark.parametrize("end", [[], [nn.Linear(54, 2)]])
-    def test_rows_that_become_one_vector(self, end: list[nn.Module]) -> None:
-        model, x = converted(nn.Sequential(nn.Linear(4, 6), nn.Flatten(0), *end)), data(9, 4)
-        expected = by_loop(model, x)
-        assert expected.shape == (S, 2 if end else 54)
-        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
-
 
 class TestDeterministicPrefix:
     def rows_of(self, monkeypatch: pytest.MonkeyPatch, model: nn.Module, x: Tensor, **options: Any) -> list[int]:

@@ -15,6 +15,7 @@ from torch import nn
 
 from gumdrop import dropout_rates, learn_dropout, predict_classification, predict_regression
 from gumdrop.export import ExportError, checking, export_model
+from gumdrop.export.graphs import ModelGraph
 from gumdrop.layers import dropout_blocks
 
 from waiting import HANG
@@ -298,6 +299,17 @@ def test_a_file_that_computes_something_else_is_refused() -> None:
         checking.check(without_a_number, graph, [X[:, :1]], ["mean"])
     with pytest.raises(ExportError, match=r"does not run: .no such input"):
         checking.check(lambda _: (_ for _ in ()).throw(KeyError("no such input")), graph, [X], ["mean"])
+
+
+def test_noise_that_a_float_cannot_hold_keeps_its_density() -> None:
+    """As in the library, a variance of 0 or infinity is the nearest that has a density."""
+    model = regression()
+    model[2].bias.data.copy_(torch.tensor([0.0, 0.0, 200.0, -200.0]))
+    graph = ModelGraph(model, X, variant="draw", num_samples=1, likelihood="gaussian")
+    variance = graph(X)["variance"]
+    torch.testing.assert_close(variance, predict_regression(model, X, num_samples=1).aleatoric)
+    assert variance.min() > 0
+    assert variance.isfinite().all()
 
 
 def test_without_the_extra_the_way_out_is_told(tmp_path, monkeypatch) -> None:

@@ -27,12 +27,6 @@ def test_rmse_accuracy_and_coverage() -> None:
     assert metrics.interval_coverage(*ends, torch.tensor([[1.0], [2.1]])).item() == 0.5
 
 
-def test_the_ends_of_an_interval_belong_to_it() -> None:
-    """As counts and other whole numbers often are ends."""
-    ends, target = torch.tensor([[2.0], [2.0], [2.0]]), torch.tensor([[2.0], [3.0], [4.0]])
-    assert metrics.interval_coverage(ends, ends + 1, target).item() == pytest.approx(2 / 3)
-
-
 def test_crps_is_the_expected_distance_less_half_the_spread() -> None:
     prediction, target = mixture(), torch.tensor([[0.3], [-1.0], [2.5], [7.0], [0.0]], dtype=torch.float64)
     a, b = simulate(prediction, 200_000, 1), simulate(prediction, 200_000, 2)

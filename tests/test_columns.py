@@ -36,6 +36,7 @@ def written(folder, header, *columns, separator=","):
         (["1'234.5", ""], [1234.5, math.nan]),
         (["1.234", "1,5"], [1234, 1.5]),
         (["€5", "€6,5"], [5, 6.5]),
+        (["€-5", "-€6,5", "€ +2"], [-5, -6.5, 2]),
     ],
 )
 def test_numbers_with_marks_are_read(tmp_path, cells, values) -> None:

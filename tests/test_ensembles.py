@@ -289,6 +289,12 @@ def test_numbers_end_with_the_last_epoch_unless_they_may_stop_early() -> None:
         assert scores[each.best_epoch - 1] == min(scores)
 
 
+@pytest.mark.parametrize(("fraction", "rows"), [(0.5, 40), (0.25, 20), (0.1, 10)])
+def test_members_do_without_as_many_rows_as_asked(fraction, rows) -> None:
+    (fit,) = fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1, held_out_fraction=fraction)
+    assert [len(held_out) for held_out in fit.held_out] == [rows] * 2
+
+
 def test_the_batch_size_of_a_prediction_changes_nothing() -> None:
     model, x = fitted().model, table()[0]
     whole, cut = model.predict(x, seed=0), model.predict(x, seed=0, batch_size=7)

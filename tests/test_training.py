@@ -93,6 +93,18 @@ def test_a_value_that_stays_the_same_is_no_better() -> None:
     assert len(result.history) == 1 + 4
 
 
+def test_parts_of_a_batch_are_worth_the_whole() -> None:
+    """The KL counts once for a batch, in however many parts it runs. No unit is dropped: nothing else differs."""
+    models = [network() for _ in range(2)]
+    for model, accumulate in zip(models, (1, 3), strict=True):
+        for site in model.modules():
+            if isinstance(site, gd.layers.ConcreteDropout):
+                torch.nn.init.constant_(site.p_logit, -30.0)
+        options = {"likelihood": "gaussian", "epochs": 2, "batch_size": 32, "lengthscale": 1.0, "num_data": 96}
+        fit(model, wave(), **options, accumulate=accumulate)
+    torch.testing.assert_close(weights(models[0]), weights(models[1]), rtol=1e-3, atol=2e-4)
+
+
 def test_gradients_are_clipped_and_rates_have_a_learning_rate_of_their_own() -> None:
     def moved(**options: float) -> tuple[float, float]:
         """How far weights and logits went."""

@@ -47,7 +47,7 @@ def test_coverage_over_many_splits_is_that_of_the_guarantee(count, coverage) -> 
 
 
 def test_the_rank_of_the_residual_is_that_of_exact_arithmetic() -> None:
-    """19 rows at 0.55 ask for the 11th residual: (19 + 1) 0.55 is a little more than 11 in floating point."""
+    """24 rows at 0.28 ask for residual 7: (24 + 1) 0.28 is a little more than that in floating point."""
 
     class Zero:
         def predict(self, X, return_std=False):
@@ -55,9 +55,9 @@ def test_the_rank_of_the_residual_is_that_of_exact_arithmetic() -> None:
 
     for count in range(9, 60):
         intervals = ConformalIntervals(Zero()).calibrate(np.zeros((count, 1)), 1.0 + np.arange(count))
-        for twentieths in range(1, 19):
-            _, upper = intervals.predict_interval(np.zeros((1, 1)), twentieths / 20)
-            assert upper[0] == math.ceil((count + 1) * Fraction(twentieths, 20))
+        for percent in range(1, 91):
+            _, upper = intervals.predict_interval(np.zeros((1, 1)), percent / 100)
+            assert upper[0] == math.ceil((count + 1) * Fraction(percent, 100))
 
 
 def test_intervals_of_the_estimator_hold_what_they_promise_on_a_real_set() -> None:

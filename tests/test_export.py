@@ -15,6 +15,7 @@ from torch import nn
 
 from gumdrop import dropout_rates, learn_dropout, predict_classification, predict_regression
 from gumdrop.export import ExportError, checking, export_model
+from gumdrop.export.draws import Draws
 from gumdrop.export.graphs import ModelGraph
 from gumdrop.layers import dropout_blocks
 
@@ -299,6 +300,15 @@ def test_a_file_that_computes_something_else_is_refused() -> None:
         checking.check(without_a_number, graph, [X[:, :1]], ["mean"])
     with pytest.raises(ExportError, match=r"does not run: .no such input"):
         checking.check(lambda _: (_ for _ in ()).throw(KeyError("no such input")), graph, [X], ["mean"])
+
+
+@pytest.mark.parametrize("by_channel", [False, True])
+def test_plain_dropout_of_a_graph_drops_what_its_module_does(by_channel) -> None:
+    model = nn.Sequential(nn.Dropout2d(0.3) if by_channel else nn.Dropout(0.3))
+    y = Draws(model)([torch.ones(50, 8, 3, 3)], torch.rand(2, 0)).flatten(0, 2).flatten(1)
+    assert sorted(y.unique().tolist()) == pytest.approx([0, 1 / 0.7])
+    assert bool((y == y[:, :1]).all()) is by_channel
+    assert (y[:, 0] == 0).float().mean().item() == pytest.approx(0.3, abs=0.08)
 
 
 def test_noise_that_a_float_cannot_hold_keeps_its_density() -> None:

@@ -74,11 +74,13 @@ def test_masks_differ_between_models() -> None:
     assert not torch.equal(weights(models[0]), weights(models[1]))
 
 
-def test_each_data_set_has_its_own_size() -> None:
+@pytest.mark.parametrize("lengthscale", ["fan_in", 0.5])
+def test_each_data_set_has_its_own_size(lengthscale) -> None:
     models = networks(2)
     small, large = task(0, 10), task(1, 40)
-    results = fit_stacked(models, [small, large], likelihood="gaussian", epochs=1, lr=1e-9)
-    kl = [gd.kl_divergence(model).item() for model in networks(2)]
+    options = {"likelihood": "gaussian", "epochs": 1, "lr": 1e-9, "lengthscale": lengthscale}
+    results = fit_stacked(models, [small, large], **options)
+    kl = [gd.kl_divergence(model, lengthscale=lengthscale).item() for model in networks(2)]
     assert results[0].history[0].kl == pytest.approx(kl[0] / 10, rel=1e-4)
     assert results[1].history[0].kl == pytest.approx(kl[1] / 40, rel=1e-4)
 

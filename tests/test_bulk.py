@@ -75,6 +75,16 @@ class TestAgainstNaiveTwin:
         spread = math.sqrt(x.numel() + 1)  # the gradient is a sum of so many terms of either sign
         torch.testing.assert_close(ours[2], twin[2], rtol=1e-4, atol=3e-6 * spread)
 
+    @pytest.mark.parametrize("temperature", [0.011, 0.3, 2 / 3, 1.5])
+    @pytest.mark.parametrize("shape", [(9, 5), (128, 256), (512, 512), (1024, 1100)])
+    def test_temperatures_that_are_no_tenth(
+        self, temperature: float, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        x, p_logit = torch.randn(shape, requires_grad=True), logit(0.3).requires_grad_()
+        ours, twin = both_ways(x, p_logit, shape, monkeypatch, temperature)
+        for mine, other in zip(ours[:2], twin[:2], strict=True):
+            torch.testing.assert_close(mine, other, rtol=2e-4, atol=1e-5)
+
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     @pytest.mark.parametrize("shape", [(9, 5), (128, 256), (1024, 1100)])
     def test_half_precision_rounds_only_the_result(
@@ -135,6 +145,28 @@ class TestNoise:
         dropped = ((lowest + offsets[:, None] / bulk.CELLS) < p).double().sum(1) / bulk.CELLS
         expected = min(p, 4 / bulk.CELLS)
         assert dropped.mean().item() == pytest.approx(expected, abs=5 / bulk.CELLS / math.sqrt(len(offsets)))
+
+    def test_a_rate_below_sixteen_bits_is_met(self) -> None:
+        """How often the noise itself falls below 4e-6, a quarter of what sixteen bits can tell apart."""
+        calls, p = 2000, 4e-6
+        below = 0
+        for _ in range(calls):
+            u = bulk.bulk_noise((bulk.LEAST_CUT,), dtype=torch.float32, device=torch.device("cpu"))
+            below += int((u < p).sum())
+        count = calls * bulk.LEAST_CUT
+        cell = count / bulk.CELLS  # numbers of the lowest cell, all of which fall below p or none of them in a call
+        assert below == pytest.approx(count * p, abs=6 * math.sqrt(cell * p * bulk.CELLS))
+
+    def test_the_largest_cell_stays_below_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        largest = torch.full((bulk.LEAST_CUT,), bulk.CELLS - 1, dtype=torch.uint16), torch.tensor(1 - 2**-24)
+        monkeypatch.setattr(bulk, "_draw_cells", lambda shape: largest)
+        u = bulk.bulk_noise((bulk.LEAST_CUT,), dtype=torch.float32, device=torch.device("cpu"))
+        assert 0.9999 < u.max() < 1
+
+    def test_no_two_calls_of_many_have_the_same_cells(self) -> None:
+        device = torch.device("cpu")
+        calls = [bulk.bulk_noise((bulk.LEAST_CUT,), dtype=torch.float32, device=device)[:64] for _ in range(300)]
+        assert len({tuple((u * bulk.CELLS).long().tolist()) for u in calls}) == 300
 
     @pytest.mark.parametrize("p", [1e-5, 0.02, 0.3])
     def test_mean_and_variance_of_looked_up_masks(self, p: float) -> None:

@@ -1,6 +1,7 @@
 """Split-conformal intervals and p-values: the guarantee over many splits, and a library as oracle."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -45,6 +46,20 @@ def test_coverage_over_many_splits_is_that_of_the_guarantee(count, coverage) -> 
     assert coverage <= expected + 1e-9 <= coverage + 1 / (count + 1)
     low, high = stats.binom(splits, expected).ppf([0.0005, 0.9995])
     assert low <= inside <= high
+
+
+def test_the_rank_of_the_residual_is_that_of_exact_arithmetic() -> None:
+    """24 rows at 0.28 ask for residual 7: (24 + 1) 0.28 is a little more than that in floating point."""
+
+    class Zero:
+        def predict(self, X, return_std=False):
+            return np.zeros(len(X)), np.ones(len(X))
+
+    for count in range(9, 60):
+        intervals = ConformalIntervals(Zero()).calibrate(np.zeros((count, 1)), 1.0 + np.arange(count))
+        for percent in range(1, 91):
+            _, upper = intervals.predict_interval(np.zeros((1, 1)), percent / 100)
+            assert upper[0] == math.ceil((count + 1) * Fraction(percent, 100))
 
 
 def test_intervals_of_the_estimator_hold_what_they_promise_on_a_real_set() -> None:

@@ -36,6 +36,7 @@ def written(folder, header, *columns, separator=","):
         (["1'234.5", ""], [1234.5, math.nan]),
         (["1.234", "1,5"], [1234, 1.5]),
         (["€5", "€6,5"], [5, 6.5]),
+        (["€-5", "-€6,5", "€ +2"], [-5, -6.5, 2]),
     ],
 )
 def test_numbers_with_marks_are_read(tmp_path, cells, values) -> None:
@@ -107,6 +108,12 @@ def test_cycles_follow_from_what_the_dates_cover() -> None:
     assert parts_of(np.array([0.0, 0.25, 7.5])) == ("hour",)
 
 
+def test_a_cycle_of_weekdays_needs_three() -> None:
+    weeks = 7.0 * np.arange(10)
+    assert parts_of(np.concatenate([weeks, weeks + 1])) == ()
+    assert parts_of(np.concatenate([weeks, weeks + 1, weeks + 4])) == ("weekday",)
+
+
 def test_dates_become_days_and_cycles_and_survive_json() -> None:
     frame = dated(np.arange(ROWS) * 20.25)
     schema = infer_schema(frame, "y")
@@ -155,6 +162,15 @@ def test_yes_and_no_agree_however_they_are_capitalised() -> None:
     assert schema.encode_inputs(pd.DataFrame({"paid": ["yes", "NO", "maybe"]})).unseen == {"paid": {"maybe": 1}}
 
 
+def test_numbers_are_outside_a_deviation_beyond_those_of_training() -> None:
+    schema = infer_schema(pd.DataFrame({"a": np.arange(24.0), "y": np.arange(24) / 7}), "y")
+    std = schema.columns[0].std
+    cells = [0.0, -0.9 * std, -1.1 * std, 23 + 0.9 * std, 23 + 1.1 * std, None]
+    encoded = schema.encode_inputs(pd.DataFrame({"a": cells}))
+    assert encoded.odd_cells["outside"].tolist() == [0, 0, 1, 0, 1, 0]
+    assert encoded.outside == {"a": 2}
+
+
 def test_columns_that_cannot_be_used_are_named_in_one_message() -> None:
     frame = pd.DataFrame(
         {"id": [f"u{i}" for i in range(ROWS)], "gap": np.nan, "ok": np.arange(ROWS), "y": np.arange(ROWS) / 7}
@@ -187,3 +203,18 @@ def test_statistics_of_some_rows_keep_the_kinds() -> None:
     assert some.target.classes == ("u", "v", "w")
     with pytest.raises(TableError, match="'x' is missing in all rows to train on"):
         with_statistics(whole, frame.assign(x=np.nan))
+
+
+def test_statistics_of_some_rows_are_those_of_their_target_too() -> None:
+    frame = pd.DataFrame({"x": np.arange(24.0), "y": np.arange(24) ** 2 / 7})
+    some = with_statistics(infer_schema(frame, "y"), frame[:12])
+    assert (some.target.mean, some.target.std) == pytest.approx((frame["y"][:12].mean(), frame["y"][:12].std(ddof=0)))
+    encoded = some.encode_target(frame[:12])
+    assert (encoded.mean(), encoded.std()) == pytest.approx((0.0, 1.0), abs=1e-6)
+
+
+@pytest.mark.parametrize("decimal", [None, ".", ","])
+def test_the_decimal_mark_survives_json(decimal) -> None:
+    frame = pd.DataFrame({"x": np.arange(24.0), "y": np.arange(24) / 7})
+    schema = infer_schema(frame, "y", decimal=decimal)
+    assert TableSchema.from_json(schema.to_json()).decimal == decimal

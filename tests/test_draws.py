@@ -433,6 +433,15 @@ class TestWhatOnlyTheLoopCanDo:
         model, x = converted(Smoothing()), data(9, 4)
         assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
 
+    @pytest.mark.parametrize("make", [Remembering, RememberingInBuffer])
+    def test_what_keeps_something_is_not_run_at_once(
+        self, make: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It would keep several draws, where the loop keeps the last."""
+        batched_alone(monkeypatch)
+        with pytest.raises(RuntimeError, match="the model keeps something of what it computes"):
+            gd.sample(converted(make()), data(9, 4), num_samples=S, seed=3)
+
     def test_failure_after_some_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         calls: list[Tensor] = []
         armed: list[bool] = []

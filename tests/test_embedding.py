@@ -104,3 +104,15 @@ def test_draws_repeat_with_their_seed_and_a_copy_uses_its_own_rate():
     with torch.no_grad():
         other[0].concrete_dropout.p_logit.fill_(2.0)
     assert gd.dropout_rates(model)["0"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("per_unit", [False, True])
+def test_relaxed_masks_have_the_temperature_of_the_site(per_unit):
+    module = embedding(per_unit=per_unit, temperature=2.0)
+    site = module.concrete_dropout
+    torch.manual_seed(5)
+    output = module(TOKENS)
+    torch.manual_seed(5)
+    noise = site.noise(2, torch.device("cpu"))
+    scale = dropout_scale(site.p_logit, noise, temperature=2.0).gather(1, TOKENS)
+    torch.testing.assert_close(output, module.weight[TOKENS] * scale.unsqueeze(-1))

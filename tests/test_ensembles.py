@@ -178,7 +178,67 @@ def test_the_fit_of_the_noise_is_a_maximum() -> None:
                 value.view(-1)[i] -= step
 
 
+def test_the_noise_far_outside_is_that_of_three_deviations() -> None:
+    """The factor is log-linear in the inputs up to there, and goes no further."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(800, 1, generator=generator)
+    y = torch.exp(0.3 * x) * torch.randn(800, 1, generator=generator)
+    zero = torch.zeros(1, 800, 1)
+    noise = NoiseFunction(1, 1)
+    noise.fit(x, y, RegressionPrediction(zero[0], zero[0], zero[0] + 1, zero, zero + 1))
+    places = x.mean() + x.std(correction=0) * torch.tensor([[-50.0], [-3.0], [-2.0], [2.0], [3.0], [4.0], [50.0]])
+    factor = noise(places, torch.zeros(7, 1)).log().squeeze(1)
+    expected = torch.tensor([-3.0, -3.0, -2.0, 2.0, 3.0, 3.0, 3.0])
+    torch.testing.assert_close(factor - noise.offset, noise.weight[0, 0] * expected, rtol=1e-3, atol=1e-3)
+    assert noise.weight[0, 0] == pytest.approx(0.6, abs=0.15)
+    torch.testing.assert_close(factor[[0, 6]], factor[[1, 4]], rtol=1e-4, atol=1e-5)
+
+
+def test_the_units_of_the_features_do_not_matter_to_the_noise() -> None:
+    x, y = table(num_rows=60)
+    prediction = draws(6, 60)
+    one, other = NoiseFunction(2, 1), NoiseFunction(2, 1)
+    one.fit(x, y, prediction)
+    units = torch.tensor([100.0, 0.01])
+    other.fit(x * units + 5, y, prediction)
+    torch.testing.assert_close(other(x * units + 5, prediction.mean), one(x, prediction.mean), rtol=0.02, atol=0.0)
+
+
 # Ensembles of numbers
+
+
+def line(slope: float) -> nn.Module:
+    """A network whose every draw is the same line, with unit noise."""
+    linear = nn.Linear(1, 2, bias=False)
+    linear.weight.data.copy_(torch.tensor([[slope], [0.0]]))
+    return nn.Sequential(nn.Dropout(1e-9), linear)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("slopes", [(0.9, 1.0, 1.2), (-3.0, 1.0, 5.0)])
+def test_the_noise_is_less_by_what_it_holds_of_the_spread(slopes, weighted) -> None:
+    """By 2 (1 - 1/M) V, with V the variance between members, and by half at most."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(90, 1, generator=generator)
+    y = x + 0.5 * torch.randn(90, 1, generator=generator)
+    weights = 0.2 + (x.squeeze(1) > 0.5).float() * 5 if weighted else torch.ones(90)
+    members = [line(slope) for slope in slopes]
+    held_out = [torch.arange(90)[i::3] for i in range(3)]
+    ensemble = RegressionEnsemble(members, NoiseFunction(1, 1))
+    fitting._fit_noise(ensemble, x, y, weights if weighted else None, held_out, seed=0)
+
+    rows = torch.cat(held_out)
+    means = torch.cat([slope * x[part] for slope, part in zip(slopes, held_out, strict=True)])
+    ones = torch.ones_like(means)
+    outside = RegressionPrediction(means, 0 * ones, ones, means.unsqueeze(0), ones.unsqueeze(0))
+    twin = NoiseFunction(1, 1)
+    twin.fit(x[rows], y[rows], outside, weights[rows])
+    noise = (weights[rows] @ twin(x[rows], means)) / weights.sum()
+    spread = weights @ (x.squeeze(1).square() * torch.tensor(slopes).var()) / weights.sum()
+    correction = max(0.5, (1 - 2 * (1 - 1 / 3) * spread / noise).item())
+    assert correction == 0.5 if slopes[0] < 0 else 0.6 < correction < 0.9
+    torch.testing.assert_close(ensemble.noise.weight, twin.weight, rtol=0.0, atol=5e-3)
+    torch.testing.assert_close(ensemble.noise.offset, twin.offset + math.log(correction), rtol=0.0, atol=5e-3)
 
 
 def fitted(**options):
@@ -207,6 +267,32 @@ def test_the_same_seed_gives_the_same_ensemble_and_prediction_and_leaves_the_ran
     assert torch.equal(a.draw_variances, b.draw_variances)
     assert not torch.equal(a.draw_means, c.draw_means)
     assert not torch.equal(a.mean, first.model.predict(x, seed=1).mean)
+
+
+def test_members_draw_masks_of_their_own() -> None:
+    """Members that are the same network are different functions, from one seed too."""
+    member = mlp(2, 2, hidden=[16], p=0.3).eval()
+    x = table()[0]
+    prediction = RegressionEnsemble([member, copy.deepcopy(member)], NoiseFunction(2, 1)).predict(x, seed=0)
+    first, second = prediction.draw_means.chunk(2)
+    assert not torch.equal(first, second)
+    classes = ClassificationEnsemble([member, copy.deepcopy(member)]).predict(x, num_samples=2, seed=0)
+    alone = ClassificationEnsemble([member]).predict(x, num_samples=1, seed=0)
+    assert not torch.equal(classes.probabilities, alone.probabilities)
+
+
+def test_numbers_end_with_the_last_epoch_unless_they_may_stop_early() -> None:
+    assert [(each.best_epoch, each.history[-1].validation_nll) for each in fitted().members] == [(3, None)] * 3
+    (stopping,) = fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=3, patience=2)
+    for each in stopping.members:
+        scores = [record.validation_nll for record in each.history]
+        assert scores[each.best_epoch - 1] == min(scores)
+
+
+@pytest.mark.parametrize(("fraction", "rows"), [(0.5, 40), (0.25, 20), (0.1, 10)])
+def test_members_do_without_as_many_rows_as_asked(fraction, rows) -> None:
+    (fit,) = fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1, held_out_fraction=fraction)
+    assert [len(held_out) for held_out in fit.held_out] == [rows] * 2
 
 
 def test_the_batch_size_of_a_prediction_changes_nothing() -> None:

@@ -1,6 +1,7 @@
 """Exported models do what the model does, and a file that does not is never left."""
 
 import io
+import itertools
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from torch import nn
 
 from gumdrop import dropout_rates, learn_dropout, predict_classification, predict_regression
 from gumdrop.export import ExportError, checking, export_model
+from gumdrop.export.draws import Draws
+from gumdrop.export.graphs import ModelGraph
 from gumdrop.layers import dropout_blocks
 
 from waiting import HANG
@@ -287,8 +290,36 @@ def test_a_file_that_computes_something_else_is_refused() -> None:
     checking.check(runner(0.0), graph, [X[:, :1]], ["mean"])
     with pytest.raises(ExportError, match="`mean` differs"):
         checking.check(runner(0.5), graph, [X[:, :1]], ["mean"])
+    calls = itertools.count()
+
+    def without_a_number(inputs):
+        y = inputs[0].numpy() + np.float32(0.01 * (next(calls) % 3))
+        return [np.where(np.arange(len(y))[:, None] == 2, np.nan, y)]
+
+    with pytest.raises(ExportError, match="`mean` differs from that of the model by nan"):
+        checking.check(without_a_number, graph, [X[:, :1]], ["mean"])
     with pytest.raises(ExportError, match=r"does not run: .no such input"):
         checking.check(lambda _: (_ for _ in ()).throw(KeyError("no such input")), graph, [X], ["mean"])
+
+
+@pytest.mark.parametrize("by_channel", [False, True])
+def test_plain_dropout_of_a_graph_drops_what_its_module_does(by_channel) -> None:
+    model = nn.Sequential(nn.Dropout2d(0.3) if by_channel else nn.Dropout(0.3))
+    y = Draws(model)([torch.ones(50, 8, 3, 3)], torch.rand(2, 0)).flatten(0, 2).flatten(1)
+    assert sorted(y.unique().tolist()) == pytest.approx([0, 1 / 0.7])
+    assert bool((y == y[:, :1]).all()) is by_channel
+    assert (y[:, 0] == 0).float().mean().item() == pytest.approx(0.3, abs=0.08)
+
+
+def test_noise_that_a_float_cannot_hold_keeps_its_density() -> None:
+    """As in the library, a variance of 0 or infinity is the nearest that has a density."""
+    model = regression()
+    model[2].bias.data.copy_(torch.tensor([0.0, 0.0, 200.0, -200.0]))
+    graph = ModelGraph(model, X, variant="draw", num_samples=1, likelihood="gaussian")
+    variance = graph(X)["variance"]
+    torch.testing.assert_close(variance, predict_regression(model, X, num_samples=1).aleatoric)
+    assert variance.min() > 0
+    assert variance.isfinite().all()
 
 
 def test_without_the_extra_the_way_out_is_told(tmp_path, monkeypatch) -> None:

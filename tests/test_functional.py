@@ -617,6 +617,18 @@ class TestSite:
         assert len(scale.unique()) == math.prod(shared)
         assert site(torch.ones(shape)).shape == shape
 
+    @pytest.mark.parametrize("temperature", [0.1, 2.0])
+    def test_factors_have_the_temperature_of_the_site(self, temperature: float) -> None:
+        site = ConcreteDropout(6, p=0.4, temperature=temperature)
+        results = []
+        for call in (lambda: site.scale(torch.ones(4, 6)), lambda: site(torch.ones(4, 6))):
+            torch.manual_seed(5)
+            results.append(call())
+        torch.manual_seed(5)
+        expected = fn.dropout_scale(site.p_logit, torch.rand(4, 6), temperature=temperature)
+        for result in results:
+            torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
+
     def test_per_unit(self) -> None:
         site = ConcreteDropout(3, p=0.4, per_unit=True)
         assert site.p_logit.shape == (3,)

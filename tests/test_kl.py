@@ -73,6 +73,20 @@ def test_gradcheck_and_the_gradient_of_the_gradient() -> None:
     assert torch.autograd.gradgradcheck(function, (*logits, *tensors))
 
 
+def test_a_gradient_that_has_a_gradient_is_the_same_and_knows_its_factor() -> None:
+    asked = [torch.tensor(0.4).requires_grad_(), torch.randn(3, 2).requires_grad_(), torch.randn(3).requires_grad_()]
+    factor = torch.tensor(3.0, requires_grad=True)
+
+    def loss() -> Tensor:
+        return factor * shared_rate_kl(asked[:1], asked[1:], [Prior(3.0, 2), Prior(0.5)])
+
+    plainly, again = torch.autograd.grad(loss(), asked), torch.autograd.grad(loss(), asked, create_graph=True)
+    for mine, other in zip(again, plainly, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+    square = sum(each.square().sum() for each in again)  # goes with the square of the factor
+    torch.testing.assert_close(torch.autograd.grad(square, factor)[0], 2 * square.detach() / factor.detach())
+
+
 @pytest.mark.parametrize("logits", [(-9.0, 0.3, 4.0), ()])
 def test_numbers_and_tensors_give_the_same(logits: tuple[float, ...]) -> None:
     """A CPU computes with the first, other devices with the second."""

@@ -75,6 +75,14 @@ def test_calibration_error_by_hand() -> None:
     assert metrics.calibration_error(prediction, target, num_bins=10).item() == pytest.approx(expected)
 
 
+def test_bins_begin_at_multiples_of_their_width() -> None:
+    prediction = classes([[p, 1 - p] for p in (0.52, 0.58, 0.64, 0.66, 0.97)])
+    bins = metrics.reliability(prediction, torch.tensor([0, 0, 1, 0, 0]), num_bins=10)
+    assert bins.num_rows.tolist() == [2, 2, 1]
+    assert bins.confidence.tolist() == pytest.approx([0.55, 0.65, 0.97])
+    assert bins.accuracy.tolist() == [1.0, 0.5, 1.0]
+
+
 def test_certainty_falls_into_the_last_bin() -> None:
     prediction = ClassificationPrediction(torch.tensor([[0.0, -torch.inf]]), torch.zeros(1))
     assert metrics.reliability(prediction, torch.tensor([0])).num_rows.tolist() == [1]

@@ -359,8 +359,8 @@ class TestKl:
         assert gd.kl_divergence(tied, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
     def test_parameters_that_are_views_of_one_vector_all_count(self) -> None:
-        """As in functional calls with a flat vector of parameters: different parts of one base are not tied."""
-        model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)), p=0.3)
+        """As in functional calls with a flat vector: parts of one base, some of them of one size, are not tied."""
+        model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 3)), p=0.3)
         vector = nn.utils.parameters_to_vector(model.parameters()).detach().requires_grad_()
 
         class Kl(nn.Module):

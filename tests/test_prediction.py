@@ -541,6 +541,17 @@ class TestInvariance:
             y = model(torch.ones(1, 500))
         assert (y > 0).float().mean().item() == pytest.approx(0.25, abs=0.06)
 
+    def test_many_seeds_give_as_many_functions(self) -> None:
+        """Each seed of 300 has masks of its own, and so has each site of 300."""
+        model, x = linear(64, p=0.5), torch.randn(1, 64)
+        assert len({gd.sample(model, x, num_samples=1, seed=seed).item() for seed in range(300)}) == 300
+        sites = [linear(64, p=0.5) for _ in range(300)]
+        masks = []
+        with gd.sampling(nn.ModuleList(sites), seed=0):
+            for site in sites:
+                masks.append(tuple((site.concrete_dropout(torch.ones(1, 64)) > 0).flatten().tolist()))
+        assert len(set(masks)) == 300
+
     def test_a_pass_more_of_one_site_does_not_move_another(self) -> None:
         first, second = ConcreteDropout(20, p=0.5), ConcreteDropout(20, p=0.5)
         model, x = nn.Sequential(first, second), torch.ones(1, 20)
@@ -725,6 +736,18 @@ class TestRegression:
         ):
             with pytest.raises(ValueError, match="the draws were not kept; predict with `keep_draws=True`"):
                 call()
+
+    def test_other_units(self, model: nn.Module, x: Tensor) -> None:
+        """What is said of s y + t is what was said of y, in other words."""
+        prediction = gd.predict_regression(model, x, num_samples=30, seed=0)
+        scale, shift = torch.tensor([3.0, 0.2]), torch.tensor([-5.0, 40.0])
+        other, y = prediction.rescale(scale, shift), torch.randn(5, 2)
+        torch.testing.assert_close(other.mean, scale * prediction.mean + shift)
+        torch.testing.assert_close(other.std, scale * prediction.std)
+        torch.testing.assert_close(other.epistemic / other.variance, prediction.epistemic / prediction.variance)
+        torch.testing.assert_close(other.log_prob(scale * y + shift), prediction.log_prob(y) - scale.log().sum())
+        for mine, was in zip(other.interval(0.8), prediction.interval(0.8), strict=True):
+            torch.testing.assert_close(mine, scale * was + shift, rtol=1e-4, atol=1e-4)
 
     @pytest.mark.parametrize("log_variance", [-0.7, torch.tensor(-0.7), torch.tensor([-0.7, 0.4])])
     def test_known_noise(self, log_variance: Any) -> None:

@@ -66,6 +66,14 @@ class TestExact:
         expected = sum(3 / 7 * (model.eval()(part) - bias).square() for part in parts)
         torch.testing.assert_close(propagate_moments(model, x).variance, expected.detach())
 
+    @pytest.mark.parametrize("p", [0.02, 0.3])
+    def test_tokens_share_the_mask_of_their_unit(self, p: float) -> None:
+        model, x = converted(nn.Linear(3, 4), nn.Flatten(), nn.Linear(20, 2), p=p, exclude=["2"]), data(6, 5, 3)
+        readout = model[2].weight.view(2, 5, 4)
+        effect = torch.einsum("dth,hk,ntk->ndk", readout, model[0].weight, x)  # of a unit in all tokens
+        expected = p / (1 - p) * effect.square().sum(2)
+        torch.testing.assert_close(propagate_moments(model, x).variance, expected.detach())
+
     def test_batch_normalisation(self) -> None:
         model, x = converted(nn.Linear(5, 6), nn.BatchNorm1d(6), exclude=[]), data(4, 5)
         model[1].running_mean.copy_(data(6))
@@ -209,6 +217,10 @@ class TestSingleDrops:
         assert single_drops.drops_are_rare(layers)
         assert not single_drops.drops_are_rare(list(small_network(p=0.1)))
         assert not single_drops.drops_are_rare([nn.Linear(3, 2)])
+        one_is_large = small_network(p=0.001, per_unit=True)
+        assert single_drops.drops_are_rare(list(one_is_large))
+        one_is_large[2].concrete_dropout.p_logit.data[3] = -2.0
+        assert not single_drops.drops_are_rare(list(one_is_large))
         monkeypatch.setattr(single_drops, "MOST_UNITS", 17)
         assert not single_drops.drops_are_rare(layers)
 
@@ -243,6 +255,15 @@ class TestPredictRegression:
         torch.testing.assert_close(ours.mean, many.mean, atol=0.01, rtol=0.0)
         torch.testing.assert_close(ours.epistemic, many.epistemic, atol=0.0, rtol=0.2)
         torch.testing.assert_close(ours.aleatoric, many.aleatoric, atol=0.0, rtol=0.03)
+
+    def test_noise_that_drops_is_log_normal(self) -> None:
+        """To the mean of exp(s) for a Gaussian s belongs half the variance of s."""
+        model, x = converted(nn.Linear(5, 2), p=0.4), data(4, 5)
+        (mean, log_noise), (_, spread) = (part.T for part in propagate_moments(model, x))
+        prediction = gd.predict_regression(model, x, method="moments")
+        assert spread.max() > 0.1
+        torch.testing.assert_close(prediction.mean[:, 0], mean)
+        torch.testing.assert_close(prediction.aleatoric[:, 0], torch.exp(log_noise + spread / 2))
 
     @pytest.mark.parametrize("log_variance", [-1.0, torch.tensor([0.3, -2.0])])
     def test_known_noise(self, log_variance: Any) -> None:

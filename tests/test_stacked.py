@@ -74,13 +74,34 @@ def test_masks_differ_between_models() -> None:
     assert not torch.equal(weights(models[0]), weights(models[1]))
 
 
-def test_each_data_set_has_its_own_size() -> None:
+@pytest.mark.parametrize("lengthscale", ["fan_in", 0.5])
+def test_each_data_set_has_its_own_size(lengthscale) -> None:
     models = networks(2)
     small, large = task(0, 10), task(1, 40)
-    results = fit_stacked(models, [small, large], likelihood="gaussian", epochs=1, lr=1e-9)
-    kl = [gd.kl_divergence(model).item() for model in networks(2)]
+    options = {"likelihood": "gaussian", "epochs": 1, "lr": 1e-9, "lengthscale": lengthscale}
+    results = fit_stacked(models, [small, large], **options)
+    kl = [gd.kl_divergence(model, lengthscale=lengthscale).item() for model in networks(2)]
     assert results[0].history[0].kl == pytest.approx(kl[0] / 10, rel=1e-4)
     assert results[1].history[0].kl == pytest.approx(kl[1] / 40, rel=1e-4)
+
+
+def test_weights_are_the_size_of_the_data() -> None:
+    weight = torch.linspace(0.5, 6.0, 40)
+    (result,) = fit_stacked(networks(1), [task(0, 40)], likelihood="gaussian", epochs=1, lr=1e-9, weights=[weight])
+    expected = gd.kl_divergence(networks(1)[0]).item() / weight.sum().item()
+    assert result.history[0].kl == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_history_is_the_mean_over_rows_whatever_the_batches() -> None:
+    """A last batch of 4 rows counts as 4 rows."""
+    x, y = task(0, 64)
+    y[:, 0] *= torch.where(torch.arange(64) % 16 == 0, 30.0, 1.0)
+    histories = []
+    for batch_size in (60, 64):
+        models = [without_noise(model) for model in networks(2)]
+        results = fit_stacked(models, [(x, y)] * 2, likelihood="gaussian", epochs=1, lr=1e-9, batch_size=batch_size)
+        histories.append([(result.history[0].nll, result.history[0].kl) for result in results])
+    torch.testing.assert_close(torch.tensor(histories[0]), torch.tensor(histories[1]), rtol=1e-4, atol=0.0)
 
 
 @pytest.mark.parametrize("change", [{"per_unit": True}, {}])
@@ -231,6 +252,22 @@ def test_the_best_epoch_of_each_model_is_kept(together, monkeypatch) -> None:
         score = -gd.predict_regression(model, inputs[each], seed=0).log_prob(targets[each]).mean().item()
         assert score == pytest.approx(min(scores), abs=0.1)
     assert results[1].best_epoch < 20 < results[0].best_epoch
+
+
+def test_the_held_out_value_is_that_of_the_averaged_prediction() -> None:
+    """Minus the log of the mean density over draws: the mean of the logs is far larger."""
+    torch.manual_seed(0)
+    models = [mlp(3, 2, hidden=[16], p=0.5) for _ in range(2)]
+    x, y = task(0, 30)
+    rows = [torch.arange(30)] * 2
+    options = {"likelihood": "gaussian", "epochs": 1, "lr": 1e-9, "held_out": rows, "keep_best": True}
+    results = fit_stacked(models, [(x, y)] * 2, **options, validation_samples=4000)
+    for model, result in zip(models, results, strict=True):
+        prediction = gd.predict_regression(model, x, num_samples=4000, seed=0)
+        expected = -prediction.log_prob(y).mean().item()
+        assert result.history[0].validation_nll == pytest.approx(expected, abs=0.02)
+        draws = gd.sample(model, x, num_samples=100, seed=0)
+        assert torch.stack([gd.gaussian_nll(*draw.chunk(2, -1), y) for draw in draws]).mean() > expected + 0.1
 
 
 def test_a_stopped_run_with_held_out_rows_goes_on(tmp_path) -> None:

@@ -1,5 +1,6 @@
 """Tables larger than memory: pieces, statistics in one pass, the order of rows, and files that are not whole."""
 
+import copy
 import json
 import os
 import subprocess
@@ -176,6 +177,17 @@ def test_an_ensemble_learns_from_the_stream_and_goes_on_after_a_stop(path, tmp_p
     for one, other in zip(fitted.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(one, other)
     assert again.members[0].history == fitted.members[0].history
+
+
+def test_members_that_begin_alike_train_with_masks_of_their_own(path) -> None:
+    found, schema, rows = prepared(TableStream(path))
+    x, y = torch.from_numpy(schema.encode_inputs(found.sample).x), torch.from_numpy(schema.encode_target(found.sample))
+    network = mlp(schema.num_features, 1, hidden=(8,), homoscedastic_noise=True)
+    fitted = fit_streamed_ensemble(
+        lambda: copy.deepcopy(network), rows, (x, y), regression=True, passes=1, num_members=2
+    )
+    one, other = fitted.model.members
+    assert not torch.equal(one[0].weight, other[0].weight)
 
 
 def test_the_schedule_takes_one_pass_of_a_long_table() -> None:

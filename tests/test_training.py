@@ -73,6 +73,56 @@ def test_the_best_epoch_on_held_out_data_is_kept() -> None:
     assert kept == pytest.approx(min(scores), abs=1e-5)
 
 
+def test_the_held_out_value_is_that_of_the_averaged_prediction() -> None:
+    """Minus the log of the mean density over draws, not the mean of the logs, which is larger by half a nat here."""
+    torch.manual_seed(0)
+    model = mlp(2, 2, hidden=[16], p=0.5)
+    x, y = wave(40)
+    options = {"likelihood": "gaussian", "epochs": 1, "lr": 1e-9, "validation": (x, y + 1)}
+    (record,) = fit(model, wave(), **options, validation_samples=200, seed=3).history
+    prediction = gd.predict_regression(model, x, num_samples=200, seed=3)
+    assert record.validation_nll == pytest.approx(-prediction.log_prob(y + 1).mean().item(), abs=1e-4)
+    draws = gd.sample(model, x, num_samples=200, seed=3)
+    assert torch.stack([gd.gaussian_nll(*d.chunk(2, -1), y + 1) for d in draws]).mean() > record.validation_nll + 0.02
+
+
+def test_a_value_that_stays_the_same_is_no_better() -> None:
+    def flat(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return 0 * output.sum(1) + 1
+
+    result = fit(network(), wave(16), likelihood=flat, epochs=50, validation=wave(8), patience=4)
+    assert len(result.history) == 1 + 4
+
+
+def test_parts_of_a_batch_are_worth_the_whole() -> None:
+    """The KL counts once for a batch, in however many parts it runs. No unit is dropped: nothing else differs."""
+    models = [network() for _ in range(2)]
+    for model, accumulate in zip(models, (1, 3), strict=True):
+        for site in model.modules():
+            if isinstance(site, gd.layers.ConcreteDropout):
+                torch.nn.init.constant_(site.p_logit, -30.0)
+        options = {"likelihood": "gaussian", "epochs": 2, "batch_size": 32, "lengthscale": 1.0, "num_data": 96}
+        fit(model, wave(), **options, accumulate=accumulate)
+    torch.testing.assert_close(weights(models[0]), weights(models[1]), rtol=1e-3, atol=2e-4)
+
+
+def test_gradients_are_clipped_and_rates_have_a_learning_rate_of_their_own() -> None:
+    def moved(**options: float) -> tuple[float, float]:
+        """How far weights and logits went."""
+        model, before = network(), network()
+        fit(model, wave(), likelihood="gaussian", epochs=1, **options)
+        ways = {name: (a - b).abs().max().item() for (name, a), b in zip(
+            model.named_parameters(), before.parameters(), strict=True)}  # fmt: skip
+        logits = [way for name, way in ways.items() if "p_logit" in name]
+        return max(way for name, way in ways.items() if "p_logit" not in name), max(logits)
+
+    assert min(moved()) > 1e-3
+    assert max(moved(max_norm=1e-14)) < 1e-4  # far below what the optimiser divides by
+    weight, rate = moved(rate_lr=1e-9)
+    assert weight > 1e-3
+    assert rate < 1e-6
+
+
 def test_patience_stops_early() -> None:
     result = fit(network(), wave(16), likelihood="gaussian", epochs=300, lr=5e-2, validation=wave(40), patience=5)
     assert len(result.history) == result.best_epoch + 5 < 300
@@ -156,6 +206,14 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(state, "CHECKPOINT_FORMAT", 4)
     with pytest.raises(CheckpointError, match="has format 3"):
         fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+
+
+def test_a_checkpoint_of_other_held_out_data_is_refused(tmp_path) -> None:
+    options = {"likelihood": "gaussian", "epochs": 1, "checkpoint": tmp_path / "run.pt"}
+    fit(network(), wave(), validation=wave(24), **options)
+    x, y = wave(24)
+    with pytest.raises(CheckpointError, match="other data"):
+        fit(network(), wave(), validation=(x, y + 1), **options)
 
 
 def test_a_failed_write_leaves_the_checkpoint_as_it_was(tmp_path, monkeypatch) -> None:

@@ -79,9 +79,13 @@ class TestSitesThatDoNotAct:
             objective(Net.forward if i % 10 == 0 else Bypassing.forward)
         for i in range(FIRST, FIRST + 2 * SKIPPED * EVERY):
             objective(Net.forward if i % 100 == 0 else Bypassing.forward)
-        with pytest.warns(UserWarning, match=IDLE):
+
+        def many() -> None:
             for _ in range(SKIPPED * EVERY):
                 objective(Bypassing.forward)
+
+        with pytest.warns(UserWarning, match=IDLE):
+            many()
 
     def test_a_model_in_eval(self) -> None:
         with pytest.warns(UserWarning, match=r"If the model is in eval mode, call model\.train\(\)"):

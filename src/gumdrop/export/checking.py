@@ -85,7 +85,7 @@ def _compare(name: str, ours: np.ndarray, theirs: np.ndarray, chance: np.ndarray
     difference = np.abs(ours - theirs) - chance
     allowed = RELATIVE * np.abs(ours).mean() + np.finfo(np.float32).tiny
     if ours.shape != theirs.shape or not (difference <= allowed).all():
-        worst = f"by {np.nanmax(difference):.3g} beyond chance" if ours.shape == theirs.shape else "in shape"
+        worst = f"by {np.max(difference):.3g} beyond chance" if ours.shape == theirs.shape else "in shape"
         raise ExportError(
             f"the exported file's `{name}` differs from that of the model {worst}, so no file was left; a model whose "
             "rows influence each other, or that has dropout of its own making, cannot be exported"

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import gumdrop as gd
+from gumdrop.prediction.switches import FallbackWarning, switched
 from test_draws import Transformer, Words, converted, data, dense
 from test_prediction import fingerprint, mixed_model
 
@@ -59,6 +60,17 @@ def test_predictions_at_once_are_those_of_one_after_the_other(name: str, trainin
     )
     assert wrong == 0
     assert fingerprint(model) == before
+
+
+def test_settings_of_the_process_come_back_whatever_ends_first() -> None:
+    first, second = (switched([(FallbackWarning(), False)], owner) for owner in (1, 2))
+    assert FallbackWarning().read()
+    first.__enter__()
+    second.__enter__()
+    second.__exit__(None, None, None)
+    assert not FallbackWarning().read()
+    first.__exit__(None, None, None)
+    assert FallbackWarning().read()
 
 
 def test_training_goes_on_beside_predictions() -> None:

@@ -82,15 +82,23 @@ class FastPath(NamedTuple):
 
 
 class FallbackWarning(NamedTuple):
-    """Whether `torch.func.vmap` warns of operations that it runs one by one."""
+    """Whether `torch.func.vmap` warns of operations that it runs one by one.
+
+    PyTorch does not tell the setting, so it is taken to be on, unless it was written here.
+    """
 
     def read(self) -> Any:
-        """Give the setting; PyTorch does not tell it, and it is on unless somebody has switched it off."""
-        return True
+        """Give the setting."""
+        return not _QUIET
 
     def write(self, value: Any) -> None:
         """Set it."""
+        _QUIET[:] = [] if value else [self]
         torch._C._functorch._set_vmap_fallback_warning_enabled(value)  # type: ignore[attr-defined]
+
+
+_QUIET: list[FallbackWarning] = []
+"""Holds something while it is off."""
 
 
 class _Context(NamedTuple):

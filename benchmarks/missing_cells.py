@@ -1,11 +1,13 @@
 """Do 90 % intervals hold 90 % of the targets where cells are blank? Coverage with no, one, half and all cells unknown.
 
-Each table is split once, seven parts to train on and three to try, and fitted with the defaults of ``gumdrop fit``.
+Each table is split three times, seven parts to train on and three to try, and fitted with the defaults of
+``gumdrop fit``; figures are means over the splits.
 Cells of the test rows are then blanked, those of categories replaced by a word that training never saw: each column in
 turn, ten random halves of the columns, all columns. Beside the coverage of predictions that draw these cells from
 50, 200 and 500 training rows stands that without such rows, with the training median and no category in their place.
 Run with ``make benchmark-missing DATA=DIR``, where ``DIR/uci`` has the UCI tables; without data, the tables that
-scikit-learn has. Goes on table by table where it was stopped; writes ``docs/results/missing_cells.json``.
+scikit-learn has. Goes on table by table where it was stopped; writes ``docs/results/missing_cells.json`` and fills the
+table of ``docs/tables.md``.
 """
 
 import argparse
@@ -21,22 +23,21 @@ import torch
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.model_selection import train_test_split
 
-from gumdrop.atomic import replacing
 from gumdrop.datasets.inference import infer_schema, with_statistics
 from gumdrop.datasets.numbers import plain_numbers
 from gumdrop.datasets.splits import read_rows
 from gumdrop.ensembles import fit_regression_ensembles
-from gumdrop.environment import environment
 from gumdrop.prediction import RegressionPrediction
 from gumdrop.table_cells import mark_unknown
 from gumdrop.table_config import FitSettings
 from gumdrop.tables import TableModel, load_table_model, table_network
 
-from timing import RESULTS
+import performance_page
+from timing import RESULTS, write_results
 
-PLACE = RESULTS / "missing_cells.json"
 FITS = Path("runs/missing_cells")
 SETTINGS = FitSettings()
+SPLITS = 3
 MOST_ROWS = 2000
 HALVES = 10
 UNSEEN = "never seen"
@@ -91,26 +92,23 @@ TABLES: dict[str, Callable[[Path], pd.DataFrame]] = {
 }
 
 
-def split(name: str, data: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Training and test rows of a table."""
-    train, test = train_test_split(TABLES[name](data), test_size=0.3, random_state=0)
-    return train, test
-
-
-def fitted(name: str, train: pd.DataFrame) -> TableModel:
-    """The model of a table, fitted unless that was done already."""
-    place = FITS / name
+def fitted(place: Path, train: pd.DataFrame) -> TableModel:
+    """The model of some training rows, fitted unless it is in its place already."""
     if (place / "model.json").is_file():
         return load_table_model(place)
     schema = with_statistics(infer_schema(train, "target", task="regression"), train)
     x, y = torch.from_numpy(schema.encode_inputs(train).x), torch.from_numpy(schema.encode_target(train))
     make = lambda: table_network(schema, SETTINGS.hidden)  # noqa: E731
     (fit,) = fit_regression_ensembles(make, [(x, y)], num_members=SETTINGS.num_members, seed=SETTINGS.seed)
-    rows = np.linspace(0, len(x) - 1, min(max(BACKGROUNDS), len(x))).round().astype(int)
-    model = TableModel(schema, fit.model, SETTINGS.hidden, background=x[rows])
+    model = TableModel(schema, fit.model, SETTINGS.hidden, background=x[spread(len(x), max(BACKGROUNDS))])
     place.mkdir(parents=True, exist_ok=True)
     model.save(place)
     return model
+
+
+def spread(length: int, count: int) -> np.ndarray:
+    """Places of some rows, spread evenly over all."""
+    return np.linspace(0, length - 1, min(count, length)).round().astype(int)
 
 
 def blanked(frame: pd.DataFrame, blank: np.ndarray) -> pd.DataFrame:
@@ -155,14 +153,23 @@ def scored(model: TableModel, frame: pd.DataFrame) -> dict[str, float]:
 
 def part(name: str, data: Path) -> dict[str, Any]:
     """All figures of a table."""
-    train, test = split(name, data)
-    model = fitted(name, train)
-    found: dict[str, Any] = {"train_rows": len(train), "test_rows": len(test), "columns": test.shape[1] - 1}
-    for count in BACKGROUNDS:
-        rows = np.linspace(0, len(model.background) - 1, min(count, len(model.background))).round().astype(int)
-        kept = replace(model, background=model.background[rows])
-        found[str(count)] = {pattern: scored(kept, frame) for pattern, frame in patterns(test).items()}
-    return found
+    frame = TABLES[name](data)
+    found: list[dict[str, dict[str, dict[str, float]]]] = []
+    for seed in range(SPLITS):
+        train, test = train_test_split(frame, test_size=0.3, random_state=seed)
+        model = fitted(FITS / f"{name}-{seed}", train)
+        kept = {b: replace(model, background=model.background[spread(len(model.background), b)]) for b in BACKGROUNDS}
+        blanks = patterns(test)
+        found.append({str(b): {key: scored(each, blanks[key]) for key in blanks} for b, each in kept.items()})
+    figures = {
+        b: {
+            key: {what: float(np.mean([each[b][key][what] for each in found])) for what in found[0][b][key]}
+            for key in found[0][b]
+        }
+        for b in found[0]
+    }
+    sizes = {"rows": len(frame), "columns": frame.shape[1] - 1, "train_rows": len(train), "test_rows": len(test)}
+    return sizes | {"target_std": float(frame["target"].std()), "background": figures}
 
 
 def main() -> None:
@@ -171,17 +178,17 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder that holds uci/")
     parser.add_argument("--again", action="store_true", help="measure all tables again, with the fits that are there")
     options = parser.parse_args()
-    results = json.loads(PLACE.read_text()) if PLACE.is_file() and not options.again else {"tables": {}}
+    done = RESULTS / "missing_cells.json"
+    results = json.loads(done.read_text())["results"] if done.is_file() and not options.again else {}
     for name in TABLES:
-        if name in results["tables"] or (TABLES[name].__qualname__.startswith("uci") and options.data is None):
+        if name in results or (TABLES[name].__qualname__.startswith("uci") and options.data is None):
             continue
-        results["tables"][name] = part(name, options.data)
-        results |= {"coverage": SETTINGS.coverage, "environment": environment()}
-        with replacing(PLACE) as file:
-            file.write(json.dumps(results, indent=1) + "\n")
-        for count in BACKGROUNDS:
-            found = results["tables"][name][str(count)]
-            print(name, count, {pattern: f"{each['coverage']:.3f}" for pattern, each in found.items()})
+        results[name] = part(name, options.data)
+        shape = {"splits": SPLITS, "halves": HALVES, "coverage": SETTINGS.coverage}
+        write_results("missing_cells", command="make benchmark-missing", seed=SETTINGS.seed, results=results, **shape)
+        for count, found in results[name]["background"].items():
+            print(name, count, {pattern: f"{each['coverage']:.3f}" for pattern, each in found.items()}, flush=True)
+    performance_page.main()
 
 
 if __name__ == "__main__":

@@ -118,14 +118,16 @@ def test_what_the_other_cells_tell_is_used(models) -> None:
 def test_other_rows_are_as_they_were(models) -> None:
     model, frame = models["price"], make_table(40, seed=2)
     whole = predict_frame(model, frame).frame
-    pd.testing.assert_frame_equal(whole, predict_frame(replace(model, background=torch.empty(0, 0)), frame).frame)
+    bare = replace(model, background=torch.empty(0, 0))
+    pd.testing.assert_frame_equal(whole, predict_frame(bare, frame).frame, check_exact=True)
     blank = frame.copy()
     blank.loc[::4, "size"] = None
     found = predict_frame(model, blank).frame
-    pd.testing.assert_frame_equal(found[found["missing_cells"] == 0], whole[found["missing_cells"] == 0])
+    known = found["missing_cells"] == 0
+    pd.testing.assert_frame_equal(found[known], whole[known], check_exact=True)
     turned = predict_frame(model, blank.iloc[::-1]).frame.iloc[::-1].reset_index(drop=True)
     pd.testing.assert_frame_equal(turned, found, rtol=1e-4)
-    pd.testing.assert_frame_equal(predict_frame(model, blank).frame, found)
+    pd.testing.assert_frame_equal(predict_frame(model, blank).frame, found, check_exact=True)
 
 
 def test_unknown_cells_raise_the_disagreement_about_classes(models) -> None:

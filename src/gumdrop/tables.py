@@ -33,6 +33,8 @@ WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
 MOST_DRAWS = 100_000
 ROWS_AT_ONCE = 8192
+DISTANCES_AT_ONCE = 2**22
+"""Distances to kept training rows that are in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class TableModel:
                              "`num_background` above 0")  # fmt: skip
         known = x.masked_fill(unknown, 0.0) if len(rows) else x
         prediction = self.ensemble.predict(known, num_samples=self.num_samples, seed=self.seed, batch_size=ROWS_AT_ONCE)
-        for some in rows.split(ROWS_AT_ONCE) if len(rows) else ():
+        for some in rows.split(max(1, DISTANCES_AT_ONCE // max(1, len(self.background)))) if len(rows) else ():
             prediction = _with_rows(prediction, some, self._predict_completions(x[some]))
         if isinstance(prediction, ClassificationPrediction):
             return prediction

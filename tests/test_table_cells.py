@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from gumdrop import table_cells
+from gumdrop import table_cells, table_predict, tables
 from gumdrop.datasets.inference import infer_schema
 from gumdrop.table_cells import completions, drawn_if_missing, mark_unknown
 from gumdrop.table_config import FitSettings
@@ -128,6 +128,15 @@ def test_other_rows_are_as_they_were(models) -> None:
     turned = predict_frame(model, blank.iloc[::-1]).frame.iloc[::-1].reset_index(drop=True)
     pd.testing.assert_frame_equal(turned, found, rtol=1e-4)
     pd.testing.assert_frame_equal(predict_frame(model, blank).frame, found, check_exact=True)
+
+
+def test_pieces_of_a_table_are_predicted_as_the_whole(models, monkeypatch) -> None:
+    frame = make_table(30, seed=2)
+    frame.loc[::3, "size"] = None
+    whole = predict_frame(models["price"], frame).frame
+    monkeypatch.setattr(table_predict, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(tables, "DISTANCES_AT_ONCE", 500)  # two rows
+    pd.testing.assert_frame_equal(predict_frame(models["price"], frame).frame, whole, rtol=1e-4)
 
 
 def test_unknown_cells_raise_the_disagreement_about_classes(models) -> None:

@@ -86,8 +86,8 @@ def completions(x: Tensor, donors: Tensor, count: int, *, seed: int) -> Iterator
 
     Example:
         >>> donors = torch.tensor([[0.0, 1.0], [0.0, 3.0], [9.0, 8.0]])
-        >>> sorted(row[0, 1].item() for row in completions(torch.tensor([[0.0, torch.nan]]), donors, 2, seed=0))
-        [1.0, 8.0]
+        >>> sorted(row[0, 1].item() for row in completions(torch.tensor([[0.0, torch.nan]]), donors, 3, seed=0))
+        [1.0, 3.0, 8.0]
     """
     donors = donors[torch.randperm(len(donors), generator=torch.Generator().manual_seed(seed))]
     known = ~x.isnan()

@@ -64,7 +64,6 @@ RANKS = {
     "ensembles.streaming": 3.85,
     "ensembles": 3.9,
     "baselines": 3,
-    "donors": 0,
     "calibration": 3,
     "acquisition": 3,
     "datasets.download": 2.9,

@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments recording benchmarks \
-  benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-scale \
+  benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
   performance-page clean
 
 help: ## Show this list
@@ -80,7 +80,7 @@ benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an h
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
 
-performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.md and docs/method.md from the results
+performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.md, method.md and tables.md from the results
 	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-scale: $(VENV)/installed-dev ## Time several processes, and measure the memory of a long table (some minutes)
@@ -93,6 +93,9 @@ benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page
 
 benchmark-table: $(VENV)/installed-dev ## Time and memory of the estimator on a million rows against plain torch; writes docs/results
 	$(BIN)/python benchmarks/large_table.py
+
+benchmark-missing: $(VENV)/installed-dev ## Coverage where cells are missing or unseen (ten minutes), with DATA=DIR on more tables; writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/missing_cells.py $(if $(DATA),--data $(DATA))
 
 clean: ## Remove what these targets made
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Fill tables of ``docs/performance.md`` and ``docs/method.md`` from the results files.
+"""Fill tables of ``docs/performance.md``, ``docs/method.md`` and ``docs/tables.md`` from the results files.
 
 They stand between ``<!-- name -->`` and ``<!-- end -->``.
 
@@ -16,6 +16,7 @@ from gumdrop.atomic import replacing
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
 METHOD = DOCS / "method.md"
+TABLES_PAGE = DOCS / "tables.md"
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
@@ -163,7 +164,23 @@ def priors() -> str:
     return table(["network and training rows", "epochs", "seeds", *arms.values()], lines)
 
 
-PAGES: dict[Path, dict[str, Callable[[], str]]] = {PAGE: TABLES, METHOD: {"priors": priors}}
+def missing() -> str:
+    """Table of the coverage where cells are unknown; with the median in their place, and drawn from training rows."""
+    patterns = ["none", "one", "half", "all"]
+    results: Any = rows_of("missing_cells")
+    lines = []
+    for name, found in results.items():
+        before, after = ([found["background"][rows][each]["coverage"] for each in patterns] for rows in ("0", "500"))
+        cells = [f"{old:.1%} → {new:.1%}" for old, new in zip(before, after, strict=True)]
+        lines.append([f"{name} ({found['columns']} columns, {found['train_rows']} rows)", *cells])
+    return table(["table", *(f"{each} unknown" for each in patterns)], lines)
+
+
+PAGES: dict[Path, dict[str, Callable[[], str]]] = {
+    PAGE: TABLES,
+    METHOD: {"priors": priors},
+    TABLES_PAGE: {"missing": missing},
+}
 
 
 def filled(page: Path, text: str) -> str:

@@ -257,6 +257,24 @@ def test_the_prediction_is_the_mixture_of_the_members_with_the_noise_of_the_rows
     assert len(model.predict(x, num_samples=31, seed=4).draw_means) == 33
 
 
+def test_versions_of_the_inputs_are_predicted_by_the_members_in_turn() -> None:
+    members = [MAKE().eval() for _ in range(2)]
+    ensemble = RegressionEnsemble(members, NoiseFunction(2, 1))
+    ensemble.noise.weight = torch.tensor([[0.3, -0.2, 0.1, 0.0]])
+    versions = [table(seed)[0][:6] for seed in range(4)]
+    found = ensemble.predict_versions(iter(versions), num_samples=4, seed=7)
+    seeds = models.member_seeds(7, 4)
+    parts = [predict_regression(members[i % 2], x, num_samples=1, seed=seeds[i]) for i, x in enumerate(versions)]
+    torch.testing.assert_close(found.draw_means, torch.cat([part.draw_means for part in parts]))
+    torch.testing.assert_close(found.epistemic, found.draw_means.var(0, correction=0))
+    noise = [part.aleatoric * ensemble.noise(x, part.mean) for x, part in zip(versions, parts, strict=True)]
+    torch.testing.assert_close(found.aleatoric, torch.stack(noise).mean(0))
+    classes = ClassificationEnsemble([mlp(2, 3, hidden=[8]).eval() for _ in range(2)])
+    assert (classes.predict_versions(versions, num_samples=4, seed=7).mutual_information > 0).all()
+    with pytest.raises(ValueError, match="argument"):
+        ensemble.predict_versions(versions, num_samples=5)
+
+
 def test_the_same_seed_gives_the_same_ensemble_and_prediction_and_leaves_the_random_state() -> None:
     x = table()[0]
     before = torch.get_rng_state()

@@ -99,6 +99,7 @@ RANKS = {
     "control.search": 4.4,
     "control": 4.5,
     "plots": 4,
+    "table_cells": 3.95,
     "tables": 4,
     "shapley": 4,
     "terminal": 4,

@@ -143,7 +143,7 @@ def test_every_command_writes_one_json_object(place, tmp_path, capsys) -> None:
     assert info["target"] | {"mean": 0, "std": 0} == {
         "name": "price", "unit": "thousand euro", "task": "regression", "classes": [], "mean": 0, "std": 0,
     }  # fmt: skip
-    assert info["background_rows"] == 50
+    assert info["background_rows"] == 96
     assert main(["info", str(tmp_path), "--json"]) == 2
     assert "holds no model.json" in only_json(capsys.readouterr().out)["error"]
 
@@ -154,7 +154,7 @@ def test_odd_cells_are_told(place, capsys, tmp_path) -> None:
     assert "not used, because training did not have them: 'id', 'grade'" in said
     assert "'violet' (1 row), 'Red' (1 row; did you mean 'red'?)" in said
     assert "1 value of 'size' is far outside the training range" in said
-    assert "1 missing value in 'colour' was left blank" in said
+    assert "1 missing value in 'colour' was drawn from similar training rows" in said
     assert len(pd.read_csv(tmp_path / "odd.csv.gz")) == 4
 
 

@@ -74,7 +74,7 @@ def fit(
     draws: Count = 100,
     coverage: Fraction = 0.9,
     test_fraction: Fraction = 0.2,
-    background: CountOrNone = 50,
+    background: CountOrNone = 500,
     stream: Flag = False,
     seed: int = 0,
     config: Path | None = None,
@@ -104,7 +104,8 @@ def fit(
         draws: Functions to average in a prediction, spread over the networks.
         coverage: Probability of the intervals.
         test_fraction: Share of the rows that is held out for the report.
-        background: Training rows that are kept in the model for `gumdrop explain` to compare with; 0 keeps none.
+        background: Training rows that are kept in the model, to draw unknown cells from and for `gumdrop explain` to
+            compare with; 0 keeps none.
         stream: Read a Parquet or Arrow file, or a folder of them, in pieces, so that it need not fit into memory; a
             sample of 20,000 rows tests, and by default the others are passed over once, or for about 2,500 steps.
         seed: Seed of everything random.

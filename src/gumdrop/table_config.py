@@ -57,8 +57,9 @@ class FitSettings:
     """Share of the rows that is held out for the report."""
     stream: bool = False
     """Read the table in pieces, so that it need not fit into memory; epochs are then one pass, or 2,500 steps."""
-    num_background: int = 50
-    """Training rows that are kept with the model, encoded, for explanations to compare with."""
+    num_background: int = 500
+    """Training rows that are kept with the model, encoded, to draw unknown cells from and for explanations to compare
+    with."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""

@@ -20,6 +20,7 @@ from gumdrop.datasets.tabular import TableError, read_table
 from gumdrop.pages import template
 from gumdrop.prediction import ClassificationPrediction
 from gumdrop.shapley import Shares, shapley_shares
+from gumdrop.table_cells import mark_unknown
 from gumdrop.table_predict import encoding_notes
 from gumdrop.table_results import shown
 from gumdrop.tables import TableModel
@@ -57,7 +58,8 @@ def explain_rows(
 
     Args:
         model: The model.
-        x: Inputs as the schema encodes them, shape (N, F).
+        x: Inputs as `TableModel.predict` takes them, shape (N, F). Unknown cells are drawn as there, so the share of
+            their column is what not knowing it does.
         background: Rows that stand for the usual one, shape (B, F); those that were kept with the model if None.
         orders: Random orders of the columns for each row, each of which is used forwards and backwards.
         seed: Seed of the orders.
@@ -132,13 +134,13 @@ def explain_table(
         read = read_table(table, decimal=model.schema.decimal)
         frame = read.frame.iloc[:most]
         encoded = model.schema.encode_inputs(frame)
-        notes = read.notes + encoding_notes(model.schema, encoded)
+        notes = read.notes + encoding_notes(model.schema, encoded, model)
         if len(read.frame) > most:
             notes.append(f"the first {most} of {len(read.frame):,} rows are explained; --most changes that")
+        x = mark_unknown(model.schema, encoded.x, encoded.unknown, model.background)
         values = frame[model.schema.names].itertuples(index=False)
         parts = [
-            ({"row": i + 1, "values": [shown(value) for value in row]}, torch.from_numpy(encoded.x[i : i + 1]))
-            for i, row in enumerate(values)
+            ({"row": i + 1, "values": [shown(value) for value in row]}, x[i : i + 1]) for i, row in enumerate(values)
         ]
     for note in notes:
         notify(note)

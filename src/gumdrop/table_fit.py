@@ -27,6 +27,7 @@ from gumdrop.datasets.schema import TableSchema, check_present
 from gumdrop.datasets.tabular import STDIN, Table, TableError, read_table
 from gumdrop.ensembles import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles, schedule
 from gumdrop.environment import environment
+from gumdrop.table_cells import mark_unknown
 from gumdrop.table_config import CONFIG_FILE, FitSettings, Reading, config_text
 from gumdrop.table_folder import NEW, forget_training, held_folder, put_in_place
 from gumdrop.table_predict import ROWS_FOR_THREADS, encoding_notes
@@ -143,6 +144,8 @@ class _Data:
     train: list[int]
     test: list[int]
     x: np.ndarray
+    unknown: np.ndarray
+    """Which cells have a stand-in in `x`."""
     notes: list[str]
     unit: str
     streamed: StreamedTable | None = None
@@ -188,7 +191,9 @@ def _read(path: str, target: str, reading: Reading, settings: FitSettings) -> _D
         notes.append(f"{repeated} rows repeat an earlier row, so test rows may have been trained on: scores flatter")
     name = "standard input" if path == STDIN else Path(path).name
     rows = (streamed.survey.rows if streamed else np.flatnonzero(known)) + 1
-    return _Data(name, table, frame, rows, schema, train, test, encoded.x, notes, reading.unit, streamed)
+    return _Data(
+        name, table, frame, rows, schema, train, test, encoded.x, encoded.unknown, notes, reading.unit, streamed
+    )
 
 
 def _announce(data: _Data, reading: Reading, notify: Callable[[str], object]) -> None:
@@ -207,8 +212,9 @@ def _results(
     """Predict the test part, write model and predictions, and gather what the report is made of."""
     x_test = torch.from_numpy(data.x[data.test])
     with limited_threads(1 if len(x_test) < ROWS_FOR_THREADS else None):
-        predictions: dict[str, Prediction] = {OURS: model.predict(x_test)}
-        predictions |= {} if fixed is None else {FIXED: fixed.predict(x_test)}
+        marked = mark_unknown(data.schema, data.x[data.test], data.unknown[data.test], model.background)
+        predictions: dict[str, Prediction] = {OURS: model.predict(marked)}
+        predictions |= {} if fixed is None else {FIXED: fixed.predict(marked)}
     predictions |= _baseline_predictions(data.schema, data.part(data.train), x_test, settings.seed)
     model.save(place)
     inputs = data.frame.iloc[data.test]

@@ -97,7 +97,8 @@ def show_info(voice: Voice, found: dict[str, Any]) -> None:
         f"{networks['draws']} draws"
     )
     kept = found["background_rows"]
-    voice.say(f"kept with the model: {kept} encoded training rows, which explanations compare with")
+    uses = "unknown cells are drawn from and explanations compare with"
+    voice.say(f"kept with the model: {kept} encoded training rows, which {uses}")
     versions = found["environment"] or {}
     voice.say(f"made with: gumdrop {found['gumdrop']}" + "".join(f", {k} {v}" for k, v in versions.items()))
     if found["stopped"]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-import torch
 
 from gumdrop.datasets.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from gumdrop.datasets.schema import Encoded, TableSchema, check_present
 from gumdrop.datasets.streaming import TableStream
 from gumdrop.datasets.tabular import TableError
+from gumdrop.table_cells import drawn_if_missing, mark_unknown
 from gumdrop.tables import TableModel
 from gumdrop.threads import limited_threads
 
@@ -23,6 +23,7 @@ __all__ = ["Predicted", "encoding_notes", "predict_frame", "predict_stream"]
 ROWS_AT_ONCE = 65536
 ROWS_FOR_THREADS = 20_000
 """Rows from which several threads predict; below, these wait for each other on a busy machine."""
+DRAWN = "drawn from similar training rows"
 ODD = {"missing": "missing_cells", "unseen": "unseen_cells", "outside": "outside_cells"}
 """What may be odd about a cell, and the column of the predictions that counts it for each row."""
 
@@ -65,7 +66,7 @@ def predict_frame(model: TableModel, frame: pd.DataFrame, *, keep: Sequence[str]
     found = [_predict_part(model, frame.iloc[start : start + ROWS_AT_ONCE], keep, threads) for start in starts]
     whole = functools.reduce(_joined, (encoded for _, encoded in found))
     predictions = pd.concat([part for part, _ in found], ignore_index=True)
-    notes = [*extra_notes(model.schema, list(frame.columns), keep), *encoding_notes(model.schema, whole)]
+    notes = [*extra_notes(model.schema, list(frame.columns), keep), *encoding_notes(model.schema, whole, model)]
     return Predicted(predictions, whole.unseen, whole.missing, whole.outside, notes)
 
 
@@ -110,7 +111,7 @@ def predict_stream(
                 bar.update(len(part))
     assert whole is not None, "a stream has rows"
     assert columns is not None
-    notes = [*extra_notes(model.schema, stream.names, keep), *encoding_notes(model.schema, whole)]
+    notes = [*extra_notes(model.schema, stream.names, keep), *encoding_notes(model.schema, whole, model)]
     return Predicted(columns, whole.unseen, whole.missing, whole.outside, notes)
 
 
@@ -119,14 +120,15 @@ def _predict_part(
 ) -> tuple[pd.DataFrame, Encoded]:
     """Predict a few rows; what is odd in them comes without the encoded rows, which nobody needs any more."""
     rows = model.schema.encode_inputs(frame)
+    x = mark_unknown(model.schema, rows.x, rows.unknown, model.background)
     with limited_threads(threads):
-        predicted = model.prediction_frame(model.predict(torch.from_numpy(rows.x)))
+        predicted = model.prediction_frame(model.predict(x))
     predictions = pd.concat([predicted, rows.odd_cells.rename(columns=ODD)], axis=1)
     if both := [name for name in ("row", *predictions.columns) if name in keep]:
         raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
     for place, name in enumerate(dict.fromkeys(keep)):
         predictions.insert(place, name, frame[name].array)
-    return predictions, dataclasses.replace(rows, x=rows.x[:0], odd_cells=rows.odd_cells[:0])
+    return predictions, dataclasses.replace(rows, x=rows.x[:0], odd_cells=rows.odd_cells[:0], unknown=rows.unknown[:0])
 
 
 def _joined(one: Encoded, other: Encoded) -> Encoded:
@@ -137,7 +139,7 @@ def _joined(one: Encoded, other: Encoded) -> Encoded:
         _add(unseen.setdefault(column, {}), counts)
     _add(missing, other.missing)
     _add(outside, other.outside)
-    return Encoded(one.x, unseen, missing, outside, one.odd_cells)
+    return Encoded(one.x, unseen, missing, outside, one.odd_cells, one.unknown)
 
 
 def _add(total: dict[str, int], counts: dict[str, int]) -> None:
@@ -152,17 +154,20 @@ def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) ->
     return [f"not used, because training did not have them: {_quoted(extra)}"] if extra else []
 
 
-def encoding_notes(schema: TableSchema, encoded: Encoded) -> list[str]:
+def encoding_notes(schema: TableSchema, encoded: Encoded, model: TableModel | None = None) -> list[str]:
     """Say what encoding had to make up.
 
     Args:
         schema: The schema that encoded.
         encoded: What it counted.
+        model: The model that predicts these rows, which may draw cells; None for rows to train on.
 
     Returns:
         One sentence for each column concerned.
     """
     columns: dict[str, Any] = {column.name: column for column in schema.columns}
+    drawn = [] if model is None else drawn_if_missing(schema, model.background)
+    as_what = "none of the known" if model is None or not len(model.background) else f"unknown and {DRAWN}"
     notes = []
     for name, counts in encoded.unseen.items():
         folded = {category.casefold(): category for category in columns[name].categories}
@@ -172,10 +177,13 @@ def encoding_notes(schema: TableSchema, encoded: Encoded) -> list[str]:
             for label, count in list(counts.items())[:5]
         ]
         more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
-        notes.append(f"categories of '{name}' that training did not have count as none of the known: "
+        notes.append(f"categories of '{name}' that training did not have count as {as_what}: "
                      f"{', '.join(said)}{more}")  # fmt: skip
     return [
-        *_few([_missing_note(columns[name], count) for name, count in encoded.missing.items()], "with missing values"),
+        *_few(
+            [_missing_note(columns[name], count, name in drawn) for name, count in encoded.missing.items()],
+            "with missing values",
+        ),
         *notes,
         *_few([_outside_note(columns[name], n) for name, n in encoded.outside.items()], "with values far outside"),
     ]
@@ -186,8 +194,10 @@ def _few(notes: list[str], what: str) -> list[str]:
     return notes if len(notes) <= 6 else [*notes[:5], f"and {len(notes) - 5} more columns {what}"]
 
 
-def _missing_note(column: Column, count: int) -> str:
-    if isinstance(column, CategoryColumn):
+def _missing_note(column: Column, count: int, drawn: bool) -> str:
+    if drawn:
+        how = DRAWN
+    elif isinstance(column, CategoryColumn):
         how = "kept as a category of their own" if "" in column.categories else "left blank"
     else:
         how = "set to the training median"

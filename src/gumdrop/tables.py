@@ -20,6 +20,7 @@ from gumdrop.datasets.tabular import TableError
 from gumdrop.ensembles import ClassificationEnsemble, NoiseFunction, RegressionEnsemble
 from gumdrop.networks import mlp
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.table_cells import completions
 from gumdrop.version import VERSION
 
 __all__ = ["MODEL_FILE", "TableModel", "in_units", "load_table_model", "model_version", "table_network"]
@@ -31,6 +32,9 @@ MODEL_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
 MOST_DRAWS = 100_000
+ROWS_AT_ONCE = 8192
+DISTANCES_AT_ONCE = 2**22
+"""Distances to kept training rows that are in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ class TableModel:
     unit: str = ""
     """Unit of the target, for the reader; empty if it was not given."""
     background: Tensor = field(default_factory=lambda: torch.empty(0, 0))
-    """Some encoded training rows, shape (B, F), that explanations compare with; B is 0 if none were to be kept."""
+    """Some encoded training rows, shape (B, F), that unknown cells are drawn from and explanations compare with; B is 0
+    if none were to be kept."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -77,16 +82,38 @@ class TableModel:
     def predict(self, x: Tensor) -> RegressionPrediction | ClassificationPrediction:
         """Predict encoded rows.
 
+        Inputs that are NaN are unknown, and each draw completes them anew from the kept training rows, see
+        `gumdrop.table_cells`. So what they leave open is part of the spread between the draws, the epistemic part.
+        All other rows are predicted as if these were not there.
+
         Args:
-            x: Inputs as the schema encodes them, shape (N, F).
+            x: Inputs as the schema encodes them, with NaN as `mark_unknown` puts it, shape (N, F).
 
         Returns:
             In units of the target, or over the classes of the schema.
+
+        Raises:
+            ValueError: If an input is NaN and the model keeps no training rows.
         """
-        prediction = self.ensemble.predict(x, num_samples=self.num_samples, seed=self.seed, batch_size=8192)
+        unknown = x.isnan()
+        rows = unknown.any(1).nonzero()[:, 0]
+        if len(rows) and not len(self.background):
+            raise ValueError("`x` must not hold NaN, because the model keeps no training rows to draw from; fit with "
+                             "`num_background` above 0")  # fmt: skip
+        known = x.masked_fill(unknown, 0.0) if len(rows) else x
+        prediction = self.ensemble.predict(known, num_samples=self.num_samples, seed=self.seed, batch_size=ROWS_AT_ONCE)
+        for some in rows.split(max(1, DISTANCES_AT_ONCE // max(1, len(self.background)))) if len(rows) else ():
+            prediction = _with_rows(prediction, some, self._predict_completions(x[some]))
         if isinstance(prediction, ClassificationPrediction):
             return prediction
         return in_units(prediction, self.schema.target)
+
+    def _predict_completions(self, x: Tensor) -> RegressionPrediction | ClassificationPrediction:
+        """Predict rows that are completed anew for each draw, in as many draws as others have."""
+        num_members = len(self.ensemble.members)
+        count = -(-self.num_samples // num_members) * num_members
+        completed = completions(x, self.background, count, seed=self.seed)
+        return self.ensemble.predict_versions(completed, num_samples=count, seed=self.seed)
 
     def prediction_frame(self, prediction: RegressionPrediction | ClassificationPrediction) -> pd.DataFrame:
         """Lay a prediction out as columns.
@@ -138,6 +165,16 @@ def _checksum(description: dict[str, Any]) -> str:
     """Checksum of all that a description says, in whatever layout."""
     text = json.dumps({name: value for name, value in description.items() if name != "sha256"}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _with_rows(prediction: Any, rows: Tensor, other: Any) -> Any:
+    """A prediction with some rows of another in the place of its own."""
+    parts: dict[str, Any] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+    dims = {"draw_means": 1, "draw_variances": 1}
+    return replace(
+        prediction,
+        **{name: part.index_copy(dims.get(name, 0), rows, getattr(other, name)) for name, part in parts.items()},
+    )
 
 
 def in_units(prediction: RegressionPrediction, target: Target) -> RegressionPrediction:

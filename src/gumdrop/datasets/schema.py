@@ -71,6 +71,7 @@ class Encoded:
         missing: For each column with missing cells: how many.
         outside: For each column with numbers far outside those of training: how many.
         odd_cells: For each row the number of cells that are `missing`, `unseen` and `outside`.
+        unknown: Which cells are missing or of an unseen category, (rows, input columns); `x` has a stand-in there.
     """
 
     x: np.ndarray
@@ -78,6 +79,7 @@ class Encoded:
     missing: dict[str, int]
     outside: dict[str, int]
     odd_cells: pd.DataFrame
+    unknown: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,7 @@ class TableSchema:
             {name: int(each.missing.sum()) for name, each in odd.items() if each.missing.any()},
             {name: int(each.outside.sum()) for name, each in odd.items() if each.outside.any()},
             pd.DataFrame(cells),
+            np.stack([each.missing | each.unseen for each in found], axis=1),
         )
 
     def encode_target(self, frame: pd.DataFrame) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Ensembles as modules: their members, and one prediction mixed of all of them."""
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -58,6 +59,26 @@ class RegressionEnsemble(nn.Module):
         mixture = RegressionPrediction.mixture(parts)
         return mixture.scale_noise(self.noise(x, mixture.mean))
 
+    @torch.no_grad()
+    def predict_versions(
+        self, versions: Iterable[Tensor], *, num_samples: int, seed: int | None = None
+    ) -> RegressionPrediction:
+        """Predict rows of which there are several versions, such as completions of what is unknown in them.
+
+        Args:
+            versions: Inputs, shape (N, F) each. The members take turns, with one draw for each version.
+            num_samples: How many versions there are; a multiple of the number of members weighs these alike.
+            seed: Same seed, same prediction.
+
+        Returns:
+            Mean and variances, with a draw for each version. The epistemic variance holds the spread between versions.
+
+        Raises:
+            ValueError: If there are not ``num_samples`` versions.
+        """
+        parts = _ask_in_turn(predict_regression, self.members, versions, num_samples, seed)
+        return RegressionPrediction.mixture([part.scale_noise(self.noise(x, part.mean)) for x, part in parts])
+
 
 class ClassificationEnsemble(nn.Module):
     """Networks with learned dropout whose class probabilities are averaged.
@@ -95,6 +116,25 @@ class ClassificationEnsemble(nn.Module):
         parts = _ask(predict_classification, self.members, x, num_samples, seed, batch_size)
         return ClassificationPrediction.mixture(parts)
 
+    def predict_versions(
+        self, versions: Iterable[Tensor], *, num_samples: int, seed: int | None = None
+    ) -> ClassificationPrediction:
+        """Predict rows of which there are several versions, such as completions of what is unknown in them.
+
+        Args:
+            versions: Inputs, shape (N, F) each. The members take turns, with one draw for each version.
+            num_samples: How many versions there are; a multiple of the number of members weighs these alike.
+            seed: Same seed, same prediction.
+
+        Returns:
+            Probabilities and entropies. The mutual information holds the disagreement between versions.
+
+        Raises:
+            ValueError: If there are not ``num_samples`` versions.
+        """
+        parts = _ask_in_turn(predict_classification, self.members, versions, num_samples, seed)
+        return ClassificationPrediction.mixture([part for _, part in parts])
+
 
 def _members(members: Sequence[nn.Module]) -> nn.ModuleList:
     """Gather the members, of which one without dropout is no fault, since the spread of them all is left."""
@@ -119,6 +159,15 @@ def _ask(
         predict(member, x, num_samples=share, seed=each, batch_size=batch_size)
         for member, each in zip(members, member_seeds(seed, len(members)), strict=True)
     ]
+
+
+def _ask_in_turn(
+    predict: Callable[..., Any], members: nn.ModuleList, versions: Iterable[Tensor], num_samples: int, seed: int | None
+) -> Iterator[tuple[Tensor, Any]]:
+    """Let one member after the other predict the next version, with one draw and masks of its own."""
+    seeds = member_seeds(seed, num_samples)
+    for member, (x, each) in zip(itertools.cycle(members), zip(versions, seeds, strict=True), strict=False):
+        yield x, predict(member, x, num_samples=1, seed=each)
 
 
 def member_seeds(seed: int | None, count: int) -> list[int | None]:

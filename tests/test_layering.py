@@ -12,6 +12,7 @@ ROOT = Path(gumdrop.__file__).parent
 RANKS = {
     "atomic": 0,
     "environment": 0,
+    "numerals": 0,
     "functional": 0,
     "bulk": 0.5,
     "kl": 0.6,

@@ -71,6 +71,7 @@ RANKS = {
     "datasets": 3,
     "datasets.numbers": 3,
     "datasets.dates": 3,
+    "datasets.oddities": 3,
     "datasets.tabular": 3.1,
     "datasets.columns": 3.2,
     "datasets.schema": 3.3,

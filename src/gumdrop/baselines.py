@@ -94,7 +94,7 @@ def boosted_regression(x_train: Tensor, y_train: Tensor, x: Tensor, *, seed: int
 
 
 def linear_regression(x_train: Tensor, y_train: Tensor, x: Tensor, *, seed: int) -> RegressionPrediction:
-    """Ridge regression, of a strength that leave-one-out finds where rows are few, with noise as in `boosted_regression`.
+    """Ridge regression, its strength by leave-one-out where rows are few, with noise as in `boosted_regression`.
 
     Args:
         x_train: Inputs, shape (N, F), near unit scale.

@@ -190,11 +190,11 @@ def _read(path: str, target: str, reading: Reading, settings: FitSettings) -> _D
     train, test = _split(frame, whole, settings)
     schema = streamed.survey.exact(whole) if streamed else with_statistics(whole, frame.iloc[train])
     encoded = schema.encode_inputs(frame)
-    notes += [*table_notes(frame, whole), *encoding_notes(schema, encoded)]
+    rows = (streamed.survey.rows if streamed else np.flatnonzero(known)) + 1
+    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded)]
     if repeated := int(frame.duplicated().sum()):
         notes.append(f"{repeated} rows repeat an earlier row, so test rows may have been trained on: scores flatter")
     name = "standard input" if path == STDIN else Path(path).name
-    rows = (streamed.survey.rows if streamed else np.flatnonzero(known)) + 1
     return _Data(name, table, frame, rows, schema, train, test, encoded.x, notes, reading.unit, streamed)
 
 

@@ -528,8 +528,8 @@ def test_level_with_the_best_ends_at_two_standard_errors() -> None:
         assert words in _text(render(results))
     results["paired"][1]["gains"]["log likelihood"] = _gain(-0.6, 0.1)
     text = _text(render(results))
-    assert "But gradient-boosted trees says better how sure it may be" in text
-    assert "gradient-boosted trees has the higher log likelihood" in text
+    assert "But the log likelihood of gradient-boosted trees is higher by 0.60 nats per row, ± 0.20 by chance" in text
+    assert "two standard errors): gradient-boosted trees (higher log likelihood)." in text
     assert "level with the best, in every column" not in text
 
 

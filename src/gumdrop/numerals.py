@@ -66,7 +66,8 @@ def shortened(values: list[float]) -> list[str]:
     largest = max((abs(value) for value in values), default=0.0)
     if not LEAST <= largest < MOST:
         return [f"{value:.3g}" for value in values]
-    scale, name = next((each for each in NAMED if largest >= each[0]), (1.0, ""))
+    named = (each for each in NAMED if largest >= each[0] and max(values) - min(values) > each[0] / 100)
+    scale, name = next(named, (1.0, ""))
     near = 0.01 * (max(values) - min(values)) / scale / max(len(values) - 1, 1)
     for places in range(13):
         texts = [f"{value / scale:,.{places}f}" for value in values]

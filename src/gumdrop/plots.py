@@ -87,8 +87,9 @@ def predicted_against_observed(
         ax.vlines(truth[rows], low[rows], high[rows], color=colour, alpha=0.3, linewidth=width, zorder=2)
         points = ax.scatter(truth[rows], guess[rows], s=14, c=colour, marker=marker, linewidths=0, zorder=3)
         points.set_gid(gid)
+    long = np.ptp(truth) < abs(truth).max() / 100  # such as times: labels need all digits
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_locator(MaxNLocator(2 if long else 4, steps=[1, 2, 2.5, 5, 10]))
         axis.set_major_formatter(_Amounts())
     return _dress(ax, f"observed {_short(name, 24)}", f"predicted {_short(name, 24)}")
 
@@ -250,7 +251,7 @@ def error_after_setting_aside(
         pick = evenly(share.size, 200)
         ax.plot(share[pick], left[pick], color=colour, linestyle=style, linewidth=1.8, label=name)
     ax.axhline(left[0], color=INK, alpha=0.55, linewidth=1, linestyle="--", label="in any order")
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 1.45 * ax.get_ylim()[1])  # room for the legend, which the dashed line would cross
     ax.xaxis.set_major_formatter(PERCENT)
     ax.yaxis.set_major_formatter(PERCENT if summary == "mean" else _Amounts())
     return _legend(_dress(ax, "share of rows set aside, least sure first", label))
@@ -407,7 +408,7 @@ def _class_ticks(ax: Axes, names: Sequence[str]) -> Axes:
     words = [_short(names[i], 14) for i in shown]
     size = SIZE if len(names) <= 12 else SIZE - 3
     _dress(ax, "predicted class", "true class")
-    turn = 90 if len(words) * max(map(len, words)) > 40 else 0
+    turn = 90 if len(words) * max(map(len, words)) > 30 else 0
     ax.set_xticks(shown + 0.5, words, rotation=turn, fontsize=size, parse_math=False)
     ax.set_yticks(shown + 0.5, words, fontsize=size, parse_math=False)
     ax.grid(False)

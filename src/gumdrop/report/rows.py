@@ -17,6 +17,8 @@ __all__ = ["DASH", "Results", "TestRows", "asked_coverage", "association", "numb
 
 DASH, MINUS, SPACE = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
 Results = Mapping[str, Any]
+DRAWS = 400
+"""Of random groups of rows; errors have long tails, for which a normal curve is no match."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -88,13 +90,11 @@ class TestRows:
         self.unfamiliar_share = float(np.clip(np.sum(self.unfamiliar * weight) / max(weight.sum(), 1e-300), 0, 1))
 
     def by_chance(self, count: int) -> tuple[float, float]:
-        """Between which values the error of so many rows, drawn at random from these, mostly lies (two deviations)."""
-        cost = self.error**2 if self.regression else self.error
-        left = (self.rows - count) / max(self.rows - 1, 1)
-        reach = 2 * float(np.std(cost)) * math.sqrt(left / count)
-        ends = (max(float(cost.mean()) - reach, 0.0), float(cost.mean()) + reach)
-        low, high = map(math.sqrt, ends) if self.regression else (ends[0], min(ends[1], 1.0))
-        return low, high
+        """Between which values the error of so many of the rows lies in 95 of 100 cases if they are drawn at random."""
+        cost, rng = self.error**2 if self.regression else self.error, np.random.default_rng(0)
+        drawn = [rng.choice(cost, count, replace=False).mean() for _ in range(DRAWS)]
+        low, high = np.quantile(drawn, (0.025, 0.975)) ** (0.5 if self.regression else 1.0)
+        return float(low), float(high)
 
     def wobble(self) -> float:
         """Two standard errors of the error."""

@@ -89,7 +89,7 @@ def _column(
 ) -> dict[str, Any]:
     aim = _aim(f"{name} {note}".lower(), name.lower())
     largest = max((abs(v) for v in values if v is not None), default=0) or 1
-    places = int(np.clip(2 - math.floor(math.log10(largest)), 0, 6))
+    places = int(np.clip(2 - math.floor(math.log10(largest)), 2 if "likelihood" in name else 0, 6))
     share = name.lower().startswith(("coverage", "accuracy", "calibration"))
     tiny = not share and largest < 1e-4
     shown = [

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gumdrop.datasets.oddities import far_off
 from gumdrop.report import ReportError, render, write_report
 
 from browser import views
@@ -563,6 +564,14 @@ def test_there_is_one_calibration_error_on_a_page() -> None:
 def test_rates_that_went_to_0_are_told_in_the_words_of_the_results() -> None:
     words = "No dropout is left: every learned rate has gone to 0."
     assert words in _text(render(regression_results() | {"rates_note": words}))
+
+
+def test_what_may_be_a_typing_error_stands_at_the_top() -> None:
+    (note,) = far_off("price", np.array([*range(100), 1e9]), np.arange(1, 102))
+    text = _text(render(regression_results() | {"notes": ["a note", note]}))
+    assert text.index("Look at this first") < text.index("Beside other models")
+    assert "'price' is 1,000,000,000 in row 101" in text.replace("&#39;", "'")
+    assert "Look at this first" not in _text(render(regression_results()))
 
 
 def test_prices_are_written_out() -> None:

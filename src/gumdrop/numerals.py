@@ -66,8 +66,9 @@ def shortened(values: list[float]) -> list[str]:
     largest = max((abs(value) for value in values), default=0.0)
     if not LEAST <= largest < MOST:
         return [f"{value:.3g}" for value in values]
-    named = (each for each in NAMED if largest >= each[0] and max(values) - min(values) > each[0] / 100)
-    scale, name = next(named, (1.0, ""))
+    scale, name = next((each for each in NAMED if largest >= each[0]), (1.0, ""))
+    if max(values) - min(values) < scale / 100:  # such as times: the digits that tell them apart are the last ones
+        scale, name = 1.0, ""
     near = 0.01 * (max(values) - min(values)) / scale / max(len(values) - 1, 1)
     for places in range(13):
         texts = [f"{value / scale:,.{places}f}" for value in values]

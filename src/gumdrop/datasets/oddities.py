@@ -5,7 +5,7 @@ import pandas as pd
 
 from gumdrop.numerals import cell
 
-__all__ = ["commonest", "far_off"]
+__all__ = ["MEND", "commonest", "far_off"]
 
 IMBALANCED = 0.8
 """Share of the commonest class from which the accuracy alone says little."""
@@ -14,6 +14,8 @@ FAR = 5
 LEAST_DISTINCT = 10
 """Different numbers among the others, without which their range means nothing."""
 MOST_TOGETHER = 3
+MEND = "Correct it or leave the cell blank"
+"""How a note on a number ends that may spoil all that was learned, so that a page can say it first."""
 CODES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0})
 """Often written, with a sign or without, where nothing is known."""
 
@@ -71,5 +73,5 @@ def _named(name: str, values: np.ndarray, rows: np.ndarray, end: np.ndarray, res
     more = f" (and {others} more row{'s' if others > 1 else ''} like it)" if others else ""
     return (
         f"'{name}' is {cell(values[first])} in row {rows[first]}{more}, and from {cell(rest.min())} to "
-        f"{cell(rest.max())} in all others: {what}? Correct it or leave the cell blank"
+        f"{cell(rest.max())} in all others: {what}? {MEND}"
     )

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 
 from gumdrop.atomic import replacing
+from gumdrop.datasets.oddities import MEND
 from gumdrop.pages import template
 from gumdrop.report.figures import (
     SMALL,
@@ -116,6 +117,7 @@ def _view(results: Results, folder: str) -> dict[str, Any]:
         "unsure": _unsure(results, test),
     }
     page |= {"unit": results["target"].get("unit") or "", "between": wilson(predictions["right"], test.rows)}
+    page |= {"odd": [note for note in results.get("notes") or [] if note.endswith(MEND)]}
     page |= {"held_gap": predictions["right"] / test.rows - page["coverage"], "small": SMALL}
     return {**ABSENT, **results, **page, **parts}
 

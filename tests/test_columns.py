@@ -194,6 +194,35 @@ def test_notes_on_a_table() -> None:
     assert "'d' is read as dates, year first: days" in notes
 
 
+def test_typing_errors_and_codes_for_missing_are_named_with_their_row() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"bell": rng.normal(size=300), "skewed": np.exp(2 * rng.normal(size=300)), "count": rng.poisson(2, 300)}
+    ).assign(age=rng.integers(18, 90, 300), price=np.exp(rng.normal(12, 0.5, 300)).round())
+    assert table_notes(frame, infer_schema(frame, "price")) == []
+    frame.loc[16, "price"] = 1e9
+    frame.loc[[3, 8, 20], "age"] = -999
+    frame.loc[7, "bell"] = 212.5
+    notes = table_notes(frame, infer_schema(frame, "price"), np.arange(1, 301) + 1000)
+    assert [note[: note.index(", and from")] for note in notes] == [
+        "'price' is 1,000,000,000 in row 1017",
+        "'bell' is 212.5 in row 1008",
+        "'age' is -999 in row 1004 (and 2 more rows like it)",
+    ]
+    assert all("a typing error? Correct it" in note for note in notes[:2])
+    assert "from 18 to 88 in all others: a code for missing?" in notes[2]
+
+
+def test_a_class_that_is_nearly_all_is_said() -> None:
+    frame = pd.DataFrame({"x": np.arange(100.0) ** 2, "ill": ["Yes"] * 6 + ["No"] * 94})
+    assert (
+        "94.0% of 'ill' are 'No': always answering that is right as often"
+        in table_notes(frame, infer_schema(frame, "ill"))[0]
+    )
+    frame["ill"] = ["Yes"] * 40 + ["No"] * 60
+    assert table_notes(frame, infer_schema(frame, "ill")) == []
+
+
 def test_statistics_of_some_rows_keep_the_kinds() -> None:
     frame = pd.DataFrame({"c": ["a", "b", "c"] * 8, "x": np.arange(24.0), "y": ["u", "v", "w"] * 8})
     whole = infer_schema(frame, "y")

@@ -12,6 +12,7 @@ ROOT = Path(gumdrop.__file__).parent
 RANKS = {
     "atomic": 0,
     "environment": 0,
+    "numerals": 0,
     "functional": 0,
     "bulk": 0.5,
     "kl": 0.6,
@@ -70,6 +71,7 @@ RANKS = {
     "datasets": 3,
     "datasets.numbers": 3,
     "datasets.dates": 3,
+    "datasets.oddities": 3,
     "datasets.tabular": 3.1,
     "datasets.columns": 3.2,
     "datasets.schema": 3.3,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+import math
 import sys
 from collections.abc import Callable
 
@@ -132,3 +134,32 @@ def test_one_epoch_is_a_point_and_a_steep_start_leaves_the_frame() -> None:
     assert plots.training_curve([1], [2.0]).lines[0].get_marker() == "o"
     falling = np.r_[1e6, np.linspace(3, 1, 99)]
     assert plots.training_curve(np.arange(100), falling).get_ylim()[1] < 10
+
+
+@pytest.mark.parametrize(("size", "middle"), [(1, 0), (4e5, 6e5), (1e9, 5e8), (50, 1.6e9), (1e-6, 0)])
+def test_labels_of_axes_are_plain_and_do_not_overlap(size: float, middle: float) -> None:
+    values = middle + size * np.linspace(-1, 1, 40)
+    ax = plots.predicted_against_observed(values, values, values - size / 5, values + size / 5)
+    _check_labels(ax, plain=size > 1e-3)
+
+
+def test_names_of_classes_do_not_overlap() -> None:
+    for names in (["Adelie penguin", "Gentoo penguin"], ["low", "medium", "high", "very high"], ["word" * 3] * 1):
+        _check_labels(plots.confusion(names, names, names))
+
+
+def _check_labels(ax: Axes, *, plain: bool = True) -> None:
+    ax.figure.canvas.draw()
+    labels = [label for label in ax.get_xticklabels() if label.get_text()]
+    low, high = ax.get_xlim()
+    boxes = [t.get_window_extent() for t in labels if low <= (t.get_position()[0]) <= high]
+    assert all(left.x1 + 2 < right.x0 for left, right in itertools.pairwise(boxes))
+    texts = [t.get_text() for axis in (ax.xaxis, ax.yaxis) for t in axis.get_ticklabels()]
+    assert not plain or not any("e+" in text or "e-" in text for text in texts)
+    assert not any(axis.get_offset_text().get_text() for axis in (ax.xaxis, ax.yaxis))
+
+
+def test_rows_that_tie_count_as_their_mean() -> None:
+    error = np.array([1.0] * 40 + [0.0] * 60)
+    np.testing.assert_allclose(plots.grouped_error(np.ones(100), error, summary="mean"), [0.4] * 5)
+    np.testing.assert_allclose(plots.remaining_error(np.ones(100), error, "rms")[1], math.sqrt(0.4))

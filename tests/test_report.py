@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gumdrop.datasets.oddities import far_off
 from gumdrop.report import ReportError, render, write_report
 
 from browser import views
@@ -340,7 +341,9 @@ def test_coverage_is_told_with_its_interval() -> None:
     results = regression_results(40)
     test = results["test"]
     test["observed"] = test["mean"]
-    assert "more than chance: the true share is between 91 % and 100 %" in _text(render(results)).replace("\xa0", " ")
+    page = _text(render(results)).replace("\xa0", " ")
+    assert "hold too many, and not by chance, so they are wider than they need to be" in page
+    assert "the true share is between 91 % and 100 %" in page
     test["observed"][:4] = [value + 1e4 for value in test["mean"][:4]]
     assert "36 of 40 true values (90 %)" in _text(render(results)).replace("\xa0", " ")
     assert "may be anything from 77 % to 96 %" in _text(render(results)).replace("\xa0", " ")
@@ -389,7 +392,7 @@ def test_calibration_verdict_follows_the_numbers() -> None:
 
 def test_a_large_gap_on_few_rows_is_not_called_trustworthy() -> None:
     results = classification_results(24)
-    for observed, words in ((0.7, "This test cannot tell: 24 rows"), (0.99, "It is too modest"), (0.1, "Not quite")):
+    for observed, words in ((0.7, "Cannot tell: 24 rows"), (0.99, "It is too modest"), (0.1, "Not quite")):
         results["calibration"] = {"expected": [0.55, 0.56], "observed": [observed, observed], "count": [12, 12]}
         assert words in _text(render(results))
 
@@ -421,6 +424,166 @@ def test_auroc_of_a_known_order() -> None:
     assert "less sure than a right one in 100 % of all such pairs" in text
     test["predicted"] = ["Adelie"] * 20
     assert "Not one test row is predicted wrong" in _text(render(results))
+
+
+def _held(results: dict[str, Any], share: float) -> dict[str, Any]:
+    """The same results where this share of the intervals hold, and all others say what they should."""
+    test, rows = results["test"], len(results["test"]["row"])
+    std = np.hypot(test["epistemic_std"], test["aleatoric_std"])
+    off = np.where(np.arange(rows) < round(share * rows), 0.5, 2.0) * std
+    test["observed"] = (np.asarray(test["mean"]) + off).tolist()
+    results["calibration"]["observed"] = results["calibration"]["expected"]
+    return results
+
+
+def test_differences_that_change_no_decision_are_no_reproach() -> None:
+    for share, verdict, told in (
+        (0.9150, "Yes: the intervals hold", "more than chance makes with so many rows, and too small to matter"),
+        (0.9500, "wider than they need to be", "hold too many, and not by chance"),
+        (0.8000, "too narrow", "hold too few, and not by chance"),
+    ):
+        text = _text(render(_held(regression_results(5000), share)))
+        assert verdict in text
+        assert told in text
+
+
+def test_few_rows_cannot_tell_and_rows_that_are_far_off_are_counted() -> None:
+    results = _held(regression_results(20), 0.9)
+    assert "Cannot tell: 20 rows are too few" in _text(render(results))
+    results = _held(regression_results(200), 0.9)
+    assert "Yes: the intervals hold" in _text(render(results))
+    for place, deviations in ((3, 9), (4, 19)):
+        std = math.hypot(*(results["test"][f"{part}_std"][place] for part in ("epistemic", "aleatoric")))
+        results["test"]["observed"][place] = results["test"]["mean"][place] + deviations * std
+    assert "2 of 200 true values lie more than 6 of its standard deviations away" in _text(render(results))
+
+
+def test_rows_that_tie_are_not_sorted_by_the_file() -> None:
+    results = classification_results(100, classes=2)
+    test = results["test"]
+    test["predictive_entropy"] = [0.5 + 1e-9 * (i % 7) for i in range(100)]
+    test["predicted"] = ["Adelie"] * 100
+    test["observed"] = ["Chinstrap"] * 40 + ["Adelie"] * 60
+    text = _text(render(results)).replace("\xa0", " ")
+    assert "40 % → 40 %wrong, surest → least sure rows" in text
+    assert "as unsure, as the next" in _text(render(_held(regression_results(40), 1.0) | {"test": _alike(40)}))
+
+
+def _alike(rows: int) -> dict[str, list[float]]:
+    ends = {"lower": 3.0, "upper": 7.0, "epistemic_std": 1.0, "aleatoric_std": 1.0, "mean": 5.0}
+    return {name: [value] * rows for name, value in ends.items()} | {
+        "row": list(range(1, rows + 1)),
+        "observed": [4.0 + i / rows for i in range(rows)],
+    }
+
+
+def test_error_of_groups_is_told_with_what_chance_makes_of_it() -> None:
+    results = regression_results(400)
+    groups = [np.sqrt(np.mean(np.random.default_rng(i).choice(_errors(results), 80, False) ** 2)) for i in range(200)]
+    low, high = map(float, re.findall(r"a group lies between ([\d.]+) and ([\d.]+)", _text(render(results)))[0])
+    assert 0.9 < np.mean((low < np.array(groups)) & (np.array(groups) < high)) < 0.99
+
+
+def _errors(results: dict[str, Any]) -> np.ndarray:
+    return np.abs(np.subtract(results["test"]["observed"], results["test"]["mean"]))
+
+
+def _gain(mean: float, se: float) -> dict[str, float]:
+    return {"mean": mean, "se": se}
+
+
+def _with_skill(results: dict[str, Any], guess: str, ours: tuple[float, float], paired: list[float]) -> None:
+    """Add gains over the model without skill, the last one, and over each other model."""
+    for row in results["scores"][:-1]:
+        gains = (5.0, 5.0) if not row["ours"] else ours
+        row |= {"unskilled": False, "skill": {guess: _gain(gains[0], 1.0), "log likelihood": _gain(gains[1], 1.0)}}
+    results["scores"][-1] |= {"unskilled": True, "skill": None}
+    results["paired"] = [
+        {"name": row["name"], "gains": {guess: _gain(z, 1.0), "log likelihood": _gain(z, 1.0)}}
+        for row, z in zip(results["scores"][1:], paired, strict=True)
+    ]
+
+
+def test_a_model_without_skill_gets_no_star_and_is_called_that() -> None:
+    results = regression_results()
+    results["scores"][0]["values"] |= {"CRPS": 1.0, "coverage of 90 % interval": 0.9}
+    _with_skill(results, "distance", (0.5, 1.0), [3.0, 3.0, 0.5])
+    page = render(results)
+    assert "no better than a guess that does not look at the columns (mean of the training part)" in _text(page)
+    assert "so it has no ★" in _text(page)
+    assert not re.search(r'class="ours">.*class="best"', page)
+    assert not re.search(r'mean of the training part</th>.*class="best"', page)
+    _with_skill(results, "distance", (3.0, 3.0), [3.0, 3.0, 3.0])
+    assert re.search(r'class="ours">.*class="best"', render(results))
+
+
+def test_level_with_the_best_ends_at_two_standard_errors() -> None:
+    results = regression_results()
+    for paired, words in (
+        ([5.0, -2.1, 9.0], "On this table gradient-boosted trees guesses better"),
+        ([5.0, -1.9, 9.0], "That is level with the best of the models beside it, gradient-boosted trees"),
+        ([5.0, 1.9, 9.0], "That is level with"),
+        ([5.0, 2.1, 9.0], "That beats the best of the models beside it, gradient-boosted trees"),
+    ):
+        _with_skill(results, "distance", (5.0, 5.0), paired)
+        assert words in _text(render(results))
+    results["paired"][1]["gains"]["log likelihood"] = _gain(-0.6, 0.1)
+    text = _text(render(results))
+    assert "But the log likelihood of gradient-boosted trees is higher by 0.60 nats per row, ± 0.20 by chance" in text
+    assert "two standard errors): gradient-boosted trees (higher log likelihood)." in text
+    assert "level with the best, in every column" not in text
+
+
+def test_classes_that_are_nearly_all_one_are_said() -> None:
+    results = classification_results(200, classes=2)
+    test = results["test"]
+    test["predicted"] = ["Adelie"] * 200
+    test["observed"] = ["Chinstrap"] * 12 + ["Adelie"] * 188
+    _with_skill(results, "right", (0.0, 0.5), [1.0, 1.0, 0.0])
+    text = _text(render(results)).replace("\xa0", " ")
+    assert "no better than an answer that does not look at the columns: always saying “Adelie” would be right" in text
+    assert "Of the 12 rows that are Chinstrap it finds 0." in text
+    assert "level with" not in text
+    _with_skill(results, "right", (0.0, 5.0), [1.0, 1.0, 0.0])
+    text = _text(render(results)).replace("\xa0", " ")
+    assert "would be right for 94 %: only its probabilities are better than that" in text
+
+
+def test_there_is_one_calibration_error_on_a_page() -> None:
+    results = classification_results()
+    given = {name: np.array(values, dtype=float) for name, values in results["calibration"].items()}
+    gaps = np.nan_to_num(np.abs(given["expected"] - given["observed"])) * given["count"] / given["count"].sum()
+    results["scores"][0]["values"]["calibration error"] = float(gaps.sum())
+    text = _text(render(results)).replace("\xa0", " ")
+    points = 100 * gaps.sum()
+    assert text.count(f"{points:.1f} points") == 1
+    assert f"(on average {points:.1f} percentage points" in text
+    assert f"{points:.1f} %" in text
+
+
+def test_rates_that_went_to_0_are_told_in_the_words_of_the_results() -> None:
+    words = "No dropout is left: every learned rate has gone to 0."
+    assert words in _text(render(regression_results() | {"rates_note": words}))
+
+
+def test_what_may_be_a_typing_error_stands_at_the_top() -> None:
+    (note,) = far_off("price", np.array([*range(100), 1e9]), np.arange(1, 102))
+    text = _text(render(regression_results() | {"notes": ["a note", note]}))
+    assert text.index("Look at this first") < text.index("Beside other models")
+    assert "'price' is 1,000,000,000 in row 101" in text.replace("&#39;", "'")
+    assert "Look at this first" not in _text(render(regression_results()))
+
+
+def test_prices_are_written_out() -> None:
+    results = regression_results()
+    for name in ("observed", "mean", "lower", "upper", "epistemic_std", "aleatoric_std"):
+        results["test"][name] = (1e4 * np.asarray(results["test"][name])).tolist()
+    for row in results["scores"]:
+        row["values"] = {name: v if v is None or v < 1 else 1e4 * v for name, v in row["values"].items()}
+    page = render(results)
+    assert not re.search(r"\de\+?\d", _text(page) + "".join(re.findall(r"<text.*?</text>", page, flags=re.DOTALL)))
+    assert re.search(r">[0-9.]+ M</text>", page)
+    assert re.search(r"typically off by \d{3},\d{3}", _text(page))
 
 
 def test_training_tale_follows_the_numbers() -> None:

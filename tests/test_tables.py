@@ -1,4 +1,6 @@
+import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,8 +11,11 @@ from gumdrop import table_fit
 from gumdrop.conversion import dropout_rates
 from gumdrop.datasets.tabular import TableError, read_table
 from gumdrop.table_config import FitSettings, Reading
+from gumdrop.table_explain import headline, signed
 from gumdrop.table_fit import fit_table
+from gumdrop.table_info import _what
 from gumdrop.table_predict import predict_frame
+from gumdrop.table_results import rates_in_words, shown
 from gumdrop.tables import load_table_model
 from gumdrop.training.state import TrainingState
 
@@ -60,14 +65,42 @@ def test_results_say_what_was_done(regression) -> None:
         "features": None,
     }  # fmt: skip
     assert [score["name"] for score in results["scores"]] == [
-        "learned dropout", "fixed dropout, p = 0.1", "gradient-boosted trees", "mean of the training part",
+        "learned dropout", "fixed dropout, p = 0.1", "gradient-boosted trees", "linear model",
+        "mean of the training part",
     ]  # fmt: skip
+    assert [score["unskilled"] for score in results["scores"]] == [False] * 4 + [True]
+    assert set(results["scores"][0]["skill"]) == {"distance", "log likelihood"}
     assert [rate["label"] for rate in results["rates"]] == ["input (4 columns)", "hidden layer 1 (12 units)"]
     assert all(0 < rate["least"] < rate["p"] < rate["most"] < 1 for rate in results["rates"])
     assert results["settings"] | {"epochs": 4, "batch_size": 32, "num_members": 3} == results["settings"]
     assert results["best_epochs"] == [4, 4, 4]
     assert len(results["history"]) == 4
     assert results["notes"] == ["1 missing value in 'size' was set to the training median"]
+
+
+def test_rates_that_went_to_0_are_put_into_words() -> None:
+    def rates(*most: float) -> list[dict[str, Any]]:
+        return [{"label": f"layer {i}", "p": p, "least": 0.0, "most": p} for i, p in enumerate(most)]
+
+    assert rates_in_words(rates(0.1, 0.02), 5) == ""
+    assert rates_in_words(rates(0.1, 0.001), 5).startswith("The rate of layer 1 has gone to 0")
+    gone = rates_in_words(rates(0.001, 0.001), 5)
+    assert gone.startswith("No dropout is left")
+    assert gone.endswith("only how the 5 networks differ.")
+    assert "0 for every row, and says nothing of what is unfamiliar" in rates_in_words(rates(0.001), 1)
+
+
+def test_cells_and_answers_are_written_out(regression) -> None:
+    assert [shown(value) for value in (413400.0, np.int64(75000), 2015, 0.5, True, None, "a")] == [
+        "413,400", "75,000", "2015", "0.5", "True", "", "a",
+    ]  # fmt: skip
+    model = load_table_model(regression / "run")
+    found = {"target": {"name": "price", "unit": "", "task": "regression"}, "coverage": 0.9}
+    row = {"row": 1, "prediction": 413386.2, "lower": 301000.4, "upper": 1.2e6}
+    assert headline(found, row) == "Row 1: price 413,386, 90% interval 301,000 to 1,200,000"
+    assert [signed(share) for share in (12345.6, -1380.0, 1e-5, 0.5)] == ["+12,346", "-1,380", "0", "+0.500"]
+    column = dataclasses.replace(model.schema.columns[0], least=1e5, most=2e6, mean=413400.0, std=170000.0)
+    assert _what(column) == "100,000 to 2,000,000, mean 413,400, std 170,000"
 
 
 def test_test_predictions_are_those_of_the_loaded_model(regression) -> None:

@@ -1,25 +1,40 @@
 """Plain models to stand beside a learned one, as predictions of the same kind, so that the same scores apply."""
 
 import contextlib
+import warnings
+from typing import Any
 
 import numpy as np
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.model_selection import cross_val_predict
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+from sklearn.model_selection import KFold, cross_val_predict
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 
-__all__ = ["boosted_classes", "boosted_regression", "frequencies", "mean_of_targets"]
-
+__all__ = [
+    "boosted_classes",
+    "boosted_regression",
+    "frequencies",
+    "linear_classes",
+    "linear_regression",
+    "mean_of_targets",
+]
 
 ROWS_FOR_THREADS = 20_000
 """Rows from which trees grow on several threads; below, these wait for each other, for minutes on a busy machine."""
 
 
 def _threads_for(num_rows: int) -> contextlib.AbstractContextManager[object]:
-    return contextlib.nullcontext() if num_rows >= ROWS_FOR_THREADS else threadpool_limits(1, user_api="openmp")
+    return contextlib.nullcontext() if num_rows >= ROWS_FOR_THREADS else threadpool_limits(1)
+
+
+def _least_leaf(num_rows: int) -> int:
+    """Rows of a leaf: scikit-learn's 20, but a tenth of a short table, which such leaves could not split at all."""
+    return min(20, max(2, num_rows // 10))
 
 
 def _gaussian(mean: Tensor, variance: float) -> RegressionPrediction:
@@ -69,16 +84,38 @@ def boosted_regression(x_train: Tensor, y_train: Tensor, x: Tensor, *, seed: int
         x_train: Inputs, shape (N, F).
         y_train: Targets, shape (N, 1).
         x: Inputs to predict.
-        seed: Seed of the trees.
+        seed: Seed of the trees and the folds.
 
     Returns:
         The prediction.
     """
-    trees = HistGradientBoostingRegressor(random_state=seed)
+    trees = HistGradientBoostingRegressor(random_state=seed, min_samples_leaf=_least_leaf(len(x_train)))
+    return _with_noise(trees, x_train, y_train, x, seed)
+
+
+def linear_regression(x_train: Tensor, y_train: Tensor, x: Tensor, *, seed: int) -> RegressionPrediction:
+    """Ridge regression, its strength by leave-one-out where rows are few, with noise as in `boosted_regression`.
+
+    Args:
+        x_train: Inputs, shape (N, F), near unit scale.
+        y_train: Targets, shape (N, 1).
+        x: Inputs to predict.
+        seed: Seed of the folds.
+
+    Returns:
+        The prediction.
+    """
+    model = RidgeCV(alphas=np.logspace(-2, 4, 7)) if len(x_train) < ROWS_FOR_THREADS else Ridge()
+    return _with_noise(model, x_train, y_train, x, seed)
+
+
+def _with_noise(model: Any, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> RegressionPrediction:
+    """Predict with a model of scikit-learn; rows are shuffled into folds, as a table may be sorted by anything."""
     inputs, targets = x_train.numpy(), y_train.squeeze(1).numpy()
+    folds = KFold(min(5, len(targets)), shuffle=True, random_state=seed)
     with _threads_for(len(inputs)):
-        residuals = targets - cross_val_predict(trees, inputs, targets, cv=min(5, len(targets)))
-        mean = trees.fit(inputs, targets).predict(x.numpy())
+        residuals = targets - cross_val_predict(model, inputs, targets, cv=folds)
+        mean = model.fit(inputs, targets).predict(x.numpy())
     return _gaussian(torch.as_tensor(mean, dtype=x.dtype).unsqueeze(1), float(np.mean(residuals**2)))
 
 
@@ -97,9 +134,35 @@ def boosted_classes(
     Returns:
         The prediction; probabilities are kept above 1e-6.
     """
+    trees = HistGradientBoostingClassifier(random_state=seed, min_samples_leaf=_least_leaf(len(x_train)))
+    return _probabilities(trees, x_train, y_train, num_classes, x)
+
+
+def linear_classes(x_train: Tensor, y_train: Tensor, num_classes: int, x: Tensor) -> ClassificationPrediction:
+    """Logistic regression.
+
+    Args:
+        x_train: Inputs, shape (N, F), near unit scale.
+        y_train: Class indices, shape (N,).
+        num_classes: Number of classes, also those that the training part lacks.
+        x: Inputs to predict.
+
+    Returns:
+        The prediction; probabilities are kept above 1e-6.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # near enough for a comparison
+        return _probabilities(LogisticRegression(max_iter=500), x_train, y_train, num_classes, x)
+
+
+def _probabilities(
+    model: Any, x_train: Tensor, y_train: Tensor, num_classes: int, x: Tensor
+) -> ClassificationPrediction:
+    if len(y_train.unique()) < 2:  # scikit-learn's classifiers need two
+        return frequencies(y_train, num_classes, len(x))
     with _threads_for(len(x_train)):
-        trees = HistGradientBoostingClassifier(random_state=seed).fit(x_train.numpy(), y_train.numpy())
-        found = torch.as_tensor(trees.predict_proba(x.numpy()), dtype=torch.float32)
+        model.fit(x_train.numpy(), y_train.numpy())
+        found = torch.as_tensor(model.predict_proba(x.numpy()), dtype=torch.float32)
     probabilities = torch.full((len(x), num_classes), 1e-6)
-    probabilities[:, torch.as_tensor(trees.classes_)] = found.clamp(min=1e-6)
+    probabilities[:, torch.as_tensor(model.classes_)] = found.clamp(min=1e-6)
     return _certain((probabilities / probabilities.sum(1, keepdim=True)).log())

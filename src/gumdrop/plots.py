@@ -14,8 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgba
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import Formatter, FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike, NDArray
+
+from gumdrop.numerals import shortened
 
 INK = "#23262b"
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b0609a", "#4aa3d8", "#b8860b")
@@ -27,6 +29,16 @@ PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.3g} %")
 
 Summary = Literal["rms", "mean"]
 Numbers = NDArray[np.float64]
+
+
+class _Amounts(Formatter):
+    """Ticks in plain numbers, as few digits as tell them apart."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return self.format_ticks([x])[0]
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        return [text.replace("-", "\N{MINUS SIGN}") for text in shortened(list(map(float, values)))]
 
 
 def evenly(count: int, limit: int) -> NDArray[np.intp]:
@@ -75,6 +87,10 @@ def predicted_against_observed(
         ax.vlines(truth[rows], low[rows], high[rows], color=colour, alpha=0.3, linewidth=width, zorder=2)
         points = ax.scatter(truth[rows], guess[rows], s=14, c=colour, marker=marker, linewidths=0, zorder=3)
         points.set_gid(gid)
+    long = np.ptp(truth) < abs(truth).max() / 100  # such as times: labels need all digits
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(2 if long else 4, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_formatter(_Amounts())
     return _dress(ax, f"observed {_short(name, 24)}", f"predicted {_short(name, 24)}")
 
 
@@ -136,17 +152,17 @@ def grouped_error(uncertainty: ArrayLike, error: ArrayLike, *, summary: Summary 
     """Error in five equal groups of rows, from the surest to the least sure; in fewer when rows are few.
 
     Args:
-        uncertainty: What sorts the rows, `(N,)`, N at least 1.
+        uncertainty: What sorts the rows, `(N,)`, N at least 1; rows that tie count as their mean.
         error: Error of each row, `(N,)`.
         summary: `rms` for distances, `mean` for a share of wrong rows.
 
     Returns:
         The error of each group.
     """
-    values = np.asarray(error, dtype=float)[_order(uncertainty)]
-    wanted = min(5, max(2, values.size // 4), values.size)
     power = 2 if summary == "rms" else 1
-    return np.array([np.mean(part**power) ** (1 / power) for part in np.array_split(values, wanted)])
+    costs = _sorted_costs(uncertainty, error, power)
+    wanted = min(5, max(2, costs.size // 4), costs.size)
+    return np.array([np.mean(part) ** (1 / power) for part in np.array_split(costs, wanted)])
 
 
 def error_by_uncertainty(
@@ -154,6 +170,7 @@ def error_by_uncertainty(
     error: ArrayLike,
     *,
     expected: ArrayLike | None = None,
+    chance: tuple[float, float] | None = None,
     summary: Summary = "rms",
     label: str = "error",
     ax: Axes | None = None,
@@ -164,6 +181,7 @@ def error_by_uncertainty(
         uncertainty: What sorts the rows, `(N,)`.
         error: Error of each row, `(N,)`: a distance, or 0 and 1.
         expected: Error that the model itself foretold, `(N,)`; drawn as a dash on each bar.
+        chance: Between which errors groups drawn at random mostly lie; drawn as a band.
         summary: `rms` for distances, `mean` for a share of wrong rows.
         label: Label of the error axis.
         ax: Axes to draw on; a new figure when None.
@@ -174,14 +192,15 @@ def error_by_uncertainty(
     ax = _axes(ax)
     height = grouped_error(uncertainty, error, summary=summary)
     place = np.arange(1, height.size + 1)
+    if chance is not None:
+        ax.axhspan(*chance, color=INK, alpha=0.12, linewidth=0)
     ax.bar(place, height, 0.68, color=BLUE)
     if expected is not None:
         foretold = grouped_error(uncertainty, expected, summary=summary)
         ax.hlines(foretold, place - 0.42, place + 0.42, color=ORANGE, linewidth=2.4)
     ends = {1: "surest", place.size: "least sure"}
     ax.set_xticks(place, [ends.get(int(i), "") for i in place])
-    if summary == "mean":
-        ax.yaxis.set_major_formatter(PERCENT)
+    ax.yaxis.set_major_formatter(PERCENT if summary == "mean" else _Amounts())
     _dress(ax, "test rows in equal groups", label).grid(visible=False, axis="x")
     return ax
 
@@ -197,12 +216,12 @@ def remaining_error(order_by: ArrayLike, error: ArrayLike, summary: Summary) -> 
     Returns:
         Shares set aside, increasing from 0, and the error of the rest; at least a tenth of the rows stays.
     """
-    values = np.asarray(error, dtype=float)[_order(order_by)]
-    kept = np.arange(1, values.size + 1)
     power = 2 if summary == "rms" else 1
-    running = (np.cumsum(values**power) / kept) ** (1 / power)
-    start = min(max(values.size // 10, 3), values.size) - 1
-    return (1 - kept / values.size)[start:][::-1], running[start:][::-1]
+    costs = _sorted_costs(order_by, error, power)
+    kept = np.arange(1, costs.size + 1)
+    running = (np.cumsum(costs) / kept) ** (1 / power)
+    start = min(max(costs.size // 10, 3), costs.size) - 1
+    return (1 - kept / costs.size)[start:][::-1], running[start:][::-1]
 
 
 def error_after_setting_aside(
@@ -232,10 +251,9 @@ def error_after_setting_aside(
         pick = evenly(share.size, 200)
         ax.plot(share[pick], left[pick], color=colour, linestyle=style, linewidth=1.8, label=name)
     ax.axhline(left[0], color=INK, alpha=0.55, linewidth=1, linestyle="--", label="in any order")
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 1.45 * ax.get_ylim()[1])  # room for the legend, which the dashed line would cross
     ax.xaxis.set_major_formatter(PERCENT)
-    if summary == "mean":
-        ax.yaxis.set_major_formatter(PERCENT)
+    ax.yaxis.set_major_formatter(PERCENT if summary == "mean" else _Amounts())
     return _legend(_dress(ax, "share of rows set aside, least sure first", label))
 
 
@@ -340,8 +358,11 @@ def confusion(
     return _class_ticks(ax, names)
 
 
-def _order(uncertainty: ArrayLike) -> NDArray[np.intp]:
-    return np.argsort(np.asarray(uncertainty, dtype=float), kind="stable")
+def _sorted_costs(order_by: ArrayLike, error: ArrayLike, power: int) -> Numbers:
+    """Powers of the error in the order of another array; rows that tie have their mean, as the file's order is none."""
+    _, group, counts = np.unique(np.asarray(order_by, dtype=float), return_inverse=True, return_counts=True)
+    costs = np.bincount(group, weights=np.asarray(error, dtype=float) ** power) / counts
+    return np.repeat(costs, counts)
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -387,7 +408,7 @@ def _class_ticks(ax: Axes, names: Sequence[str]) -> Axes:
     words = [_short(names[i], 14) for i in shown]
     size = SIZE if len(names) <= 12 else SIZE - 3
     _dress(ax, "predicted class", "true class")
-    turn = 90 if len(words) * max(map(len, words)) > 40 else 0
+    turn = 90 if len(words) * max(map(len, words)) > 30 else 0
     ax.set_xticks(shown + 0.5, words, rotation=turn, fontsize=size, parse_math=False)
     ax.set_yticks(shown + 0.5, words, fontsize=size, parse_math=False)
     ax.grid(False)

@@ -184,9 +184,11 @@ def _results_of(folder: Path) -> dict[str, Any]:
 def _show_scores(voice: Voice, results: dict[str, Any]) -> None:
     from gumdrop.table_info import scores_table
 
-    voice.show(scores_table(results["scores"], f"{results['table']['test_rows']} test rows"))
+    voice.show(scores_table(results["scores"], f"{results['table']['test_rows']:,} test rows"))
     rates = ", ".join(f"{rate['label']} {rate['p']:.3f}" for rate in results["rates"])
     voice.say(f"Learned dropout rates: {rates}")
+    if results["rates_note"]:
+        voice.say(results["rates_note"])
 
 
 def predict(

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gumdrop.atomic import replacing
 from gumdrop.datasets.tabular import TableError, read_table
+from gumdrop.numerals import readable
 from gumdrop.pages import template
 from gumdrop.prediction import ClassificationPrediction
 from gumdrop.shapley import Shares, shapley_shares
@@ -209,7 +210,7 @@ def show_explanation(voice: Voice, found: dict[str, Any], *, rows: int = 3, colu
         if rest := order[columns:]:
             sums = (signed(sum(each[k] for k in rest)) for each in (shares, doubts))
             table.add_row(f"{len(rest)} others", "", *sums)
-        ends = [(f"{row[part]['usual']:.4g}", f"{row[part]['value']:.4g}") for part in ("explained", "epistemic")]
+        ends = [[readable(row[part][end]) for end in ("usual", "value")] for part in ("explained", "epistemic")]
         table.add_section()
         table.add_row("usual row -> this row", "", *(f"{usual} -> {value}" for usual, value in ends))
         voice.show(table)
@@ -218,7 +219,7 @@ def show_explanation(voice: Voice, found: dict[str, Any], *, rows: int = 3, colu
     overall = found["overall"]
     table = columns_table(f"Mean size over {overall['rows']} usual rows", "column", what, unsure)
     for k in _ordered(overall["explained"], overall["epistemic"], 2 * columns)[: 2 * columns]:
-        table.add_row(found["columns"][k], f"{overall['explained'][k]:.3g}", f"{overall['epistemic'][k]:.3g}")
+        table.add_row(found["columns"][k], *(readable(overall[part][k], 3) for part in ("explained", "epistemic")))
     voice.show(table)
 
 
@@ -235,14 +236,14 @@ def headline(found: dict[str, Any], row: dict[str, Any]) -> str:
     """What is predicted for a row, in one line."""
     if found["target"]["task"] == "regression":
         unit = f" {found['target']['unit']}" if found["target"]["unit"] else ""
-        interval = f"{found['coverage']:.0%} interval {row['lower']:.4g} to {row['upper']:.4g}"
-        return f"Row {row['row']}: {found['target']['name']} {row['prediction']:.4g}{unit}, {interval}"
+        interval = f"{found['coverage']:.0%} interval {readable(row['lower'])} to {readable(row['upper'])}"
+        return f"Row {row['row']}: {found['target']['name']} {readable(row['prediction'])}{unit}, {interval}"
     return f"Row {row['row']}: {found['target']['name']} {row['prediction']} ({row['explained']['value']:.0%} sure)"
 
 
 def signed(share: float) -> str:
     """A share with its sign."""
-    return f"{share:+.3g}" if abs(share) >= 5e-4 else "0"
+    return f"{'+' if share > 0 else ''}{readable(share, 3)}" if abs(share) >= 5e-4 else "0"
 
 
 def _ordered(shares: Sequence[float], doubts: Sequence[float], most: int) -> list[int]:
@@ -265,6 +266,6 @@ def write_page(found: dict[str, Any], place: Path) -> None:
     view["overall_order"] = _ordered(overall["explained"], overall["epistemic"], 40)
     view["orders"] = [_ordered(row["explained"]["shares"], row["epistemic"]["shares"], 25) for row in found["rows"]]
     view["headlines"] = [headline(found, row) for row in found["rows"]]
-    text = template("explain.html.j2", signed=signed).render(view)
+    text = template("explain.html.j2", signed=signed, readable=readable).render(view)
     with replacing(place) as file:
         file.write(text)

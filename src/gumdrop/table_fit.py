@@ -19,7 +19,14 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
 from gumdrop.atomic import saying_that_the_disk_is_full
-from gumdrop.baselines import boosted_classes, boosted_regression, frequencies, mean_of_targets
+from gumdrop.baselines import (
+    boosted_classes,
+    boosted_regression,
+    frequencies,
+    linear_classes,
+    linear_regression,
+    mean_of_targets,
+)
 from gumdrop.conversion import fix_dropout
 from gumdrop.datasets.columns import numbers_of
 from gumdrop.datasets.inference import infer_schema, table_notes, with_statistics
@@ -31,7 +38,7 @@ from gumdrop.table_cells import mark_unknown
 from gumdrop.table_config import CONFIG_FILE, FitSettings, Reading, config_text
 from gumdrop.table_folder import NEW, forget_training, held_folder, put_in_place
 from gumdrop.table_predict import ROWS_FOR_THREADS, encoding_notes
-from gumdrop.table_results import OURS, Prediction, mean_record, named_rates, test_results
+from gumdrop.table_results import OURS, UNSKILLED, Prediction, mean_record, named_rates, test_results
 from gumdrop.table_stop import shortened
 from gumdrop.table_stream import StreamedTable, open_stream
 from gumdrop.tables import TableModel, in_units, table_network
@@ -186,11 +193,11 @@ def _read(path: str, target: str, reading: Reading, settings: FitSettings) -> _D
     train, test = _split(frame, whole, settings)
     schema = streamed.survey.exact(whole) if streamed else with_statistics(whole, frame.iloc[train])
     encoded = schema.encode_inputs(frame)
-    notes += [*table_notes(frame, whole), *encoding_notes(schema, encoded)]
+    rows = (streamed.survey.rows if streamed else np.flatnonzero(known)) + 1
+    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded)]
     if repeated := int(frame.duplicated().sum()):
         notes.append(f"{repeated} rows repeat an earlier row, so test rows may have been trained on: scores flatter")
     name = "standard input" if path == STDIN else Path(path).name
-    rows = (streamed.survey.rows if streamed else np.flatnonzero(known)) + 1
     return _Data(
         name, table, frame, rows, schema, train, test, encoded.x, encoded.unknown, notes, reading.unit, streamed
     )
@@ -363,15 +370,18 @@ def _baseline_predictions(
     schema: TableSchema, train: tuple[Tensor, Tensor], x: Tensor, seed: int
 ) -> dict[str, Prediction]:
     x_train, y_train = train
-    if schema.target.task == "classification":
-        num_classes = len(schema.target.classes)
+    target = schema.target
+    if target.task == "classification":
+        num_classes = len(target.classes)
         return {
             "gradient-boosted trees": boosted_classes(x_train, y_train, num_classes, x, seed=seed),
-            "class frequencies": frequencies(y_train, num_classes, len(x)),
+            "linear model": linear_classes(x_train, y_train, num_classes, x),
+            UNSKILLED[target.task]: frequencies(y_train, num_classes, len(x)),
         }
     return {
-        "gradient-boosted trees": in_units(boosted_regression(x_train, y_train, x, seed=seed), schema.target),
-        "mean of the training part": in_units(mean_of_targets(y_train, len(x)), schema.target),
+        "gradient-boosted trees": in_units(boosted_regression(x_train, y_train, x, seed=seed), target),
+        "linear model": in_units(linear_regression(x_train, y_train, x, seed=seed), target),
+        UNSKILLED[target.task]: in_units(mean_of_targets(y_train, len(x)), target),
     }
 
 

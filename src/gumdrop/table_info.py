@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from gumdrop.datasets.columns import CategoryColumn, Column
-from gumdrop.table_results import named_rates
+from gumdrop.numerals import cell, readable
+from gumdrop.table_results import named_rates, rates_in_words
 from gumdrop.tables import TableModel, load_table_model, model_version
 from gumdrop.terminal import Voice, columns_table
 
@@ -70,7 +71,7 @@ def _what(column: Column) -> str:
         least, most = (f"{pd.Timestamp(days, unit='D'):%Y-%m-%d}" for days in (column.least, column.most))
         cycles = ", ".join(getattr(column, "parts", ())) or "no cycles"
         return f"{least} to {most}, {column.order.replace('-', ' ')}; {cycles}"  # type: ignore[union-attr]
-    return f"{column.least:.5g} to {column.most:.5g}, mean {column.mean:.5g}, std {column.std:.3g}"
+    return f"{cell(column.least)} to {cell(column.most)}, mean {readable(column.mean)}, std {readable(column.std, 3)}"
 
 
 def show_info(voice: Voice, found: dict[str, Any]) -> None:
@@ -111,8 +112,10 @@ def show_info(voice: Voice, found: dict[str, Any]) -> None:
     for rate in found["rates"]:
         rates.add_row(rate["label"], f"{rate['p']:.3f}", f"{rate['least']:.3f} to {rate['most']:.3f}")
     voice.show(rates)
+    if note := rates_in_words(found["rates"], networks["members"]):
+        voice.say(note)
     if found["scores"]:
-        voice.show(scores_table(found["scores"], f"Held-out figures, {table['test_rows']} test rows"))
+        voice.show(scores_table(found["scores"], f"Held-out figures, {table['test_rows']:,} test rows"))
 
 
 def scores_table(scores: list[dict[str, Any]], title: str) -> Any:
@@ -128,7 +131,7 @@ def scores_table(scores: list[dict[str, Any]], title: str) -> Any:
     names = list(scores[0]["values"])
     rows = columns_table(title, "", *map(_heading, names))
     for score in scores:
-        rows.add_row(score["name"], *(f"{score['values'][name]:.4g}" for name in names))
+        rows.add_row(score["name"], *(readable(score["values"][name]) for name in names))
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,13 +16,20 @@ from torch import Tensor
 from gumdrop.conversion import dropout_rates
 from gumdrop.datasets.schema import TableSchema
 from gumdrop.metrics import accuracy, calibration_error, central_coverage, crps, interval_coverage, reliability, rmse
+from gumdrop.numerals import cell, readable
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables import TableModel
 from gumdrop.training import EpochRecord
 
-__all__ = ["OURS", "Prediction", "mean_record", "named_rates", "shown", "test_results"]
+__all__ = ["OURS", "UNSKILLED", "Prediction", "mean_record", "named_rates", "rates_in_words", "shown", "test_results"]
 
 OURS = "learned dropout"
+UNSKILLED = {"regression": "mean of the training part", "classification": "class frequencies"}
+"""The model of each task that does not look at the inputs."""
+BINS = 10
+"""Of stated confidence, for the figure and the error alike."""
+GONE = 0.005
+"""A rate below this drops nothing that shows."""
 Prediction = RegressionPrediction | ClassificationPrediction
 
 
@@ -44,6 +52,7 @@ def test_results(
     return {
         "scores": [
             {"name": name, "ours": name == OURS, "values": _scores(each, target, model.coverage)}
+            | _skill(name, each, predictions.get(UNSKILLED[model.schema.target.task]), target)
             for name, each in predictions.items()
         ],
         "paired": [
@@ -52,6 +61,7 @@ def test_results(
         "score_notes": _score_notes(model),
         "calibration": _calibration(ours, target),
         "test": _test_rows(model, tested),
+        "rates_note": rates_in_words(named_rates(model), len(model.ensemble.members)),
         "unsure": _unsure_rows(inputs, model.schema, tested),
     }
 
@@ -68,9 +78,17 @@ def _scores(prediction: Prediction, target: Tensor, coverage: float) -> dict[str
         scores = {
             "accuracy": accuracy(prediction.label, target),
             "log likelihood": prediction.log_prob(target).mean(),
-            "calibration error": calibration_error(prediction, target),
+            "calibration error": calibration_error(prediction, target, num_bins=BINS),
         }
     return {name: value.item() for name, value in scores.items()}
+
+
+def _skill(name: str, each: Prediction, unskilled: Prediction | None, target: Tensor) -> dict[str, Any]:
+    """Whether a model looks at the inputs, and what it gains by that."""
+    if unskilled is None:
+        return {}
+    looks = name not in UNSKILLED.values()
+    return {"unskilled": not looks, "skill": _gains(each, unskilled, target) if looks else None}
 
 
 def _gains(ours: Prediction, other: Prediction, target: Tensor) -> dict[str, dict[str, float]]:
@@ -110,7 +128,7 @@ def _calibration(prediction: Prediction, target: Tensor) -> dict[str, list[float
     if isinstance(prediction, RegressionPrediction):
         levels = torch.arange(5, 100, 5) / 100
         return {"expected": levels.tolist(), "observed": central_coverage(prediction, target, levels).tolist()}
-    bins = reliability(prediction, target, num_bins=10)
+    bins = reliability(prediction, target, num_bins=BINS)
     return {
         "expected": bins.confidence.tolist(),
         "observed": bins.accuracy.tolist(),
@@ -141,13 +159,12 @@ def _unsure_rows(inputs: pd.DataFrame, schema: TableSchema, table: pd.DataFrame)
         row = {
             "row": int(found["row"]),
             "values": [shown(value) for value in inputs.iloc[place][schema.names]],
-            "observed": f"{found['observed']:.5g}" if regression else str(found["observed"]),
-            "predicted": f"{found['prediction']:.4g}" if regression else str(found["prediction"]),
+            "observed": cell(float(found["observed"])) if regression else str(found["observed"]),
+            "predicted": readable(float(found["prediction"])) if regression else str(found["prediction"]),
             "epistemic": float(found[measure]),
         }
-        row["interval"] = (
-            f"{found['lower']:.4g} to {found['upper']:.4g}" if regression else f"{found['probability']:.0%}"
-        )
+        ends = [readable(float(found[end])) for end in ("lower", "upper")] if regression else []
+        row["interval"] = " to ".join(ends) or f"{found['probability']:.0%}"
         rows.append(row)
     return {"columns": schema.names, "rows": rows}
 
@@ -156,7 +173,7 @@ def shown(value: object) -> str:
     """A cell as a reader sees it; empty if it is missing."""
     if pd.isna(value):  # type: ignore[call-overload]
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return cell(float(value)) if isinstance(value, numbers.Real) and not isinstance(value, bool) else str(value)
 
 
 def named_rates(model: TableModel) -> list[dict[str, Any]]:
@@ -177,6 +194,29 @@ def named_rates(model: TableModel) -> list[dict[str, Any]]:
         p = [float(member[site]) for member in members]
         rates.append({"site": site, "label": label, "p": float(np.mean(p)), "least": min(p), "most": max(p)})
     return rates
+
+
+def rates_in_words(rates: Sequence[dict[str, Any]], num_members: int) -> str:
+    """What it means that rates have gone to 0.
+
+    Args:
+        rates: As `named_rates` returns them.
+        num_members: Networks of the model.
+
+    Returns:
+        A sentence or two; empty if no rate has gone to 0 in all networks.
+    """
+    gone = [rate["label"] for rate in rates if rate["most"] < GONE]
+    if not gone:
+        return ""
+    if len(gone) < len(rates):
+        return f"The rate of {' and '.join(gone)} has gone to 0: nothing is dropped there, and it adds no doubt."
+    left = (
+        f"The epistemic part of the uncertainty is only how the {num_members} networks differ"
+        if num_members > 1
+        else "The epistemic part of the uncertainty is 0 for every row, and says nothing of what is unfamiliar"
+    )
+    return f"No dropout is left: every learned rate has gone to 0, so each network always gives one answer. {left}."
 
 
 def mean_record(records: Sequence[EpochRecord]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from gumdrop.datasets.columns import (
 )
 from gumdrop.datasets.dates import YEARS, Order, order_of, parse_dates, parts_of
 from gumdrop.datasets.numbers import Decimal, plain_numbers, spelled_numbers, spelling_of
+from gumdrop.datasets.oddities import commonest, far_off
 from gumdrop.datasets.schema import TableSchema, Target, Task, check_no_missing, check_present, in_one_message
 from gumdrop.datasets.tabular import MISSING, TableError, check_unique, listed
 
@@ -119,17 +120,21 @@ def _renewed(column: Column, cells: pd.Series) -> Column:
     return _number_column(column.name, cells)
 
 
-def table_notes(frame: pd.DataFrame, schema: TableSchema) -> list[str]:
+def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | None = None) -> list[str]:
     """What a reader should know about a training table that can be used.
 
     Args:
         frame: The table.
         schema: What was inferred.
+        rows: Numbers of its rows in the file, shape (N,); 1, 2, ... if None.
 
     Returns:
         A sentence for each thing.
     """
-    notes = []
+    rows = np.arange(1, len(frame) + 1) if rows is None else rows
+    target, goal = schema.target, frame[schema.target.name]
+    regression = target.task == "regression"
+    notes = far_off(target.name, numbers_of(target.name, goal), rows) if regression else commonest(target.name, goal)
     flat = [column.name for column in schema.columns if frame[column.name].nunique(dropna=False) == 1]
     if flat:
         notes.append(f"the same in every row, so of no use: {listed([repr(name) for name in flat])}")
@@ -141,6 +146,7 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema) -> list[str]:
             values = plain_numbers(cells)[0]
             if len(values) > 2 and bool(np.all(np.diff(values) == 1)):
                 notes.append(f"'{column.name}' counts the rows; if it is only their number: {_drop(column.name)}")
+            notes += far_off(column.name, values, rows)
         elif isinstance(column, DateColumn):
             cycles = f" and {', '.join(column.parts)}" if column.parts else ""
             notes.append(f"'{column.name}' is read as dates, {column.order.replace('-', ' ')}: days{cycles}")

@@ -32,6 +32,12 @@ __all__ = [
 COLOURS = {plots.INK: "currentColor"} | {c: f"var(--c{i})" for i, c in enumerate(plots.PALETTE, 1)}
 TIPS = 30
 """Points of a line that tell their numbers."""
+SMALL, WIDE = 0.02, 0.1
+"""Differences of shares: too small to act on, and so large that a test which cannot exclude them says nothing."""
+FEW = 20
+"""Test rows below which nothing is said of doubt."""
+FAR = 6.0
+"""Standard deviations that a true value is never off by, if they are right."""
 Tip = tuple[float, float, str]
 
 
@@ -49,7 +55,24 @@ def confusion_view(results: Results, test: TestRows) -> dict[str, Any]:
         for (o, p), size in zip(cells.T.tolist(), sizes.tolist(), strict=True)
     ]
     picture = svg(ax, "predictions", "True class against predicted class", tips)
-    return {"svg": picture, "right": test.rows - int(counts.sum()), "worst": worst, "times": int(counts.max(initial=0))}
+    return {
+        "svg": picture,
+        "right": test.rows - int(counts.sum()),
+        "worst": worst,
+        "times": int(counts.max(initial=0)),
+        **_class_shares(*pair),
+    }
+
+
+def _class_shares(observed: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    """The commonest class with its share of the rows, and the one that is found least with how often that is."""
+    names, place, counts = np.unique(observed, return_inverse=True, return_counts=True)
+    found = np.bincount(place, weights=observed == predicted)
+    usual, least = int(counts.argmax()), int((found / counts).argmin())
+    return {
+        "usual": {"name": str(names[usual]), "share": float(counts[usual] / observed.size)},
+        "least": {"name": str(names[least]), "found": int(found[least]), "rows": int(counts[least])},
+    }
 
 
 def predictions_view(results: Results, test: TestRows) -> dict[str, Any]:
@@ -98,20 +121,28 @@ def calibration_view(results: Results, test: TestRows) -> dict[str, Any]:
     parts = 1 if test.regression else max(gap.size, 1)  # bins err independently, nested intervals together
     chance = float(np.sum(weight * np.sqrt(sure * (1 - sure) / count[keep]))) * (0.8 + 1.2 / math.sqrt(parts))
     size, lean = float(np.sum(weight * np.abs(gap))), float(np.sum(weight * gap))
-    verdict = "mixed" if abs(lean) < size / 2 else "timid" if lean > 0 else "bold"
-    verdict = verdict if size > chance else "good" if size < 0.1 else "unclear"
-    if test.regression and (tail := _interval_gap(results, test)):
-        verdict = "timid" if tail > 0 else "bold"
+    if size > max(chance, SMALL):
+        verdict = "mixed" if abs(lean) < size / 2 else "timid" if lean > 0 else "bold"
+    else:
+        verdict = "unclear" if chance > WIDE or test.rows < FEW else "good"
+    far = 0
+    if test.regression:
+        verdict = _interval_verdict(results, test, verdict)
+        far = int(np.sum(test.error > FAR * test.uncertainty))
+        verdict = "surprised" if far > test.rows / 1000 and verdict != "bold" else verdict
     picture = svg(ax, "calibration", "Stated against actual reliability", tips)
-    return {"svg": picture, "gap": size, "verdict": verdict}
+    return {"svg": picture, "gap": size, "verdict": verdict, "far": far, "deviations": FAR}
 
 
-def _interval_gap(results: Results, test: TestRows) -> float:
-    """Coverage beyond that of the asked intervals, or 0 where chance explains it: the interval is what users act on."""
+def _interval_verdict(results: Results, test: TestRows, verdict: str) -> str:
+    """The verdict on intervals of all sizes, unless the asked ones, which users act on, say another."""
     asked, c = asked_coverage(results), test.columns
     held = int(np.sum((c["lower"] <= c["observed"]) & (c["observed"] <= c["upper"])))
     low, high = wilson(held, test.rows)
-    return 0.0 if low <= asked <= high else held / test.rows - asked
+    gap = held / test.rows - asked
+    if not low <= asked <= high and abs(gap) >= SMALL:
+        return "timid" if gap > 0 else "bold"
+    return "unclear" if verdict == "good" and max(asked - low, high - asked) > WIDE else verdict
 
 
 def doubt_view(test: TestRows) -> dict[str, Any]:
@@ -120,12 +151,15 @@ def doubt_view(test: TestRows) -> dict[str, Any]:
     share, left = plots.remaining_error(*arrays, test.summary)
     strength, chance = association(test)
     sign = 0 if strength is None or abs(strength) <= chance else np.sign(strength)
-    verdict = "few" if test.rows < 20 else "none" if strength is None else {1: "yes", 0: "unclear", -1: "no"}[sign]
+    verdict = "few" if test.rows < FEW else "none" if strength is None else {1: "yes", 0: "unclear", -1: "no"}[sign]
     label = "typical error (RMSE)" if test.regression else "share predicted wrongly"
     told = number if test.regression else percent
     groups = plots.grouped_error(*arrays, summary=test.summary)
     foretold = plots.grouped_error(test.uncertainty, test.expected, summary=test.summary)
-    by_group = plots.error_by_uncertainty(*arrays, expected=test.expected, summary=test.summary, label=label)
+    chances = test.by_chance(-(-test.rows // len(groups)))
+    by_group = plots.error_by_uncertainty(
+        *arrays, expected=test.expected, chance=chances, summary=test.summary, label=label
+    )
     aside = plots.error_after_setting_aside(*arrays, summary=test.summary, label=label)
     bars = [
         (i + 1, height / 2, f"group {i + 1} of {len(groups)}: {told(height)}, the model expected {told(hoped)}")
@@ -143,6 +177,7 @@ def doubt_view(test: TestRows) -> dict[str, Any]:
         "after": float(np.interp(0.2, share, left)),
         "strength": strength,
         "chance": chance,
+        "random": chances,
         "verdict": verdict,
         "flat": float(np.std(test.uncertainty)) < 0.1 * float(np.mean(test.uncertainty)),
     }

@@ -10,8 +10,10 @@ from typing import Any
 import jinja2
 
 from gumdrop.atomic import replacing
+from gumdrop.datasets.oddities import MEND
 from gumdrop.pages import template
 from gumdrop.report.figures import (
+    SMALL,
     calibration_view,
     confusion_view,
     doubt_view,
@@ -28,7 +30,7 @@ FORMAT = 1
 PARTS = ("task", "table", "target", "settings", "history", "rates", "scores", "calibration", "test")
 SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, jinja2.UndefinedError)
 ABSENT: dict[str, Any] = {"environment": {}, "score_notes": {}, "notes": [], "seconds": None, "gumdrop": ""}
-ABSENT |= {"best_epochs": [], "stopped": None}
+ABSENT |= {"best_epochs": [], "stopped": None, "rates_note": ""}
 
 
 class ReportError(ValueError):
@@ -73,7 +75,7 @@ def render(results: Results, *, folder: str = "FOLDER") -> str:
         raise ReportError(f"`results.json` lacks {', '.join(missing)}: run `gumdrop fit` again to write it anew.")
     try:
         view = _view(results, folder)
-        return template("report.html.j2", num=number, percent=percent).render(view)
+        return template("report.html.j2", num=number, percent=percent, count="{:,}".format).render(view)
     except SHAPE_ERRORS as error:
         raise ReportError(
             f"`results.json` has a part of an unexpected shape ({type(error).__name__}: {error}): "
@@ -115,6 +117,8 @@ def _view(results: Results, folder: str) -> dict[str, Any]:
         "unsure": _unsure(results, test),
     }
     page |= {"unit": results["target"].get("unit") or "", "between": wilson(predictions["right"], test.rows)}
+    page |= {"odd": [note for note in results.get("notes") or [] if note.endswith(MEND)]}
+    page |= {"held_gap": predictions["right"] / test.rows - page["coverage"], "small": SMALL}
     return {**ABSENT, **results, **page, **parts}
 
 

@@ -7,23 +7,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest, spearmanr
+from sklearn.metrics import roc_auc_score
 
 from gumdrop import plots
+from gumdrop.numerals import readable
 
 __all__ = ["DASH", "Results", "TestRows", "asked_coverage", "association", "number", "percent", "wilson"]
 
 DASH, MINUS, SPACE = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
 Results = Mapping[str, Any]
+DRAWS = 400
+"""Of random groups of rows; errors have long tails, for which a normal curve is no match."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
     """A number as the page shows it."""
     if value is None or not math.isfinite(value):
         return DASH
-    if value and not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.{digits - 1}e}".replace("-", MINUS)
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
-    return f"{value:,.{places}f}".replace("-", MINUS)
+    return readable(value, digits).replace("-", MINUS)
 
 
 def percent(share: float | None) -> str:
@@ -56,9 +58,8 @@ def wilson(count: int, rows: int) -> tuple[float, float]:
         >>> [round(end, 3) for end in wilson(9, 10)]
         [0.596, 0.982]
     """
-    z = 1.959964
-    middle, spread = count + z * z / 2, z * math.sqrt(count * (rows - count) / rows + z * z / 4)
-    return (middle - spread) / (rows + z * z), (middle + spread) / (rows + z * z)
+    low, high = binomtest(count, rows).proportion_ci(method="wilson")
+    return float(low), float(high)
 
 
 class TestRows:
@@ -71,9 +72,8 @@ class TestRows:
             numbers = {name: values.astype(float) for name, values in columns.items()}
             keep = np.all([np.isfinite(values) for values in numbers.values()], axis=0)
             columns = {name: values[keep] for name, values in numbers.items()}
-            self.uncertainty = np.hypot(columns["epistemic_std"], columns["aleatoric_std"])
+            self.uncertainty = self.expected = np.hypot(columns["epistemic_std"], columns["aleatoric_std"])
             self.error = np.abs(columns["observed"] - columns["mean"])
-            self.expected = self.uncertainty
             self.unfamiliar = (columns["epistemic_std"] / np.maximum(self.uncertainty, 1e-300)) ** 2
         else:
             columns |= {name: columns[name].astype(str) for name in ("observed", "predicted")}
@@ -81,12 +81,20 @@ class TestRows:
             self.error = (columns["observed"] != columns["predicted"]).astype(float)
             self.expected = 1 - columns["probability"].astype(float)
             self.unfamiliar = columns["mutual_information"].astype(float) / np.maximum(self.uncertainty, 1e-300)
+        self.uncertainty = _without_rounding(self.uncertainty)
         if not self.error.size:
             raise ValueError("no test rows")
         self.columns, self.rows = columns, int(self.error.size)
         self.summary: plots.Summary = "rms" if self.regression else "mean"
         weight = self.uncertainty**2 if self.regression else self.uncertainty
         self.unfamiliar_share = float(np.clip(np.sum(self.unfamiliar * weight) / max(weight.sum(), 1e-300), 0, 1))
+
+    def by_chance(self, count: int) -> tuple[float, float]:
+        """Between which values the error of so many of the rows lies in 95 of 100 cases if they are drawn at random."""
+        cost, rng = self.error**2 if self.regression else self.error, np.random.default_rng(0)
+        drawn = [rng.choice(cost, count, replace=False).mean() for _ in range(DRAWS)]
+        low, high = np.quantile(drawn, (0.025, 0.975)) ** (0.5 if self.regression else 1.0)
+        return float(low), float(high)
 
     def wobble(self) -> float:
         """Two standard errors of the error."""
@@ -104,18 +112,16 @@ def association(test: TestRows) -> tuple[float | None, float]:
     Returns:
         Rank correlation, or 2 AUROC - 1 of doubt for wrong rows; None if one of the two does not vary.
     """
-    doubt, error = _ranks(test.uncertainty), _ranks(test.error)
-    if test.rows < 3 or np.ptp(doubt) == 0 or np.ptp(error) == 0:
+    if test.rows < 3 or np.ptp(test.uncertainty) == 0 or np.ptp(test.error) == 0:
         return None, 0.0
     if test.regression:
-        return float(np.corrcoef(doubt, error)[0, 1]), 2 / math.sqrt(test.rows - 1)
+        return float(spearmanr(test.uncertainty, test.error).statistic), 2 / math.sqrt(test.rows - 1)
     wrong = int(test.error.sum())
-    right = test.rows - wrong
-    auroc = (doubt[test.error > 0].sum() - wrong * (wrong + 1) / 2) / (wrong * right)
-    return 2 * float(auroc) - 1, 4 * math.sqrt((test.rows + 1) / (12 * wrong * right))
+    auroc = roc_auc_score(test.error > 0, test.uncertainty)
+    return 2 * float(auroc) - 1, 4 * math.sqrt((test.rows + 1) / (12 * wrong * (test.rows - wrong)))
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last: np.ndarray = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[place]
+def _without_rounding(values: np.ndarray) -> np.ndarray:
+    """Six digits of each: rows that are alike may differ by the rounding of a batch, and are to be ties."""
+    part, power = np.frexp(values)
+    return np.ldexp(np.round(part * 2**20) / 2**20, power)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gumdrop.report.rows import DASH, MINUS, SPACE, Results, TestRows, asked_coverage
+from gumdrop.report.rows import DASH, MINUS, SPACE, Results, TestRows, asked_coverage, number
 
 __all__ = ["scores_view"]
 
@@ -27,23 +27,45 @@ def scores_view(results: Results, test: TestRows) -> dict[str, Any]:
     goal = asked_coverage(results)
     target = (goal, 2 * math.sqrt(goal * (1 - goal) / test.rows))
     names = dict.fromkeys(name for row in rows for name in row["values"])
-    columns = [_column(name, [row["values"].get(name) for row in rows], notes.get(name, ""), target) for name in names]
+    skilled = [_is_skilled(row) for row in rows]
+    columns = [
+        _column(name, [row["values"].get(name) for row in rows], notes.get(name, ""), target, skilled) for name in names
+    ]
     ours = next(i for i, row in enumerate(rows) if row["ours"])
     beaten = [column["name"] for column in columns if column["best"] and ours not in column["best"]]
     main = next((c for c in columns if c["name"] in ("RMSE", "accuracy")), columns[0])
+    pairs = _pairs(results)
+    view = {"rows": rows, "columns": columns, "beaten": beaten, "wobble": test.wobble(), "verdict": None}
+    view |= {"pairs": pairs, "pair": None, "skilled": skilled[ours], "guesses_skilled": _guesses_better(rows[ours])}
+    view |= {"unskilled": next((row["name"] for row in rows if row.get("unskilled")), None)}
+    doubts = [pair for pair in pairs if pair["likelihood_verdict"] == "worse"]
+    view["doubts"] = min(doubts, key=lambda pair: pair["likelihood"]["mean"], default=None)
+    texts = {row["name"]: text for row, text in zip(rows, main["texts"], strict=True)}
+    if pairs:  # row by row the luck of the rows cancels, so less is left to chance
+        ranks = ("worse", "equal", "better")
+        pair = min(pairs, key=lambda pair: (ranks.index(pair["verdict"]), pair["gain"]["mean"]))
+        found = {"pair": pair, "verdict": pair["verdict"], "rival": pair["name"], "rival_text": texts[pair["name"]]}
+        return view | found
     rivals = [i for i, value in enumerate(main["values"]) if i != ours and value is not None]
     sign = -1 if main["aim"] == "lower" else 1
     rival = max(rivals, key=lambda i: sign * main["values"][i], default=None)
-    view = {"rows": rows, "columns": columns, "beaten": beaten, "wobble": test.wobble(), "verdict": None}
-    view |= {"pairs": _pairs(results), "pair": None}
     if rival is None or main["values"][ours] is None:
         return view
-    view |= {"rival": rows[rival]["name"], "rival_text": main["texts"][rival]}
-    pair = next((each for each in view["pairs"] if each["name"] == view["rival"]), None)
-    if pair is not None:  # row by row the luck of the rows cancels, so less is left to chance
-        return view | {"pair": pair, "verdict": pair["verdict"]}
     gain = sign * (main["values"][ours] - main["values"][rival])
-    return view | {"verdict": "equal" if abs(gain) <= test.wobble() else "better" if gain > 0 else "worse"}
+    verdict = "equal" if abs(gain) <= test.wobble() else "better" if gain > 0 else "worse"
+    return view | {"verdict": verdict, "rival": rows[rival]["name"], "rival_text": main["texts"][rival]}
+
+
+def _is_skilled(row: dict[str, Any]) -> bool:
+    """Whether a model is better than one that does not look at the inputs, in guesses or in probabilities."""
+    gains = row.get("skill")
+    return not row.get("unskilled") and (gains is None or any(_verdict(gain) == "better" for gain in gains.values()))
+
+
+def _guesses_better(row: dict[str, Any]) -> bool:
+    """The same of its guesses alone."""
+    gains = row.get("skill") or {}
+    return all(_verdict(gain) == "better" for name, gain in gains.items() if name != "log likelihood")
 
 
 def _pairs(results: Results) -> list[dict[str, Any]]:
@@ -62,16 +84,25 @@ def _verdict(gain: dict[str, float]) -> str:
     return "equal" if abs(gain["mean"]) <= 2 * gain["se"] else "better" if gain["mean"] > 0 else "worse"
 
 
-def _column(name: str, values: Sequence[float | None], note: str, target: tuple[float, float]) -> dict[str, Any]:
+def _column(
+    name: str, values: Sequence[float | None], note: str, target: tuple[float, float], skilled: Sequence[bool]
+) -> dict[str, Any]:
     aim = _aim(f"{name} {note}".lower(), name.lower())
     largest = max((abs(v) for v in values if v is not None), default=0) or 1
-    places = int(np.clip(2 - math.floor(math.log10(largest)), 0, 6))
-    share = name.lower().startswith(("coverage", "accuracy"))
-    shown = [DASH if v is None else f"{100 * v:.1f}{SPACE}%" if share else f"{v:,.{places}f}" for v in values]
+    places = int(np.clip(2 - math.floor(math.log10(largest)), 2 if "likelihood" in name else 0, 6))
+    share = name.lower().startswith(("coverage", "accuracy", "calibration"))
+    tiny = not share and largest < 1e-4
+    shown = [
+        DASH if v is None else f"{100 * v:.1f}{SPACE}%" if share else number(v) if tiny else f"{v:,.{places}f}"
+        for v in values
+    ]
     texts = [text.replace("-", MINUS) for text in shown]
     known = {i: _cost(v, aim, target) for i, v in enumerate(values) if v is not None and aim}
+    if aim == "target" or "calibration" in name:  # those of a model that knows nothing are right, and of no use
+        known = {i: cost for i, cost in known.items() if skilled[i]}
     top = min(known, key=lambda i: known[i], default=0)
-    best = [i for i in known if len(known) > 1 and (known[i] == known[top] or texts[i] == texts[top])]
+    best = [i for i in known if len(values) > 1 and (known[i] == known[top] or texts[i] == texts[top])]
+    best = [i for i in best if skilled[i]]
     return {"name": name, "values": values, "texts": texts, "aim": aim, "best": best}
 
 

@@ -149,7 +149,7 @@ def fit(
     report = place / "report.html"
     results = _results_of(place)
     if machine:
-        keys = ("task", "target", "table", "scores", "paired", "rates", "stopped", "notes", "seconds")
+        keys = ("task", "target", "table", "scores", "paired", "rates", "rates_note", "stopped", "notes", "seconds")
         print_json({"command": "fit", "folder": str(place), "report": str(report)} | {k: results[k] for k in keys})
     else:
         _show_scores(voice, results)

@@ -210,7 +210,8 @@ def rates_in_words(rates: Sequence[dict[str, Any]], num_members: int) -> str:
     if not gone:
         return ""
     if len(gone) < len(rates):
-        return f"The rate of {' and '.join(gone)} has gone to 0: nothing is dropped there, and it adds no doubt."
+        none = "nothing is dropped there, which adds nothing to the epistemic part"
+        return f"The rate of {' and '.join(gone)} has gone to 0: {none}."
     left = (
         f"The epistemic part of the uncertainty is only how the {num_members} networks differ"
         if num_members > 1

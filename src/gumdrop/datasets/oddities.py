@@ -1,9 +1,15 @@
 """What can be used, but may not be what was meant: typing errors, codes for missing, classes that are nearly all."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from gumdrop.numerals import cell
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["MEND", "commonest", "far_off"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gumdrop.datasets.oddities import far_off
-from gumdrop.report import ReportError, render, write_report
+from gumdrop.report import ReportError, render, rows, write_report
 
 from browser import views
 
@@ -509,7 +509,10 @@ def test_a_model_without_skill_gets_no_star_and_is_called_that() -> None:
     results["scores"][0]["values"] |= {"CRPS": 1.0, "coverage of 90 % interval": 0.9}
     _with_skill(results, "distance", (0.5, 1.0), [3.0, 3.0, 0.5])
     page = render(results)
-    assert "no better than a guess that does not look at the columns (mean of the training part)" in _text(page)
+    assert (
+        "These rows cannot tell it from a guess that does not look at the columns (mean of the training part)"
+        in _text(page)
+    )
     assert "so it has no ★" in _text(page)
     assert not re.search(r'class="ours">.*class="best"', page)
     assert not re.search(r'mean of the training part</th>.*class="best"', page)
@@ -541,12 +544,29 @@ def test_classes_that_are_nearly_all_one_are_said() -> None:
     test["observed"] = ["Chinstrap"] * 12 + ["Adelie"] * 188
     _with_skill(results, "right", (0.0, 0.5), [1.0, 1.0, 0.0])
     text = _text(render(results)).replace("\xa0", " ")
-    assert "no better than an answer that does not look at the columns: always saying “Adelie” would be right" in text
+    assert (
+        "cannot tell it from an answer that does not look at the columns: always saying “Adelie” would be right" in text
+    )
     assert "Of the 12 rows that are Chinstrap it finds 0." in text
     assert "level with" not in text
     _with_skill(results, "right", (0.0, 5.0), [1.0, 1.0, 0.0])
     text = _text(render(results)).replace("\xa0", " ")
     assert "would be right for 94 %: only its probabilities are better than that" in text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.13477, "13"), (0.0949, "9.5"), (0.0996, "10"), (0.9946, "99.5"), (1.0, "100")]
+)
+def test_shares_are_rounded_once(share: float, text: str) -> None:
+    assert rows.percent(share) == f"{text}\xa0%"
+
+
+def test_the_chance_band_of_wrong_rows_is_that_of_exact_counting() -> None:
+    results = classification_results(200, classes=2)
+    results["test"]["predicted"] = ["Adelie"] * 200
+    results["test"]["observed"] = ["Chinstrap"] * 12 + ["Adelie"] * 188
+    low, high = rows.TestRows(results).by_chance(40)
+    assert (low, high) == (0.0, 5 / 40)  # P(at most 5 of 12 in 40 of 200) = .984, at most 4: .934
 
 
 def test_there_is_one_calibration_error_on_a_page() -> None:
@@ -583,7 +603,7 @@ def test_prices_are_written_out() -> None:
     page = render(results)
     assert not re.search(r"\de\+?\d", _text(page) + "".join(re.findall(r"<text.*?</text>", page, flags=re.DOTALL)))
     assert re.search(r">[0-9.]+ M</text>", page)
-    assert re.search(r"typically off by \d{3},\d{3}", _text(page))
+    assert re.search(r"it is off by \d{3},\d{3}", _text(page))
 
 
 def test_training_tale_follows_the_numbers() -> None:

@@ -75,7 +75,7 @@ def test_results_say_what_was_done(regression) -> None:
     assert results["settings"] | {"epochs": 4, "batch_size": 32, "num_members": 3} == results["settings"]
     assert results["best_epochs"] == [4, 4, 4]
     assert len(results["history"]) == 4
-    assert results["notes"] == ["1 missing value in 'size' was set to the training median"]
+    assert results["notes"] == ["1 missing value in 'size' was set to the training median, to learn with"]
 
 
 def test_rates_that_went_to_0_are_put_into_words() -> None:

@@ -181,7 +181,10 @@ def encoding_notes(schema: TableSchema, encoded: Encoded, model: TableModel | No
                      f"{', '.join(said)}{more}")  # fmt: skip
     return [
         *_few(
-            [_missing_note(columns[name], count, name in drawn) for name, count in encoded.missing.items()],
+            [
+                _missing_note(columns[name], count, name in drawn, model is None)
+                for name, count in encoded.missing.items()
+            ],
             "with missing values",
         ),
         *notes,
@@ -194,13 +197,13 @@ def _few(notes: list[str], what: str) -> list[str]:
     return notes if len(notes) <= 6 else [*notes[:5], f"and {len(notes) - 5} more columns {what}"]
 
 
-def _missing_note(column: Column, count: int, drawn: bool) -> str:
+def _missing_note(column: Column, count: int, drawn: bool, trains: bool) -> str:
     if drawn:
         how = DRAWN
     elif isinstance(column, CategoryColumn):
         how = "kept as a category of their own" if "" in column.categories else "left blank"
     else:
-        how = "set to the training median"
+        how = "set to the training median" + (", to learn with" if trains else "")
     return f"{_counted(count, 'missing value')} in '{column.name}' {'was' if count == 1 else 'were'} {how}"
 
 

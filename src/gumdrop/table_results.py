@@ -211,7 +211,8 @@ def rates_in_words(rates: Sequence[dict[str, Any]], num_members: int) -> str:
         return ""
     if len(gone) < len(rates):
         none = "nothing is dropped there, which adds nothing to the epistemic part"
-        return f"The rate of {' and '.join(gone)} has gone to 0: {none}."
+        rates_have = f"rate of {gone[0]} has" if len(gone) == 1 else f"rates of {' and '.join(gone)} have"
+        return f"The {rates_have} gone to 0: {none}."
     left = (
         f"The epistemic part of the uncertainty is only how the {num_members} networks differ"
         if num_members > 1

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, spearmanr
+from scipy.stats import binomtest, hypergeom, spearmanr
 from sklearn.metrics import roc_auc_score
 
 from gumdrop import plots
@@ -17,7 +17,7 @@ __all__ = ["DASH", "Results", "TestRows", "asked_coverage", "association", "numb
 
 DASH, MINUS, SPACE = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
 Results = Mapping[str, Any]
-DRAWS = 400
+DRAWS = 4000
 """Of random groups of rows; errors have long tails, for which a normal curve is no match."""
 
 
@@ -33,7 +33,7 @@ def percent(share: float | None) -> str:
     if share is None or not math.isfinite(share):
         return DASH
     value = round(100 * share, 1)
-    return f"{value:.{0 if 10 <= value <= 99 or value in (0, 100) else 1}f}{SPACE}%"
+    return f"{100 * share:.{0 if 10 <= value <= 99 or value in (0, 100) else 1}f}{SPACE}%"  # rounded once
 
 
 def asked_coverage(results: Results) -> float:
@@ -91,9 +91,12 @@ class TestRows:
 
     def by_chance(self, count: int) -> tuple[float, float]:
         """Between which values the error of so many of the rows lies in 95 of 100 cases if they are drawn at random."""
-        cost, rng = self.error**2 if self.regression else self.error, np.random.default_rng(0)
-        drawn = [rng.choice(cost, count, replace=False).mean() for _ in range(DRAWS)]
-        low, high = np.quantile(drawn, (0.025, 0.975)) ** (0.5 if self.regression else 1.0)
+        if not self.regression:
+            low, high = hypergeom(self.rows, int(self.error.sum()), count).ppf((0.025, 0.975)) / count
+            return float(low), float(high)
+        cost, rng = self.error**2, np.random.default_rng(0)
+        drawn = [rng.choice(cost, count, replace=False, shuffle=False).mean() for _ in range(DRAWS)]
+        low, high = np.sqrt(np.quantile(drawn, (0.025, 0.975)))
         return float(low), float(high)
 
     def wobble(self) -> float:
@@ -115,10 +118,10 @@ def association(test: TestRows) -> tuple[float | None, float]:
     if test.rows < 3 or np.ptp(test.uncertainty) == 0 or np.ptp(test.error) == 0:
         return None, 0.0
     if test.regression:
-        return float(spearmanr(test.uncertainty, test.error).statistic), 2 / math.sqrt(test.rows - 1)
+        return float(spearmanr(test.uncertainty, test.error).statistic), min(1.0, 2 / math.sqrt(test.rows - 1))
     wrong = int(test.error.sum())
     auroc = roc_auc_score(test.error > 0, test.uncertainty)
-    return 2 * float(auroc) - 1, 4 * math.sqrt((test.rows + 1) / (12 * wrong * (test.rows - wrong)))
+    return 2 * float(auroc) - 1, min(1.0, 4 * math.sqrt((test.rows + 1) / (12 * wrong * (test.rows - wrong))))
 
 
 def _without_rounding(values: np.ndarray) -> np.ndarray:

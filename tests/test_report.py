@@ -520,6 +520,20 @@ def test_a_model_without_skill_gets_no_star_and_is_called_that() -> None:
     assert re.search(r'class="ours">.*class="best"', render(results))
 
 
+def test_an_error_beyond_that_of_a_model_without_inputs_is_said() -> None:
+    """A few extreme rows can make the error larger, though most guesses are nearer."""
+    results = regression_results()
+    _with_skill(results, "distance", (5.0, 5.0), [3.0, 3.0, 3.0])
+    assert "is larger than that of" not in _text(render(results))
+    results["scores"][0]["values"]["RMSE"] = 2 * results["scores"][-1]["values"]["RMSE"]
+    for row in results["scores"][1:-1]:
+        row["skill"] = {"distance": _gain(0.5, 1.0), "log likelihood": _gain(0.5, 1.0)}
+    text = _text(render(results))
+    assert "Its root mean square error is larger than that of mean of the training part" in text
+    assert "level with the best" not in text  # of which none knows anything
+    assert "beats the best" not in text
+
+
 def test_level_with_the_best_ends_at_two_standard_errors() -> None:
     results = regression_results()
     for paired, words in (

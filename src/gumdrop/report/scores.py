@@ -41,9 +41,14 @@ def scores_view(results: Results, test: TestRows) -> dict[str, Any]:
     doubts = [pair for pair in pairs if pair["likelihood_verdict"] == "worse"]
     view["doubts"] = min(doubts, key=lambda pair: pair["likelihood"]["mean"], default=None)
     texts = {row["name"]: text for row, text in zip(rows, main["texts"], strict=True)}
+    view["beyond_unskilled"] = _is_farther(main, rows, ours) and texts[view["unskilled"]]
+    knowing = {row["name"] for row, is_skilled in zip(rows, skilled, strict=True) if is_skilled}
+    rivals_by_row = [pair for pair in pairs if pair["name"] in knowing]
+    if pairs and not rivals_by_row:  # none of the others is better than one that does not look at the columns
+        return view
     if pairs:  # row by row the luck of the rows cancels, so less is left to chance
         ranks = ("worse", "equal", "better")
-        pair = min(pairs, key=lambda pair: (ranks.index(pair["verdict"]), pair["gain"]["mean"]))
+        pair = min(rivals_by_row, key=lambda pair: (ranks.index(pair["verdict"]), pair["gain"]["mean"]))
         found = {"pair": pair, "verdict": pair["verdict"], "rival": pair["name"], "rival_text": texts[pair["name"]]}
         return view | found
     rivals = [i for i, value in enumerate(main["values"]) if i != ours and value is not None]
@@ -54,6 +59,17 @@ def scores_view(results: Results, test: TestRows) -> dict[str, Any]:
     gain = sign * (main["values"][ours] - main["values"][rival])
     verdict = "equal" if abs(gain) <= test.wobble() else "better" if gain > 0 else "worse"
     return view | {"verdict": verdict, "rival": rows[rival]["name"], "rival_text": main["texts"][rival]}
+
+
+def _is_farther(main: dict[str, Any], rows: Sequence[dict[str, Any]], ours: int) -> bool:
+    """Whether the error of the model is larger than that of one that does not look at the inputs."""
+    values = [main["values"][i] for i, row in enumerate(rows) if row.get("unskilled")]
+    return (
+        main["aim"] == "lower"
+        and bool(values)
+        and None not in (*values, main["values"][ours])
+        and (main["values"][ours] > min(values))
+    )
 
 
 def _is_skilled(row: dict[str, Any]) -> bool:

@@ -33,17 +33,17 @@ class SiteUse:
 
     def __init__(self) -> None:
         self.called = False
-        """Whether the site dropped units since the last objective."""
+        """Whether the site dropped units since the last look at it, see `gumdrop.layers.watch`."""
         self.repeated = False
         """Whether a pass has used its mask more than once."""
         self.kept: Kept | None = None
         """Masks of the pass that is open, in compiled code."""
         self.has_acted = False
-        """Whether it ever has, at an objective."""
+        """Whether it ever has, at a look."""
         self.missed = 0
-        """Objectives in a row without an act of the site."""
+        """Looks in a row without an act of the site."""
         self.versions: tuple[int, int] | None = None
-        """Versions of weight and rate at the last objective."""
+        """Versions of weight and rate at the last look."""
         self.waited = 0
         """Steps of the weight since the last one of the rate."""
         self.objectives = 0
@@ -76,14 +76,6 @@ class _Pass(NamedTuple):
 _PASS: ContextVar[_Pass | None] = ContextVar("_PASS", default=None)
 
 
-def _open_pass() -> _Pass | None:
-    current = _PASS.get()
-    if current is None or current.is_open():
-        return current
-    _PASS.set(None)
-    return None
-
-
 def open_passes(model: nn.Module) -> None:
     """Let each call of a model be a pass.
 
@@ -105,7 +97,9 @@ def begin_pass(model: nn.Module, args: Any) -> None:
     if torch.compiler.is_compiling():
         for use in _uses(model):
             use.kept = []
-    elif _open_pass() is None:
+        return
+    current = _PASS.get()
+    if current is None or not current.is_open():
         _PASS.set(_Pass(model, sys._getframe(1), {}))
 
 

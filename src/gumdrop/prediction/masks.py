@@ -201,9 +201,8 @@ def _masked(model: nn.Module, seed: int | None, *, shared: bool, pinned: bool, m
     found = Stochastic.of(model, maskless=maskless)
     owner = threading.get_ident()
     noise = MaskNoise(found.learned, found.plain, seed, shared=shared, pinned=pinned, owner=owner)
-    devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
     changes: list[tuple[Any, Any]] = [
-        *((Randomness(device), noise.seed) for device in (None, *devices)),
+        *((generator, noise.seed) for generator in Randomness.of(model)),
         (FastPath(), False),  # the fused path of transformer layers would skip their dropout
         *((Attribute(module, name), value) for module, name, value in found.switched_on(model, noise)),
     ]

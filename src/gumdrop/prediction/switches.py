@@ -54,6 +54,12 @@ class Randomness(NamedTuple):
 
     device: int | None
 
+    @classmethod
+    def of(cls, model: nn.Module) -> list["Randomness"]:
+        """List the default generators that a forward of a model may use."""
+        devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
+        return [cls(device) for device in (None, *devices)]
+
     def _generator(self) -> torch.Generator:
         return torch.default_generator if self.device is None else torch.cuda.default_generators[self.device]
 
@@ -162,8 +168,7 @@ class OwnRandomness:
     """
 
     def __init__(self, model: nn.Module, seed: int) -> None:
-        devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
-        self._states: dict[Randomness, Any] = {Randomness(device): seed for device in (None, *devices)}
+        self._states: dict[Randomness, Any] = dict.fromkeys(Randomness.of(model), seed)
         self._is_idle = False
 
     @contextlib.contextmanager

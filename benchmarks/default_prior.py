@@ -224,7 +224,7 @@ def train(part: Part, arm: str, seed: int, folder: Path) -> Iterator[dict[str, A
     model = part.network()
     options = ARMS[arm]
     learned = options is not None
-    groups: Any = gd.parameter_groups(gd.learn_dropout(model), rate_lr=5e-2) if learned else model.parameters()
+    groups: Any = gd.parameter_groups(gd.learn_dropout(model), rate_lr=5e-3) if learned else model.parameters()
     optimizer = torch.optim.AdamW(groups, lr=part.lr, weight_decay=0.0)
     for epoch in range(1, part.epochs[-1] + 1):
         for rows in torch.randperm(len(x)).split(BATCH_SIZE):

@@ -41,7 +41,7 @@ def of_site(kind: str, dtype: torch.dtype) -> dict[str, Any]:
     layer = (nn.Conv2d(units, 1, 1) if kind == "conv" else nn.Linear(units, 1)).to(dtype)
     site = ConcreteDropout(units, feature_dim=-3 if kind == "conv" else -1)
     x = torch.randn(shape).to(dtype).requires_grad_()
-    free = [x, *layer.parameters(), site.p_logit]
+    free = [x, *layer.parameters(), site.scaled_logit]
     ways: dict[str, Callable[[], Tensor]] = {
         "nn.Dropout": lambda: layer(nn.Dropout(0.1)(x)),
         "nn.Dropout2d": lambda: layer(nn.Dropout2d(0.1)(x)),

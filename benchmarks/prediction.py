@@ -212,7 +212,7 @@ def compare_prefix() -> list[dict[str, Any]]:
         torch.manual_seed(SEED)
         sizes = (512, 512, 512, 512, 2)
         whole, resting, x = dense(sizes), dense(sizes), torch.randn(count, 512)
-        next(iter(resting.children())).get_submodule("concrete_dropout").p_logit.data.fill_(-30.0)
+        next(iter(resting.children())).get_submodule("concrete_dropout").start_at(1e-13)
         rest = dense(sizes[1:])
         functions = {"whole": predict(whole, x, 100), "first rate 0": predict(resting, x, 100)}
         times = timed(functions | {"without the layer": predict(rest, x, 100)})

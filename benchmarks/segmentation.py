@@ -53,8 +53,7 @@ def learned(name: str, rates: Mapping[str, float] | None = None) -> nn.Module:
     """A converted network, whose rates may be given by name."""
     model = gd.learn_dropout(network(name), p=P, exclude=["first"], report=lambda report: None)
     for block in dropout_blocks(model) if rates else ():
-        with torch.no_grad():
-            block.site.p_logit.fill_(torch.logit(torch.tensor(rates[block.name], dtype=torch.float64)))
+        block.site.start_at(rates[block.name])
     return model
 
 

@@ -464,7 +464,7 @@ def test_every_site_of_a_transformer_acts_and_learns(build, norm_first, batch_fi
     model(x).square().sum().backward()
     expected = model.eval()(x)
     for block in dropout_blocks(model):
-        assert block.site.p_logit.grad.abs() > 0, block.name
+        assert block.site.scaled_logit.grad.abs() > 0, block.name
         block.site.train()
         assert not torch.equal(model(x), expected), block.name
         block.site.eval()

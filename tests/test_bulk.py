@@ -229,7 +229,7 @@ class TestWhatIsKept:
         fixed = kept_bytes(lambda: nn.Dropout(0.1)(x))
         assert fixed == x.numel() * x.element_size()
         few = 64  # the rate, and the offset of the noise
-        assert kept_bytes(lambda: site(x), site.p_logit) <= fixed + few
+        assert kept_bytes(lambda: site(x), site.scaled_logit) <= fixed + few
 
     @pytest.mark.parametrize(("shape", "feature_dim"), [((8, 100, 64), -1), ((8, 16, 20, 20), -3)])
     def test_a_shared_mask_keeps_next_to_nothing(self, shape: tuple[int, ...], feature_dim: int) -> None:
@@ -245,7 +245,7 @@ class TestWhatIsKept:
         assert torch.equal(x, before)
         x.zero_()  # would be an error if the gradient asked for it
         y.sum().backward()
-        assert site.p_logit.grad is not None
+        assert site.scaled_logit.grad is not None
 
 
 class TestPlainFormula:
@@ -289,5 +289,5 @@ class TestPlainFormula:
         gradients = []
         for call in (site, lambda x: checkpoint(site, x, use_reentrant=False)):
             torch.manual_seed(0)
-            gradients.append(torch.autograd.grad(call(x).square().sum(), (x, site.p_logit)))
+            gradients.append(torch.autograd.grad(call(x).square().sum(), (x, site.scaled_logit)))
         torch.testing.assert_close(gradients[0], gradients[1])

@@ -11,6 +11,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.layers import dropout_blocks
+from rates import set_logit
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +94,7 @@ def test_a_layer_of_another_library_is_as_good_as_pytorchs(pair):
     expected = layers[1][0].weight.grad
     torch.testing.assert_close(gradient if gradient.shape == expected.shape else gradient.T, expected)
     torch.testing.assert_close(*(layer[0].bias.grad for layer in layers))
-    torch.testing.assert_close(*(layer[0].concrete_dropout.p_logit.grad for layer in layers))
+    torch.testing.assert_close(*(layer[0].concrete_dropout.scaled_logit.grad for layer in layers))
     x = torch.randn(4, 6)
     torch.testing.assert_close(*(gd.sample(layer, x, num_samples=8, seed=1) for layer in layers))
 
@@ -103,7 +104,7 @@ def test_it_has_a_rate_for_each_unit_and_survives_copies(pair):
     twin = gd.learn_dropout(nn.Sequential(pair[1]), per_unit=True)
     with torch.no_grad():
         for layer in (model, twin):
-            layer[0].concrete_dropout.p_logit.copy_(torch.linspace(-2, 1, 6))
+            set_logit(layer[0].concrete_dropout, torch.linspace(-2, 1, 6))
     torch.testing.assert_close(gd.kl_divergence(model), gd.kl_divergence(twin))
     x = torch.randn(4, 6)
     expected = gd.sample(model, x, num_samples=3, seed=0)
@@ -213,7 +214,7 @@ def test_it_runs_as_with_an_input_site_that_drops_nothing(recurrent):
     lstm = nn.LSTM(1, 4, num_layers=2)
     twin = gd.learn_dropout(copy.deepcopy(lstm), include=[""], recurrent=recurrent, p=0.4)
     model = gd.learn_dropout(lstm, recurrent=recurrent, p=0.4)
-    twin.concrete_dropout["ih_l0"].p_logit.data.fill_(-60.0)
+    set_logit(twin.concrete_dropout["ih_l0"], -60.0)
     for site in (*model.concrete_dropout.values(), *twin.concrete_dropout.values()):
         site.noise_source = lambda site, rows: torch.linspace(0.3, 0.9, site.num_units).expand(rows, -1)
     x = torch.randn(5, 3, 1)
@@ -222,7 +223,7 @@ def test_it_runs_as_with_an_input_site_that_drops_nothing(recurrent):
     for site in model.concrete_dropout.values():
         site.noise_source = None
     model(x)[0].sum().backward()
-    assert all(each.p_logit.grad.any() for each in model.concrete_dropout.values())
+    assert all(each.scaled_logit.grad.any() for each in model.concrete_dropout.values())
 
 
 def test_dropout_in_front_of_a_layer_that_reads_one_unit_stays():

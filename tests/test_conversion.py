@@ -15,6 +15,7 @@ from torch.nn.utils import parametrizations, parametrize
 
 import gumdrop as gd
 from gumdrop.layers import SITE, ConcreteDropout, dropout_blocks
+from rates import set_logit
 
 LOGITS = "concrete_dropout"
 
@@ -283,9 +284,9 @@ def test_weights_classes_attributes_and_keys_stay():
     after = model.state_dict(keep_vars=True)
     assert all(after[name] is value for name, value in before.items())
     assert [name for name in after if name not in before] == [
-        "0.concrete_dropout.p_logit",
-        "3.concrete_dropout.p_logit",
-        "4.concrete_dropout.ih_l0.p_logit",
+        "0.concrete_dropout.scaled_logit",
+        "3.concrete_dropout.scaled_logit",
+        "4.concrete_dropout.ih_l0.scaled_logit",
     ]
     assert [type(module) for module in model] == classes
     assert (model[0].in_channels, model[3].in_features, model[4].hidden_size) == (3, 8, 4)
@@ -302,7 +303,7 @@ def test_old_checkpoints_load_but_for_the_logits_and_new_ones_load_strictly():
     old = copy.deepcopy(plain.state_dict())
     model = gd.learn_dropout(mlp(nn.Dropout(0.3)))
     missing, unexpected = model.load_state_dict(old, strict=False)
-    assert missing == ["0.concrete_dropout.p_logit", "3.concrete_dropout.p_logit"]
+    assert missing == ["0.concrete_dropout.scaled_logit", "3.concrete_dropout.scaled_logit"]
     assert unexpected == []
     other = gd.learn_dropout(mlp(nn.Dropout(0.3)), p=0.45)
     other.load_state_dict(model.state_dict(), strict=True)
@@ -678,7 +679,7 @@ def test_parametrized_layers(make, parametrization, bias):
         torch.testing.assert_close(gd.kl_divergence(model), single)
     model.train()(x).sum().backward()
     gd.kl_divergence(model).backward()
-    assert all(block.site.p_logit.grad.isfinite() for block in dropout_blocks(model))
+    assert all(block.site.scaled_logit.grad.isfinite() for block in dropout_blocks(model))
 
 
 def test_parametrized_layers_are_in_the_report_when_they_are_left():
@@ -691,7 +692,7 @@ def test_parametrization_after_conversion():
     parametrizations.weight_norm(model[0])
     assert parametrize.is_parametrized(model[0])
     model(torch.randn(4, 8)).sum().backward()
-    assert model[0].concrete_dropout.p_logit.grad.abs() > 0
+    assert model[0].concrete_dropout.scaled_logit.grad.abs() > 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
@@ -843,7 +844,7 @@ def test_compiles_without_a_break_and_once():
             for parameter in model.parameters():
                 parameter += 0.01
     assert counter.frame_count == 1
-    assert model[0].concrete_dropout.p_logit.grad.abs() > 0
+    assert model[0].concrete_dropout.scaled_logit.grad.abs() > 0
     assert not torch.equal(compiled(x), compiled(x))
     torch.testing.assert_close(torch.compile(model.eval(), fullgraph=True, backend="eager")(x), model(x))
     torch.compiler.reset()
@@ -894,12 +895,12 @@ def test_export(training, rows):
     expected = model(x)
     torch.manual_seed(0)
     torch.testing.assert_close(program.module()(x), expected)
-    assert "0.concrete_dropout.p_logit" in program.state_dict
+    assert "0.concrete_dropout.scaled_logit" in program.state_dict
 
 
 def test_functional_call_uses_the_rates_that_it_is_given():
     model = gd.learn_dropout(mlp(), p=0.3)
-    values = {name: torch.full_like(v, -30.0) if LOGITS in name else v for name, v in model.named_parameters()}
+    values = {name: torch.full_like(v, -3.0) if LOGITS in name else v for name, v in model.named_parameters()}
     x = torch.randn(4, 8)
     torch.testing.assert_close(functional_call(model, values, (x,)), copy.deepcopy(model).eval()(x))
 
@@ -973,7 +974,7 @@ def test_fixed_masks_in_training_are_draws_at_the_learned_rate(per_unit):
     model = gd.learn_dropout(nn.Linear(6, 6, bias=False), p=0.3, per_unit=per_unit)
     nn.init.eye_(model.weight)
     if per_unit:
-        model.concrete_dropout.p_logit.data = torch.linspace(0.1, 0.6, 6).logit()
+        set_logit(model.concrete_dropout, torch.linspace(0.1, 0.6, 6).logit())
     gd.fix_dropout(model)
     rate = model.concrete_dropout.p.expand(6)
     output = model(torch.ones(5000, 6))
@@ -1042,12 +1043,12 @@ def test_parameter_groups_split_all_parameters():
     weights, logits, noise = gd.parameter_groups(model, weight_decay=0.02, rate_lr=0.5)
     assert (weights["weight_decay"], logits["weight_decay"], noise["weight_decay"]) == (0.02, 0.0, 0.0)
     assert [group.get("lr") for group in (weights, logits, noise)] == [None, 0.5, None]
-    assert [id(p) for p in logits["params"]] == [id(model[0][i].concrete_dropout.p_logit) for i in (0, 2)]
+    assert [id(p) for p in logits["params"]] == [id(model[0][i].concrete_dropout.scaled_logit) for i in (0, 2)]
     assert [id(p) for p in noise["params"]] == [id(model[1].log_variance)]
     every = [id(p) for group in (weights, logits, noise) for p in group["params"]]
     assert sorted(every) == sorted(id(p) for p in model.parameters())
     assert len(gd.parameter_groups(gd.learn_dropout(mlp()))) == 2
-    assert gd.parameter_groups(gd.learn_dropout(mlp()))[1]["lr"] == 0.05
+    assert gd.parameter_groups(gd.learn_dropout(mlp()))[1]["lr"] == 0.005
     assert "lr" not in gd.parameter_groups(gd.learn_dropout(mlp()), rate_lr=None)[1]
 
 
@@ -1078,7 +1079,7 @@ def test_rates_have_a_learning_rate_of_their_own():
     weight = model[0].weight.detach().clone()
     optimizer.step()
     assert torch.equal(model[0].weight, weight)
-    assert model[0].concrete_dropout.p_logit.item() == pytest.approx(-0.25)
+    assert model[0].concrete_dropout.scaled_logit.item() == pytest.approx(-0.25)
 
 
 def test_a_site_by_itself_is_a_module_like_others():

@@ -159,7 +159,7 @@ class TestWhatIsLearned:
 
     @staticmethod
     def trained(model: nn.Module, loss_of: Callable[..., Any], x: Tensor, y: Tensor, epochs: int) -> nn.Module:
-        optimizer = torch.optim.AdamW(gd.parameter_groups(model, rate_lr=5e-2), lr=5e-3)
+        optimizer = torch.optim.AdamW(gd.parameter_groups(model, rate_lr=5e-3), lr=5e-3)
         for _ in range(epochs):
             for rows in torch.randperm(len(x)).split(32):
                 loss = gd.negative_elbo(loss_of(model(x[rows]), y[rows]), model, num_data=len(x))

@@ -17,6 +17,7 @@ from gumdrop.prediction import draws
 from gumdrop.prediction.folding import foldable, folded
 from gumdrop.prediction.inputs import arguments
 from gumdrop.prediction.moments import RunningMoments
+from rates import set_logit
 
 S = 7
 
@@ -505,7 +506,7 @@ class TestDeterministicPrefix:
 
     def test_first_layer_whose_rate_is_zero_to_rounding(self, monkeypatch: pytest.MonkeyPatch) -> None:
         model, x = dense(), data(9, 4)
-        model[0].concrete_dropout.p_logit.data.fill_(-30.0)
+        set_logit(model[0].concrete_dropout, -30.0)
         expected = by_loop(model, x)
         monkeypatch.setattr(draws, "CACHED", 2 * 4 * 9 * 6)  # two draws
         rows = self.rows_of(monkeypatch, model, x)
@@ -516,7 +517,7 @@ class TestDeterministicPrefix:
         model, x = dense(), data(9, 4)
         for site in model.modules():
             if isinstance(site, ConcreteDropout):
-                site.p_logit.data.fill_(-30.0)
+                set_logit(site, -30.0)
         assert self.rows_of(monkeypatch, model, x) == [9, 9, 9]
         assert gd.sample(model, x, num_samples=S, seed=3).shape == (S, 9, 2)
         with pytest.warns(UserWarning, match="none of the 7 draws is likely to drop a unit"):
@@ -529,7 +530,7 @@ class TestDeterministicPrefix:
         sites = [site for site in model.modules() if isinstance(site, ConcreteDropout)]
         for resting in (sites[:1], sites):
             for site in resting:
-                site.p_logit.data.fill_(-30.0)
+                set_logit(site, -30.0)
             expected = by_loop(model, x)
             with pytest.MonkeyPatch.context() as patch:
                 batched_alone(patch)
@@ -538,7 +539,7 @@ class TestDeterministicPrefix:
 
     def test_a_rate_of_one(self) -> None:
         model, x = dense(), data(9, 4)
-        model[3].concrete_dropout.p_logit.data.fill_(200.0)
+        set_logit(model[3].concrete_dropout, 200.0)
         assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
 
 

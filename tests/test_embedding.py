@@ -8,6 +8,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.functional import dropout_kl, dropout_scale
+from rates import set_logit
 
 WORDS, SIZE = 7, 3
 TOKENS = torch.tensor([[1, 2, 1, 6], [0, 2, 2, 5]])
@@ -67,8 +68,8 @@ def test_one_sentence_without_a_batch_dimension_is_one_example():
 def test_the_rate_has_a_gradient_from_the_words_that_are_there():
     module = embedding(per_unit=True)
     module(TOKENS).square().sum().backward()
-    assert module.concrete_dropout.p_logit.grad[[3, 4]].eq(0).all()
-    assert module.concrete_dropout.p_logit.grad[[1, 2]].ne(0).all()
+    assert module.concrete_dropout.scaled_logit.grad[[3, 4]].eq(0).all()
+    assert module.concrete_dropout.scaled_logit.grad[[1, 2]].ne(0).all()
 
 
 def test_kl_counts_words_as_units_and_one_input_for_each_output():
@@ -102,7 +103,7 @@ def test_draws_repeat_with_their_seed_and_a_copy_uses_its_own_rate():
     assert torch.equal(first, second)
     other = copy.deepcopy(model)
     with torch.no_grad():
-        other[0].concrete_dropout.p_logit.fill_(2.0)
+        set_logit(other[0].concrete_dropout, 2.0)
     assert gd.dropout_rates(model)["0"] == pytest.approx(0.4)
 
 

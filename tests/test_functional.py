@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop import functional as fn
 from gumdrop.layers import ConcreteDropout
+from rates import set_logit
 
 import reference as ref
 
@@ -633,14 +634,14 @@ class TestSite:
         site = ConcreteDropout(3, p=0.4, per_unit=True)
         assert site.p_logit.shape == (3,)
         np.testing.assert_allclose(site.p, [0.4] * 3, rtol=1e-6)
-        site.p_logit.data = torch.tensor([-30.0, 0.0, 30.0])
+        set_logit(site, torch.tensor([-30.0, 0.0, 30.0]))
         with gd.sampling(site, shared=False):
             y = site(torch.ones(2000, 3))
         kept = (y > 0).float().mean(0)
         np.testing.assert_allclose(kept, [1, 0.5, 0], atol=0.05)
         site.train()(torch.ones(4, 3)).sum().backward()
-        assert site.p_logit.grad is not None
-        assert site.p_logit.grad.shape == (3,)
+        assert site.scaled_logit.grad is not None
+        assert site.scaled_logit.grad.shape == (3,)
 
     def test_fix(self, site: ConcreteDropout) -> None:
         keys = list(site.state_dict())

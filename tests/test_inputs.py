@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
 
 import gumdrop as gd
+from rates import set_logit
 
 PREDICTIONS = [gd.sample, gd.predict_regression, gd.predict_classification, gd.predict_counts]
 
@@ -209,7 +210,7 @@ class TestLoaders:
         for inputs in (x, (x,), DataLoader(x, batch_size=2)):  # type: ignore[arg-type, var-annotated]
             model: Any = network()
             for site in (model[0].concrete_dropout, model[2].concrete_dropout):
-                site.p_logit.data.fill_(-40.0)
+                set_logit(site, -40.0)
             with pytest.warns(UserWarning, match="all learned dropout rates are") as caught:
                 predict(model, inputs, num_samples=2, seed=0)
             assert [warning.filename for warning in caught] == [__file__]

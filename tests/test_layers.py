@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.layers import SITE, ConcreteDropout, attach, dropout_blocks, share_sites
+from gumdrop.layers import SITE, UNIT, ConcreteDropout, attach, dropout_blocks, share_sites
+from rates import set_logit
 
 P = 0.3
 
@@ -105,8 +106,8 @@ def test_per_unit_rates_scale_each_column_by_its_own(make, shape):
     layer = make()
     converted = gd.learn_dropout(copy.deepcopy(layer), per_unit=True)
     rates = torch.linspace(0.05, 0.8, 6)
-    nn.init.constant_(converted.concrete_dropout.p_logit, 0.0)
-    converted.concrete_dropout.p_logit.data += rates.logit()
+    set_logit(converted.concrete_dropout, 0.0)
+    set_logit(converted.concrete_dropout, converted.concrete_dropout.p_logit + rates.logit())
     kept = some_mask(1, 6)
     force(converted.concrete_dropout, kept)
     x = torch.randn(shape)
@@ -189,7 +190,7 @@ def test_eval_is_bit_equal_and_vanishing_rate_is_the_layer(make, shape):
     expected = layer(x)
     converted = gd.learn_dropout(layer, p=1e-12)
     torch.testing.assert_close(converted(x), expected)
-    nn.init.constant_(converted.concrete_dropout.p_logit, 0.0)
+    set_logit(converted.concrete_dropout, 0.0)
     assert not torch.equal(converted(x), expected)
     assert torch.equal(converted.eval()(x), expected)
 
@@ -198,11 +199,11 @@ def test_eval_is_bit_equal_and_vanishing_rate_is_the_layer(make, shape):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
 def test_activations_keep_their_dtype(make, shape, dtype):
     layer = gd.learn_dropout(make().to(dtype))
-    assert layer.concrete_dropout.p_logit.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    assert layer.concrete_dropout.scaled_logit.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     output = layer(torch.randn(shape, dtype=dtype))
     assert output.dtype == dtype
     output.float().sum().backward()
-    assert layer.concrete_dropout.p_logit.grad.isfinite()
+    assert layer.concrete_dropout.scaled_logit.grad.isfinite()
 
 
 def test_autocast_gives_the_dtype_that_it_gives_without_dropout():
@@ -312,13 +313,13 @@ def test_attach_leaves_class_attributes_and_parameters():
     assert type(layer) is nn.Linear
     assert layer.weight is weight
     assert {name for name in dir(layer) if not name.startswith("_")} == attributes | {SITE}
-    assert list(layer.state_dict()) == ["weight", "bias", "concrete_dropout.p_logit"]
+    assert list(layer.state_dict()) == ["weight", "bias", "concrete_dropout.scaled_logit"]
 
 
 def test_copies_use_their_own_site():
     layer = gd.learn_dropout(nn.Linear(6, 4), p=0.5)
     twin = copy.deepcopy(layer)
-    nn.init.constant_(twin.concrete_dropout.p_logit, -30.0)
+    set_logit(twin.concrete_dropout, -30.0)
     x = torch.randn(5, 6)
     torch.testing.assert_close(twin(x), layer.eval()(x))
 
@@ -344,19 +345,19 @@ def test_share_sites_joins_equal_weights_only():
 @pytest.mark.parametrize("per_unit", [False, True])
 def test_a_site_can_start_again(per_unit):
     site = ConcreteDropout(3, p=0.3, per_unit=per_unit)
-    start = site.p_logit.detach().clone()
+    start = site.scaled_logit.detach().clone()
     assert site.initial_p == P
-    torch.testing.assert_close(start.sigmoid(), torch.full_like(start, P))
-    site.p_logit.data.fill_(float("nan"))
-    parameter = site.p_logit
+    torch.testing.assert_close(site.p, torch.full_like(start, P))
+    set_logit(site, float("nan"))
+    parameter = site.scaled_logit
     site.reset_parameters()
-    assert site.p_logit is parameter
-    assert torch.equal(site.p_logit, start)
-    assert site.p_logit.grad_fn is None
+    assert site.scaled_logit is parameter
+    assert torch.equal(site.scaled_logit, start)
+    assert site.scaled_logit.grad_fn is None
     site.fix()
-    site.p_logit.fill_(5.0)
+    set_logit(site, 5.0)
     site.reset_parameters()
-    assert torch.equal(site.p_logit, start)
+    assert torch.equal(site.scaled_logit, start)
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
@@ -391,7 +392,7 @@ def test_a_senseless_rate_is_refused_by_name(logit, per_unit):
         nn.ModuleDict({"body": nn.Linear(3, 3), "attention": nn.MultiheadAttention(4, 2)}), per_unit=per_unit
     )
     site = model["attention"].concrete_dropout["out_proj"]
-    site.p_logit.data.view(-1)[-1] = logit
+    site.scaled_logit.data.view(-1)[-1] = logit / UNIT
     for call in (
         gd.dropout_rates,
         lambda model: gd.sampling(model).__enter__(),
@@ -406,7 +407,7 @@ def test_a_senseless_rate_is_refused_by_name(logit, per_unit):
 @pytest.mark.parametrize("logit", SENSELESS[1:])
 def test_the_divergence_refuses_a_senseless_rate(logit):
     model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)))
-    model[1].concrete_dropout.p_logit.data.fill_(logit)
+    set_logit(model[1].concrete_dropout, logit)
     with pytest.raises(
         ValueError, match=r"`gumdrop.dropout_rates\(model\)` says which.*training diverged, or it was never"
     ):
@@ -416,6 +417,6 @@ def test_the_divergence_refuses_a_senseless_rate(logit):
 @pytest.mark.parametrize("logit", [-1e4, -60.0, 60.0, 1e4])
 def test_extreme_rates_are_not_senseless(logit):
     model = gd.learn_dropout(nn.Linear(3, 3))
-    model.concrete_dropout.p_logit.data.fill_(logit)
+    set_logit(model.concrete_dropout, logit)
     assert gd.dropout_rates(model)[""] == pytest.approx(torch.tensor(logit).sigmoid().item())
     gd.kl_divergence(model)

@@ -15,7 +15,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import gumdrop as gd
 from gumdrop import objective
-from gumdrop.layers import ConcreteDropout
+from gumdrop.layers import UNIT, ConcreteDropout
+from rates import set_logit
 
 import reference as ref
 
@@ -249,7 +250,7 @@ class TestKl:
         rates: Any = 0.3
         if per_unit:
             rates = list(np.linspace(0.1, 0.8, layer.in_channels))
-            model.concrete_dropout.p_logit.data = torch.tensor([ref.logit(p) for p in rates], dtype=torch.float32)
+            set_logit(model.concrete_dropout, torch.tensor([ref.logit(p) for p in rates], dtype=torch.float32))
         biases = [] if layer.bias is None else [array(layer.bias)]
         for lengthscale, precision in [("fan_in", fan_in), (0.7, 0.49)]:
             expected = ref.kl(rates, conv_columns(layer), biases, precision=precision)
@@ -269,7 +270,7 @@ class TestKl:
         gd.kl_divergence(model)
         squares = []
         for shift in (0.0, 1.0):
-            model.concrete_dropout.p_logit.data[k] = shift
+            model.concrete_dropout.scaled_logit.data[k] = shift / UNIT
             (gradient,) = torch.autograd.grad(gd.kl_divergence(model, lengthscale=1.0), model.weight)
             squares.append(array(gradient))
         assert np.array_equal(squares[0] != squares[1], reached)
@@ -277,7 +278,7 @@ class TestKl:
     def test_rate_for_each_unit(self) -> None:
         model: Any = gd.learn_dropout(nn.Linear(3, 4), per_unit=True)
         rates = [0.1, 0.45, 0.9]
-        model.concrete_dropout.p_logit.data = torch.tensor([ref.logit(p) for p in rates])
+        set_logit(model.concrete_dropout, torch.tensor([ref.logit(p) for p in rates]))
         expected = ref.kl(rates, array(model.weight), [array(model.bias)], precision=3)
         assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
@@ -430,7 +431,7 @@ class TestKl:
         gd.kl_divergence(model).backward()
         gd.kl_divergence(model).backward()  # no graph is kept from the first
         before = gd.kl_divergence(model, lengthscale="fan_in")
-        model[0].concrete_dropout.p_logit.data = torch.tensor(ref.logit(0.6))
+        set_logit(model[0].concrete_dropout, torch.tensor(ref.logit(0.6)))
         after = gd.kl_divergence(model, lengthscale="fan_in")
         assert after != before
         assert after.item() == pytest.approx(
@@ -452,8 +453,8 @@ class TestKl:
     def test_gradient_of_a_rate(self) -> None:
         """d KL / d logit = l^2/2 |W|^2 p/(1-p) + K logit p (1-p)."""
         model: Any = gd.learn_dropout(nn.Linear(5, 3, bias=False), p=0.3)
-        logit = model.concrete_dropout.p_logit
-        (gradient,) = torch.autograd.grad(gd.kl_divergence(model, lengthscale=1.3), logit)
+        scaled = model.concrete_dropout.scaled_logit
+        gradient = UNIT * torch.autograd.grad(gd.kl_divergence(model, lengthscale=1.3), scaled)[0]
         squares = float((array(model.weight) ** 2).sum())
         expected = 1.69 / 2 * squares * 0.3 / 0.7 + 5 * ref.logit(0.3) * 0.3 * 0.7
         assert gradient.item() == pytest.approx(expected, rel=1e-4)
@@ -464,7 +465,7 @@ class TestKl:
         model: Any = gd.learn_dropout(nn.Linear(784, 3))
         if zero:
             nn.init.zeros_(model.weight)
-        model.concrete_dropout.p_logit.data.fill_(p_logit)
+        set_logit(model.concrete_dropout, p_logit)
         kl = gd.kl_divergence(model)
         kl.backward()
         assert not kl.isnan()
@@ -485,7 +486,7 @@ class TestKl:
         kl = gd.kl_divergence(model, lengthscale="fan_in")
         assert kl.item() == pytest.approx(ref.kl(0.3, array(model.weight), [array(model.bias)], precision=3), rel=1e-5)
         kl.backward()
-        assert model.concrete_dropout.p_logit.grad is None
+        assert model.concrete_dropout.scaled_logit.grad is None
 
     def test_errors(self) -> None:
         with pytest.raises(ValueError, match=r"`model` has no learned dropout; convert it with `gumdrop.learn_dropout"):

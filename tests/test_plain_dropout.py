@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 import gumdrop as gd
 from gumdrop.layers import dropout_blocks
+from rates import set_logit
 
 ON_TOP = "; it acts as before, on top of learned rates"
 
@@ -104,7 +105,7 @@ def test_after_removal_nothing_drops_but_learned_rates(make, shape):
         model = gd.learn_dropout(make(), plain_dropout=plain_dropout).train()
         with torch.no_grad():
             for block in dropout_blocks(model):
-                block.site.p_logit.fill_(-30.0)
+                set_logit(block.site, -30.0)
         first, second = model(x), model(x)
         assert torch.allclose(first, second, atol=1e-5) == same
     model.eval()

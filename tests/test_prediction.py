@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
 from gumdrop.prediction import RegressionPrediction
+from rates import set_logit
 
 import reference as ref
 
@@ -77,7 +78,7 @@ class TestClosedForm:
     def test_a_rate_for_each_unit(self) -> None:
         model = linear(3, p=0.5, per_unit=True)
         rates = torch.tensor([0.1, 0.4, 0.7])
-        model.concrete_dropout.p_logit.data = rates.logit()
+        set_logit(model.concrete_dropout, rates.logit())
         x = torch.randn(3)
         with torch.no_grad(), gd.sampling(model, seed=1, shared=False):
             y = model(x.expand(100_000, 3))[:, 0]
@@ -183,7 +184,7 @@ class TestNothingLeftBehind:
         model = nn.Sequential(nn.BatchNorm1d(3), gd.learn_dropout(nn.Linear(3, 1)))
         norm: Any = model[0]
         norm.running_mean += 5.0
-        model[1].concrete_dropout.p_logit.data.fill_(-50.0)  # type: ignore[operator, union-attr]
+        set_logit(model[1].concrete_dropout, -50.0)  # type: ignore[operator, union-attr]
         statistics = {name: value.clone() for name, value in norm.state_dict().items()}
         x = torch.randn(8, 3)
         y = gd.sample(model, x, num_samples=2, seed=0)[0]
@@ -885,7 +886,7 @@ class TestClassification:
 
     def test_a_sure_function_has_no_information(self) -> None:
         model = linear(6, 3, p=0.5)
-        model.concrete_dropout.p_logit.data.fill_(-60.0)
+        set_logit(model.concrete_dropout, -60.0)
         with pytest.warns(UserWarning, match="none of the 9 draws is likely to drop a unit"):
             prediction = gd.predict_classification(model, torch.randn(50, 6), num_samples=9)
         assert (prediction.mutual_information >= 0).all()

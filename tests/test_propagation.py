@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 import gumdrop as gd
-from gumdrop.layers import ConcreteDropout
+from gumdrop.layers import UNIT, ConcreteDropout
 from gumdrop.prediction import propagate_moments, single_drops
 from gumdrop.prediction.propagation import RULES, _activation, _by_slopes, _layers, _rule, _State
+from rates import set_logit
 
 ACTIVATIONS = [layer for layer, rule in RULES.items() if rule is _activation]
 
@@ -44,7 +45,7 @@ class TestExact:
     def test_a_rate_for_each_unit(self) -> None:
         model, x = converted(nn.Linear(5, 3), per_unit=True), data(4, 5)
         site = model[0].concrete_dropout
-        site.p_logit.data.copy_(data(5))
+        set_logit(site, data(5))
         expected = (x.square() * site.p_logit.exp()) @ model[0].weight.square().T
         torch.testing.assert_close(propagate_moments(model, x).variance, expected.detach())
 
@@ -160,7 +161,7 @@ class TestSingleDrops:
         sites = [module for module in model.modules() if isinstance(module, ConcreteDropout)]
         if per_unit:
             for site in sites:
-                site.p_logit.data.add_(data(site.num_units).clamp(max=0.5))
+                set_logit(site, site.p_logit + data(site.num_units).clamp(max=0.5))
         factors = {site: torch.ones(site.num_units, dtype=torch.float64) for site in sites}
         hooks = [site.register_forward_hook(lambda site, args, x: x * factors[site]) for site in sites]
         with torch.no_grad():
@@ -219,7 +220,7 @@ class TestSingleDrops:
         assert not single_drops.drops_are_rare([nn.Linear(3, 2)])
         one_is_large = small_network(p=0.001, per_unit=True)
         assert single_drops.drops_are_rare(list(one_is_large))
-        one_is_large[2].concrete_dropout.p_logit.data[3] = -2.0
+        one_is_large[2].concrete_dropout.scaled_logit.data[3] = -2.0 / UNIT
         assert not single_drops.drops_are_rare(list(one_is_large))
         monkeypatch.setattr(single_drops, "MOST_UNITS", 17)
         assert not single_drops.drops_are_rare(layers)

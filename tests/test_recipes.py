@@ -11,6 +11,7 @@ import torch
 
 import gumdrop as gd
 from gumdrop.layers import dropout_blocks
+from rates import set_logit
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 RECIPES = Path(__file__).parents[1] / "docs" / "recipes"
@@ -57,7 +58,7 @@ def one_step(module, batch_size, accumulated, folder):
     model = module.model()
     with torch.no_grad():
         for block in dropout_blocks(model):  # no masks, so that both ways compute the same
-            block.site.p_logit.fill_(-40.0)
+            set_logit(block.site, -40.0)
 
     class Descent(module.ConcreteDropoutTrainer):
         def create_optimizer(self, model=None):

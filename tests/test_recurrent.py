@@ -271,11 +271,11 @@ def test_gradients_reach_every_weight_and_rate(mode, kind, recurrent):
 def test_gradient_of_a_rate_is_that_of_finite_differences(mode, recurrent):
     module = gd.learn_dropout(make(mode).double(), p=P, recurrent=recurrent)
     x = make_input("time_first").double()
-    logits = [site.p_logit for site in module.concrete_dropout.children()]
+    logits = [site.scaled_logit for site in module.concrete_dropout.children()]
 
     def output(*values):
         torch.manual_seed(3)
-        named = {f"concrete_dropout.{name}.p_logit": value for name, value in zip(names, values, strict=True)}
+        named = {f"concrete_dropout.{name}.scaled_logit": value for name, value in zip(names, values, strict=True)}
         return torch.func.functional_call(module, named, (x,))[0].sum()
 
     names = [name for name, _ in module.concrete_dropout.named_children()]
@@ -290,7 +290,7 @@ def test_activations_keep_their_dtype(mode, dtype, recurrent):
     results = leaves(module(make_input("time_first").to(dtype)))
     assert {result.dtype for result in results} == {dtype}
     results[0].float().sum().backward()
-    assert all(site.p_logit.grad.isfinite() for site in module.concrete_dropout.children())
+    assert all(site.scaled_logit.grad.isfinite() for site in module.concrete_dropout.children())
 
 
 @pytest.mark.parametrize("mode", ["lstm", "gru"])

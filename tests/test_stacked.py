@@ -28,8 +28,8 @@ def weights(model: nn.Module) -> torch.Tensor:
 def without_noise(model: nn.Module) -> nn.Module:
     """Rates so small that no unit is ever dropped: what is left of training is deterministic."""
     for name, value in model.named_parameters():
-        if name.endswith("p_logit"):
-            nn.init.constant_(value, -60.0)
+        if name.endswith("scaled_logit"):
+            nn.init.constant_(value, -6.0)
     return model
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.layers import dropout_blocks
+from rates import set_logit
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 transformers = pytest.importorskip("transformers", reason="needs the package transformers")
@@ -157,7 +158,7 @@ def test_every_site_acts(case):
     with torch.no_grad():
         expected = run(case, model, inputs)
         for block in dropout_blocks(model):
-            block.site.p_logit.zero_()
+            set_logit(block.site, 0.0)
             block.site.train()
             assert any(not torch.equal(run(case, model, inputs), expected) for _ in range(5)), block.name
             block.site.eval()
@@ -189,9 +190,9 @@ def test_a_training_step_gives_every_rate_a_gradient(case, per_unit):
     nll = gd.categorical_nll(run(case, model, inputs).flatten(1)[:, :3], target)
     nll.mean().backward()  # the likelihood alone: the KL has a gradient for every rate anyhow
     for block in dropout_blocks(model):
-        assert block.site.p_logit.grad is not None, block.name
-        assert block.site.p_logit.grad.isfinite().all(), block.name
-        assert block.site.p_logit.grad.any(), block.name
+        assert block.site.scaled_logit.grad is not None, block.name
+        assert block.site.scaled_logit.grad.isfinite().all(), block.name
+        assert block.site.scaled_logit.grad.any(), block.name
     optimizer.zero_grad()
     loss = gd.negative_elbo(gd.categorical_nll(run(case, model, inputs).flatten(1)[:, :3], target), model, num_data=100)
     loss.backward()
@@ -207,7 +208,7 @@ def test_state_dict_round_trip(case, fixed):
     model, inputs = convert(case), case.inputs()
     with torch.no_grad():
         for block in dropout_blocks(model):
-            block.site.p_logit += torch.rand(())
+            set_logit(block.site, block.site.p_logit + torch.rand(()))
     if fixed:
         gd.fix_dropout(model)
     other = convert(case)
@@ -226,7 +227,7 @@ def test_save_pretrained_round_trip(name, tmp_path):
     model, inputs = convert(case), case.inputs()
     with torch.no_grad():
         for block in dropout_blocks(model):
-            block.site.p_logit += torch.rand(())
+            set_logit(block.site, block.site.p_logit + torch.rand(()))
     model.save_pretrained(tmp_path)
 
     plain = type(model).from_pretrained(tmp_path, local_files_only=True)
@@ -333,7 +334,7 @@ def test_rates_come_back_from_a_checkpoint_of_its_own(cls, tmp_path, monkeypatch
     model = cls(bert().config)
     with torch.no_grad():
         for block in dropout_blocks(model):
-            block.site.p_logit += torch.rand(())
+            set_logit(block.site, block.site.p_logit + torch.rand(()))
     model.save_pretrained(tmp_path)
     dirty_memory(monkeypatch, 5.8e28)
     again = cls.from_pretrained(tmp_path, local_files_only=True)
@@ -347,7 +348,7 @@ def test_a_rate_that_was_learned_is_not_initialised_again(plain_checkpoint):
     for model in (Classifier(bert().config), Classifier.from_pretrained(plain_checkpoint, local_files_only=True)):
         with torch.no_grad():
             for block in dropout_blocks(model):
-                block.site.p_logit.fill_(-1.0)
+                set_logit(block.site, -1.0)
         before = gd.dropout_rates(model)
         for each in (model, copy.deepcopy(model)):
             each.init_weights()
@@ -359,7 +360,7 @@ def test_one_key_that_is_missing(tmp_path, monkeypatch):
     model = Classifier(bert().config)
     with torch.no_grad():
         for block in dropout_blocks(model):
-            block.site.p_logit.fill_(-1.0)
+            set_logit(block.site, -1.0)
     state = model.state_dict()
     lost = [key for key in state if key.startswith(("classifier.concrete", "extra.1.concrete"))]
     model.save_pretrained(tmp_path, state_dict={key: value for key, value in state.items() if key not in lost})
@@ -375,7 +376,7 @@ def test_memory_that_nobody_wrote_to_is_refused():
         model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3)))
     model.to_empty(device="cpu")
     nn.init.ones_(model[0].weight)
-    model[0].concrete_dropout.p_logit.data.fill_(5.8e28)
+    set_logit(model[0].concrete_dropout, 5.8e28)
     message = "must be a number between -10000 and 10000, got 5.8e[+]28: .* call `reset_parameters"
     with pytest.raises(ValueError, match=f"drop probability of '0' {message}"):
         gd.dropout_rates(model)

@@ -11,6 +11,7 @@ import gumdrop as gd
 from gumdrop.networks import mlp
 from gumdrop.training import CheckpointError, fit, loop, state
 from gumdrop.training.data import prepared, tensors_of
+from rates import set_logit
 
 
 def wave(num_rows: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
@@ -100,7 +101,7 @@ def test_parts_of_a_batch_are_worth_the_whole() -> None:
     for model, accumulate in zip(models, (1, 3), strict=True):
         for site in model.modules():
             if isinstance(site, gd.layers.ConcreteDropout):
-                torch.nn.init.constant_(site.p_logit, -30.0)
+                set_logit(site, -30.0)
         options = {"likelihood": "gaussian", "epochs": 2, "batch_size": 32, "lengthscale": 1.0, "num_data": 96}
         fit(model, wave(), **options, accumulate=accumulate)
     torch.testing.assert_close(weights(models[0]), weights(models[1]), rtol=1e-3, atol=2e-4)
@@ -113,8 +114,8 @@ def test_gradients_are_clipped_and_rates_have_a_learning_rate_of_their_own() -> 
         fit(model, wave(), likelihood="gaussian", epochs=1, **options)
         ways = {name: (a - b).abs().max().item() for (name, a), b in zip(
             model.named_parameters(), before.parameters(), strict=True)}  # fmt: skip
-        logits = [way for name, way in ways.items() if "p_logit" in name]
-        return max(way for name, way in ways.items() if "p_logit" not in name), max(logits)
+        logits = [way for name, way in ways.items() if "scaled_logit" in name]
+        return max(way for name, way in ways.items() if "scaled_logit" not in name), max(logits)
 
     assert min(moved()) > 1e-3
     assert max(moved(max_norm=1e-14)) < 1e-4  # far below what the optimiser divides by
@@ -203,8 +204,8 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
         fit(network(), (x, y + 1), likelihood="gaussian", epochs=2, checkpoint=path)
     with pytest.raises(CheckpointError, match="another model"):
         fit(mlp(2, 2, hidden=[7]), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
-    monkeypatch.setattr(state, "CHECKPOINT_FORMAT", 4)
-    with pytest.raises(CheckpointError, match="has format 3"):
+    monkeypatch.setattr(state, "CHECKPOINT_FORMAT", 5)
+    with pytest.raises(CheckpointError, match="has format 4"):
         fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
 
 

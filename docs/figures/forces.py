@@ -19,6 +19,7 @@ import gumdrop as gd
 from gumdrop import plots
 from gumdrop.environment import environment
 from gumdrop.experiments.line import points
+from gumdrop.layers import UNIT, ConcreteDropout
 from gumdrop.networks import mlp
 from gumdrop.training import fit
 
@@ -37,11 +38,11 @@ def train(num_data: int) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
     torch.manual_seed(SEED)
     network = gd.learn_dropout(mlp(1, 2, hidden=(WIDTH,) * 3), include=["0"])  # the one input, too
     epochs = STEPS * BATCH_SIZE // num_data
-    fit(network, (x, y), likelihood="gaussian", epochs=epochs, batch_size=BATCH_SIZE, rate_lr=0.1, lr=2e-3, seed=SEED)
+    fit(network, (x, y), likelihood="gaussian", epochs=epochs, batch_size=BATCH_SIZE, rate_lr=1e-2, lr=2e-3, seed=SEED)
     return network, x, y
 
 
-def likelihood_push(network: nn.Sequential, logit: nn.Parameter, x: torch.Tensor, y: torch.Tensor) -> float:
+def likelihood_push(network: nn.Sequential, site: ConcreteDropout, x: torch.Tensor, y: torch.Tensor) -> float:
     """Derivative of the expected negative log likelihood by the logit, in nats per datum."""
     rows = torch.arange(ROWS) % len(x)
     torch.manual_seed(SEED)
@@ -49,7 +50,7 @@ def likelihood_push(network: nn.Sequential, logit: nn.Parameter, x: torch.Tensor
     for _ in range(PASSES):
         mean, log_variance = network(x[rows]).chunk(2, dim=-1)
         nll = gd.gaussian_nll(mean, log_variance, y[rows]).mean()
-        slope += torch.autograd.grad(nll, logit)[0].item() / PASSES
+        slope += UNIT * torch.autograd.grad(nll, site.scaled_logit)[0].item() / PASSES
     return slope
 
 
@@ -58,14 +59,13 @@ def study(num_data: int) -> dict[str, Any]:
     network, x, y = train(num_data)
     network.train()
     layer = network[LAYER]
-    logit, weight = layer.concrete_dropout.p_logit, layer.weight.detach()
-    trained = logit.sigmoid().item()
+    site, weight = layer.concrete_dropout, layer.weight.detach()
+    trained = site.p.item()
     grid = np.linspace(0.02, 0.6, 30)
     down = []
     for p in grid:
-        with torch.no_grad():
-            logit.fill_(float(np.log(p / (1 - p))))
-        down.append(num_data * likelihood_push(network, logit, x, y))
+        site.start_at(p)
+        down.append(num_data * likelihood_push(network, site, x, y))
     precision = weight.shape[1]  # the fan-in prior
     weights = precision / 2 * weight.square().sum().item() * grid / (1 - grid)
     entropy = WIDTH * grid * (1 - grid) * np.log((1 - grid) / grid)

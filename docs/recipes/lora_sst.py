@@ -128,7 +128,7 @@ def adapted(base: nn.Module, rows: Rows, method: str, steps: int, seed: int, pri
     model = get_peft_model(model, lora)
     if method in WITH_PRIOR:
         gd.learn_dropout(model, include=["*.lora_A.*"], p=WITH_PRIOR[method])
-    rate_lr = 2e-2 if method == "learned" else 0.0
+    rate_lr = 2e-3 if method == "learned" else 0.0
     train(model, rows, steps, lr=2e-3, size=32, seed=seed, prior=prior, rate_lr=rate_lr)
     return model
 

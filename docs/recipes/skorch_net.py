@@ -56,7 +56,6 @@ def main(max_epochs: int = 30) -> dict[str, object]:
         batch_size=64,
         lr=5e-3,
         optimizer=torch.optim.Adam,
-        optimizer__param_groups=[("*.p_logit", {"lr": 0.05})],  # rates have a longer way to go than weights
         train_split=None,
         verbose=0,
     )

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gumdrop.functional import concrete_dropout, finite_exp, inverse_keep, uniform_noise, widened
+from gumdrop.functional import concrete_dropout, finite_exp, inverse_keep, logit_of, uniform_noise, widened
 
 __all__ = ["Mask", "bulk_noise", "is_traced", "relaxed_dropout"]
 
@@ -111,11 +111,11 @@ class _Rate(NamedTuple):
     """p / (1 - p)."""
 
     @classmethod
-    def of(cls, p_logit: Tensor) -> "_Rate":
+    def of(cls, p_logit: Tensor, unit: float) -> "_Rate":
         if p_logit.ndim or p_logit.device.type != "cpu":
-            logit = widened(p_logit)
+            logit = logit_of(p_logit, unit)
             return cls(logit, torch.sigmoid(logit), inverse_keep(logit), finite_exp(logit))
-        number = p_logit.item()
+        number = p_logit.item() * unit
         odds = math.exp(min(number, LARGEST_LOGIT))
         return cls(number, odds / (1 + odds), 1 + odds, odds)
 
@@ -194,11 +194,13 @@ def _times(x: Tensor, scale: Tensor) -> Tensor:
     return x * scale if x.dtype == scale.dtype else torch.mul(x, scale, out=torch.empty_like(x))
 
 
-def _rate_gradient(product: Tensor, scale: Tensor, rate: _Rate, temperature: float, shape: torch.Size) -> Tensor:
-    """Sum ``y g (p - (1 - z) / t)`` over all units that share a rate; ``product`` is ``y g``."""
+def _rate_gradient(
+    product: Tensor, scale: Tensor, rate: _Rate, temperature: float, shape: torch.Size, unit: float
+) -> Tensor:
+    """Sum ``y g (p - (1 - z) / t)`` over all units that share a rate, over ``unit``; ``product`` is ``y g``."""
     product = product.sum_to_size(scale.shape)
     # Where nothing is dropped, this is p exactly: there the factor has just the value that is taken off.
-    slope = (scale - rate.full).mul_(1 / (temperature * rate.full)).add_(rate.p)
+    slope = (scale - rate.full).mul_(1 / (temperature * unit * rate.full)).add_(rate.p, alpha=1 / unit)
     return (product * slope).sum_to_size(shape) if shape else torch.dot(product.view(-1), slope.view(-1))
 
 
@@ -207,7 +209,14 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, p_logit: Tensor, mask: Tensor, offset: Tensor | None, rate: _Rate, temperature: float
+        ctx: Any,
+        x: Tensor,
+        p_logit: Tensor,
+        mask: Tensor,
+        offset: Tensor | None,
+        rate: _Rate,
+        temperature: float,
+        unit: float,
     ) -> Tensor:
         if offset is None:
             y = _times(x, mask)
@@ -217,16 +226,16 @@ class _Product(torch.autograd.Function):
             for part, x_part, y_part in _chunks(mask, x, y):
                 torch.mul(x_part, factors(part), out=y_part)
         ctx.save_for_backward(y, p_logit, mask, offset)
-        ctx.rate, ctx.temperature = rate, temperature
+        ctx.rate, ctx.temperature, ctx.unit = rate, temperature, unit
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         y, p_logit, mask, offset = ctx.saved_tensors
-        rate, t = ctx.rate, ctx.temperature
+        rate, t, unit = ctx.rate, ctx.temperature, ctx.unit
         factors = _factors_of(rate, offset, t, mask.numel())
         if torch.is_grad_enabled():  # this gradient is to have one, too
-            return *_with_gradient(p_logit, factors(mask), y, g, t), None, None, None, None
+            return *_with_gradient(p_logit, factors(mask), y, g, t, unit), None, None, None, None, None
         grad_x = torch.empty_like(g)
         sums = []
         for part, y_part, g_part, x_part in _chunks(mask, y, g, grad_x):
@@ -235,19 +244,21 @@ class _Product(torch.autograd.Function):
                 # The other gradient's memory serves first, because new memory costs more than the numbers in it.
                 serves = x_part.dtype == scale.dtype
                 product = torch.mul(y_part, g_part, out=x_part) if serves else widened(y_part) * g_part
-                sums.append(_rate_gradient(product, scale, rate, t, p_logit.shape))
+                sums.append(_rate_gradient(product, scale, rate, t, p_logit.shape, unit))
             if ctx.needs_input_grad[0]:
                 torch.mul(g_part, scale, out=x_part)
         grad_logit = sum(sums[1:], start=sums[0]).to(p_logit.dtype) if sums else None
-        return grad_x if ctx.needs_input_grad[0] else None, grad_logit, None, None, None, None
+        return grad_x if ctx.needs_input_grad[0] else None, grad_logit, None, None, None, None, None
 
 
-def _with_gradient(p_logit: Tensor, scale: Tensor, y: Tensor, g: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+def _with_gradient(
+    p_logit: Tensor, scale: Tensor, y: Tensor, g: Tensor, temperature: float, unit: float
+) -> tuple[Tensor, Tensor]:
     """Compute the two gradients of a product by operations that have gradients themselves."""
-    logit = widened(p_logit)
+    logit = logit_of(p_logit, unit)
     rate = _Rate(logit, torch.sigmoid(logit), inverse_keep(logit), finite_exp(logit))
-    scale = _Product.apply(torch.ones_like(scale), p_logit, scale.detach(), None, rate, temperature)
-    grad_logit = _rate_gradient(widened(y) * g, scale, rate, temperature, p_logit.shape)
+    scale = _Product.apply(torch.ones_like(scale), p_logit, scale.detach(), None, rate, temperature, unit)
+    grad_logit = _rate_gradient(widened(y) * g, scale, rate, temperature, p_logit.shape, unit)
     return (g * scale).to(g.dtype), grad_logit.to(p_logit.dtype)
 
 
@@ -263,7 +274,13 @@ def _drawn_mask(x: Tensor, p_logit: Tensor, rate: _Rate, mask_shape: Sequence[in
 
 
 def relaxed_dropout(
-    x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], *, temperature: float, once: Once = _afresh
+    x: Tensor,
+    p_logit: Tensor,
+    mask_shape: Sequence[int],
+    *,
+    temperature: float,
+    once: Once = _afresh,
+    unit: float = 1.0,
 ) -> Tensor:
     """Drop with a relaxed mask of fresh noise, as `gumdrop.functional.concrete_dropout` does.
 
@@ -274,6 +291,7 @@ def relaxed_dropout(
         temperature: Temperature of the mask.
         once: Takes the kind of mask and the function that draws it; calls this, or gives a mask that it has drawn
             before, of the same kind.
+        unit: What ``p_logit`` is measured in, see `gumdrop.functional.logit_of`.
 
     Returns:
         Tensor of the shape and dtype of ``x``. The gradient of the rate is summed in float32 or float64.
@@ -281,9 +299,9 @@ def relaxed_dropout(
     if is_traced():
         dtype = torch.promote_types(p_logit.dtype, torch.float32)
         noise = once("noise", lambda: Mask(uniform_noise(mask_shape, dtype=dtype, device=x.device))).values
-        return concrete_dropout(x, p_logit, noise=noise.view(mask_shape), temperature=temperature)
+        return concrete_dropout(x, logit_of(p_logit, unit), noise=noise.view(mask_shape), temperature=temperature)
     with torch.no_grad():
-        rate = _Rate.of(p_logit)
+        rate = _Rate.of(p_logit, unit)
         mask = once("factors", lambda: _drawn_mask(x, p_logit, rate, mask_shape, temperature))
     values = mask.values if mask.values.ndim == x.ndim else mask.values.view(mask_shape)
-    return _Product.apply(x, p_logit, values, mask.offset, rate, temperature)
+    return _Product.apply(x, p_logit, values, mask.offset, rate, temperature, unit)

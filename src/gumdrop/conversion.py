@@ -28,8 +28,8 @@ __all__ = ["ConversionReport", "dropout_rates", "fix_dropout", "learn_dropout", 
 
 Model = TypeVar("Model", bound=nn.Module)
 
-RATE_LR = 0.05
-"""Learning rate of the logits: a few hundred steps of Adam bring a rate wherever it wants to be."""
+RATE_LR = 0.005
+"""Learning rate of the rates: a few hundred steps of Adam bring a rate wherever it wants to be."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def learn_dropout(
     also in TransformerEncoderLayer and TransformerDecoderLayer; Conv1D of transformers (GPT-2) and Linear of PyG;
     on request also Embedding. A layer that reads a single unit or channel is left alone. The model keeps its
     classes, attributes, weights and state-dict keys; the learned logits are new keys,
-    ``<layer>.concrete_dropout...p_logit``.
+    ``<layer>.concrete_dropout...scaled_logit``.
 
     An ``nn.Dropout*`` whose output goes into converted layers only is replaced: it becomes ``nn.Identity``, and
     the layers start from its rate. This is found by tracing the model, or those parts of it that can be traced.
@@ -225,8 +225,7 @@ def _start_at(layer: nn.Module, p: float, *, between_layers: bool) -> None:
         is_between = name.startswith("ih_") and not name.startswith("ih_l0")
         is_inner = is_between or name.startswith("hh_") or name == "out_proj"
         if is_between if between_layers else not is_inner:
-            cast(ConcreteDropout, site).initial_p = p
-            cast(ConcreteDropout, site).reset_parameters()
+            cast(ConcreteDropout, site).start_at(p)
 
 
 def _is_wanted(
@@ -314,15 +313,17 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """Split the parameters for an optimiser, so that rates move, and weight decay reaches neither them nor noise.
 
-    An optimiser of the Adam family moves each number by its learning rate, and a logit has a longer way to go than a
-    weight. Decay on a logit pulls its rate to 0.5, whatever the data say, and decay on a log variance pulls it to 0.
+    Decay on a logit pulls its rate to 0.5, whatever the data say, and decay on a log variance pulls it to 0.
+
+    A logit has a longer way to go than a weight, so it is learned in units of ten: an optimiser of the Adam family
+    moves it by up to ten times its learning rate a step. Plain gradient descent moves it by the learning rate times
+    the gradient of the logit.
 
     Args:
         model: A converted model.
         weight_decay: Decay of all other parameters, at least 0. The objective has the prior's own pull on the
             weights in it, so 0 is the consistent choice.
-        rate_lr: Learning rate of the logits; that of the optimiser if None, as a scheduler wants that sets the same
-            for all groups.
+        rate_lr: Learning rate of the rates; that of the optimiser if None.
 
     Returns:
         Parameter groups: the weights, the logits, and the noise variances where there are any; the last two
@@ -339,7 +340,8 @@ def parameter_groups(
     """
     if not weight_decay >= 0:
         raise ValueError(f"`weight_decay` must be at least 0, got {weight_decay}")
-    logits = {id(m.p_logit): m.p_logit for m in model.modules() if isinstance(m, ConcreteDropout) and not m.is_fixed}
+    sites = [each for each in model.modules() if isinstance(each, ConcreteDropout) and not each.is_fixed]
+    logits = {id(site.scaled_logit): site.scaled_logit for site in sites}
     noise = {id(m.log_variance): m.log_variance for m in model.modules() if isinstance(m, HomoscedasticNoise)}
     weights = [parameter for parameter in model.parameters() if id(parameter) not in logits | noise]
     rates: dict[str, Any] = {"params": list(logits.values()), "weight_decay": 0.0}

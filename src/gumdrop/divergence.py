@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gumdrop.functional import dropout_kl, widened
 from gumdrop.kl import Prior, shared_rate_kl, whole
-from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.layers import UNIT, Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
 
 __all__ = ["CAPS", "WEAK_PRECISION", "Lengthscale", "kl_divergence", "kl_of"]
 
@@ -123,15 +123,15 @@ def _kl_of_blocks(
     blocks: list[tuple[Block, float]], biases: list[tuple[Tensor, float]], scale: float | Tensor
 ) -> list[Tensor]:
     """Give the KL of all sites with one rate and of all biases, in operations over all at once, and of other sites."""
-    together = [(block, precision) for block, precision in blocks if block.site.p_logit.ndim == 0]
+    together = [(block, precision) for block, precision in blocks if block.site.scaled_logit.ndim == 0]
     priors = [Prior(precision, block.site.num_units) for block, precision in together]
     priors += [Prior(precision) for _, precision in biases]
     tensors = [block.weight for block, _ in together] + [bias for bias, _ in biases]
-    logits = [block.site.p_logit for block, _ in together]
-    terms = [shared_rate_kl(logits, tensors, priors, scale)] if tensors else []
+    logits = [block.site.scaled_logit for block, _ in together]
+    terms = [shared_rate_kl(logits, tensors, priors, scale, UNIT)] if tensors else []
     for block, precision in blocks:
         site = block.site
-        if site.p_logit.ndim:
+        if site.scaled_logit.ndim:
             square_norm = whole(widened(block.columns(block.weight)).square().sum(0))
             terms.append(dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision * scale))
     return terms

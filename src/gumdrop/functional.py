@@ -26,6 +26,7 @@ __all__ = [
     "finite_exp",
     "hard_keep",
     "inverse_keep",
+    "logit_of",
     "soft_keep",
     "split_gaussian",
     "uniform_noise",
@@ -55,6 +56,28 @@ def finite_exp(value: Tensor) -> Tensor:
         Finite values; the gradient is 0 where they are saturated.
     """
     return torch.exp(value.clamp(max=math.log(torch.finfo(value.dtype).max) - 1e-4))
+
+
+def logit_of(scaled: Tensor, unit: float) -> Tensor:
+    """Give the logit that an optimiser learns in other units, with a gradient that suits them.
+
+    Optimisers of the Adam family move each number by their learning rate, whatever the size of its gradient, so that
+    the logit moves ``unit`` times as far. Plain gradient descent goes by the size: under the chain rule it would take
+    the logit ``unit ** 2`` times as far. So the gradient is divided by the unit, not multiplied: then gradient descent
+    moves the logit as if it were learned by itself.
+
+    Args:
+        scaled: The logit over ``unit``.
+        unit: The unit, positive.
+
+    Returns:
+        ``unit * scaled``, in float32 or float64. Its derivative, of any order and in either mode, is ``1 / unit``.
+    """
+    scaled = widened(scaled)
+    if not torch.is_grad_enabled():
+        return scaled * unit
+    value = scaled.detach()
+    return (value * unit).add(scaled - value, alpha=1 / unit)  # the difference is 0, and has the gradient
 
 
 def _check_temperature(temperature: float) -> None:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.bulk import LARGEST_LOGIT, is_traced
-from gumdrop.functional import dropout_kl_terms, widened
+from gumdrop.functional import dropout_kl_terms, logit_of, widened
 
 __all__ = ["LARGEST_LEARNED", "Prior", "senseless", "shared_rate_kl", "whole"]
 
@@ -38,7 +38,11 @@ class Prior(NamedTuple):
 
 
 def shared_rate_kl(
-    p_logits: Sequence[Tensor], tensors: Sequence[Tensor], priors: Sequence[Prior], scale: float | Tensor = 1.0
+    p_logits: Sequence[Tensor],
+    tensors: Sequence[Tensor],
+    priors: Sequence[Prior],
+    scale: float | Tensor = 1.0,
+    unit: float = 1.0,
 ) -> Tensor:
     """Sum the KL of weights that have one rate each, and of biases.
 
@@ -47,17 +51,22 @@ def shared_rate_kl(
         tensors: The weights in the same order, and then the biases.
         priors: One for each of ``tensors``.
         scale: What all precisions are multiplied by, a number or a scalar tensor.
+        unit: What ``p_logits`` are measured in, see `gumdrop.functional.logit_of`.
 
     Returns:
         A scalar tensor, in float32 or float64.
     """
     if is_traced() or isinstance(scale, Tensor) or any(hasattr(each, "full_tensor") for each in tensors):
-        return _plain(p_logits, tensors, priors, scale)
-    return _SharedRateKl.apply(priors, scale, *p_logits, *tensors)
+        return _plain(p_logits, tensors, priors, scale, unit)
+    return _SharedRateKl.apply(priors, scale, unit, *p_logits, *tensors)
 
 
 def _plain(
-    p_logits: Sequence[Tensor], tensors: Sequence[Tensor], priors: Sequence[Prior], scale: float | Tensor = 1.0
+    p_logits: Sequence[Tensor],
+    tensors: Sequence[Tensor],
+    priors: Sequence[Prior],
+    scale: float | Tensor = 1.0,
+    unit: float = 1.0,
 ) -> Tensor:
     """The formula by operations that have gradients."""
     norms = _stacked([whole(widened(each).square().sum()) for each in tensors])
@@ -66,7 +75,7 @@ def _plain(
     count = len(p_logits)
     value = 0.5 * norms[count:] @ precisions[count:]
     if count:
-        logits = torch.stack([each.to(norms) for each in p_logits])
+        logits = logit_of(torch.stack([each.to(norms) for each in p_logits]), unit)
         value = value + dropout_kl_terms(logits, norms[:count], units[:count], precisions[:count]).sum()
     return value
 
@@ -107,11 +116,11 @@ def _terms(xp: Any, logits: Any, norms: Any, precisions: Any, units: Any, larges
 
 
 def _terms_of_numbers(
-    p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior], scale: float
+    p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior], scale: float, unit: float = 1.0
 ) -> tuple[Tensor, ...]:
     """Compute `_terms` on a CPU, where small arrays of numpy take a third of the time of small tensors."""
     never = [-math.inf] * (len(priors) - len(p_logits))  # a bias is never dropped
-    numbers = [each.item() for each in p_logits]
+    numbers = [each.item() * unit for each in p_logits]
     for number in numbers:
         if abs(number) > LARGEST_LEARNED:  # one that is no number makes the loss the same, and training says so
             raise ValueError(senseless(number))
@@ -119,47 +128,50 @@ def _terms_of_numbers(
     precisions, units = np.array(priors).T
     with np.errstate(all="ignore"):
         found = _terms(np, logits, norms.double().numpy(), scale * precisions, units, torch.finfo(norms.dtype).max)
-    return tuple(torch.from_numpy(each).to(norms) for each in found)
+    values, slopes, factors = found
+    return tuple(torch.from_numpy(each).to(norms) for each in (values, slopes / unit, factors))
 
 
 def _terms_of_tensors(
-    p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior], scale: float
+    p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior], scale: float, unit: float = 1.0
 ) -> tuple[Tensor, ...]:
     """Compute `_terms` on other devices, without waiting for them."""
     never = norms.new_full((len(priors) - len(p_logits),), -math.inf)
-    logits = torch.cat([*(each.to(norms).view(1) for each in p_logits), never])
+    logits = unit * torch.cat([*(each.to(norms).view(1) for each in p_logits), never])
     precisions, units = norms.new_tensor(priors).T
-    return _terms(torch, logits, norms, scale * precisions, units, torch.finfo(norms.dtype).max)
+    values, slopes, factors = _terms(torch, logits, norms, scale * precisions, units, torch.finfo(norms.dtype).max)
+    return values, slopes / unit, factors
 
 
 class _SharedRateKl(torch.autograd.Function):
     """The same with a gradient by hand."""
 
     @staticmethod
-    def forward(ctx: Any, priors: Sequence[Prior], scale: float, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, priors: Sequence[Prior], scale: float, unit: float, *tensors: Tensor) -> Tensor:
         count = len(tensors) - len(priors)
         norms = _stacked([_square_sum(widened(each).flatten()) for each in tensors[count:]])
         compute = _terms_of_numbers if norms.device.type == "cpu" else _terms_of_tensors
-        values, slopes, factors = compute(tensors[:count], norms, priors, scale)
+        values, slopes, factors = compute(tensors[:count], norms, priors, scale, unit)
         ctx.save_for_backward(*tensors)
-        ctx.priors, ctx.scale, ctx.slopes, ctx.factors = priors, scale, slopes[:count], factors
+        ctx.priors, ctx.scale, ctx.unit = priors, scale, unit
+        ctx.slopes, ctx.factors = slopes[:count], factors
         return values.sum()
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        tensors, wanted = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        tensors, wanted = ctx.saved_tensors, ctx.needs_input_grad[3:]
         count = len(ctx.slopes)
         if torch.is_grad_enabled():  # this gradient is to have one, too
-            value = _plain(tensors[:count], tensors[count:], ctx.priors, ctx.scale)
+            value = _plain(tensors[:count], tensors[count:], ctx.priors, ctx.scale, ctx.unit)
             found = iter(torch.autograd.grad(value, list(itertools.compress(tensors, wanted)), g, create_graph=True))
-            return None, None, *(next(found) if is_wanted else None for is_wanted in wanted)
+            return None, None, None, *(next(found) if is_wanted else None for is_wanted in wanted)
         of_rates = [slope.to(each) for slope, each in zip((g * ctx.slopes).unbind(), tensors, strict=False)]
         factors = (g * ctx.factors).unbind()
         of_tensors = [
             each * factor.to(each.device) if is_wanted else None
             for each, factor, is_wanted in zip(tensors[count:], factors, wanted[count:], strict=True)
         ]
-        return None, None, *of_rates, *of_tensors
+        return None, None, None, *of_rates, *of_tensors
 
 
 def senseless(logit: float, name: str | None = None) -> str:

@@ -25,9 +25,11 @@ from gumdrop.version import VERSION
 
 __all__ = ["MODEL_FILE", "TableModel", "in_units", "load_table_model", "model_version", "table_network"]
 
-MODEL_FORMAT = 4
+MODEL_FORMAT = 5
 WITHOUT_CHECKSUMS = 3
-"""The format that lacks checksums alone, and is read like the present one."""
+"""The format that lacks checksums, and is read like the next one."""
+OF_LOGITS = 4
+"""The format whose rates are logits themselves, see `gumdrop.layers.ConcreteDropout`."""
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
@@ -281,7 +283,7 @@ def _description(place: Path) -> dict[str, Any]:
         version = description["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise TableError(damaged) from error
-    if version not in (WITHOUT_CHECKSUMS, MODEL_FORMAT):
+    if version not in (WITHOUT_CHECKSUMS, OF_LOGITS, MODEL_FORMAT):
         newer = isinstance(version, int) and version > MODEL_FORMAT
         way_out = "update gumdrop" if newer else "predict with the version that wrote it"
         raise TableError(

@@ -38,7 +38,7 @@ SUMMARY = ("aleatoric", "epistemic", "error", "rates")
 LAYERS = ("input", "hidden 1", "hidden 2", "hidden 3")
 COLOURS = (plots.PALETTE[3], plots.BLUE, plots.GREEN, plots.ORANGE)
 
-BATCH_SIZE, LR, RATE_LR, MAX_NORM = 100, 1e-3, 0.1, 10.0
+BATCH_SIZE, LR, RATE_LR, MAX_NORM = 100, 1e-3, 1e-2, 10.0
 LENGTHSCALE = 1.0
 """A weight has a prior variance of 1. Under `"fan_in"` ten points cannot pay for the weights of a wide network."""
 

@@ -226,7 +226,7 @@ def _network(width: int, rates: Rates | None, seed: int) -> nn.Sequential:
     if rates is None:
         return model
     for block, p in zip(dropout_blocks(model), (rates[0], *[rates[1]] * DEPTH), strict=True):
-        block.site.p_logit.data.fill_(math.log(max(p, NO_DROPOUT)) - math.log1p(-p))
+        block.site.start_at(max(p, NO_DROPOUT))
     return fix_dropout(model)
 
 

@@ -273,7 +273,7 @@ def _three_pass(work: Work) -> Outcome:
 
 
 def _kind_of(name: str) -> str:
-    return {"p_logit": "rates", "log_variance": "noise"}.get(name.rsplit(".", 1)[-1], "weights")
+    return {"scaled_logit": "rates", "log_variance": "noise"}.get(name.rsplit(".", 1)[-1], "weights")
 
 
 METHODS: dict[str, Method] = {

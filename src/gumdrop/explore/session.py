@@ -25,7 +25,7 @@ NOISE_VARIANCE, NOISE_STRENGTH = 0.04, 100.0
 """Mode and shape of the prior on the noise: so few points would else be taken for exact, and all rates go to 0."""
 ROWS = 128
 """Rows of a step, to which the points are repeated: each row has a mask of its own, so the gradient is quieter."""
-LR, RATE_LR = 4e-3, 2e-2
+LR, RATE_LR = 4e-3, 2e-3
 SETTLED = 4000
 """Steps after the last change before training rests."""
 DRAWN, AVERAGED = 8, 40
@@ -93,11 +93,10 @@ class Session:
     def _use_settings(self) -> None:
         for site in self._sites():
             site.temperature = self.settings.temperature
-            site.p_logit.requires_grad_(self.settings.learned)
+            site.scaled_logit.requires_grad_(self.settings.learned)
             if not self.settings.learned:
-                p = self.settings.p
-                nn.init.constant_(site.p_logit, math.log(p) - math.log1p(-p))
-                site.p_logit.grad = None
+                site.start_at(self.settings.p)
+                site.scaled_logit.grad = None
 
     def _sites(self) -> Iterator[ConcreteDropout]:
         return (module for module in self.model.modules() if isinstance(module, ConcreteDropout))

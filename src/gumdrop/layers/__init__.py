@@ -13,11 +13,12 @@ from gumdrop.layers.attach import (
 from gumdrop.layers.block import Block
 from gumdrop.layers.noise import HomoscedasticNoise
 from gumdrop.layers.passes import drawn_once, open_passes
-from gumdrop.layers.site import ConcreteDropout, NoiseSource
+from gumdrop.layers.site import UNIT, ConcreteDropout, NoiseSource
 from gumdrop.layers.watch import watch_rates, watch_training
 
 __all__ = [
     "SITE",
+    "UNIT",
     "Block",
     "ConcreteDropout",
     "HomoscedasticNoise",

@@ -22,7 +22,7 @@ from gumdrop.layers.block import Block
 from gumdrop.layers.embedding import drop_words
 from gumdrop.layers.passes import begin_pass, end_pass
 from gumdrop.layers.recurrent import directions, recurrent_forward, recurrent_sites
-from gumdrop.layers.site import ConcreteDropout
+from gumdrop.layers.site import UNIT, ConcreteDropout
 
 SITE = "concrete_dropout"
 
@@ -168,10 +168,11 @@ def check_rates(sites: Iterable[ConcreteDropout], model: nn.Module) -> None:
     if is_traced():
         return
     for site in sites:
-        logit = site.p_logit
-        if not logit.is_meta:
+        scaled = site.scaled_logit
+        if not scaled.is_meta:
             # A norm is one operation, whatever the shape, and NaN if one of them is.
-            number = logit.item() if logit.ndim == 0 else torch.linalg.vector_norm(logit.detach(), math.inf).item()
+            largest = scaled.item() if scaled.ndim == 0 else torch.linalg.vector_norm(scaled.detach(), math.inf).item()
+            number = UNIT * largest
             if not abs(number) <= LARGEST_LEARNED:
                 name = next(name for name, module in model.named_modules() if module is site)
                 raise ValueError(senseless(number, name.replace(f".{SITE}", "").removeprefix(SITE).removeprefix(".")))

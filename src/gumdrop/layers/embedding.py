@@ -45,7 +45,7 @@ def _word_scale(site: ConcreteDropout, indices: Tensor, output: Tensor) -> Tenso
         scale = site.scale(every_word).flatten(0, -2).expand(count, -1).gather(1, words)
     else:  # a relaxed mask costs much for each word type, so only for those that are there
         noise = site.noise(count, indices.device).gather(1, words)
-        p_logit = site.p_logit if site.p_logit.ndim == 0 else site.p_logit[words]
+        p_logit = site.p_logit if site.scaled_logit.ndim == 0 else site.p_logit[words]
         scale = dropout_scale(p_logit, noise, temperature=site.temperature)
     scale = scale.view(rows.shape)
     return scale.movedim(0, site.batch_dim) if has_rows else scale.squeeze(0)

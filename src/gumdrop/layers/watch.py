@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from gumdrop.layers.block import Block
-from gumdrop.layers.site import ConcreteDropout
+from gumdrop.layers.site import UNIT, ConcreteDropout
 
 __all__ = ["watch_rates", "watch_training"]
 
@@ -67,7 +67,7 @@ def _watch_sites(blocks: Sequence[Block], stacklevel: int) -> None:
         if use.missed == (SKIPPED if use.has_acted else OBJECTIVES):
             idle.append(block.name)
         if not block.site.is_fixed and block.weight.is_leaf and block.weight.requires_grad:
-            weight, rate = versions = block.weight._version, block.site.p_logit._version
+            weight, rate = versions = block.weight._version, block.site.scaled_logit._version
             moved = use.versions is not None and weight != use.versions[0]
             use.waited = 0 if use.versions is None or rate != use.versions[1] else use.waited + moved
             use.versions = versions
@@ -100,7 +100,7 @@ def _watch_pace(site: ConcreteDropout, steps: int, stacklevel: int) -> None:
     since = use.objectives - max(steps, WARM_UP)
     if site.is_fixed or (use.objectives > 1 and not 0 <= since <= LOOKS):
         return
-    logit = site.p_logit.detach().clone()
+    logit = UNIT * site.scaled_logit.detach()
     if use.objectives == 1:
         use.start = logit
     elif since > 0:

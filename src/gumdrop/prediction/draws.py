@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook as has_any_global_hook
 
-from gumdrop.functional import inverse_keep, widened
+from gumdrop.functional import inverse_keep
 from gumdrop.layers import ConcreteDropout, is_own_hook, watch_rates
 from gumdrop.prediction.batched import run_batched
 from gumdrop.prediction.chain import Chunk, chain_of, first_drop, run_chain
@@ -177,9 +177,10 @@ class _AtOnce(_Loop):
         found = {}
         for site in self.model.modules():
             if isinstance(site, ConcreteDropout):
-                inverse = inverse_keep(site.p_logit)
+                logit = site.p_logit
+                inverse = inverse_keep(logit)
                 # Where 1 - p rounds to 1, a unit is dropped once in 2 ** 24 draws.
-                found[site] = (torch.sigmoid(widened(site.p_logit)), inverse, bool((inverse == 1).all()))
+                found[site] = (torch.sigmoid(logit), inverse, bool((inverse == 1).all()))
         return found
 
     @functools.cached_property

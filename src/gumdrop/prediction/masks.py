@@ -83,7 +83,7 @@ class MaskNoise:
 
     def rows(self, site: ConcreteDropout, count: int) -> Tensor:
         """Noise of the next draws of a site, shape (count, K): what as many calls would give, one for each draw."""
-        dtype = torch.promote_types(site.p_logit.dtype, torch.float32)
+        dtype = torch.promote_types(site.scaled_logit.dtype, torch.float32)
         return uniform_noise((count, site.num_units), dtype=dtype, generator=self._generators[id(site)])
 
     def state(self) -> list[Tensor]:
@@ -97,7 +97,7 @@ class MaskNoise:
 
 
 def _mask_site(noise: MaskNoise, site: ConcreteDropout, rows: int) -> Tensor:
-    dtype = torch.promote_types(site.p_logit.dtype, torch.float32)
+    dtype = torch.promote_types(site.scaled_logit.dtype, torch.float32)
     return noise(site, rows, (site.num_units,), dtype)
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional import finite_exp, inverse_keep
-from gumdrop.layers import SITE, ConcreteDropout
+from gumdrop.layers import SITE, UNIT, ConcreteDropout
 
 __all__ = ["Step", "drops_are_rare", "mask_shape", "rows_at_once", "single_drops", "site_of"]
 
@@ -75,7 +75,7 @@ def drops_are_rare(layers: Sequence[nn.Module]) -> bool:
     """
     sites = [site for layer in layers if (site := site_of(layer)) is not None]
     few = 0 < sum(site.num_units for site in sites) <= MOST_UNITS
-    return few and all(_largest(site.p_logit.tolist()) <= math.log(RARE / (1 - RARE)) for site in sites)
+    return few and all(UNIT * _largest(site.scaled_logit.tolist()) <= math.log(RARE / (1 - RARE)) for site in sites)
 
 
 def _largest(logits: list[float] | float) -> float:  # read by `tolist`, which stays a number while a graph is made

@@ -94,8 +94,8 @@ def fit(
         num_data: Size of the training set; the number of rows of ``train`` if None.
         batch_size: Rows per step, over all processes, where ``train`` is not a loader.
         lr: Largest learning rate of the cycle.
-        rate_lr: The same for the logits of the rates; ten times ``lr`` if None, because one number must travel
-            as far as thousands of weights together.
+        rate_lr: The same for the rates, whose logits move ten times as far, see `gumdrop.parameter_groups`; ``lr`` if
+            None.
         weight_decay: Decay of the weights, beside the prior's; never applied to rates and noise.
         lengthscale: Prior, see `gumdrop.negative_elbo`.
         patience: Stop after this many epochs without a better held-out value; never early if None.
@@ -137,7 +137,7 @@ def fit(
         raise ValueError("`patience` needs `validation` data to watch")
     noise = noise_of(model, validation) if honest_noise else None
     num_data = size if num_data is None else num_data
-    rate_lr = 10 * lr if rate_lr is None else rate_lr
+    rate_lr = lr if rate_lr is None else rate_lr
     settings: dict[str, Any] = {
         "likelihood": str(getattr(likelihood, "__qualname__", likelihood)),
         "epochs": epochs,

@@ -82,7 +82,7 @@ def fit_stacked(
             drawn in proportion to their weights, and those of ``held_out`` as well. All weights are 1 if None.
         batch_size: Rows per step and model.
         lr: Largest learning rate of the cycle.
-        rate_lr: The same for the logits; ten times ``lr`` if None.
+        rate_lr: The same for the rates; ``lr`` if None.
         weight_decay: Decay of the weights, beside the prior's.
         lengthscale: Prior, see `gumdrop.negative_elbo`.
         honest_noise: Take the noise of each model from the residuals of its held-out rows.
@@ -120,7 +120,7 @@ def fit_stacked(
     nll_of = find_likelihood(likelihood)
     check_settings(epochs=epochs, batch_size=batch_size, lr=lr, rate_lr=rate_lr, validation_samples=validation_samples)
     check_settings(patience=patience)
-    rate_lr = 10 * lr if rate_lr is None else rate_lr
+    rate_lr = lr if rate_lr is None else rate_lr
     settings: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "rate_lr": rate_lr}
     settings |= {"weight_decay": weight_decay, "lengthscale": lengthscale, "seed": seed}
     settings |= {"honest_noise": honest_noise, "keep_best": keep_best}

@@ -14,7 +14,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from gumdrop.conversion import parameter_groups
 from gumdrop.divergence import Lengthscale, kl_divergence
 from gumdrop.functional import uniform_noise
-from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.layers import UNIT, ConcreteDropout, HomoscedasticNoise, dropout_blocks
 from gumdrop.objective import default_lengthscale
 from gumdrop.prediction import sampling
 from gumdrop.training.loop import Likelihood, mean_rates
@@ -36,7 +36,7 @@ class _Losses(nn.Module):
 
 
 def _noise_of_rows(site: ConcreteDropout, rows: int) -> Tensor:
-    return uniform_noise((rows, site.num_units), dtype=torch.promote_types(site.p_logit.dtype, torch.float32))
+    return uniform_noise((rows, site.num_units), dtype=torch.promote_types(site.scaled_logit.dtype, torch.float32))
 
 
 class Together(nn.Module):
@@ -141,7 +141,7 @@ class Together(nn.Module):
     def rates(self) -> list[dict[str, float]]:
         """Drop probability of each site of each model, the mean where each unit has its own."""
         blocks = list(dropout_blocks(self._model))
-        p = {block.name: torch.sigmoid(self._stacked_of(block.site.p_logit).detach()) for block in blocks}
+        p = {block.name: torch.sigmoid(UNIT * self._stacked_of(block.site.scaled_logit).detach()) for block in blocks}
         columns = {name: (each.flatten(1).mean(1) if each.ndim > 1 else each).tolist() for name, each in p.items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

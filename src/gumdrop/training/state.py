@@ -31,7 +31,7 @@ __all__ = [
     "write_checkpoint",
 ]
 
-CHECKPOINT_FORMAT = 3
+CHECKPOINT_FORMAT = 4
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 

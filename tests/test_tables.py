@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.torch
 import torch
 
 from gumdrop import table_fit
@@ -329,6 +330,20 @@ def test_a_model_from_before_the_checksums_is_read(regression, tmp_path) -> None
     frame = read_table(regression / "houses.csv").frame
     one, other = (predict_frame(load_table_model(folder), frame).frame for folder in (tmp_path, regression / "run"))
     pd.testing.assert_frame_equal(one, other)
+
+
+def test_a_model_whose_rates_are_logits_is_read(regression, tmp_path) -> None:
+    description = copied(regression / "run", tmp_path) | {"format": 3}
+    del description["sha256"], description["weights_sha256"]
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    old = {name: 10 * value if "scaled_logit" in name else value for name, value in tensors.items()}
+    old = {name.replace("scaled_logit", "p_logit"): value for name, value in old.items()}
+    safetensors.torch.save_file(old, tmp_path / "model.safetensors")
+    one, other = (load_table_model(folder).ensemble.state_dict() for folder in (tmp_path, regression / "run"))
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name], msg=name)
 
 
 @pytest.mark.parametrize(

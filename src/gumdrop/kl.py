@@ -162,6 +162,7 @@ class _SharedRateKl(torch.autograd.Function):
         tensors, wanted = ctx.saved_tensors, ctx.needs_input_grad[3:]
         count = len(ctx.slopes)
         if torch.is_grad_enabled():  # this gradient is to have one, too
+            tensors = [each.view_as(each) for each in tensors]  # one may be computed from another
             value = _plain(tensors[:count], tensors[count:], ctx.priors, ctx.scale, ctx.unit)
             found = iter(torch.autograd.grad(value, list(itertools.compress(tensors, wanted)), g, create_graph=True))
             return None, None, None, *(next(found) if is_wanted else None for is_wanted in wanted)

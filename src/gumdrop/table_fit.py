@@ -196,8 +196,8 @@ def _read(path: str, target: str, reading: Reading, settings: FitSettings) -> _D
     rows = (streamed.survey.rows if streamed else np.flatnonzero(known)) + 1
     notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded)]
     if repeated := int(frame.duplicated().sum()):
-        are = "rows repeat earlier ones" if repeated > 1 else "row repeats an earlier one"
-        notes.append(f"{repeated} {are}: a test row that training had, too, makes the scores better than on new rows")
+        are = "rows equal earlier ones" if repeated > 1 else "row equals an earlier one"
+        notes.append(f"{repeated} {are}: where they are copies, test rows were trained on and scores look too good")
     name = "standard input" if path == STDIN else Path(path).name
     return _Data(
         name, table, frame, rows, schema, train, test, encoded.x, encoded.unknown, notes, reading.unit, streamed

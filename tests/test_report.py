@@ -514,7 +514,7 @@ def test_a_model_without_skill_gets_no_star_and_is_called_that() -> None:
     _with_skill(results, "distance", (0.5, 1.0), [3.0, 3.0, 0.5])
     page = render(results)
     assert (
-        "By more than chance it does not beat a guess that does not look at the columns (mean of the training part)"
+        "In distance from the true values and in log likelihood it does not beat the mean of the training part, which"
         in _text(page)
     )
     assert "so it has no ★" in _text(page)
@@ -554,7 +554,7 @@ def test_level_with_the_best_ends_where_the_interval_holds_0() -> None:
         "But the log likelihood of gradient-boosted trees is higher by 0.60 nats per row, ± 0.20 (95 % interval)"
         in text
     )
-    assert "95 % interval): gradient-boosted trees (higher log likelihood)." in text
+    assert "95 % interval of the difference): gradient-boosted trees (higher log likelihood)." in text
     assert "level with the best, in every column" not in text
 
 
@@ -565,11 +565,8 @@ def test_classes_that_are_nearly_all_one_are_said() -> None:
     test["observed"] = ["Chinstrap"] * 12 + ["Adelie"] * 188
     _with_skill(results, "right", (0.0, 0.5), [1.0, 1.0, 0.0])
     text = _text(render(results)).replace("\xa0", " ")
-    assert (
-        "does not beat most frequent class, which do not look at the columns, neither in accuracy nor in log "
-        "likelihood: "
-        "always saying “Adelie” would be right for 94.0 %" in text
-    )
+    assert "does not beat most frequent class, which do not look at the columns, by more than chance: always" in text
+    assert "always saying “Adelie” would be right for 94.0 %" in text
     assert "Of the 12 rows that are “Chinstrap” it finds 0." in text
     assert "level with" not in text
     _with_skill(results, "right", (0.0, 5.0), [1.0, 1.0, 0.0])
@@ -600,7 +597,7 @@ def test_the_interval_of_the_error_is_that_of_the_rows() -> None:
 def test_a_model_is_named_once_in_what_is_ahead() -> None:
     results = regression_results()
     _with_skill(results, "distance", (5.0, 5.0), [3.0, -3.0, 3.0])
-    words = "interval): gradient-boosted trees (nearer to the true value and higher log likelihood). ★"
+    words = "difference): gradient-boosted trees (nearer to the true value and higher log likelihood). ★"
     assert words in _text(render(results))
 
 
@@ -609,7 +606,7 @@ def test_ranking_better_than_chance_is_said_of_a_model_that_does_not_beat_freque
     _with_skill(results, "right", (0.0, 0.0), [1.0, 1.0, 0.0])
     for auroc, words in (
         (0.75, "But it ranks rows better than chance: its probability of “Yes” is higher for a row of that class"),
-        (0.55, "Nor does it rank rows better than chance, as far as these can tell"),
+        (0.55, "Nor does it rank rows better than chance, as far as 200 rows can tell"),
         (0.2, "And it ranks rows worse than chance"),
     ):
         results["ranking"] = {"class": "Yes", "auroc": auroc, "rows": 20, "other_rows": 180}
@@ -650,6 +647,22 @@ def test_coverage_has_a_star_only_where_chance_does_not_explain_all() -> None:
         for row in results["scores"]:
             row["values"][name] = 1.0 if row["ours"] else others
         assert render(results).count('<td class="best">100.0\xa0%</td>') == stars
+
+
+@pytest.mark.parametrize(
+    ("mean", "se", "text"),
+    [(20.0, 7.0, "+20 ± 14"), (6.7e-5, 1.4e-3, "+0.0001 ± 0.0028"), (-1e-6, 1.4e-3, "0 ± 0.0028"), (0.0, 0.0, "0 ± 0")],
+)
+def test_a_difference_has_the_places_of_its_interval(mean: float, se: float, text: str) -> None:
+    results = regression_results()
+    _with_skill(results, "distance", (5.0, 5.0), [3.0, 3.0, 3.0])
+    results["paired"][0]["gains"]["distance"] = _gain(mean, se)
+    assert f"fixed dropout, p = 0.1{text}" in re.sub(r"(?<=[^ ]) (?=[+0−])", "", _text(render(results)))
+
+
+@pytest.mark.parametrize("share", [0.9125, float(np.float32(0.9125)), 0.91249998])
+def test_a_share_half_way_is_rounded_up_in_either_precision(share: float) -> None:
+    assert rows.tenths(share) == "91.3\xa0%"
 
 
 def test_one_thread_is_one_thread() -> None:

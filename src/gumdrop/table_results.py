@@ -125,15 +125,17 @@ def _score_notes(model: TableModel) -> dict[str, str]:
     if not model.is_regression:
         return {
             "accuracy": "share of test rows whose most probable class is right; higher is better",
-            "log likelihood": "log of the probability given to the true class, in nats per row; higher is better",
+            "log likelihood": "log of the probability given to the true class, which is its mean over the draws, in nats "
+            "per row; higher is better",
             "calibration error": "mean gap between stated probability and share of right answers; lower is better",
         }
     unit = f"in {model.unit or f'units of {model.schema.target.name}'}"
-    coverage = model.coverage
+    coverage, mixture = model.coverage, f"of this model an equal mixture of {model.num_samples} Gaussians"
     return {
         "RMSE": f"typical error of the prediction, {unit}; lower is better",
-        "CRPS": f"error of the whole predicted distribution, {unit}; lower is better",
-        "log likelihood": "log density given to the observed value, in nats per row; higher is better",
+        "CRPS": f"error of the whole predicted distribution, {mixture}, {unit}; lower is better",
+        "log likelihood": "log density that this mixture gives to the observed value, in nats per row (it depends on "
+        "the unit); higher is better",
         f"coverage of {coverage:.0%} interval": f"share of test rows inside their interval; should be {coverage:.0%}",
     }
 

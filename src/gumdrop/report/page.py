@@ -23,7 +23,17 @@ from gumdrop.report.figures import (
     rates_view,
     training_view,
 )
-from gumdrop.report.rows import Results, TestRows, asked_coverage, auroc_interval, number, percent, tenths, wilson
+from gumdrop.report.rows import (
+    Results,
+    TestRows,
+    asked_coverage,
+    auroc_interval,
+    beside,
+    number,
+    percent,
+    tenths,
+    wilson,
+)
 from gumdrop.report.scores import scores_view
 
 __all__ = ["ReportError", "render", "write_report"]
@@ -78,7 +88,14 @@ def render(results: Results, *, folder: str = "FOLDER") -> str:
     try:
         view = _view(results, folder)
         filters: dict[str, Callable[..., str]]
-        filters = {"num": number, "percent": percent, "tenths": tenths, "count": "{:,}".format, "told": in_words}
+        filters = {
+            "num": number,
+            "beside": beside,
+            "percent": percent,
+            "tenths": tenths,
+            "count": "{:,}".format,
+            "told": in_words,
+        }
         return template("report.html.j2", **filters).render(view)
     except SHAPE_ERRORS as error:
         raise ReportError(

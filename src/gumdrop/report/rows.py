@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "asked_coverage",
     "association",
     "auroc_interval",
+    "beside",
     "margin",
     "number",
     "percent",
@@ -41,6 +43,14 @@ def number(value: float | None, digits: int = 3) -> str:
     return readable(value, digits).replace("-", MINUS)
 
 
+def beside(value: float, half: float) -> str:
+    """A number with as many places as half of its interval, of which the page shows two digits."""
+    if not 1e-4 <= half < math.inf:
+        return number(value)
+    text = f"{value:,.{max(0, 1 - math.floor(math.log10(float(f'{half:.1e}'))))}f}"
+    return text.replace("-", MINUS) if re.search("[1-9]", text) else "0"
+
+
 def percent(share: float | None) -> str:
     """A share as the page shows it."""
     if share is None or not math.isfinite(share):
@@ -51,7 +61,9 @@ def percent(share: float | None) -> str:
 
 def tenths(share: float | None) -> str:
     """A share of the test rows that stands in several places of the page, in all of them like this."""
-    return DASH if share is None or not math.isfinite(share) else f"{100 * share:.1f}{SPACE}%"
+    if share is None or not math.isfinite(share):
+        return DASH
+    return f"{math.floor(1000 * share + 0.5001) / 10:.1f}{SPACE}%"  # half up, also where float32 is just below
 
 
 def asked_coverage(results: Results) -> float:

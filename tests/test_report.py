@@ -309,7 +309,11 @@ def test_the_members_and_what_they_were_watched_on_are_told() -> None:
 def test_headline_compares_with_the_best_other_model() -> None:
     results = regression_results()
     ours = results["scores"][0]["values"]["RMSE"]
-    for factor, words in ((1.5, "That beats the best"), (1.01, "That is level with"), (0.5, "guesses better")):
+    for factor, words in (
+        (1.5, "That beats the best"),
+        (1.01, "That is level with"),
+        (0.5, "better guesses come from"),
+    ):
         for row in results["scores"][1:]:
             row["values"]["RMSE"] = factor * ours
         assert words in _text(render(results))
@@ -324,12 +328,12 @@ def test_headline_tells_the_comparison_row_by_row() -> None:
         results["paired"] = [{"name": name, "gains": gains} for name in names]
         text = _text(render(results))
         assert words in text
-        assert "± 1.0 by chance" in text
-        assert ("That beats the best" if mean > 0 else "guesses better") in text
+        assert "± 0.99 (95 % interval)" in text
+        assert ("That beats the best" if mean > 0 else "better guesses come from") in text
     results = classification_results()
     gains = {"right": {"mean": 0.02, "se": 0.02}, "log likelihood": {"mean": 0.3, "se": 0.1}}
     results["paired"] = [{"name": row["name"], "gains": gains} for row in results["scores"][1:]]
-    assert "right for 2.0 more rows in a hundred, ± 4.0 by chance" in _text(render(results))
+    assert "right for 2.0 more rows in a hundred, ± 4.0 (95 % interval)" in _text(render(results))
     assert "That is level with" in _text(render(results))
     gains["right"] |= {"mean": 0.0}
     assert "row by row, its answer is right just as often." in _text(render(results))
@@ -345,7 +349,7 @@ def test_coverage_is_told_with_its_interval() -> None:
     assert "hold too many, and not by chance, so they are wider than they need to be" in page
     assert "the true share is between 91 % and 100 %" in page
     test["observed"][:4] = [value + 1e4 for value in test["mean"][:4]]
-    assert "36 of 40 true values (90 %)" in _text(render(results)).replace("\xa0", " ")
+    assert "36 of 40 true values (90.0 %)" in _text(render(results)).replace("\xa0", " ")
     assert "may be anything from 77 % to 96 %" in _text(render(results)).replace("\xa0", " ")
 
 
@@ -510,7 +514,7 @@ def test_a_model_without_skill_gets_no_star_and_is_called_that() -> None:
     _with_skill(results, "distance", (0.5, 1.0), [3.0, 3.0, 0.5])
     page = render(results)
     assert (
-        "These rows cannot tell it from a guess that does not look at the columns (mean of the training part)"
+        "In distance from the true values and in log likelihood it does not beat the mean of the training part, which"
         in _text(page)
     )
     assert "so it has no ★" in _text(page)
@@ -529,15 +533,15 @@ def test_an_error_beyond_that_of_a_model_without_inputs_is_said() -> None:
     for row in results["scores"][1:-1]:
         row["skill"] = {"distance": _gain(0.5, 1.0), "log likelihood": _gain(0.5, 1.0)}
     text = _text(render(results))
-    assert "Its root mean square error is larger than that of mean of the training part" in text
+    assert "Its root mean square error is larger than that of the mean of the training part" in text
     assert "level with the best" not in text  # of which none knows anything
     assert "beats the best" not in text
 
 
-def test_level_with_the_best_ends_at_two_standard_errors() -> None:
+def test_level_with_the_best_ends_where_the_interval_holds_0() -> None:
     results = regression_results()
     for paired, words in (
-        ([5.0, -2.1, 9.0], "On this table gradient-boosted trees guesses better"),
+        ([5.0, -2.1, 9.0], "On this table better guesses come from gradient-boosted trees"),
         ([5.0, -1.9, 9.0], "That is level with the best of the models beside it, gradient-boosted trees"),
         ([5.0, 1.9, 9.0], "That is level with"),
         ([5.0, 2.1, 9.0], "That beats the best of the models beside it, gradient-boosted trees"),
@@ -546,8 +550,11 @@ def test_level_with_the_best_ends_at_two_standard_errors() -> None:
         assert words in _text(render(results))
     results["paired"][1]["gains"]["log likelihood"] = _gain(-0.6, 0.1)
     text = _text(render(results))
-    assert "But the log likelihood of gradient-boosted trees is higher by 0.60 nats per row, ± 0.20 by chance" in text
-    assert "two standard errors): gradient-boosted trees (higher log likelihood)." in text
+    assert (
+        "But the log likelihood of gradient-boosted trees is higher by 0.60 nats per row, ± 0.20 (95 % interval)"
+        in text
+    )
+    assert "95 % interval of the difference): gradient-boosted trees (higher log likelihood)." in text
     assert "level with the best, in every column" not in text
 
 
@@ -558,14 +565,122 @@ def test_classes_that_are_nearly_all_one_are_said() -> None:
     test["observed"] = ["Chinstrap"] * 12 + ["Adelie"] * 188
     _with_skill(results, "right", (0.0, 0.5), [1.0, 1.0, 0.0])
     text = _text(render(results)).replace("\xa0", " ")
-    assert (
-        "cannot tell it from an answer that does not look at the columns: always saying “Adelie” would be right" in text
-    )
-    assert "Of the 12 rows that are Chinstrap it finds 0." in text
+    assert "does not beat most frequent class, which do not look at the columns, by more than chance: always" in text
+    assert "always saying “Adelie” would be right for 94.0 %" in text
+    assert "Of the 12 rows that are “Chinstrap” it finds 0." in text
     assert "level with" not in text
     _with_skill(results, "right", (0.0, 5.0), [1.0, 1.0, 0.0])
     text = _text(render(results)).replace("\xa0", " ")
-    assert "would be right for 94 %: only its probabilities are better than that" in text
+    assert "would be right for 94.0 %: only its probabilities are better than that" in text
+
+
+def test_few_rows_have_the_wide_interval_of_students_t() -> None:
+    """Of 4 rows a mean must be 3.18 standard errors from 0, of 88 rows 1.99."""
+    for count, z, words in ((4, 3.1, "level with"), (4, 3.3, "beats the best"), (88, 2.1, "beats the best")):
+        results = regression_results(count)
+        _with_skill(results, "distance", (9.0, 9.0), [z, 9.0, 9.0])
+        assert words in _text(render(results))
+    results = classification_results(5, classes=2)
+    _with_skill(results, "right", (9.0, 9.0), [9.0, 9.0, 9.0])
+    results["paired"][0]["gains"]["right"] = _gain(1.0, 0.0)  # in all of 5 rows: p = 2 / 2^5
+    assert "level with the best of the models beside it, fixed dropout" in _text(render(results))
+
+
+def test_the_interval_of_the_error_is_that_of_the_rows() -> None:
+    test = rows.TestRows(classification_results(40))
+    spread = math.sqrt(test.error.mean() * (1 - test.error.mean()) / 39)
+    assert test.wobble() == pytest.approx(2.0227 * spread, rel=1e-4)
+    text = _text(render(regression_results(1) | {"paired": []}))
+    assert "error (RMSE)which one row cannot tell from chance" in text
+
+
+def test_a_model_is_named_once_in_what_is_ahead() -> None:
+    results = regression_results()
+    _with_skill(results, "distance", (5.0, 5.0), [3.0, -3.0, 3.0])
+    words = "difference): gradient-boosted trees (nearer to the true value and higher log likelihood). ★"
+    assert words in _text(render(results))
+
+
+def test_ranking_better_than_chance_is_said_of_a_model_that_does_not_beat_frequencies() -> None:
+    results = classification_results(200, classes=2)
+    _with_skill(results, "right", (0.0, 0.0), [1.0, 1.0, 0.0])
+    for auroc, words in (
+        (0.75, "But it ranks rows better than chance: its probability of “Yes” is higher for a row of that class"),
+        (0.55, "Nor does it rank rows better than chance, as far as 200 rows can tell"),
+        (0.2, "And it ranks rows worse than chance"),
+    ):
+        results["ranking"] = {"class": "Yes", "auroc": auroc, "rows": 20, "other_rows": 180}
+        text = _text(render(results)).replace("\xa0", " ")
+        assert "does not beat most frequent class" in text
+        assert words in text
+        assert f"{100 * auroc:.0f} % of all such pairs (AUROC; 95 % interval" in text
+        assert ("It does rank rows better than chance (AUROC 75 %" in text) == (auroc == 0.75)
+
+
+def test_the_interval_of_the_auroc_leaves_out_a_half_where_the_rank_test_does() -> None:
+    m, n = 12, 30
+    least = 0.5 + NormalDist().inv_cdf(0.975) * math.sqrt((m + n + 1) / (12 * m * n))
+    assert rows.auroc_interval(least, m, n)[0] == pytest.approx(0.5)
+    low, high = rows.auroc_interval(1.0, m, n)
+    assert (0.7 < low < 1, high) == (True, 1.0)
+    assert rows.auroc_interval(0.0, m, n) == pytest.approx((0.0, 1 - low), abs=1e-6)
+
+
+def test_a_measured_share_has_one_rounding_on_the_page() -> None:
+    results = classification_results(120)
+    right = np.equal(results["test"]["observed"], results["test"]["predicted"]).mean()
+    _with_skill(results, "right", (5.0, 5.0), [-1.0, 1.0, 1.0])
+    results["scores"][0]["values"]["accuracy"] = float(right)
+    text = _text(render(results)).replace("\xa0", " ")
+    assert text.count(f"{100 * right:.1f} %") == 4  # lede, tile, table, predictions
+    assert f"{100 * right:.0f} %" not in text
+    results = regression_results()
+    results["scores"][-1]["values"]["RMSE"] = 1234.5
+    off = re.findall(r"it is off by ([\d.]+)", _text(render(results)))[0]
+    assert f"(this model){off}" in _text(render(results))
+
+
+def test_coverage_has_a_star_only_where_chance_does_not_explain_all() -> None:
+    results = regression_results(20)
+    name = "coverage of 90 % interval"
+    for others, stars in ((0.85, 0), (0.5, 1)):  # of 20 rows, 0.85 may be 0.9 by chance, and 1 may be, too
+        for row in results["scores"]:
+            row["values"][name] = 1.0 if row["ours"] else others
+        assert render(results).count('<td class="best">100.0\xa0%</td>') == stars
+
+
+@pytest.mark.parametrize(
+    ("mean", "se", "text"),
+    [(20.0, 7.0, "+20 ± 14"), (6.7e-5, 1.4e-3, "+0.0001 ± 0.0028"), (-1e-6, 1.4e-3, "0 ± 0.0028"), (0.0, 0.0, "0 ± 0")],
+)
+def test_a_difference_has_the_places_of_its_interval(mean: float, se: float, text: str) -> None:
+    results = regression_results()
+    _with_skill(results, "distance", (5.0, 5.0), [3.0, 3.0, 3.0])
+    results["paired"][0]["gains"]["distance"] = _gain(mean, se)
+    assert f"fixed dropout, p = 0.1{text}" in re.sub(r"(?<=[^ ]) (?=[+0−])", "", _text(render(results)))
+
+
+@pytest.mark.parametrize("share", [0.9125, float(np.float32(0.9125)), 0.91249998])
+def test_a_share_half_way_is_rounded_up_in_either_precision(share: float) -> None:
+    assert rows.tenths(share) == "91.3\xa0%"
+
+
+def test_one_thread_is_one_thread() -> None:
+    results = regression_results()
+    results["environment"]["hardware"] = "x86_64 CPU, 1 threads"
+    assert "x86_64 CPU, 1 thread gumdrop" in _text(render(results))
+
+
+def test_encoded_features_are_told_from_columns() -> None:
+    results = regression_results()
+    results["table"]["encoded_features"] = 17
+    assert "The networks see them as 17 numbers (encoded features): one for a column of numbers" in _text(
+        render(results)
+    )
+
+
+def test_the_most_frequent_mistake_is_in_quotes() -> None:
+    assert re.search(r"most frequent mistake is “\w+” taken for “\w+”", _text(render(classification_results())))
 
 
 @pytest.mark.parametrize(

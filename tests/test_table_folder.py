@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from gumdrop.cli import main
 from gumdrop.datasets.tabular import TableError
 from gumdrop.table_config import FitSettings
 from gumdrop.table_fit import fit_table
-from gumdrop.table_folder import NEW, held_folder, put_in_place
+from gumdrop.table_folder import NEW, OLD, held_folder, put_in_place, whole_folder
 from gumdrop.tables import load_table_model
 
 from test_tables import NO_GRADE, QUICK, write_table
@@ -224,6 +225,48 @@ def test_part_files_of_a_kill_are_swept(tmp_path) -> None:
     make(tmp_path / "run", "new")
     assert {path.name for path in (tmp_path / "run").iterdir()} == set(FILES)
     assert not work.exists()
+
+
+def test_a_model_between_the_two_renames_is_read_from_where_it_is(table, tmp_path, monkeypatch, capsys) -> None:
+    """A kill there leaves OUT absent; `predict` and `info` answer all the same, and the next fit puts it in place."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", str(table), "--drop", "grade", "--out", "run", *FIT]) == 0
+    for left in ((OLD, NEW), (OLD,)):
+        Path("run.partial").mkdir()
+        for name in left:
+            shutil.copytree("run", f"run.partial/{name}")
+        shutil.rmtree("run")
+        capsys.readouterr()
+        assert main(["predict", "run", str(table), "--out", "rows.csv", "--overwrite"]) == 0
+        assert main(["info", "run", "--json"]) == 0
+        said = capsys.readouterr()
+        words = f"killed while it put the model there: read from run.partial/{left[-1]}, which the next `gumdrop fit`"
+        assert words in said.out
+        assert words in said.err
+        assert sorted(path.name for path in Path("run.partial").iterdir()) == sorted(left)
+        with held_folder("run", overwrite=True, notify=str):
+            assert whole_folder(Path("run"), str) == Path("run")
+        load_table_model("run")
+
+
+def test_a_folder_that_nobody_made_is_absent_as_before(tmp_path, capsys) -> None:
+    assert main(["info", str(tmp_path / "run")]) == 2
+    assert "holds no model.json" in " ".join(capsys.readouterr().err.split())
+    for place in (Path(), Path(".."), Path("/")):
+        assert whole_folder(place, str) == place
+
+
+def test_parts_of_a_killed_predict_are_swept_by_the_next(tmp_path) -> None:
+    """The next one of the same file, and only what a process that is no more has left."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    swept = [f"rows[1].csv.{gone.pid}.partial"]
+    kept = ["rows[1].csv.1.partial", "rows[1].csv.x.partial", f"rows1.csv.{gone.pid}.partial", "rows[1].csv.partial"]
+    for name in swept + kept:
+        (tmp_path / name).write_text("half")
+    with replacing(tmp_path / "rows[1].csv") as file:
+        file.write("whole")
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, "rows[1].csv"}
 
 
 # Places that are none

@@ -63,7 +63,7 @@ def test_results_say_what_was_done(regression) -> None:
     assert len(results["table"].pop("sha256")) == 64
     assert results["table"] | {"features": None} == {
         "name": "houses.csv", "rows": 120, "train_rows": 96, "watched_rows": [11, 11, 11], "test_rows": 24,
-        "features": None,
+        "features": None, "encoded_features": 4,
     }  # fmt: skip
     assert [score["name"] for score in results["scores"]] == [
         "learned dropout", "fixed dropout, p = 0.1", "gradient-boosted trees", "linear model",
@@ -71,7 +71,7 @@ def test_results_say_what_was_done(regression) -> None:
     ]  # fmt: skip
     assert [score["unskilled"] for score in results["scores"]] == [False] * 4 + [True]
     assert set(results["scores"][0]["skill"]) == {"distance", "log likelihood"}
-    assert [rate["label"] for rate in results["rates"]] == ["input (4 columns)", "hidden layer 1 (12 units)"]
+    assert [rate["label"] for rate in results["rates"]] == ["input (4 encoded features)", "hidden layer 1 (12 units)"]
     assert all(0 < rate["least"] < rate["p"] < rate["most"] < 1 for rate in results["rates"])
     assert results["settings"] | {"epochs": 4, "batch_size": 32, "num_members": 3} == results["settings"]
     assert results["best_epochs"] == [4, 4, 4]
@@ -139,6 +139,19 @@ def test_classification(classification) -> None:
     assert results["scores"][0]["values"]["accuracy"] == pytest.approx(
         (written["prediction"] == written["observed"]).mean()
     )
+    of_the_observed = np.where(written["observed"] == "bad", written["p(bad)"], written["p(good)"])
+    assert results["scores"][0]["values"]["log likelihood"] == pytest.approx(np.log(of_the_observed).mean(), rel=1e-5)
+
+
+def test_the_probability_of_the_rarer_class_is_scored_as_a_ranking(classification) -> None:
+    ranking = json.loads((classification / "run" / "results.json").read_text())["ranking"]
+    written = pd.read_csv(classification / "run" / "predictions.csv")
+    of_class = written["observed"] == ranking["class"]
+    assert (ranking["rows"], ranking["other_rows"]) == (of_class.sum(), (~of_class).sum())
+    assert ranking["rows"] <= ranking["other_rows"]
+    p = written[f"p({ranking['class']})"].to_numpy()
+    pairs = np.sign(p[of_class][:, None] - p[~of_class])
+    assert ranking["auroc"] == pytest.approx((1 + pairs.mean()) / 2, abs=0.01)  # the file has seven digits
 
 
 def test_a_new_table_is_told_about_unseen_categories_and_missing_values(regression) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import glob
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ __all__ = ["check_file", "disk_is_full", "followed", "replacing", "saying_that_t
 def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file beside a path, and move it there once it is whole.
 
-    Where the block fails, the new file is removed, and what was at the path before is still there.
+    Where the block fails, the new file is removed, and what was at the path before is still there. What a run that was
+    killed left of the same file is removed, too.
 
     Args:
         path: Where the file belongs; its folder is made if need be. A link stays, and what it names is replaced.
@@ -41,6 +43,7 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
     partial = place.with_name(f"{place.name}.{os.getpid()}.partial")
     with saying_that_the_disk_is_full(words):
         place.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(place)
         try:
             with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
                 yield file
@@ -48,6 +51,32 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
+
+
+def _sweep(place: Path) -> None:
+    """Remove the parts of a file that processes of this machine began to write, and are no more."""
+    if os.name != "posix":  # where asking for a process could end it
+        return
+    for path in place.parent.glob(f"{glob.escape(place.name)}.*.partial"):
+        number = path.name.removeprefix(f"{place.name}.").removesuffix(".partial")
+        if (
+            number.isascii()
+            and number.isdigit()
+            and path.is_file()
+            and not path.is_symlink()
+            and not _runs(int(number))
+        ):
+            path.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 def followed(path: str | os.PathLike[str]) -> Path:

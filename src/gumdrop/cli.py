@@ -66,12 +66,14 @@ def export(
         ValueError: If the file exists.
     """
     from gumdrop.export import FORMATS, export_table
+    from gumdrop.table_folder import whole_folder
     from gumdrop.tables import load_table_model
 
     place = out or Path(folder.resolve().name + FORMATS[to])
     if place.exists() and not overwrite:
         raise ValueError(f"{place} exists already; name another file with --out, or add --overwrite")
-    export_table(load_table_model(folder), place, to=to, variant=variant, num_samples=num_samples)
+    model = load_table_model(whole_folder(folder, _say))
+    export_table(model, place, to=to, variant=variant, num_samples=num_samples)
     _say(f"{folder} -> {place}  ({place.stat().st_size / 1024:.0f} KB; run twice and compared with the model)")
 
 

@@ -1,11 +1,12 @@
 """What a run was made with: the versions and the class of hardware that stand beside its figures."""
 
 import platform
+import re
 
 import numpy as np
 import torch
 
-__all__ = ["environment"]
+__all__ = ["environment", "in_words"]
 
 
 def environment(device: str = "cpu") -> dict[str, str]:
@@ -30,3 +31,19 @@ def environment(device: str = "cpu") -> dict[str, str]:
         "numpy": np.__version__,
         "hardware": hardware,
     }
+
+
+def in_words(value: str) -> str:
+    """Word a value of `environment` for a reader; records keep theirs, by which a run knows its own.
+
+    Args:
+        value: The value.
+
+    Returns:
+        The words.
+
+    Example:
+        >>> in_words("x86_64 CPU, 1 threads"), in_words("x86_64 CPU, 11 threads")
+        ('x86_64 CPU, 1 thread', 'x86_64 CPU, 11 threads')
+    """
+    return re.sub(r"\b1 threads\b", "1 thread", value)

@@ -222,6 +222,7 @@ def predict(
     Raises:
         ValueError: If predictions of a stream are to be in the JSON object.
     """
+    from gumdrop.table_folder import whole_folder
     from gumdrop.tables import load_table_model
 
     to_pipe = str(table) == STDIN or (machine and not stream)
@@ -230,7 +231,7 @@ def predict(
     if stream and machine and to_stdout:
         raise ValueError("the JSON object cannot hold the predictions of a stream: name a file with --out")
     voice = Voice(machine or to_stdout)
-    model = load_table_model(folder)
+    model = load_table_model(whole_folder(folder, voice.say))
     if not to_stdout:
         _check_free(place, table, overwrite)
     if stream:
@@ -333,6 +334,7 @@ def explain(
         Exit status.
     """
     from gumdrop.table_explain import explain_table, show_explanation, write_page
+    from gumdrop.table_folder import whole_folder
     from gumdrop.tables import load_table_model
 
     voice = Voice(machine)
@@ -340,7 +342,7 @@ def explain(
     place = None if machine and out is None else out or Path(f"{name}.explained.html")
     if place is not None:
         _check_free(place, table or Path(STDIN), overwrite)
-    model = load_table_model(folder)
+    model = load_table_model(whole_folder(folder, voice.say))
     found = explain_table(
         model, table, most=most, orders=orders, against=against, seed=seed, progress=True, notify=voice.say
     )
@@ -368,14 +370,16 @@ def info(folder: Path, /, *, machine: Json = False) -> int:
         TableError: If the folder holds no model, or a file of it is damaged.
     """
     from gumdrop.datasets.tabular import TableError
+    from gumdrop.table_folder import whole_folder
     from gumdrop.table_info import show_info, table_info
 
+    voice = Voice(machine)
     try:
-        found = table_info(folder)
+        found = table_info(whole_folder(folder, voice.say))
         if machine:
             print_json({"command": "info", "folder": str(folder), **found})
         else:
-            show_info(Voice(), found)
+            show_info(voice, found)
     except TableError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:  # the model is whole

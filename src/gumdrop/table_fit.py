@@ -196,7 +196,8 @@ def _read(path: str, target: str, reading: Reading, settings: FitSettings) -> _D
     rows = (streamed.survey.rows if streamed else np.flatnonzero(known)) + 1
     notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded)]
     if repeated := int(frame.duplicated().sum()):
-        notes.append(f"{repeated} rows repeat an earlier row, so test rows may have been trained on: scores flatter")
+        are = "rows equal earlier ones" if repeated > 1 else "row equals an earlier one"
+        notes.append(f"{repeated} {are}: where they are copies, test rows were trained on and scores look too good")
     name = "standard input" if path == STDIN else Path(path).name
     return _Data(
         name, table, frame, rows, schema, train, test, encoded.x, encoded.unknown, notes, reading.unit, streamed
@@ -242,6 +243,7 @@ def _results(
             "watched_rows": [len(rows) for rows in fitted.held_out],
             "test_rows": len(data.test),
             "features": data.schema.names,
+            "encoded_features": data.schema.num_features,
         },
         "target": {"name": target.name, "unit": data.unit, "classes": list(target.classes)},
         "environment": environment(),

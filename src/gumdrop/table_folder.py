@@ -2,7 +2,8 @@
 
 A fit that makes ``OUT`` works in ``OUT.partial``: checkpoints lie there, the folder grows in ``OUT.partial/new``, and
 what it replaces goes to ``OUT.partial/old``. So at every moment a whole model is in ``OUT``, or between two renames in
-both of these, and then the next fit puts the new one in place. Nothing is removed but files that a fit writes.
+both of these: then it is read from there, and the next fit puts it in place. Nothing is removed but files that a fit
+writes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gumdrop.atomic import followed
 from gumdrop.datasets.tabular import TableError
 from gumdrop.table_config import CONFIG_FILE
 
-__all__ = ["NEW", "forget_training", "held_folder", "put_in_place"]
+__all__ = ["NEW", "forget_training", "held_folder", "put_in_place", "whole_folder"]
 
 OWN_FILES = {"model.json", "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
 """What a fit leaves; a folder with anything else in it is never removed."""
@@ -92,6 +93,28 @@ def put_in_place(work: Path, out: str | os.PathLike[str], *, overwrite: bool, ke
     _remove(work / OLD)
     if not keep_checkpoints:
         forget_training(work)
+
+
+def whole_folder(out: Path, notify: Callable[[str], object]) -> Path:
+    """Find the model of a place, also where a fit was killed between the two renames that replace it.
+
+    Args:
+        out: Where a fit was to put it.
+        notify: Called with a sentence if it is elsewhere.
+
+    Returns:
+        The folder to read from; `out` if there is no other.
+    """
+    place = followed(out)
+    if place.exists() or not place.name:
+        return out
+    work = place.with_name(place.name + ".partial")
+    if not (work / OLD).is_dir():
+        return out
+    whole = work / (NEW if (work / NEW).is_dir() else OLD)
+    notify(f"{out} is not there, as the last fit was killed while it put the model there: read from {whole}, which "
+           "the next `gumdrop fit` of that folder puts in place")  # fmt: skip
+    return whole
 
 
 def forget_training(work: Path) -> None:

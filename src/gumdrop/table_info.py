@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from gumdrop.datasets.columns import CategoryColumn, Column
+from gumdrop.environment import in_words
 from gumdrop.numerals import cell, readable
 from gumdrop.table_results import named_rates, rates_in_words
 from gumdrop.tables import TableModel, load_table_model, model_version
@@ -101,7 +102,7 @@ def show_info(voice: Voice, found: dict[str, Any]) -> None:
     uses = "unknown cells are drawn from and explanations compare with"
     voice.say(f"kept with the model: {kept} encoded training rows, which {uses}")
     versions = found["environment"] or {}
-    voice.say(f"made with: gumdrop {found['gumdrop']}" + "".join(f", {k} {v}" for k, v in versions.items()))
+    voice.say(f"made with: gumdrop {found['gumdrop']}" + "".join(f", {k} {in_words(v)}" for k, v in versions.items()))
     if found["stopped"]:
         voice.say(f"stopped by hand after {found['stopped']['done']} of {found['stopped']['planned']} epochs")
     columns = columns_table("Columns", "name", "kind", "training values", numbers_from=3)

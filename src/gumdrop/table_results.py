@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from gumdrop.conversion import dropout_rates
@@ -59,6 +60,7 @@ def test_results(
             {"name": name, "gains": _gains(ours, each, target)} for name, each in predictions.items() if name != OURS
         ],
         "score_notes": _score_notes(model),
+        "ranking": _ranking(ours, target, model.schema.target.classes),
         "calibration": _calibration(ours, target),
         "test": _test_rows(model, tested),
         "rates_note": rates_in_words(named_rates(model), len(model.ensemble.members)),
@@ -107,19 +109,33 @@ def _gains(ours: Prediction, other: Prediction, target: Tensor) -> dict[str, dic
     }
 
 
+def _ranking(prediction: Prediction, target: Tensor, classes: Sequence[str]) -> dict[str, Any] | None:
+    """How well the probability of a class ranks the rows: of the rarer one of two, of the commonest one of more."""
+    counts = torch.bincount(target.flatten(), minlength=len(classes)) if classes else torch.zeros(0)
+    if (counts > 0).sum() < 2:
+        return None
+    assert isinstance(prediction, ClassificationPrediction)
+    which = int(counts.argmin() if len(classes) == 2 else counts.argmax())
+    auroc = roc_auc_score(target == which, prediction.log_probabilities[:, which])
+    rows = int(counts[which])
+    return {"class": classes[which], "auroc": float(auroc), "rows": rows, "other_rows": len(target) - rows}
+
+
 def _score_notes(model: TableModel) -> dict[str, str]:
     if not model.is_regression:
         return {
             "accuracy": "share of test rows whose most probable class is right; higher is better",
-            "log likelihood": "log of the probability given to the true class, in nats per row; higher is better",
+            "log likelihood": "log of the probability given to the true class, which is its mean over the draws, in nats "
+            "per row; higher is better",
             "calibration error": "mean gap between stated probability and share of right answers; lower is better",
         }
     unit = f"in {model.unit or f'units of {model.schema.target.name}'}"
-    coverage = model.coverage
+    coverage, mixture = model.coverage, f"of this model an equal mixture of {model.num_samples} Gaussians"
     return {
         "RMSE": f"typical error of the prediction, {unit}; lower is better",
-        "CRPS": f"error of the whole predicted distribution, {unit}; lower is better",
-        "log likelihood": "log density given to the observed value, in nats per row; higher is better",
+        "CRPS": f"error of the whole predicted distribution, {mixture}, {unit}; lower is better",
+        "log likelihood": "log density that this mixture gives to the observed value, in nats per row (it depends on "
+        "the unit); higher is better",
         f"coverage of {coverage:.0%} interval": f"share of test rows inside their interval; should be {coverage:.0%}",
     }
 
@@ -188,9 +204,9 @@ def named_rates(model: TableModel) -> list[dict[str, Any]]:
     members = [dropout_rates(member) for member in model.ensemble.members]
     rates = []
     for i, site in enumerate(members[0]):
-        label = (
-            f"hidden layer {i} ({model.hidden[i - 1]} units)" if i else f"input ({model.schema.num_features} columns)"
-        )
+        features = model.schema.num_features
+        inputs = f"input ({features} encoded feature{'s' if features != 1 else ''})"
+        label = f"hidden layer {i} ({model.hidden[i - 1]} units)" if i else inputs
         p = [float(member[site]) for member in members]
         rates.append({"site": site, "label": label, "p": float(np.mean(p)), "least": min(p), "most": max(p)})
     return rates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import jinja2
 
 from gumdrop.atomic import replacing
 from gumdrop.datasets.oddities import MEND
+from gumdrop.environment import in_words
 from gumdrop.pages import template
 from gumdrop.report.figures import (
     SMALL,
@@ -21,7 +23,17 @@ from gumdrop.report.figures import (
     rates_view,
     training_view,
 )
-from gumdrop.report.rows import Results, TestRows, asked_coverage, number, percent, wilson
+from gumdrop.report.rows import (
+    Results,
+    TestRows,
+    asked_coverage,
+    auroc_interval,
+    beside,
+    number,
+    percent,
+    tenths,
+    wilson,
+)
 from gumdrop.report.scores import scores_view
 
 __all__ = ["ReportError", "render", "write_report"]
@@ -75,7 +87,16 @@ def render(results: Results, *, folder: str = "FOLDER") -> str:
         raise ReportError(f"`results.json` lacks {', '.join(missing)}: run `gumdrop fit` again to write it anew.")
     try:
         view = _view(results, folder)
-        return template("report.html.j2", num=number, percent=percent, count="{:,}".format).render(view)
+        filters: dict[str, Callable[..., str]]
+        filters = {
+            "num": number,
+            "beside": beside,
+            "percent": percent,
+            "tenths": tenths,
+            "count": "{:,}".format,
+            "told": in_words,
+        }
+        return template("report.html.j2", **filters).render(view)
     except SHAPE_ERRORS as error:
         raise ReportError(
             f"`results.json` has a part of an unexpected shape ({type(error).__name__}: {error}): "
@@ -115,11 +136,20 @@ def _view(results: Results, folder: str) -> dict[str, Any]:
         "rates": rates_view(results),
         "training": training_view(results),
         "unsure": _unsure(results, test),
+        "ranking": _ranking(results),
     }
     page |= {"unit": results["target"].get("unit") or "", "between": wilson(predictions["right"], test.rows)}
     page |= {"odd": [note for note in results.get("notes") or [] if note.endswith(MEND)]}
     page |= {"held_gap": predictions["right"] / test.rows - page["coverage"], "small": SMALL}
     return {**ABSENT, **results, **page, **parts}
+
+
+def _ranking(results: Results) -> dict[str, Any] | None:
+    given = results.get("ranking")
+    if not given:
+        return None
+    low, high = auroc_interval(given["auroc"], given["rows"], given["other_rows"])
+    return {"name": given["class"], "auroc": given["auroc"], "low": low, "high": high}
 
 
 def _watched(results: Results) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gumdrop.report.rows import DASH, MINUS, SPACE, Results, TestRows, asked_coverage, number
+from gumdrop.report.rows import DASH, MINUS, Results, TestRows, asked_coverage, margin, number, tenths, wilson
 
 __all__ = ["scores_view"]
 
@@ -25,20 +25,23 @@ def scores_view(results: Results, test: TestRows) -> dict[str, Any]:
     """
     rows, notes = results["scores"], results.get("score_notes") or {}
     goal = asked_coverage(results)
-    target = (goal, 2 * math.sqrt(goal * (1 - goal) / test.rows))
     names = dict.fromkeys(name for row in rows for name in row["values"])
-    skilled = [_is_skilled(row) for row in rows]
-    columns = [
-        _column(name, [row["values"].get(name) for row in rows], notes.get(name, ""), target, skilled) for name in names
-    ]
+    skilled = [_is_skilled(row, test.rows) for row in rows]
+    told = {name: [row["values"].get(name) for row in rows] for name in names}
+    columns = [_column(name, told[name], notes.get(name, ""), skilled, goal, test.rows) for name in names]
     ours = next(i for i, row in enumerate(rows) if row["ours"])
     beaten = [column["name"] for column in columns if column["best"] and ours not in column["best"]]
     main = next((c for c in columns if c["name"] in ("RMSE", "accuracy")), columns[0])
-    pairs = _pairs(results)
+    pairs = _pairs(results, test)
     view = {"rows": rows, "columns": columns, "beaten": beaten, "wobble": test.wobble(), "verdict": None}
-    view |= {"pairs": pairs, "pair": None, "skilled": skilled[ours], "guesses_skilled": _guesses_better(rows[ours])}
+    view |= {
+        "pairs": pairs,
+        "pair": None,
+        "skilled": skilled[ours],
+        "guesses_skilled": _guesses_better(rows[ours], test.rows),
+    }
     view |= {"unskilled": next((row["name"] for row in rows if row.get("unskilled")), None)}
-    doubts = [pair for pair in pairs if pair["likelihood_verdict"] == "worse"]
+    doubts = [pair for pair in pairs if pair["likelihood"]["verdict"] == "worse"]
     view["doubts"] = min(doubts, key=lambda pair: pair["likelihood"]["mean"], default=None)
     texts = {row["name"]: text for row, text in zip(rows, main["texts"], strict=True)}
     view["beyond_unskilled"] = _is_farther(main, rows, ours) and texts[view["unskilled"]]
@@ -48,8 +51,13 @@ def scores_view(results: Results, test: TestRows) -> dict[str, Any]:
         return view
     if pairs:  # row by row the luck of the rows cancels, so less is left to chance
         ranks = ("worse", "equal", "better")
-        pair = min(rivals_by_row, key=lambda pair: (ranks.index(pair["verdict"]), pair["gain"]["mean"]))
-        found = {"pair": pair, "verdict": pair["verdict"], "rival": pair["name"], "rival_text": texts[pair["name"]]}
+        pair = min(rivals_by_row, key=lambda pair: (ranks.index(pair["gain"]["verdict"]), pair["gain"]["mean"]))
+        found = {
+            "pair": pair,
+            "verdict": pair["gain"]["verdict"],
+            "rival": pair["name"],
+            "rival_text": texts[pair["name"]],
+        }
         return view | found
     rivals = [i for i, value in enumerate(main["values"]) if i != ours and value is not None]
     sign = -1 if main["aim"] == "lower" else 1
@@ -72,59 +80,78 @@ def _is_farther(main: dict[str, Any], rows: Sequence[dict[str, Any]], ours: int)
     )
 
 
-def _is_skilled(row: dict[str, Any]) -> bool:
+def _is_skilled(row: dict[str, Any], num_rows: int) -> bool:
     """Whether a model is better than one that does not look at the inputs, in guesses or in probabilities."""
     gains = row.get("skill")
-    return not row.get("unskilled") and (gains is None or any(_verdict(gain) == "better" for gain in gains.values()))
+    return not row.get("unskilled") and (gains is None or any(_is_better(gain, num_rows) for gain in gains.values()))
 
 
-def _guesses_better(row: dict[str, Any]) -> bool:
+def _guesses_better(row: dict[str, Any], num_rows: int) -> bool:
     """The same of its guesses alone."""
     gains = row.get("skill") or {}
-    return all(_verdict(gain) == "better" for name, gain in gains.items() if name != "log likelihood")
+    return all(_is_better(gain, num_rows) for name, gain in gains.items() if name != "log likelihood")
 
 
-def _pairs(results: Results) -> list[dict[str, Any]]:
+def _is_better(gain: dict[str, float], num_rows: int) -> bool:
+    return bool(_judged(gain, num_rows)["verdict"] == "better")
+
+
+def _pairs(results: Results, test: TestRows) -> list[dict[str, Any]]:
     """For each other model how much nearer the truth, or how much more often right, the mean row is."""
-    pairs = []
+    pairs, guess = [], "nearer to the true value" if test.regression else "right more often"
     for other in results.get("paired") or []:
-        gains = dict(other["gains"])
+        gains = {name: _judged(gain, test.rows) for name, gain in other["gains"].items()}
         likelihood = gains.pop("log likelihood")
         (gain,) = gains.values()
-        pairs.append({"name": other["name"], "verdict": _verdict(gain), "gain": gain, "likelihood": likelihood}
-                     | {"likelihood_verdict": _verdict(likelihood)})  # fmt: skip
+        in_words = {guess: gain, "higher log likelihood": likelihood}
+        ahead = [words for words, each in in_words.items() if each["verdict"] == "worse"]
+        pairs.append({"name": other["name"], "gain": gain, "likelihood": likelihood, "ahead": ahead})
     return pairs
 
 
-def _verdict(gain: dict[str, float]) -> str:
-    return "equal" if abs(gain["mean"]) <= 2 * gain["se"] else "better" if gain["mean"] > 0 else "worse"
+def _judged(gain: dict[str, float], num_rows: int) -> dict[str, Any]:
+    """A mean gain with half of its 95 % interval, and which side of 0 that lies on."""
+    mean, half = gain["mean"], margin(gain["se"], num_rows)
+    if abs(mean) == 1 and not gain["se"]:  # right in each row where the other is wrong: Clopper & Pearson's interval
+        half = 2 * (1 - 0.025 ** (1 / num_rows))
+    return {
+        "mean": mean,
+        "margin": half,
+        "verdict": "equal" if abs(mean) <= half else "better" if mean > 0 else "worse",
+    }
 
 
 def _column(
-    name: str, values: Sequence[float | None], note: str, target: tuple[float, float], skilled: Sequence[bool]
+    name: str, values: Sequence[float | None], note: str, skilled: Sequence[bool], goal: float, num_rows: int
 ) -> dict[str, Any]:
     aim = _aim(f"{name} {note}".lower(), name.lower())
-    largest = max((abs(v) for v in values if v is not None), default=0) or 1
-    places = int(np.clip(2 - math.floor(math.log10(largest)), 2 if "likelihood" in name else 0, 6))
-    share = name.lower().startswith(("coverage", "accuracy", "calibration"))
-    tiny = not share and largest < 1e-4
-    shown = [
-        DASH if v is None else f"{100 * v:.1f}{SPACE}%" if share else number(v) if tiny else f"{v:,.{places}f}"
-        for v in values
-    ]
-    texts = [text.replace("-", MINUS) for text in shown]
-    known = {i: _cost(v, aim, target) for i, v in enumerate(values) if v is not None and aim}
+    texts = _texts(name.lower(), values)
+    known = {i: _cost(v, aim, goal, num_rows) for i, v in enumerate(values) if v is not None and aim}
     if aim == "target" or "calibration" in name:  # those of a model that knows nothing are right, and of no use
         known = {i: cost for i, cost in known.items() if skilled[i]}
     top = min(known, key=lambda i: known[i], default=0)
     best = [i for i in known if len(values) > 1 and (known[i] == known[top] or texts[i] == texts[top])]
     best = [i for i in best if skilled[i]]
+    if aim == "target" and not any(known.values()):  # chance may be all that keeps any of them from it
+        best = []
     return {"name": name, "values": values, "texts": texts, "aim": aim, "best": best}
 
 
-def _cost(value: float, aim: str | None, target: tuple[float, float]) -> float:
+def _texts(name: str, values: Sequence[float | None]) -> list[str]:
+    """Numbers as they stand everywhere on the page; log likelihoods, whose 0 means nothing, with the same places."""
+    if name.startswith(("coverage", "accuracy", "calibration")):
+        return [tenths(value) for value in values]
+    if "likelihood" not in name:
+        return [number(value) for value in values]
+    largest = max((abs(v) for v in values if v is not None), default=0) or 1
+    places = int(np.clip(2 - math.floor(math.log10(largest)), 2, 6))
+    return [DASH if v is None else f"{v:,.{places}f}".replace("-", MINUS) for v in values]
+
+
+def _cost(value: float, aim: str | None, goal: float, num_rows: int) -> float:
     if aim == "target":  # as near as chance lets any model come is as good as exact
-        return max(abs(value - target[0]) - target[1], 0.0)
+        low, high = wilson(round(value * num_rows), num_rows)
+        return 0.0 if low <= goal <= high else abs(value - goal)
     return -value if aim == "higher" else value
 
 

@@ -10,8 +10,9 @@ import torch
 
 from gumdrop import cli
 from gumdrop.conversion import dropout_rates
+from gumdrop.datasets.images import DigitImages
 from gumdrop.experiments import mnist, regularisation, rotation
-from gumdrop.experiments.classifiers import lenet, tanh_perceptron
+from gumdrop.experiments.classifiers import tutorial_lenet, tutorial_perceptron
 from gumdrop.experiments.mnist import plain_prediction, scores
 from gumdrop.experiments.rotation import auroc, rotated, strangers
 
@@ -100,38 +101,60 @@ def test_regularisation_counts_errors_and_goes_on_where_it_stopped(data, tmp_pat
     assert set(whole) == set(regularisation.NETWORKS)
     assert [len(part["errors"]) for part in whole.values()] == [2, 2, 2, 2, 1, 1, 1]
     assert all(0 <= errors <= 240 for part in whole.values() for errors in part["errors"])
+    assert all(len(part[kind]) == len(part["errors"]) for part in whole.values() for kind in ("test_nll", "train_nll"))
     assert [len(whole[f"{name}-learned"]["rates_over_training"][-1]) for name in ("perceptron", "lenet")] == [3, 3]
+    assert not whole["lenet-half"]["rates_over_training"]
     assert whole["lenet-none"]["parameters"] == 520 + 25_050 + 1_225_500 + 5_010
 
     stopped, count = tmp_path / "stopped", []
 
     def stop(model, test, device):
         count.append(1)
-        if len(count) == 8:  # in the second epoch of the learned perceptron
+        if len(count) == 6:  # in the second epoch of the learned perceptron
             raise KeyboardInterrupt
-        return errors(model, test, device)
+        return scores_of(model, test, device)
 
-    errors = regularisation._errors
-    monkeypatch.setattr(regularisation, "_errors", stop)
+    scores_of = regularisation._scores
+    monkeypatch.setattr(regularisation, "_scores", stop)
     assert run("regularisation", data, stopped, *words) == 130
-    monkeypatch.setattr(regularisation, "_errors", errors)
+    monkeypatch.setattr(regularisation, "_scores", scores_of)
     assert run("regularisation", data, stopped, *words, "--resume") == 0
     assert contents_of(stopped)["results"]["networks"] == whole
     assert not list((stopped / "parts").glob("*.checkpoint"))
 
 
 def test_networks_of_the_tutorial() -> None:
+    def layers(model) -> list[str]:
+        return [f"{type(m).__name__} {m.p}" if hasattr(m, "p") else type(m).__name__ for m in model]
+
     x = torch.rand(3, 1, 28, 28)
-    for model in (tanh_perceptron(input_rate=0.2, hidden_rate=0.5), lenet(rate=0.5), lenet()):
+    for model in (tutorial_perceptron(input_rate=0.2, hidden_rate=0.5), tutorial_lenet(rate=0.5), tutorial_lenet()):
         assert model(x).shape == (3, 10)
-    dropped = [module.p for module in tanh_perceptron(input_rate=0.2, hidden_rate=0.5) if hasattr(module, "p")]
-    assert dropped == [0.2, 0.5, 0.5]
-    assert [type(module).__name__ for module in lenet(rate=0.5) if hasattr(module, "p")] == [
-        "Dropout2d",
-        "Dropout2d",
-        "Dropout",
+    dense = layers(tutorial_perceptron(input_rate=0.2, hidden_rate=0.5))
+    assert dense == ["Flatten", "Dropout 0.2", "Linear", "Tanh", "Dropout 0.5", "Linear", "Tanh", "Linear"]
+    convolution = ["Conv2d", "MaxPool2d", "Dropout2d 0.5"]
+    assert layers(tutorial_lenet(rate=0.5)) == [
+        *convolution,
+        *convolution,
+        *("Flatten", "Linear", "ReLU", "Dropout 0.5", "Linear"),
     ]
-    assert list(dropout_rates(regularisation.NETWORKS["lenet-learned"].build())) == ["3", "7", "9"]
+    assert list(dropout_rates(regularisation.NETWORKS["lenet-learned"].build())) == ["2", "5", "7"]
+
+
+def test_masks_by_hand_train_as_those_of_pytorch(monkeypatch) -> None:
+    generator = torch.Generator().manual_seed(3)
+    images, labels = torch.rand(60, 1, 28, 28, generator=generator), torch.randint(10, (60,), generator=generator)
+    monkeypatch.setattr(regularisation, "BATCH_SIZE", 20)
+    found = regularisation._masks(DigitImages(images, labels), seed=0)
+    assert found["steps"] == 3
+    assert found["largest_difference"] < 1e-5
+    other = regularisation._masks(DigitImages(images, labels), seed=1)
+    assert abs(found["nll"]["by hand"][0] - other["nll"]["by hand"][0]) > 1e-3
+
+
+def test_a_learning_rate_that_is_none_is_an_error(data, tmp_path, capsys) -> None:
+    assert run("regularisation", data, tmp_path / "out", "--lenet-lr", "0") == 2
+    assert "`lenet_lr` must be positive, got 0" in capsys.readouterr().err
 
 
 def test_rotation_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> None:

@@ -148,6 +148,7 @@ RANKS = {
     "experiments.attribution_figures": 5.1,
     "experiments.gradients_figures": 5.1,
     "experiments.mnist_figures": 5.1,
+    "experiments.regularisation_figures": 5.1,
     "experiments.rotation_figures": 5.15,
     "experiments.co2_figures": 5.15,
     "experiments.cartpole_figures": 5.1,

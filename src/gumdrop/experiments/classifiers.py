@@ -20,8 +20,9 @@ __all__ = [
     "lenet",
     "photograph_batches",
     "photograph_network",
-    "tanh_perceptron",
     "train_or_load",
+    "tutorial_lenet",
+    "tutorial_perceptron",
 ]
 
 Batches = Callable[[torch.Generator], tuple[Tensor, Tensor]]
@@ -50,38 +51,60 @@ def digit_perceptron() -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), *layers, nn.Linear(512, 10))
 
 
-def tanh_perceptron(*, input_rate: float = 0.0, hidden_rate: float = 0.0) -> nn.Sequential:
-    """Build a network for 28 x 28 digits of dense layers alone, 2 x 800 units with tanh.
-
-    Args:
-        input_rate: Drop probability of the pixels; without dropout for 0.
-        hidden_rate: The same of the hidden units.
-
-    Returns:
-        The network.
-    """
-    layers: list[nn.Module] = [nn.Flatten()]
-    for before, after, rate in ((784, 800, input_rate), (800, 800, hidden_rate)):
-        layers += [*_dropout(nn.Dropout, rate), nn.Linear(before, after), nn.Tanh()]
-    return nn.Sequential(*layers, *_dropout(nn.Dropout, hidden_rate), nn.Linear(800, 10))
-
-
-def lenet(*, rate: float = 0.0) -> nn.Sequential:
-    """Build LeNet for 28 x 28 digits as it came with Caffe: 20 and 50 channels of 5 x 5, padded, and 500 units.
-
-    Args:
-        rate: Drop probability of whole channels behind each convolution, and of the dense units; without dropout
-            for 0.
+def lenet() -> nn.Sequential:
+    """Build LeNet for 28 x 28 digits: 20 and 50 channels of 5 x 5, padded, and 500 units, all with ReLU.
 
     Returns:
         The network, its weights laid out so that convolutions are fast on CPUs.
     """
     layers: list[nn.Module] = []
     for before, after in ((1, 20), (20, 50)):
-        layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(), *_dropout(nn.Dropout2d, rate)]
-    layers += [nn.Flatten(), nn.Linear(50 * 7 * 7, 500), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(500, 10)]
-    model = nn.Sequential(*layers)
-    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # lacks in its stubs
+        layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), nn.ReLU()]
+    return _channels_last([*layers, nn.Flatten(), nn.Linear(50 * 7 * 7, 500), nn.ReLU(), nn.Linear(500, 10)])
+
+
+def tutorial_perceptron(*, input_rate: float = 0.0, hidden_rate: float = 0.0) -> nn.Sequential:
+    """Build the dense network of Xu, Zhao & Zhao's tutorial on dropout: 2 x 800 units with tanh.
+
+    Args:
+        input_rate: Drop probability of the pixels; without dropout for 0.
+        hidden_rate: The same of the units of the first hidden layer. Those of the second are never dropped.
+
+    Returns:
+        The network, for images of 28 x 28 pixels.
+
+    References:
+        https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch
+    """
+    layers: list[nn.Module] = [nn.Flatten()]
+    for before, after, rate in ((784, 800, input_rate), (800, 800, hidden_rate)):
+        layers += [*_dropout(nn.Dropout, rate), nn.Linear(before, after), nn.Tanh()]
+    return nn.Sequential(*layers, nn.Linear(800, 10))
+
+
+def tutorial_lenet(*, rate: float = 0.0) -> nn.Sequential:
+    """Build LeNet as in Xu, Zhao & Zhao's tutorial on dropout: nothing but a maximum behind each convolution.
+
+    Args:
+        rate: Drop probability of whole channels of each convolution, and of the 500 dense units; without dropout
+            for 0. Channels are dropped behind the maximum, where they are a quarter as large, and not before it as
+            in the tutorial: it is the same function of the same mask.
+
+    Returns:
+        The network, for images of 28 x 28 pixels, its weights laid out so that convolutions are fast on CPUs.
+
+    References:
+        https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch
+    """
+    layers: list[nn.Module] = []
+    for before, after in ((1, 20), (20, 50)):
+        layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), *_dropout(nn.Dropout2d, rate)]
+    dense = [nn.Linear(50 * 7 * 7, 500), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(500, 10)]
+    return _channels_last([*layers, nn.Flatten(), *dense])
+
+
+def _channels_last(layers: list[nn.Module]) -> nn.Sequential:
+    return nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # lacks in its stubs
 
 
 def _dropout(kind: type[nn.Module], rate: float) -> list[nn.Module]:

@@ -1,11 +1,12 @@
 """Dropout as a regulariser: test errors of five networks over training, and of twins that learn their rates.
 
 The five are those of a tutorial: a perceptron of 2 x 800 tanh units with three settings of dropout, and LeNet with and
-without. The twins start from the networks without dropout. All take stochastic gradient descent with batches of
-128. To the tutorial's constant learning rate of 0.1 come momentum and one cycle up to that rate and down to 0, so that
-a run of minutes ends in a minimum too.
+without. The twins start from the networks without dropout. All take plain stochastic gradient descent with batches of
+128 and a constant learning rate, as the tutorial does.
 
 References:
+    Xu, Zhao & Zhao 2018, "Tutorial: Dropout as Regularization and Bayesian Approximation"
+    (https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch).
     Hinton et al. 2012, "Improving neural networks by preventing co-adaptation" (arXiv:1207.0580).
     LeCun, Bottou, Bengio & Haffner 1998, "Gradient-based learning applied to document recognition" (Proc. IEEE 86).
 """
@@ -17,18 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure as Drawing
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop import plots
 from gumdrop.atomic import replacing
 from gumdrop.conversion import dropout_rates, learn_dropout, parameter_groups
 from gumdrop.datasets.images import MNIST, DigitImages, read_mnist
 from gumdrop.divergence import Lengthscale
-from gumdrop.experiments.axes import dress
-from gumdrop.experiments.classifiers import lenet, tanh_perceptron
-from gumdrop.experiments.page import Figure, Page, Table
+from gumdrop.experiments import regularisation_figures as figures
+from gumdrop.experiments.classifiers import tutorial_lenet, tutorial_perceptron
 from gumdrop.experiments.run import Run, RunOptions, data_folder
 from gumdrop.objective import negative_elbo
 from gumdrop.threads import limited_threads
@@ -36,11 +34,14 @@ from gumdrop.training.loop import epoch_seed
 
 __all__ = ["NETWORKS"]
 
-LR, RATE_LR, MOMENTUM, BATCH_SIZE = 0.1, 0.1, 0.9, 128
-LENGTHSCALE: Lengthscale = 1.0
-START = 0.2
-EPOCHS = {"perceptron": 8, "lenet": 3}
+LR = {"perceptron": 0.1, "lenet": 0.1}
+RATE_LR, BATCH_SIZE = 1.0, 128
+LENGTHSCALE: Lengthscale = "classification"
+START = 0.5
+EPOCHS = {"perceptron": 200, "lenet": 60}
 QUICK_EPOCHS, QUICK_TRAIN, QUICK_TEST = 2, 2000, 1000
+MASK_STEPS = 100
+"""Steps that are trained twice, with `nn.Dropout` and with a mask written by hand."""
 EVALUATED_AT_ONCE = 1000
 
 
@@ -56,52 +57,50 @@ class Network:
     """Makes it, without learned rates."""
     learned: bool = False
     """Whether it learns its rates."""
-    style: tuple[str, str] = (plots.INK, "-")
-    """Colour and line."""
 
 
 def _learned(build: Callable[[], nn.Sequential]) -> nn.Sequential:
     """Learn the rates of all layers, save a convolution over the one channel of the image, which is all there is."""
-    return learn_dropout(build(), p=START, predicate=lambda name, layer: getattr(layer, "in_channels", 0) != 1)
+    return learn_dropout(build(), p=START)
 
 
+_hidden = partial(tutorial_perceptron, hidden_rate=0.5)
+_both = partial(tutorial_perceptron, input_rate=0.2, hidden_rate=0.5)
 NETWORKS = {
-    "perceptron-none": Network("2 x 800, no dropout", "perceptron", tanh_perceptron, style=(plots.INK, ":")),
-    "perceptron-hidden": Network(
-        "2 x 800, 0 / .5", "perceptron", partial(tanh_perceptron, hidden_rate=0.5), style=(plots.ORANGE, "--")
-    ),
-    "perceptron-both": Network(
-        "2 x 800, .2 / .5",
-        "perceptron",
-        partial(tanh_perceptron, input_rate=0.2, hidden_rate=0.5),
-        style=(plots.ORANGE, "-"),
-    ),
-    "perceptron-learned": Network(
-        "2 x 800, learned", "perceptron", partial(_learned, tanh_perceptron), True, (plots.BLUE, "-")
-    ),
-    "lenet-none": Network("LeNet, no dropout", "lenet", lenet, style=(plots.INK, ":")),
-    "lenet-half": Network("LeNet, .5", "lenet", partial(lenet, rate=0.5), style=(plots.ORANGE, "-")),
-    "lenet-learned": Network("LeNet, learned", "lenet", partial(_learned, lenet), True, (plots.BLUE, "-")),
+    "perceptron-none": Network("2 x 800, no dropout", "perceptron", tutorial_perceptron),
+    "perceptron-both": Network("2 x 800, .2 / .5", "perceptron", _both),
+    "perceptron-learned": Network("2 x 800, learned", "perceptron", partial(_learned, tutorial_perceptron), True),
+    "perceptron-hidden": Network("2 x 800, 0 / .5", "perceptron", _hidden),
+    "lenet-none": Network("LeNet, no dropout", "lenet", tutorial_lenet),
+    "lenet-half": Network("LeNet, .5", "lenet", partial(tutorial_lenet, rate=0.5)),
+    "lenet-learned": Network("LeNet, learned", "lenet", partial(_learned, tutorial_lenet), True),
 }
-"""All of them by name."""
+"""All of them by name, in the order in which they are trained."""
 
 
 def regularisation(
-    options: RunOptions = RunOptions(), *, epochs: int | None = None, lenet_epochs: int | None = None
+    options: RunOptions = RunOptions(),
+    *,
+    epochs: int | None = None,
+    lenet_epochs: int | None = None,
+    lenet_lr: float = LR["lenet"],
 ) -> None:
     """Test errors over training, with fixed dropout, without, and with learned rates.
 
     Args:
         options: The flags that all experiments share.
-        epochs: Passes over the training images for the perceptrons; 8 by default, 2 with --quick.
-        lenet_epochs: The same for LeNet, which takes six times as long; 3 by default, 2 with --quick.
+        epochs: Passes over the training images for the perceptrons; 200 by default, 2 with --quick.
+        lenet_epochs: The same for LeNet, which takes four times as long; 60 by default, 2 with --quick.
+        lenet_lr: Learning rate of LeNet. The tutorial has .01 and 1,500 epochs.
 
     Raises:
-        ValueError: If a number is less than 1.
+        ValueError: If a number of epochs is less than 1, or the learning rate not positive.
     """
     for name, value in {"epochs": epochs, "lenet_epochs": lenet_epochs}.items():
         if value is not None and value < 1:
             raise ValueError(f"`{name}` must be at least 1, got {value}")
+    if not lenet_lr > 0:
+        raise ValueError(f"`lenet_lr` must be positive, got {lenet_lr}")
     folder = data_folder(options, "mnist", sources=MNIST)
     train, test = read_mnist(folder), read_mnist(folder, train=False)
     if options.quick:
@@ -109,68 +108,116 @@ def regularisation(
             DigitImages(each.images[:most], each.labels[:most])
             for each, most in ((train, QUICK_TRAIN), (test, QUICK_TEST))
         )
-    own = {"epochs": epochs, "lenet_epochs": lenet_epochs}
+    own = {"epochs": epochs, "lenet_epochs": lenet_epochs, "lenet_lr": lenet_lr}
     with limited_threads(1), Run("regularisation", options, own) as run:
         given = {"perceptron": epochs, "lenet": lenet_epochs}
         passes = {family: given[family] or (QUICK_EPOCHS if options.quick else most) for family, most in EPOCHS.items()}
+        lrs = LR | {"lenet": lenet_lr}
+        masks = run.part("masks", partial(_masks, train, options.seed))
         found = {
-            key: run.part(key, partial(_study, run, key, train, test, passes[network.family]))
+            key: run.part(key, partial(_study, run, key, train, test, passes[network.family], lrs[network.family]))
             for key, network in NETWORKS.items()
         }
-        run.figure("regularisation", _draw(found))
+        run.figure("regularisation", figures.draw(found))
         settings = {
             "epochs": passes,
-            "lr": LR,
+            "lr": lrs,
             "rate_lr": RATE_LR,
-            "momentum": MOMENTUM,
             "batch_size": BATCH_SIZE,
             "lengthscale": LENGTHSCALE,
+            "start": START,
         }
-        run.finish({"settings": settings, "test_images": len(test.labels), "networks": found}, _page(found, test))
+        results = {"settings": settings, "test_images": len(test.labels), "masks": masks, "networks": found}
+        run.finish(results, figures.page(found, masks, len(test.labels)))
 
 
 # One network
 
 
-def _study(run: Run, key: str, train: DigitImages, test: DigitImages, epochs: int) -> dict[str, Any]:
+def _study(run: Run, key: str, train: DigitImages, test: DigitImages, epochs: int, lr: float) -> dict[str, Any]:
     """Train a network, and count its errors on the test images after each epoch."""
     network, seed, device = NETWORKS[key], run.options.seed, run.options.device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = network.build().to(device)
     groups = parameter_groups(model, rate_lr=RATE_LR) if network.learned else [{"params": list(model.parameters())}]
-    optimizer = torch.optim.SGD(groups, lr=LR, momentum=MOMENTUM, nesterov=True)
-    peaks = [group["lr"] for group in optimizer.param_groups]
-    steps = epochs * -(-len(train.labels) // BATCH_SIZE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peaks, total_steps=steps, cycle_momentum=False)
-    state = _State(run.checkpoint(key), {"model": model, "optimizer": optimizer, "schedule": schedule})
-
-    def loss_of(rows: Tensor) -> Tensor:
-        nll = F.cross_entropy(model(train.images[rows].to(device)), train.labels[rows].to(device))
-        if not network.learned:
-            return nll
-        return negative_elbo(nll, model, num_data=len(train.labels), lengthscale=LENGTHSCALE).total
-
+    optimizer = torch.optim.SGD(groups, lr=lr)
+    state = _State(run.checkpoint(key), {"model": model, "optimizer": optimizer})
     with torch.random.fork_rng():
         while len(state.epochs) < epochs:
             torch.manual_seed(epoch_seed(seed, len(state.epochs) + 1))
-            model.train()
+            total = torch.zeros((), device=device)
             for rows in torch.randperm(len(train.labels)).split(BATCH_SIZE):
-                loss = loss_of(rows)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                schedule.step()
-            errors = _errors(model.eval(), test, device)
-            rates = list(dropout_rates(model).values()) if network.learned else []
-            state.add({"loss": loss.item(), "errors": errors, "rates": rates})
-            print(f"{network.label}: epoch {len(state.epochs)} of {epochs}, {errors} errors")
+                nll = _step(model.train(), optimizer, train, rows, learned=network.learned)
+                total += len(rows) * nll
+            errors, test_nll = _scores(model.eval(), test, device)
+            rates = [round(float(p), 5) for p in dropout_rates(model).values()] if network.learned else []
+            train_nll = total.item() / len(train.labels)
+            state.add({"errors": errors, "test_nll": test_nll, "train_nll": train_nll, "rates": rates})
+            print(
+                f"{network.label}: epoch {len(state.epochs)} of {epochs}, {errors} errors, {test_nll:.4f} nats on "
+                f"test images, {train_nll:.4f} in training",
+                *(f"{p:.3f}" for p in rates),
+                flush=True,
+            )
     return {
         "label": network.label,
         "errors": [epoch["errors"] for epoch in state.epochs],
-        "rates_over_training": [epoch["rates"] for epoch in state.epochs],
+        "test_nll": [round(epoch["test_nll"], 5) for epoch in state.epochs],
+        "train_nll": [round(epoch["train_nll"], 6) for epoch in state.epochs],
+        "rates_over_training": [epoch["rates"] for epoch in state.epochs if epoch["rates"]],
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
+
+
+def _step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, train: DigitImages, rows: Tensor, *, learned: bool = False
+) -> Tensor:
+    """Take a step; return the mean negative log likelihood of its rows under their masks."""
+    device = next(model.parameters()).device
+    nll = F.cross_entropy(model(train.images[rows].to(device)), train.labels[rows].to(device))
+    loss = nll
+    if learned:
+        loss = negative_elbo(nll, model, num_data=len(train.labels), lengthscale=LENGTHSCALE).total
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return nll.detach()
+
+
+def _masks(train: DigitImages, seed: int) -> dict[str, Any]:
+    """Train the perceptron with both kinds of dropout twice from the same random numbers, once with masks by hand."""
+    losses: dict[str, list[float]] = {}
+    for name in ("nn.Dropout", "by hand"):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = _both()
+            if name == "by hand":
+                model = nn.Sequential(*(ByHand(m.p) if isinstance(m, nn.Dropout) else m for m in model))
+            optimizer = torch.optim.SGD(model.parameters(), lr=LR["perceptron"])
+            batches = torch.randperm(len(train.labels)).split(BATCH_SIZE)[:MASK_STEPS]
+            losses[name] = [_step(model, optimizer, train, rows).item() for rows in batches]
+    largest = max(abs(a - b) for a, b in zip(*losses.values(), strict=True))
+    return {"steps": len(batches), "largest_difference": largest, "nll": losses}
+
+
+class ByHand(nn.Module):
+    """Dropout as a formula: keep each number with probability 1 - p, and scale what is kept.
+
+    Args:
+        p: Drop probability.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop numbers of ``x`` in training."""
+        if not self.training:
+            return x
+        keep = torch.empty_like(x).bernoulli_(1 - self.p)
+        return x * keep / (1 - self.p)
 
 
 class _State:
@@ -193,93 +240,10 @@ class _State:
 
 
 @torch.no_grad()
-def _errors(model: nn.Module, test: DigitImages, device: str) -> int:
-    """Count wrong answers with dropout off, as the tutorial does."""
+def _scores(model: nn.Module, test: DigitImages, device: str) -> tuple[int, float]:
+    """Count wrong answers with dropout off, as the tutorial does; and the mean negative log likelihood in nats."""
     parts = zip(test.images.split(EVALUATED_AT_ONCE), test.labels.split(EVALUATED_AT_ONCE), strict=True)
-    return sum(int((model(x.to(device)).argmax(1).cpu() != y).sum()) for x, y in parts)
-
-
-# Figure and page
-
-
-def _draw(found: dict[str, Any]) -> Drawing:
-    """Errors over epochs, a panel for each family, all networks in one figure."""
-    drawing = Drawing(figsize=(9, 4.2), layout="constrained")
-    panels = drawing.subplots(1, 2)
-    families = {"perceptron": "dense, 2 x 800 tanh", "lenet": "LeNet"}
-    for ax, (family, title) in zip(panels, families.items(), strict=True):
-        for key, network in NETWORKS.items():
-            if network.family == family:
-                errors = found[key]["errors"]
-                colour, style = network.style
-                label = f"{network.label.split(', ')[1]}: {errors[-1]}"
-                epochs = range(1, len(errors) + 1)
-                ax.plot(epochs, errors, style, color=colour, label=label, marker="o", markersize=3)
-        ax.margins(y=0.12)
-        ax.set_yscale("log")
-        ticks = _ticks(*ax.get_ylim())
-        ax.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
-        ax.minorticks_off()
-        longest = max(len(found[key]["errors"]) for key in NETWORKS if NETWORKS[key].family == family)
-        ax.set_xlim(0.6, longest + 0.4)
-        ax.set_xticks(range(1, longest + 1, 1 + longest // 10))
-        dress(ax, title=title, x="epoch", y="wrong test images")
-        ax.legend(frameon=False, title="dropout: errors at the end", fontsize=9, title_fontsize=9, loc="upper right")
-    return drawing
-
-
-def _ticks(low: float, high: float) -> list[int]:
-    steps = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
-    return [tick for power in range(4) for step in steps if low <= (tick := step * 10**power) <= high]
-
-
-def _page(found: dict[str, Any], test: DigitImages) -> Page:
-    last = {key: part["errors"][-1] for key, part in found.items()}
-    best = {
-        family: min(
-            (key for key, each in NETWORKS.items() if each.family == family and not each.learned),
-            key=lambda key: last[key],
-        )
-        for family in EPOCHS
-    }
-    rows = [
-        [
-            NETWORKS[key].label,
-            f"{part['errors'][-1]}",
-            f"{min(part['errors'])}",
-            f"{len(part['errors'])}",
-            ", ".join(f"{p:.3f}" for p in part["rates_over_training"][-1]) or "–",
-        ]
-        for key, part in found.items()
-    ]
-    ours = [i for i, key in enumerate(found) if NETWORKS[key].learned]
-    caption = f"Wrong answers among {len(test.labels):,} test images, dropout off, and the rates that were learned."
-    return Page(
-        title="Dropout as a regulariser",
-        lead=(
-            f"The dense network that learns its rates errs {last['perceptron-learned']} times among "
-            f"{len(test.labels):,} test images, the best with fixed rates ({NETWORKS[best['perceptron']].label}) "
-            f"{last[best['perceptron']]} times; LeNet {last['lenet-learned']} times with learned rates, "
-            f"{last[best['lenet']]} times as {NETWORKS[best['lenet']].label}."
-        ),
-        body=[
-            Figure("regularisation", FIGURE),
-            Table(
-                caption, ["network", "at the end", "fewest", "epochs", "learned p, from input to output"], rows, ours
-            ),
-        ],
-        notes=NOTES,
-    )
-
-
-FIGURE = (
-    "Wrong test images after each epoch, on a logarithmic scale. Good is a learned twin that ends at or below the best "
-    "fixed setting."
-)
-NOTES = (
-    "Published: 160 errors without dropout, 130 with half of the hidden units dropped, 110 with a fifth of the inputs "
-    "dropped as well (Hinton et al. 2012, from memory), after thousands of epochs.",
-    "Test images are only counted, never chosen on. LeNet's dropout takes whole channels behind each convolution, and "
-    "single units behind the dense layer; its learned twin does the same before the second convolution and the dense "
-    "layers. The order of batches and the start of the weights are the same for all.",
-)
+    logits = [(model(x.to(device)).cpu(), y) for x, y in parts]
+    errors = sum(int((each.argmax(1) != y).sum()) for each, y in logits)
+    nll = sum(F.cross_entropy(each, y, reduction="sum").item() for each, y in logits)
+    return errors, nll / len(test.labels)

@@ -28,7 +28,7 @@ from gumdrop.datasets.numbers import plain_numbers
 from gumdrop.datasets.splits import read_rows
 from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.prediction import RegressionPrediction
-from gumdrop.table_cells import mark_unknown
+from gumdrop.table_cells import completer, mark_unknown
 from gumdrop.table_config import FitSettings
 from gumdrop.tables import TableModel, load_table_model, table_network
 
@@ -97,10 +97,14 @@ def fitted(place: Path, train: pd.DataFrame) -> TableModel:
     if (place / "model.json").is_file():
         return load_table_model(place)
     schema = with_statistics(infer_schema(train, "target", task="regression"), train)
-    x, y = torch.from_numpy(schema.encode_inputs(train).x), torch.from_numpy(schema.encode_target(train))
+    encoded, y = schema.encode_inputs(train), torch.from_numpy(schema.encode_target(train))
+    x = torch.from_numpy(encoded.x)
+    background = x[spread(len(x), max(BACKGROUNDS))]
+    versions = [completer(mark_unknown(schema, encoded.x, encoded.unknown, background), background)]
     make = lambda: table_network(schema, SETTINGS.hidden)  # noqa: E731
-    (fit,) = fit_regression_ensembles(make, [(x, y)], num_members=SETTINGS.num_members, seed=SETTINGS.seed)
-    model = TableModel(schema, fit.model, SETTINGS.hidden, background=x[spread(len(x), max(BACKGROUNDS))])
+    count, seed = SETTINGS.num_members, SETTINGS.seed
+    (fit,) = fit_regression_ensembles(make, [(x, y)], num_members=count, versions=versions, seed=seed)
+    model = TableModel(schema, fit.model, SETTINGS.hidden, background=background)
     place.mkdir(parents=True, exist_ok=True)
     model.save(place)
     return model

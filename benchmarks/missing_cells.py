@@ -28,7 +28,7 @@ from gumdrop.datasets.numbers import plain_numbers
 from gumdrop.datasets.splits import read_rows
 from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.prediction import RegressionPrediction
-from gumdrop.table_cells import mark_unknown
+from gumdrop.table_cells import completer, mark_unknown
 from gumdrop.table_config import FitSettings
 from gumdrop.tables import TableModel, load_table_model, table_network
 
@@ -92,15 +92,19 @@ TABLES: dict[str, Callable[[Path], pd.DataFrame]] = {
 }
 
 
-def fitted(place: Path, train: pd.DataFrame) -> TableModel:
-    """The model of some training rows, fitted unless it is in its place already."""
+def fitted(place: Path, train: pd.DataFrame, count: int) -> TableModel:
+    """The model of some training rows of which so many are kept, fitted unless it is in its place already."""
     if (place / "model.json").is_file():
         return load_table_model(place)
     schema = with_statistics(infer_schema(train, "target", task="regression"), train)
-    x, y = torch.from_numpy(schema.encode_inputs(train).x), torch.from_numpy(schema.encode_target(train))
+    encoded, y = schema.encode_inputs(train), torch.from_numpy(schema.encode_target(train))
+    x = torch.from_numpy(encoded.x)
+    background = x[spread(len(x), count)]
+    versions = [completer(mark_unknown(schema, encoded.x, encoded.unknown, background), background)]
     make = lambda: table_network(schema, SETTINGS.hidden)  # noqa: E731
-    (fit,) = fit_regression_ensembles(make, [(x, y)], num_members=SETTINGS.num_members, seed=SETTINGS.seed)
-    model = TableModel(schema, fit.model, SETTINGS.hidden, background=x[spread(len(x), max(BACKGROUNDS))])
+    members, seed = SETTINGS.num_members, SETTINGS.seed
+    (fit,) = fit_regression_ensembles(make, [(x, y)], num_members=members, versions=versions, seed=seed)
+    model = TableModel(schema, fit.model, SETTINGS.hidden, background=background)
     place.mkdir(parents=True, exist_ok=True)
     model.save(place)
     return model
@@ -157,8 +161,10 @@ def part(name: str, data: Path) -> dict[str, Any]:
     found: list[dict[str, dict[str, dict[str, float]]]] = []
     for seed in range(SPLITS):
         train, test = train_test_split(frame, test_size=0.3, random_state=seed)
-        model = fitted(FITS / f"{name}-{seed}", train)
+        model = fitted(FITS / f"{name}-{seed}", train, max(BACKGROUNDS))
         kept = {b: replace(model, background=model.background[spread(len(model.background), b)]) for b in BACKGROUNDS}
+        if train.drop(columns="target").isna().any(axis=None):  # without rows to draw from the noise is another one
+            kept[0] = fitted(FITS / f"{name}-{seed}-0", train, 0)
         blanks = patterns(test)
         found.append({str(b): {key: scored(each, blanks[key]) for key in blanks} for b, each in kept.items()})
     figures = {

@@ -18,6 +18,7 @@ from gumdrop.ensembles import (
     fit_regression_ensembles,
     fitting,
     models,
+    noise_fit,
     schedule,
 )
 from gumdrop.metrics import central_coverage, interval_coverage
@@ -225,7 +226,7 @@ def test_the_noise_is_less_by_what_it_holds_of_the_spread(slopes, weighted) -> N
     members = [line(slope) for slope in slopes]
     held_out = [torch.arange(90)[i::3] for i in range(3)]
     ensemble = RegressionEnsemble(members, NoiseFunction(1, 1))
-    fitting._fit_noise(ensemble, x, y, weights if weighted else None, held_out, seed=0)
+    noise_fit.fit_noise(ensemble, x, y, weights if weighted else None, held_out, None, seed=0)
 
     rows = torch.cat(held_out)
     means = torch.cat([slope * x[part] for slope, part in zip(slopes, held_out, strict=True)])

@@ -61,6 +61,7 @@ RANKS = {
     "networks": 3,
     "ensembles.noise": 3.6,
     "ensembles.models": 3.7,
+    "ensembles.noise_fit": 3.75,
     "ensembles.fitting": 3.8,
     "ensembles.streaming": 3.85,
     "ensembles": 3.9,

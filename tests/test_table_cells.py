@@ -1,5 +1,6 @@
 """Cells that a model cannot know are drawn from training rows: by whom, when, and what that does to predictions."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from gumdrop import table_cells, table_predict, tables
 from gumdrop.datasets.inference import infer_schema
-from gumdrop.table_cells import completions, drawn_if_missing, mark_unknown
+from gumdrop.table_cells import completer, completions, drawn_if_missing, mark_unknown
 from gumdrop.table_config import FitSettings
 from gumdrop.table_explain import explain_rows
 from gumdrop.table_fit import fit_table
@@ -191,3 +192,29 @@ def test_explanations_agree_with_predictions(models) -> None:
 def test_inputs_that_nobody_can_draw_are_refused(models) -> None:
     with pytest.raises(ValueError, match=r"must not hold NaN.*num_background"):
         replace(models["price"], background=torch.empty(0, 0)).predict(torch.full((1, 4), NAN))
+
+
+def test_noise_does_not_hold_what_the_spread_of_drawn_cells_holds(tmp_path, monkeypatch) -> None:
+    """Two cells in five are blank in training, too: fitted with the median in these, the noise is theirs once more."""
+    frame, rng = make_table(400).drop(columns="cheap"), np.random.default_rng(1)
+    frame = frame.mask((rng.random(frame.shape) < 0.4) & (frame.columns != "price"))
+    frame.to_csv(tmp_path / "blank.csv", index=False)
+    found = []
+    for folder in ("drawn", "median"):
+        if folder == "median":
+            monkeypatch.setattr("gumdrop.table_fit.completer", lambda marked, donors: None)
+        fit_table(tmp_path / "blank.csv", "price", tmp_path / folder, settings=SETTINGS)
+        scores = json.loads((tmp_path / folder / "results.json").read_text())["scores"][0]["values"]
+        noise = pd.read_csv(tmp_path / folder / "predictions.csv")["aleatoric_std"].mean()
+        found.append((noise, scores["log likelihood"]))
+    (drawn, drawn_score), (median, median_score) = found
+    assert drawn < 0.9 * median
+    assert drawn_score > median_score
+
+
+def test_nothing_is_completed_where_all_is_known() -> None:
+    donors = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    assert completer(donors, donors) is None
+    versions = completer(donors.clone().index_fill_(0, torch.tensor([2]), NAN), donors)
+    assert versions is not None
+    assert all(each[0].equal(donors[5]) for each in versions(torch.tensor([5, 2]), 4, 0))

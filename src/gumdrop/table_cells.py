@@ -5,7 +5,7 @@ donor, one of the training rows that are nearest in what is known (a hot deck), 
 what the cells leave open.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from gumdrop.datasets.columns import CategoryColumn
 from gumdrop.datasets.schema import TableSchema
 from gumdrop.datasets.tabular import MISSING
 
-__all__ = ["completions", "drawn_if_missing", "mark_unknown"]
+__all__ = ["completer", "completions", "drawn_if_missing", "mark_unknown"]
 
 NEIGHBOURS = 30
 """Donors of a row, at least."""
@@ -95,6 +95,21 @@ def completions(x: Tensor, donors: Tensor, count: int, *, seed: int) -> Iterator
     for i in range(count):
         turn = ((2 * i + 1) * candidates).div(2 * count, rounding_mode="floor")
         yield torch.where(known, x, donors[order.gather(1, turn[:, None])[:, 0]])
+
+
+def completer(marked: Tensor, donors: Tensor) -> Callable[[Tensor, int, int], Iterator[Tensor]] | None:
+    """Complete the rows of a training part, as `gumdrop.ensembles.fit_regression_ensembles` asks for them.
+
+    Args:
+        marked: What `mark_unknown` gave, shape (N, F).
+        donors: As for `completions`.
+
+    Returns:
+        A function of row numbers, a count and a seed; None if nothing is unknown.
+    """
+    if not marked.isnan().any():
+        return None
+    return lambda rows, count, seed: completions(marked[rows], donors, count, seed=seed)
 
 
 def _nearest(x: Tensor, known: Tensor, donors: Tensor) -> tuple[Tensor, Tensor]:

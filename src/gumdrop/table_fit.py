@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from gumdrop.datasets.schema import TableSchema, check_present
 from gumdrop.datasets.tabular import STDIN, Table, TableError, read_table
 from gumdrop.ensembles import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles, schedule
 from gumdrop.environment import environment
-from gumdrop.table_cells import mark_unknown
+from gumdrop.table_cells import completer, mark_unknown
 from gumdrop.table_config import CONFIG_FILE, FitSettings, Reading, config_text
 from gumdrop.table_folder import NEW, forget_training, held_folder, put_in_place
 from gumdrop.table_predict import ROWS_FOR_THREADS, encoding_notes
@@ -347,7 +348,11 @@ def _train(
         watched = data.part(data.train)
         fitted = data.streamed.fit(make, schema, watched, settings, checkpoint=checkpoint, progress=progress)
         return _table_model(data, settings, fitted), fitted
-    fit = fit_regression_ensembles if schema.target.task == "regression" else fit_classification_ensembles
+    fit: Callable[..., list[EnsembleFit]] = fit_classification_ensembles
+    if schema.target.task == "regression":  # the noise is beside the spread of what predictions draw for unknown cells
+        donors = data.background(settings.num_background)
+        marked = mark_unknown(schema, data.x[data.train], data.unknown[data.train], donors)
+        fit = partial(fit_regression_ensembles, versions=[completer(marked, donors)])
     (fitted,) = fit(
         make,
         [data.part(data.train)],

@@ -125,7 +125,7 @@ def _score_notes(model: TableModel) -> dict[str, str]:
     if not model.is_regression:
         return {
             "accuracy": "share of test rows whose most probable class is right; higher is better",
-            "log likelihood": "log of the probability given to the true class, which is its mean over the draws, in nats "
+            "log likelihood": "log of the probability given to the true class, its mean over the draws, in nats "
             "per row; higher is better",
             "calibration error": "mean gap between stated probability and share of right answers; lower is better",
         }

@@ -3,16 +3,15 @@
 import math
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from gumdrop.divergence import Lengthscale
-from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble, member_seeds
-from gumdrop.ensembles.noise import NoiseFunction, weighted_mean
-from gumdrop.prediction import RegressionPrediction, predict_regression
+from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
+from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.ensembles.noise_fit import Versions, fit_noise
 from gumdrop.threads import limited_threads
 from gumdrop.training import FitResult, RowSource
 from gumdrop.training.data import check_data
@@ -24,9 +23,6 @@ ROWS_PER_FOLD = 10
 STEPS, PASSES = 2500, 20
 MOST_WATCHED = 5000
 """Held-out rows of a member that are enough to set its noise or to pick its epoch."""
-MOST_ROWS = 2000
-"""Held-out rows of a member, and training rows, that are enough to fit and to correct the noise."""
-DRAWS_OF_NOISE = 50
 SMALL_STEP = 2**16
 
 
@@ -55,6 +51,7 @@ def fit_regression_ensembles(
     patience: int | None = None,
     tol: float = 0.0,
     weights: Sequence[Tensor] | None = None,
+    versions: Sequence[Versions | None] | None = None,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
@@ -78,6 +75,9 @@ def fit_regression_ensembles(
             pass of each; never early, and the last, if None.
         tol: Gain in nats per row that counts as better.
         weights: Weight of each row of each data set, see `gumdrop.training.fit_stacked`.
+        versions: For each data set whose rows have unknown inputs, with a stand-in in ``train``: a function of row
+            numbers, a count and a seed that completes these rows so often. The noise is then what is left beside the
+            spread of the completions, as `RegressionEnsemble.predict_versions` needs it.
         seed: Seed of initial weights, folds, shuffling and masks.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
@@ -130,7 +130,8 @@ def fit_regression_ensembles(
         device = next(networks[0].parameters()).device
         ensemble = RegressionEnsemble(networks, NoiseFunction(x.shape[1], y.shape[1]).to(device))
         if input_noise:
-            _fit_noise(ensemble, x, y, None if weights is None else weights[i], held_out, seed)
+            weight, completed = weights[i] if weights else None, versions[i] if versions else None
+            fit_noise(ensemble, x, y, weight, held_out, completed, seed)
         fits.append(EnsembleFit(ensemble, histories, held_out))
     return fits
 
@@ -281,42 +282,3 @@ def _folds(order: Tensor, num_members: int, most: int) -> list[tuple[Tensor, Ten
         out = member % count
         folds.append((torch.cat([part for i, part in enumerate(parts) if i != out]), parts[out]))
     return folds
-
-
-@torch.no_grad()
-def _fit_noise(
-    ensemble: RegressionEnsemble,
-    x: Tensor | RowSource,
-    y: Tensor,
-    weights: Tensor | None,
-    held_out: list[Tensor],
-    seed: int,
-) -> None:
-    """Fit the noise function on the rows outside each member's training, and correct it for the members' spread."""
-    rows_of = partial(_rows_on, ensemble.noise.offset.device)
-    weights = torch.ones(1).expand(len(x)) if weights is None else weights.to(y.dtype)
-    rows = [fold[:MOST_ROWS] for fold in held_out]
-    seeds = member_seeds(seed, len(rows))
-    outside = [
-        predict_regression(member, rows_of(x, fold), num_samples=DRAWS_OF_NOISE, seed=each)
-        for member, fold, each in zip(ensemble.members, rows, seeds, strict=True)
-    ]
-    seen = torch.cat(rows)
-    prediction = RegressionPrediction.joined(outside)
-    x_seen, weights_seen = rows_of(x, seen), rows_of(weights, seen)
-    ensemble.noise.fit(x_seen, rows_of(y, seen), prediction, weights_seen)
-    if (count := len(rows)) == 1:
-        return
-    some = torch.randperm(len(x), dtype=torch.int32, generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]
-    x_some = rows_of(x, some)
-    means = [
-        predict_regression(member, x_some, num_samples=DRAWS_OF_NOISE, seed=each).mean
-        for member, each in zip(ensemble.members, seeds, strict=True)
-    ]
-    spread = weighted_mean(torch.stack(means).var(0), rows_of(weights, some))
-    noise = weighted_mean(prediction.aleatoric * ensemble.noise(x_seen, prediction.mean), weights_seen)
-    ensemble.noise.offset += (1 - 2 * (1 - 1 / count) * spread / noise).clamp(min=0.5).log()
-
-
-def _rows_on(device: torch.device, values: Tensor | RowSource, rows: Tensor) -> Tensor:
-    return values[rows.to(values.device)].to(device)

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from gumdrop.divergence import Lengthscale
-from gumdrop.ensembles.fitting import STEPS, EnsembleFit, _fit_noise
+from gumdrop.ensembles.fitting import STEPS, EnsembleFit
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.ensembles.noise_fit import fit_noise
 from gumdrop.training import fit
 
 __all__ = ["fit_streamed_ensemble", "stream_schedule"]
@@ -100,7 +101,7 @@ def fit_streamed_ensemble(
         return EnsembleFit(ClassificationEnsemble(members), results, everywhere)
     x, y = held_out
     ensemble = RegressionEnsemble(members, NoiseFunction(x.shape[1], y.shape[1]).to(x.device))
-    _fit_noise(ensemble, x, y, None, everywhere, seed)
+    fit_noise(ensemble, x, y, None, everywhere, None, seed)
     return EnsembleFit(ensemble, results, everywhere)
 
 

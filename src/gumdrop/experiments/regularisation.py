@@ -35,7 +35,9 @@ from gumdrop.training.loop import epoch_seed
 __all__ = ["NETWORKS"]
 
 LR = {"perceptron": 0.1, "lenet": 0.1}
-RATE_LR, BATCH_SIZE = 1.0, 128
+RATE_LR = 1.0
+"""Of the logits: the entropy pulls a rate of some hundred units by about 1e-3, so that it moves within epochs."""
+BATCH_SIZE = 128
 LENGTHSCALE: Lengthscale = "classification"
 START = 0.5
 EPOCHS = {"perceptron": 200, "lenet": 60}

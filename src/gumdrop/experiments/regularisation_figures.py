@@ -155,9 +155,10 @@ NOTES = (
     "the hidden units dropped and 110 with a fifth of the inputs dropped as well, after thousands of epochs, with a "
     "bound on the norm of weights, momentum and a falling learning rate (all from memory).",
     "Learned rates: a site in front of every layer that reads more than one channel, the last included, as the method "
-    "has it; all start at .5, where a posterior knows least, and take the learning rate of the rest. The prior is the "
-    "library's default for classes. LeNet's learned twin drops channels before the second convolution and single units "
-    "before both dense layers, where the fixed one drops channels before the first of these.",
+    "has it. All start at .5, where a posterior knows least, with a learning rate of 1, so that they follow the "
+    "weights within epochs. The prior is the library's default for classes. LeNet's learned twin drops channels before "
+    "the second convolution and single units before both dense layers, where the fixed one drops channels before the "
+    "first of these.",
     "Test images are only counted, never chosen on. Order of batches and seed of the weights are the same for all; one "
     "seed. Counts of about 100 errors have a standard deviation of about 10 by chance of the test images alone.",
 )

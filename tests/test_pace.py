@@ -46,9 +46,9 @@ def rates_of_diabetes(parameters: Callable[[nn.Module], Any]) -> list[float]:
 def test_ten_epochs_over_all_parameters() -> None:
     """All rates start from .1. If the logits were parameters, they would move by .13 at most: from .09 to .112."""
     plainly, in_groups = (rates_of_diabetes(each) for each in (nn.Module.parameters, gd.parameter_groups))
-    assert plainly[0] < 0.06
+    assert max(plainly[:2]) < 0.06
     assert plainly[2] > 0.18
-    assert all(abs(one - other) < 0.07 for one, other in zip(plainly, in_groups, strict=True))
+    assert all(abs(one - other) < 0.15 for one, other in zip(plainly, in_groups, strict=True))
 
 
 @pytest.mark.parametrize("per_unit", [False, True])

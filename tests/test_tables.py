@@ -1,4 +1,5 @@
 import dataclasses
+import hashlib
 import json
 from typing import Any
 
@@ -17,7 +18,7 @@ from gumdrop.table_fit import fit_table
 from gumdrop.table_info import _what
 from gumdrop.table_predict import predict_frame
 from gumdrop.table_results import rates_in_words, shown
-from gumdrop.tables import load_table_model
+from gumdrop.tables import _checksum, load_table_model
 from gumdrop.training.state import TrainingState
 
 NO_GRADE, NO_PRICE = Reading(drop=("grade",)), Reading(drop=("price",))
@@ -346,13 +347,13 @@ def test_a_model_from_before_the_checksums_is_read(regression, tmp_path) -> None
 
 
 def test_a_model_whose_rates_are_logits_is_read(regression, tmp_path) -> None:
-    description = copied(regression / "run", tmp_path) | {"format": 3}
-    del description["sha256"], description["weights_sha256"]
-    (tmp_path / "model.json").write_text(json.dumps(description))
+    description = copied(regression / "run", tmp_path) | {"format": 4}
     tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
     old = {name: 10 * value if "scaled_logit" in name else value for name, value in tensors.items()}
-    old = {name.replace("scaled_logit", "p_logit"): value for name, value in old.items()}
-    safetensors.torch.save_file(old, tmp_path / "model.safetensors")
+    weights = safetensors.torch.save({name.replace("scaled_logit", "p_logit"): value for name, value in old.items()})
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    description |= {"weights_sha256": hashlib.sha256(weights).hexdigest()}
+    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": _checksum(description)}))
     one, other = (load_table_model(folder).ensemble.state_dict() for folder in (tmp_path, regression / "run"))
     assert one.keys() == other.keys()
     for name, value in one.items():

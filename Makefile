@@ -5,8 +5,7 @@ EXPERIMENTS := line uci tuning tables decisions attribution gradients mnist regu
 DATA :=
 # What matrix libraries take on other processors, and the tests whose numbers come from these.
 KERNELS := MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 ATEN_CPU_CAPABILITY=default
-NUMERICAL := acquisition attention attribution attribution_scores bulk calibration conversion draws embedding functional \
-  kl layers metrics objective prediction propagation recurrent shapley
+NUMERICAL := attribution functional layers metrics networks/test_conversion.py objective prediction tables/test_shapley.py
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -29,7 +28,7 @@ test: $(VENV)/installed-dev lint types ## Run every check: tests, doctests, lint
 
 test-kernels: $(VENV)/installed-dev ## Check the numerical part with the kernels of other processors
 	for kernel in $(KERNELS); do \
-	  echo $$kernel && env $$kernel $(BIN)/pytest -q -n auto $(NUMERICAL:%=tests/test_%.py) || exit 1; \
+	  echo $$kernel && env $$kernel $(BIN)/pytest -q -n auto $(NUMERICAL:%=tests/%) || exit 1; \
 	done
 
 lint: $(VENV)/installed-dev ## Check style and docstrings
@@ -40,6 +39,7 @@ types: $(VENV)/installed-dev ## Check types
 	$(BIN)/mypy
 
 docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of README and docs again
+	PYTHONPATH=tests $(BIN)/python docs/figures/rooms.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/learned_rate.py
 	$(BIN)/python docs/figures/forces.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/demo_picture.py
@@ -49,7 +49,7 @@ docs-tables: $(VENV)/installed-dev ## Run the commands of docs/tables.md again, 
 	$(BIN)/python docs/figures/tables_page.py
 
 recording: $(VENV)/installed-dev ## Record the session that the static page plays
-	$(BIN)/python -m gumdrop.explore.recording
+	$(BIN)/python -m gumdrop.views.explore.recording
 
 docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experiments.md again, with DATA=DIR; writes docs/results
 	for name in $(EXPERIMENTS); do \

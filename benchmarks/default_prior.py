@@ -24,12 +24,12 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification
 
 import gumdrop as gd
-from gumdrop.atomic import replacing
-from gumdrop.datasets.images import read_mnist
-from gumdrop.datasets.splits import read_rows
-from gumdrop.datasets.text import Vocabulary, read_sst
-from gumdrop.divergence import CAPS
-from gumdrop.environment import environment
+from gumdrop.machine.environment import environment
+from gumdrop.machine.files import replacing
+from gumdrop.objective.kl import CAPS
+from gumdrop_experiments.data.mnist import read_mnist
+from gumdrop_experiments.data.texts import Vocabulary, read_sst
+from gumdrop_experiments.data.uci import read_rows
 
 import performance_page
 from timing import RESULTS

@@ -20,8 +20,8 @@ from gumdrop.export import export_model, export_table
 from gumdrop.export.graphs import Graph, ModelGraph
 from gumdrop.export.table_graph import TableGraph
 from gumdrop.networks import mlp
-from gumdrop.table_fit import FitSettings, fit_table
 from gumdrop.tables import load_table_model
+from gumdrop.tables.fitting.fit import FitSettings, fit_table
 from gumdrop.training import fit
 
 from timing import interleaved, summary, write_results

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.threads import limited_threads
+from gumdrop.machine.threads import limited_threads
 
 import steps
 from timing import RESULTS, interleaved, summary, write_results

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 
 import gumdrop as gd
-from gumdrop.atomic import replacing
 from gumdrop.ensembles import schedule
-from gumdrop.environment import environment
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
+from gumdrop.machine.environment import environment
+from gumdrop.machine.files import replacing
 
 COLUMNS = 50
 HIDDEN = 50

@@ -23,14 +23,15 @@ import torch
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.model_selection import train_test_split
 
-from gumdrop.datasets.inference import infer_schema, with_statistics
-from gumdrop.datasets.numbers import plain_numbers
-from gumdrop.datasets.splits import read_rows
 from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.prediction import RegressionPrediction
-from gumdrop.table_cells import completer, mark_unknown
-from gumdrop.table_config import FitSettings
-from gumdrop.tables import TableModel, load_table_model, table_network
+from gumdrop.tables import TableModel, load_table_model
+from gumdrop.tables.cells import completer, mark_unknown
+from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.tables.model import table_network
+from gumdrop.tables.reading.numbers import plain_numbers
+from gumdrop.tables.schema.inference import infer_schema, with_statistics
+from gumdrop_experiments.data.uci import read_rows
 
 import performance_page
 from timing import RESULTS, write_results

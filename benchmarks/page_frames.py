@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from playwright.sync_api import Page, sync_playwright
 
-from browser import FLAGS
+from builders.browser import FLAGS
 
 UNPACED = ["--disable-frame-rate-limit", "--disable-gpu-vsync"]
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -49,7 +49,7 @@ def drag(page: Page, x: float, y: float) -> dict[str, list[float]]:
 @contextlib.contextmanager
 def served() -> Iterator[str]:
     """Run ``gumdrop explore``; yield the address of its page."""
-    words = [sys.executable, "-c", "from gumdrop.cli import main; main(['explore', '--port', '0'])"]
+    words = [sys.executable, "-c", "from gumdrop.cli.commands import main; main(['explore', '--port', '0'])"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from stream_memory import write_table
 
-from gumdrop.atomic import replacing
-from gumdrop.environment import environment
+from gumdrop.machine.environment import environment
+from gumdrop.machine.files import replacing
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "predict_memory.json"
 SIZES = (500_000, 2_500_000)
@@ -24,7 +24,7 @@ FIT = "--target y --stream --members 1 --epochs 1 --draws 10 --quiet"
 def run(*words: str) -> tuple[float, float, float]:
     """Run a command in a process of its own; give its largest memory (MB), and its processor and wall time (s)."""
     started = time.monotonic()
-    process = subprocess.Popen([sys.executable, "-c", "from gumdrop.cli import main; main()", *words])
+    process = subprocess.Popen([sys.executable, "-c", "from gumdrop.cli.commands import main; main()", *words])
     _, status, usage = os.wait4(process.pid, 0)
     assert status == 0, "the command failed"
     return usage.ru_maxrss * 1024 / 1e6, usage.ru_utime + usage.ru_stime, time.monotonic() - started

@@ -23,10 +23,12 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 import gumdrop as gd
-from gumdrop.datasets.splits import read_splits
 from gumdrop.networks import mlp
-from gumdrop.prediction import draws, propagate_moments, propagation
+from gumdrop.prediction import propagate_moments
+from gumdrop.prediction.moments import propagation
+from gumdrop.prediction.ways import evaluate as draws
 from gumdrop.training import fit_stacked
+from gumdrop_experiments.data.uci import read_splits
 
 from timing import RESULTS, summary, write_results
 

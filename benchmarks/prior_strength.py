@@ -19,8 +19,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from torch import Tensor
 
 import gumdrop as gd
-from gumdrop import divergence
 from gumdrop.networks import mlp
+from gumdrop.objective import kl as divergence
 from gumdrop.training import fit_stacked
 
 PRECISIONS = (1.0, 0.3, 0.1, 0.03, 0.01)

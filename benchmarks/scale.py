@@ -18,10 +18,10 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from gumdrop.environment import environment
+from gumdrop.machine.environment import environment
 from gumdrop.networks import mlp
 from gumdrop.training import fit
-from gumdrop.training.distributed import Ranks, ranks
+from gumdrop.training.processes import Ranks, ranks
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "scale.json"
 PROCESSES = (1, 2, 4)

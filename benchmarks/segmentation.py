@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 import gumdrop as gd
-from gumdrop.experiments.camvid import NETWORKS, NUM_CLASSES, pixel_nll
 from gumdrop.layers.attach import dropout_blocks
-from gumdrop.tiles import predict_in_tiles
+from gumdrop.prediction.tiles import predict_in_tiles
+from gumdrop_experiments.camvid.study import NETWORKS, NUM_CLASSES, pixel_nll
 
 from timing import RESULTS, interleaved, summary, write_results
 

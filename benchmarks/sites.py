@@ -14,7 +14,7 @@ from concretedropout.pytorch import ConcreteDropout2D, ConcreteLinearDropout
 from torch import Tensor, nn
 
 from gumdrop.layers import ConcreteDropout
-from gumdrop.threads import limited_threads
+from gumdrop.machine.threads import limited_threads
 
 from timing import RESULTS, interleaved, summary, write_results
 

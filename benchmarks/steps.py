@@ -15,7 +15,7 @@ from concretedropout.pytorch import ConcreteDropout2D, ConcreteLinearDropout
 from torch import Tensor, nn
 
 import gumdrop as gd
-from gumdrop.threads import limited_threads
+from gumdrop.machine.threads import limited_threads
 
 from timing import RESULTS, interleaved, summary, write_results
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gumdrop.environment import environment
+from gumdrop.machine.environment import environment
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "stream_memory.json"
 SIZES = (1_000_000, 10_000_000)
@@ -44,7 +44,9 @@ def measure(num_rows: int) -> dict[str, object]:
         write_table(table, num_rows)
         words = ["fit", str(table), "--target", "y", "--stream", "--members", "1", "--epochs", "1", "--out", str(out)]
         started = time.monotonic()
-        process = subprocess.Popen([sys.executable, "-c", "from gumdrop.cli import main; main()", *words, "--quiet"])
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from gumdrop.cli.commands import main; main()", *words, "--quiet"]
+        )
         _, status, usage = os.wait4(process.pid, 0)
         assert status == 0, "the fit failed"
         results = json.loads((out / "results.json").read_text())

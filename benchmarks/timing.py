@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from gumdrop.atomic import replacing
-from gumdrop.environment import environment
+from gumdrop.machine.environment import environment
+from gumdrop.machine.files import replacing
 
 CLOCK = "time of the processor with one thread, else of the clock"
 RESULTS = Path(__file__).parents[1] / "docs" / "results"

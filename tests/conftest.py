@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from browser import WEB, Witness, launch
+from builders.browser import WEB, Witness, launch
 
 torch.set_num_threads(1)  # pytest-xdist brings the parallelism
 hypothesis.settings.register_profile("gumdrop", deadline=None, derandomize=True, database=None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from browser import FLAGS
+from builders.browser import FLAGS
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from gumdrop.explore import write_site
+from gumdrop.views.explore import write_site
 
-from browser import FLAGS
+from builders.browser import FLAGS
 
 RESULTS = Path(__file__).parents[1] / "results"
 

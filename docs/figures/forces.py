@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 from torch import nn
 
 import gumdrop as gd
-from gumdrop import plots
-from gumdrop.environment import environment
-from gumdrop.experiments.line import points
 from gumdrop.layers import UNIT, ConcreteDropout
+from gumdrop.machine.environment import environment
 from gumdrop.networks import mlp
 from gumdrop.training import fit
+from gumdrop.views import plots
+from gumdrop_experiments.line.study import points
 
 SIZES = (200, 500)
 WIDTH, LAYER = 64, 4

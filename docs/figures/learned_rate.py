@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-import reference
-from test_training_optimum import train
+from builders import reference
+from builders.optimum import train
 
 SIZES = (20, 60, 200)
 SEEDS = range(5)

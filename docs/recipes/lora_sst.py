@@ -25,10 +25,10 @@ from transformers import BertConfig, BertForSequenceClassification
 
 import gumdrop as gd
 from gumdrop import metrics
-from gumdrop.atomic import replacing
-from gumdrop.datasets.text import Vocabulary, read_sst, read_sst_phrases
-from gumdrop.environment import environment
-from gumdrop.experiments.axes import dress
+from gumdrop.machine.environment import environment
+from gumdrop.machine.files import replacing
+from gumdrop_experiments.data.texts import Vocabulary, read_sst, read_sst_phrases
+from gumdrop_experiments.pages.axes import dress
 
 RESULTS = Path(__file__).parents[1] / "results" / "lora.json"
 START, LENGTH, SHORT = "[start]", 24, 5

@@ -5,12 +5,14 @@ Convert a model with `learn_dropout`, train it on `negative_elbo`, and predict w
 and the other rooms are imported by their names, and some bring an extra.
 """
 
-from gumdrop.conversion import dropout_rates, fix_dropout, learn_dropout, parameter_groups
-from gumdrop.divergence import kl_divergence
 from gumdrop.layers import HomoscedasticNoise
-from gumdrop.objective import bernoulli_nll, categorical_nll, gaussian_nll, negative_elbo, poisson_nll
+from gumdrop.machine.version import VERSION
+from gumdrop.networks.learn import learn_dropout
+from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups
+from gumdrop.objective.elbo import negative_elbo
+from gumdrop.objective.kl import kl_divergence
+from gumdrop.objective.likelihoods import bernoulli_nll, categorical_nll, gaussian_nll, poisson_nll
 from gumdrop.prediction import draw, predict_classification, predict_counts, predict_regression, sample, sampling
-from gumdrop.version import VERSION
 
 __version__ = VERSION
 

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from gumdrop.attribution.masks import Layout
-from gumdrop.functional import uniform_noise
+from gumdrop.functional.noise import uniform_noise
 
 __all__ = ["FIXED", "RANDOM", "Infill", "InfillCall", "blur", "draw_infill", "make_infill"]
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from gumdrop.attribution.infills import InfillCall, draw_infill
 from gumdrop.attribution.masks import Layout, total_variation
 from gumdrop.attribution.targets import Score, call, rows_of, score_of
-from gumdrop.functional import soft_keep, uniform_noise
+from gumdrop.functional.masks import soft_keep
+from gumdrop.functional.noise import uniform_noise
 
 __all__ = ["FIDOSettings", "Found", "Search", "Task", "random_streams"]
 

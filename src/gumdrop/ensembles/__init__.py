@@ -19,7 +19,8 @@ References:
     (arXiv:1612.01474).
 """
 
-from gumdrop.ensembles.fitting import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles, schedule
+from gumdrop.ensembles.fitting import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles
+from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 

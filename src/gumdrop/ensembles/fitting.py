@@ -1,6 +1,5 @@
 """Train ensembles: members on folds of the rows, all as one program, then the noise of regressions."""
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -8,22 +7,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gumdrop.divergence import Lengthscale
+from gumdrop.ensembles.correction import Versions, fit_noise
+from gumdrop.ensembles.folds import MOST_WATCHED, SMALL_STEP, folds_of, schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
-from gumdrop.ensembles.noise_fit import Versions, fit_noise
-from gumdrop.threads import limited_threads
+from gumdrop.machine.threads import limited_threads
+from gumdrop.objective.kl import Lengthscale
 from gumdrop.training import FitResult, RowSource
 from gumdrop.training.data import check_data
-from gumdrop.training.sharing import fit_shared
+from gumdrop.training.processes.sharing import fit_shared
 
-__all__ = ["EnsembleFit", "fit_classification_ensembles", "fit_regression_ensembles", "schedule"]
-
-ROWS_PER_FOLD = 10
-STEPS, PASSES = 2500, 20
-MOST_WATCHED = 5000
-"""Held-out rows of a member that are enough to set its noise or to pick its epoch."""
-SMALL_STEP = 2**16
+__all__ = ["EnsembleFit", "fit_classification_ensembles", "fit_regression_ensembles"]
 
 
 class EnsembleFit(NamedTuple):
@@ -92,7 +86,7 @@ def fit_regression_ensembles(
 
     Example:
         >>> from functools import partial
-        >>> from gumdrop.networks import mlp
+        >>> from gumdrop.networks.mlp import mlp
         >>> x = torch.linspace(-2, 2, 60).unsqueeze(1)
         >>> make = partial(mlp, 1, 1, hidden=[16], homoscedastic_noise=True)
         >>> (fitted,) = fit_regression_ensembles(make, [(x, x.sin())], num_members=2, epochs=5)
@@ -229,7 +223,7 @@ def _fit_members(
         torch.random.default_generator.manual_seed(seed)
         models = [[make() for _ in range(num_members)] for _ in train]
         orders = [torch.randperm(len(x), dtype=torch.int32) for x, _ in train]
-    folds = [_folds(order, num_members, round(1 / held_out_fraction)) for order in orders]
+    folds = [folds_of(order, num_members, round(1 / held_out_fraction)) for order in orders]
     most = max(len(order) for order in orders)
     batch_size, epochs = schedule(most, batch_size=batch_size, epochs=epochs)
     widest = max(len(parameter) for parameter in models[0][0].parameters() if parameter.ndim)
@@ -249,36 +243,3 @@ def _fit_members(
         )
     grouped = [results[i : i + num_members] for i in range(0, len(results), num_members)]
     return models, [[held_out for _, held_out in each] for each in folds], grouped
-
-
-def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None = None) -> tuple[int, int]:
-    """Batch size and number of passes for a data set; what is given is kept.
-
-    Small sets are what these networks are for, and there 2,500 steps are enough, whatever the number of rows; with
-    more rows the batches grow, so that they still see each row 20 times.
-
-    Args:
-        num_rows: Size of the data set, N.
-        batch_size: Rows per step; None for the power of two above N / 64, between 32 and 1,024.
-        epochs: Passes over the rows; None for 2,500 steps, and at least 20 passes.
-
-    Returns:
-        Batch size and passes.
-
-    Example:
-        >>> schedule(455), schedule(7373), schedule(1_000_000)
-        ((32, 176), (128, 43), (1024, 20))
-    """
-    batch_size = batch_size or min(1024, max(32, 2 ** math.ceil(math.log2(num_rows / 64))))
-    return batch_size, epochs or max(PASSES, round(STEPS * batch_size / num_rows))
-
-
-def _folds(order: Tensor, num_members: int, most: int) -> list[tuple[Tensor, Tensor]]:
-    """Rows to train on and rows that are held out, for each member; so few folds that each has some rows."""
-    count = min(most, max(2, len(order) // ROWS_PER_FOLD))
-    parts = order.tensor_split(count)
-    folds = []
-    for member in range(num_members):
-        out = member % count
-        folds.append((torch.cat([part for i, part in enumerate(parts) if i != out]), parts[out]))
-    return folds

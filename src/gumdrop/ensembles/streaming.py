@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from gumdrop.divergence import Lengthscale
-from gumdrop.ensembles.fitting import STEPS, EnsembleFit
+from gumdrop.ensembles.correction import fit_noise
+from gumdrop.ensembles.fitting import EnsembleFit
+from gumdrop.ensembles.folds import STEPS
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
-from gumdrop.ensembles.noise_fit import fit_noise
+from gumdrop.objective.kl import Lengthscale
 from gumdrop.training import fit
 
 __all__ = ["fit_streamed_ensemble", "stream_schedule"]
@@ -59,7 +60,7 @@ def fit_streamed_ensemble(
     Args:
         make: Builds a network, as for `gumdrop.ensembles.fit_regression_ensembles`; called once for each member.
         rows: Dataset of batches with ``num_rows`` and ``epochs_of_a_pass``, as
-            `gumdrop.datasets.streaming.StreamedRows`.
+            `gumdrop.tables.streams.rows.StreamedRows`.
         held_out: Inputs and targets that are not in the stream.
         regression: Whether targets are numbers; classes otherwise.
         passes: Passes over the rows.

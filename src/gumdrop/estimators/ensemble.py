@@ -14,16 +14,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from gumdrop.conversion import dropout_rates
-from gumdrop.divergence import Lengthscale
 from gumdrop.ensembles import EnsembleFit
 from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators.rows import LEAST_ROWS, DistinctRows, StandardisedRows, checked_weights, moments
-from gumdrop.training.distributed import ranks
+from gumdrop.networks.rates import dropout_rates
+from gumdrop.objective.kl import Lengthscale
+from gumdrop.training.processes.group import ranks
 
 if TYPE_CHECKING:
-    from gumdrop.datasets.schema import Target
     from gumdrop.estimators.streaming import StreamedColumns
+    from gumdrop.tables.schema.schema import Target
 
 __all__ = ["ConcreteDropoutEnsemble"]
 

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct, moments
-from gumdrop.networks import mlp
+from gumdrop.networks.mlp import mlp
 from gumdrop.prediction import RegressionPrediction
 
 if TYPE_CHECKING:
-    from gumdrop.datasets.schema import Target
     from gumdrop.estimators.streaming import StreamedColumns
+    from gumdrop.tables.schema.schema import Target
 
 __all__ = ["ConcreteDropoutRegressor"]
 

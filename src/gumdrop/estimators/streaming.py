@@ -11,10 +11,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from gumdrop.datasets.columns import NumericColumn, labels_of
-from gumdrop.datasets.schema import TableSchema, Target
-from gumdrop.datasets.streaming import Moments, StreamedRows, Survey, TableStream, survey
 from gumdrop.estimators.rows import LEAST_ROWS
+from gumdrop.tables.schema.cells import labels_of
+from gumdrop.tables.schema.columns import NumericColumn
+from gumdrop.tables.schema.schema import TableSchema, Target
+from gumdrop.tables.streams.pieces import TableStream
+from gumdrop.tables.streams.rows import StreamedRows
+from gumdrop.tables.streams.survey import Moments, Survey, survey
 
 __all__ = ["StreamedColumns", "open_columns"]
 

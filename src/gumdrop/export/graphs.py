@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
-from gumdrop.functional import split_gaussian, widened
+from gumdrop.functional.floats import split_gaussian, widened
 from gumdrop.prediction import (
     ClassificationPrediction,
     RegressionPrediction,

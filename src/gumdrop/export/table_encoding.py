@@ -7,9 +7,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from gumdrop.datasets.columns import CategoryColumn, DateColumn
-from gumdrop.datasets.dates import DAYS_OF_A_YEAR
-from gumdrop.datasets.schema import TableSchema
+from gumdrop.tables.reading.dates import DAYS_OF_A_YEAR
+from gumdrop.tables.schema.columns import CategoryColumn, DateColumn
+from gumdrop.tables.schema.schema import TableSchema
 
 __all__ = ["TableEncoder"]
 

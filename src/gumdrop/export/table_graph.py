@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.datasets.columns import CategoryColumn
 from gumdrop.ensembles import RegressionEnsemble
 from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph, Variant, classes, gaussian, gaussian_parts, named
 from gumdrop.export.table_encoding import TableEncoder
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction, predict_regression
-from gumdrop.tables import TableModel
+from gumdrop.tables.model import TableModel
+from gumdrop.tables.schema.columns import CategoryColumn
 
 __all__ = ["TableGraph"]
 

@@ -11,7 +11,7 @@ from gumdrop.layers.attach import (
     share_sites,
 )
 from gumdrop.layers.block import Block
-from gumdrop.layers.noise import HomoscedasticNoise
+from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.layers.passes import drawn_once, open_passes
 from gumdrop.layers.site import UNIT, ConcreteDropout, NoiseSource
 from gumdrop.layers.watch import watch_rates, watch_training

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
-from gumdrop.bulk import is_traced
-from gumdrop.kl import LARGEST_LEARNED, senseless
+from gumdrop.functional.fused_kl import LARGEST_LEARNED, senseless
+from gumdrop.functional.fused_masks import is_traced
 from gumdrop.layers.attention import attention_forward, attention_sites
 from gumdrop.layers.block import Block
 from gumdrop.layers.embedding import drop_words

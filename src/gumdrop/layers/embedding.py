@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gumdrop.functional import dropout_scale
+from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers.site import ConcreteDropout
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.bulk import Mask, bulk_noise, relaxed_dropout
-from gumdrop.functional import dropout_scale, logit_of
+from gumdrop.functional.floats import logit_of
+from gumdrop.functional.fused_masks import Mask, bulk_noise, relaxed_dropout
+from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers.passes import SiteUse, drawn_once
 
 UNIT = 10.0

@@ -10,9 +10,9 @@ References:
 
 from gumdrop.prediction.classification import ClassificationPrediction, predict_classification
 from gumdrop.prediction.counts import CountPrediction, predict_counts
-from gumdrop.prediction.draws import sample
-from gumdrop.prediction.masks import draw, sampling
-from gumdrop.prediction.propagation import OutputMoments, propagate_moments
+from gumdrop.prediction.drawing import draw, sampling
+from gumdrop.prediction.moments.propagation import OutputMoments, propagate_moments
+from gumdrop.prediction.outputs import sample
 from gumdrop.prediction.regression import RegressionPrediction, predict_regression
 
 __all__ = [

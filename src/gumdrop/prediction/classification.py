@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.functional import widened
-from gumdrop.prediction.draws import drawn
+from gumdrop.functional.floats import widened
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
+from gumdrop.prediction.ways.evaluate import drawn
 
 __all__ = ["ClassificationPrediction", "class_log_probabilities", "predict_classification"]
 
@@ -153,7 +153,7 @@ def predict_classification(
             is predicted batch by batch, see `sample`.
         likelihood: ``"bernoulli"`` for a model that was trained on `gumdrop.bernoulli_nll`: it returns the logit of
             yes, shape (N, ...), the prediction has two classes, (N, 2, ...), and labels have the shape of the logits.
-        temperature: The logits of each draw are divided by it, see `gumdrop.calibration.fit_temperature`.
+        temperature: The logits of each draw are divided by it, see `gumdrop.metrics.fit_temperature`.
         num_samples: Number of draws.
         seed: Same seed, same prediction.
         batch_size: Rows that run at once, which bounds memory; all if None. It does not change the

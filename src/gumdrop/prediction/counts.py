@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.functional import finite_exp, widened
-from gumdrop.prediction.draws import drawn
+from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
-from gumdrop.prediction.moments import RunningMoments
+from gumdrop.prediction.running import RunningMoments
+from gumdrop.prediction.ways.evaluate import drawn
 
 __all__ = ["CountPrediction", "predict_counts"]
 

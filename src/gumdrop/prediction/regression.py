@@ -8,11 +8,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from gumdrop.functional import split_gaussian, widened
-from gumdrop.prediction.draws import drawn
+from gumdrop.functional.floats import split_gaussian, widened
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
-from gumdrop.prediction.moments import RunningMoments
-from gumdrop.prediction.propagation import propagate_moments
+from gumdrop.prediction.moments.propagation import propagate_moments
+from gumdrop.prediction.running import RunningMoments
+from gumdrop.prediction.ways.evaluate import drawn
 
 __all__ = ["RegressionPrediction", "predict_regression"]
 

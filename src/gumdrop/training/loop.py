@@ -10,17 +10,22 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
-from gumdrop.conversion import dropout_rates, parameter_groups
-from gumdrop.divergence import Lengthscale
-from gumdrop.functional import split_gaussian
+from gumdrop.functional.floats import split_gaussian
 from gumdrop.layers import HomoscedasticNoise
-from gumdrop.objective import LIKELIHOODS, default_lengthscale, negative_elbo
+from gumdrop.networks.rates import dropout_rates, parameter_groups
+from gumdrop.objective.elbo import default_lengthscale, negative_elbo
+from gumdrop.objective.kl import Lengthscale
+from gumdrop.objective.likelihoods import LIKELIHOODS
 from gumdrop.prediction import sampling
-from gumdrop.prediction.draws import drawn
 from gumdrop.prediction.inputs import Arguments
+from gumdrop.prediction.ways.evaluate import drawn
+from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import Data, Prepared, batches_of, check_data, deals_itself, prepared, set_epoch, tensors_of
-from gumdrop.training.distributed import Portion, Ranks, data_parallel, is_sharded, ranks
-from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
+from gumdrop.training.processes.group import Portion, Ranks, ranks
+from gumdrop.training.processes.sharding import data_parallel, is_sharded
+from gumdrop.training.progress import progress_bar
+from gumdrop.training.records import EpochRecord, FitResult
+from gumdrop.training.state import TrainingState
 
 __all__ = [
     "FUSED_DEVICES",
@@ -79,7 +84,7 @@ def fit(
 
     Under torchrun the same script trains on all processes together: each takes its share of every batch and draws its
     own masks, so that a run on several is the run on one, but for these masks. A model that
-    `gumdrop.training.distributed.shard` has spread over the processes stays spread.
+    `gumdrop.training.processes.shard` has spread over the processes stays spread.
 
     Args:
         model: A converted model, on its device.
@@ -122,7 +127,7 @@ def fit(
         CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
 
     Example:
-        >>> from gumdrop.networks import mlp
+        >>> from gumdrop.networks.mlp import mlp
         >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
         >>> result = fit(mlp(1, 2), (x, x**2), likelihood="gaussian", epochs=2)
         >>> [record.epoch for record in result.history]

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
-from gumdrop.divergence import Lengthscale
+from gumdrop.objective.kl import Lengthscale
+from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import check_data
 from gumdrop.training.loop import (
     FUSED_DEVICES,
@@ -30,9 +31,11 @@ from gumdrop.training.loop import (
     noise_of,
     without_gradient,
 )
+from gumdrop.training.progress import progress_bar
+from gumdrop.training.records import EpochRecord, FitResult
 from gumdrop.training.rows import RowSource, StackedRows
 from gumdrop.training.stacks import Apart, Together
-from gumdrop.training.state import EpochRecord, FitResult, TrainingState, checksum, progress_bar
+from gumdrop.training.state import TrainingState
 
 __all__ = ["fit_stacked"]
 

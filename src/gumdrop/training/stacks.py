@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from gumdrop.conversion import parameter_groups
-from gumdrop.divergence import Lengthscale, kl_divergence
-from gumdrop.functional import uniform_noise
+from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import UNIT, ConcreteDropout, HomoscedasticNoise, dropout_blocks
-from gumdrop.objective import default_lengthscale
+from gumdrop.networks.rates import parameter_groups
+from gumdrop.objective.elbo import default_lengthscale
+from gumdrop.objective.kl import Lengthscale, kl_divergence
 from gumdrop.prediction import sampling
 from gumdrop.training.loop import Likelihood, mean_rates
 

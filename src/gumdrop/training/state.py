@@ -2,169 +2,26 @@
 
 import contextlib
 import dataclasses
-import hashlib
-import io
 import math
 import os
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop.atomic import replacing
-from gumdrop.training.distributed import Ranks, gathered, is_sharded, placed_as
-from gumdrop.version import VERSION
+from gumdrop.machine.version import VERSION
+from gumdrop.training.checkpoints import CHECKPOINT_FORMAT, CheckpointError, read_checkpoint, write_checkpoint
+from gumdrop.training.processes.group import Ranks
+from gumdrop.training.processes.sharding import gathered, is_sharded, placed_as
+from gumdrop.training.records import EpochRecord
 
-__all__ = [
-    "CheckpointError",
-    "EpochRecord",
-    "FitResult",
-    "TrainingState",
-    "checksum",
-    "progress_bar",
-    "read_checkpoint",
-    "write_checkpoint",
-]
+__all__ = ["TrainingState"]
 
-CHECKPOINT_FORMAT = 4
+
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be continued from; the message says why and what to do."""
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """What one epoch did; losses in nats per datum."""
-
-    epoch: int
-    """Number of the epoch, from 1."""
-    nll: float
-    """Mean negative log likelihood of the training batches, under relaxed masks."""
-    kl: float
-    """Mean KL divergence over the number of training data."""
-    validation_nll: float | None
-    """Negative log likelihood of the held-out data, averaged over draws; None without such data."""
-    learning_rate: float
-    """Learning rate of the weights at the end of the epoch."""
-    rates: dict[str, float]
-    """Drop probability of each site (the mean, where each unit has its own)."""
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """What training left behind, beside the trained model."""
-
-    history: list[EpochRecord]
-    """One record for each epoch."""
-    best_epoch: int
-    """The epoch whose parameters the model has now: the best on held-out data, or the last without."""
-
-
-def checksum(*tensors: Tensor) -> int:
-    """Checksum of data, so that a run is not continued on others.
-
-    Args:
-        tensors: Any tensors.
-
-    Returns:
-        A number that is almost surely another one for other values.
-    """
-    value = 0
-    for tensor in tensors:
-        value = zlib.crc32(tensor.detach().cpu().contiguous().numpy().tobytes(), value)
-    return value
-
-
-class _Summed:
-    """A file to write to, with the checksum of what was written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.sha256 = hashlib.sha256()
-
-    def write(self, data: Any) -> int:
-        """Write bytes."""
-        self.sha256.update(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        """Hand on what was written."""
-        self._file.flush()
-
-
-def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write the state of a run, and behind it the SHA-256 of all its bytes.
-
-    Args:
-        path: File to write.
-        state: Tensors and plain data.
-    """
-    with replacing(path, "wb") as file:
-        summed = _Summed(file)
-        torch.save(state, summed)  # type: ignore[arg-type]  # no more is asked of it than to write
-        file.write(summed.sha256.digest())
-
-
-def read_checkpoint(path: Path, contents: bytes) -> dict[str, Any]:
-    """Take what `write_checkpoint` wrote, if no bit of it has changed.
-
-    Args:
-        path: The file, for the message.
-        contents: Its bytes.
-
-    Returns:
-        The state.
-
-    Raises:
-        CheckpointError: If it is cut short, changed, or of another version.
-    """
-    size = hashlib.sha256().digest_size
-    if hashlib.sha256(memoryview(contents)[:-size]).digest() != contents[-size:]:
-        older = f"or one of before format {CHECKPOINT_FORMAT}"
-        raise CheckpointError(f"{path} is no whole checkpoint of gumdrop, {older}; delete it to start afresh")
-    state: dict[str, Any] = torch.load(io.BytesIO(contents), weights_only=True)
-    version = state["format"]
-    if version != CHECKPOINT_FORMAT:
-        raise CheckpointError(
-            f"{path} has format {version} (gumdrop {state.get('gumdrop')}), this is format {CHECKPOINT_FORMAT} "
-            f"(gumdrop {VERSION}); delete it to start afresh, or use the version that wrote it"
-        )
-    return state
-
-
-@contextlib.contextmanager
-def progress_bar(show: bool | str, epochs: int, done: int) -> Iterator[Callable[[EpochRecord], None]]:
-    """Show the progress of a run.
-
-    Args:
-        show: Whether to show it; a text stands in front of it.
-        epochs: Number of epochs.
-        done: How many of them an earlier run did.
-
-    Yields:
-        What to call after each epoch.
-    """
-    if not show:
-        yield lambda record: None
-        return
-    from tqdm.auto import tqdm
-
-    title = show if isinstance(show, str) else None
-    with tqdm(total=epochs, initial=done, unit="epoch", desc=title, disable=None) as bar:
-
-        def advance(record: EpochRecord) -> None:
-            parts = {"nll": record.nll, "kl": record.kl, "held-out": record.validation_nll}
-            bar.set_postfix({name: f"{value:.3f}" for name, value in parts.items() if value is not None}, refresh=False)
-            bar.update()
-
-        yield advance
 
 
 class TrainingState:

@@ -1,0 +1,112 @@
+"""Draw the rooms of the house, and write their signs into ``docs/architecture.md``.
+
+A room is a folder of the library; an arrow says that one imports another, and is left out where a longer way says so
+already. The signs are the docstrings of the rooms. Run with ``make docs-figures``; writes ``docs/results/rooms.png``.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from gumdrop.views import plots
+from test_layering import MODULES, RANKS, imports_of, room_of
+
+DOCS = Path(__file__).parents[1]
+ROOMS = [room for room in RANKS if room != "gumdrop"]
+BEGIN, END = "<!-- rooms, from make docs-figures -->", "<!-- end of rooms -->"
+WIDTH, HEIGHT = 1.7, 0.52
+"""Of a box, in units of a place."""
+
+
+def short(room: str) -> str:
+    """The name that a room goes by on the page."""
+    return room.removeprefix("gumdrop.")
+
+
+def arrows() -> dict[str, set[str]]:
+    """Which rooms each imports, without those that it reaches through another one."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for module, path in MODULES.items():
+        for target in imports_of(path.read_text(encoding="utf-8")):
+            if target != "gumdrop" and room_of(target) != room_of(module):
+                found[room_of(module)].add(room_of(target))
+
+    def beyond(room: str) -> set[str]:
+        return {far for near in found[room] for far in {near, *beyond(near)}}
+
+    return {room: found[room] - {far for near in found[room] for far in beyond(near)} for room in ROOMS}
+
+
+def draw() -> Figure:
+    """Rooms on their floors, and the arrows between them."""
+    floors: dict[int, list[str]] = defaultdict(list)
+    for room in ROOMS:
+        floors[RANKS[room]].append(room)
+    places = {
+        room: (2.2 * (i - (len(rooms) - 1) / 2), float(rank))
+        for rank, rooms in floors.items()
+        for i, room in enumerate(rooms)
+    }
+    figure = Figure(figsize=(7.2, 7.6), layout="constrained")
+    ax = figure.add_subplot()
+    for room, targets in arrows().items():
+        for target in sorted(targets):
+            (x, y), (u, v) = places[room], places[target]
+            bend = 0.0 if y - v < 2 or x != u else 0.35
+            ax.add_patch(
+                FancyArrowPatch(
+                    (x, y - HEIGHT / 2),
+                    (u, v + HEIGHT / 2),
+                    arrowstyle="-|>",
+                    mutation_scale=9,
+                    color=plots.INK,
+                    alpha=0.45,
+                    connectionstyle=f"arc3,rad={bend}",
+                )
+            )
+    for room, (x, y) in places.items():
+        colour = plots.BLUE if RANKS[room] <= 2 else plots.INK
+        box = FancyBboxPatch(
+            (x - WIDTH / 2, y - HEIGHT / 2),
+            WIDTH,
+            HEIGHT,
+            boxstyle="round,pad=0.02",
+            facecolor="white",
+            edgecolor=colour,
+        )
+        ax.add_patch(box)
+        ax.text(x, y, short(room).replace("gumdrop_", ""), ha="center", va="center", fontsize=9.5, color=colour)
+    ax.set(xlim=(-3.4, 3.4), ylim=(-0.5, max(RANKS.values()) + 0.5))
+    ax.set_yticks(sorted(floors), [f"rank {rank}" for rank in sorted(floors)], fontsize=8, color=plots.INK)
+    ax.set_xticks([])
+    ax.tick_params(length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    return figure
+
+
+def signs() -> str:
+    """The sign of each room, as it stands at its door."""
+    parts = []
+    for room in ROOMS:
+        text = ast.get_docstring(ast.parse(MODULES[room].read_text(encoding="utf-8"))) or ""
+        place = MODULES[room].parent.relative_to(DOCS.parent).as_posix()
+        parts.append(f"**[`{short(room)}`](../{place})** (rank {RANKS[room]}). {text.split('References:')[0].strip()}")
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    """Write the figure, and the signs into the page."""
+    draw().savefig(DOCS / "results" / "rooms.png", dpi=150)
+    page = DOCS / "architecture.md"
+    text = page.read_text(encoding="utf-8")
+    new = f"{BEGIN}\n\n{signs()}\n\n{END}"
+    page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: new, text, flags=re.S), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Explain what a classifier saw in a picture: from two files, or a file and a name, to a figure."""
+
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.attribution import FIDO, Explanation
+
+__all__ = ["Classifier", "ImageFileError", "Normalisation", "explain_picture", "load_classifier", "read_photograph"]
+
+
+LARGEST_MASK = 56
+"""Finer masks of a photograph follow the noise of its pixels, and take longer to find."""
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """What a model expects of its channels: ``(pixel - mean) / std``, with pixels from 0 to 1."""
+
+    mean: Sequence[float] = (0.0,)
+    """One number, or one for each channel."""
+    std: Sequence[float] = (1.0,)
+    """The same; positive."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if not self.std or min(self.std) <= 0:
+            raise ValueError(f"`std` must be positive, got {list(self.std)}")
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """Normalise pixels, shape (C, H, W)."""
+        return (pixels - self._channels(self.mean, pixels)) / self._channels(self.std, pixels)
+
+    def undo(self, inputs: Tensor) -> Tensor:
+        """Bring inputs of the model, shape (N, C, H, W), back to pixels."""
+        return inputs * self._channels(self.std, inputs[0]) + self._channels(self.mean, inputs[0])
+
+    @staticmethod
+    def _channels(values: Sequence[float], pixels: Tensor) -> Tensor:
+        if len(values) not in (1, len(pixels)):
+            raise ValueError(
+                f"`mean` and `std` must be one number, or one for each of {len(pixels)} channels, got {len(values)}"
+            )
+        return torch.tensor(list(values), dtype=pixels.dtype, device=pixels.device)[:, None, None]
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A model, and the shape of its pictures where it is known."""
+
+    forward: Callable[[Tensor], Any]
+    """Logits from a batch of pictures."""
+    shape: tuple[int, int, int] | None = None
+    """Channels, height and width that the model was exported for."""
+
+
+def load_classifier(name: str, *, device: str = "cpu") -> Classifier:
+    """Load a classifier.
+
+    Args:
+        name: A file that ``torch.export.save`` wrote, whose name ends in ``.pt2``, with a free batch dimension; or
+            ``module:thing``, where the thing is a model, or a function without arguments that makes one.
+        device: Where it is to run.
+
+    Returns:
+        The classifier. A model in train mode is put into eval mode: it was made for this.
+
+    Raises:
+        ValueError: If there is no such file or thing, or the file is no exported program.
+        TypeError: If the thing is no model.
+    """
+    if name.endswith(".pt2"):
+        return _load_exported(Path(name), device)
+    module, _, thing = name.partition(":")
+    if not thing:
+        raise ValueError(
+            f"{name!r} is neither a file that ends in .pt2, as torch.export.save writes it, nor of the form "
+            "module:thing, as in my_models:make_classifier; files of pickled weights are not loaded"
+        )
+    try:
+        found = getattr(importlib.import_module(module), thing)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{name!r} cannot be imported ({error}); its folder must be on PYTHONPATH") from error
+    model = found if isinstance(found, nn.Module) else found()
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"{name!r} must be or make a torch.nn.Module, got a {type(model).__name__}")
+    return Classifier(model.eval().to(device))
+
+
+def _load_exported(path: Path, device: str) -> Classifier:
+    if not path.is_file():
+        raise ValueError(f"{path} is not there; name a file that torch.export.save wrote")
+    try:
+        program = torch.export.load(path)
+    except Exception as error:  # whatever torch raises for a file that it did not write
+        raise ValueError(f"{path} is no program that torch.export.save wrote") from error
+    inputs = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"][-1]
+    if inputs.ndim != 4 or isinstance(inputs.shape[0], int):
+        raise ValueError(
+            f"{path} must take a batch of any number of pictures, got the shape {tuple(inputs.shape)}; export it with "
+            "dynamic_shapes=({0: torch.export.Dim('n')},)"
+        )
+    graph = program.module().to(device)
+    sizes = inputs.shape[1:]
+    fixed = (int(sizes[0]), int(sizes[1]), int(sizes[2])) if all(isinstance(size, int) for size in sizes) else None
+    return Classifier(lambda pictures: graph(pictures), fixed)
+
+
+def explain_picture(
+    classifier: Classifier,
+    picture: str | Path,
+    *,
+    size: tuple[int, int] | None = None,
+    grey: bool = False,
+    normalisation: Normalisation = Normalisation(),
+    mask_size: int | None = None,
+    fido: Callable[[Callable[[Tensor], Any]], FIDO] = FIDO,
+    device: str = "cpu",
+    **options: Any,
+) -> Explanation:
+    """Read a picture and search for the masks of a classifier's answer to it.
+
+    Args:
+        classifier: See `load_classifier`.
+        picture: File of any format that Pillow knows.
+        size: Height and width for the model; what it was exported for, or those of the picture, if None.
+        grey: One channel of brightness; what the model was exported for if that is known.
+        normalisation: What the model expects of its channels.
+        mask_size: Cells of the masks along each side; those of the picture, but at most 56, if None.
+        fido: Makes the method from the model.
+        device: Where the model is.
+        options: Of `gumdrop.attribution.FIDO.explain`.
+
+    Returns:
+        The explanation; its inputs are normalised.
+    """
+    if classifier.shape is not None:
+        grey, size = classifier.shape[0] == 1, classifier.shape[1:]
+    pixels = read_photograph(picture, size=size, grey=grey)
+    inputs = normalisation(pixels)[None].to(device)
+    cells = tuple(min(side, mask_size or LARGEST_MASK) for side in inputs.shape[2:])
+    return fido(classifier.forward).explain(inputs, mask_size=cells, **options)
+
+
+class ImageFileError(ValueError):
+    """A file that cannot be read as images or labels."""
+
+
+def read_photograph(path: str | os.PathLike[str], *, size: tuple[int, int] | None = None, grey: bool = False) -> Tensor:
+    """Read a picture in any format that Pillow knows.
+
+    Args:
+        path: File to read.
+        size: Height and width to bring it to, without keeping its proportions; as it is if None.
+        grey: Read one channel of brightness, not red, green and blue.
+
+    Returns:
+        Shape (C, H, W), float32 in [0, 1].
+
+    Raises:
+        ImageFileError: If the file is no picture.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(path) as opened:
+            picture = opened.convert("L" if grey else "RGB")
+    except (Image.UnidentifiedImageError, SyntaxError, EOFError) as error:
+        raise ImageFileError(f"{path} is no picture that can be read ({error})") from error
+    if size is not None:
+        picture = picture.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+    values = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8)
+    return values.reshape(picture.height, picture.width, -1).permute(2, 0, 1).float() / 255

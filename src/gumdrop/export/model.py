@@ -1,0 +1,166 @@
+"""Take a model with learned dropout elsewhere: one file for onnxruntime, for torch, or compiled.
+
+What a call of the file computes is its variant:
+
+- ``"draw"``: one function, drawn anew at each call;
+- ``"moments"``: S functions, summarised as `gumdrop.predict_regression` and `gumdrop.predict_classification` do;
+- ``"noise"``: the same, with the noise as an input: the same noise, the same answer, on any machine;
+- ``"deterministic"``: moments that are propagated through the layers without drawing anything; for numbers, and
+  networks that `gumdrop.predict_regression` takes with ``method="moments"``.
+
+A file holds its metadata, is run before it is left in its place, and appears whole or not at all. See
+`docs/deployment.md`.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.export.checking import check
+from gumdrop.export.errors import ExportError
+from gumdrop.export.formats import FORMATS, METADATA, Format, build, output_names, traced
+from gumdrop.export.graphs import Graph, Likelihood, ModelGraph, Variant
+from gumdrop.machine.files import replacing
+from gumdrop.machine.threads import limited_threads
+from gumdrop.machine.version import VERSION
+
+if TYPE_CHECKING:
+    from gumdrop.tables.model import TableModel
+
+__all__ = ["FORMATS", "METADATA", "ExportError", "export_model", "export_table"]
+
+FILE_FORMAT = 1
+"""Version of the metadata; a reader refuses a later one."""
+ROWS_TO_COMPARE = 16
+
+
+def export_model(
+    model: nn.Module,
+    inputs: Tensor | Sequence[Tensor] | Mapping[str, Tensor],
+    path: str | os.PathLike[str],
+    *,
+    to: Format = "onnx",
+    variant: Variant = "moments",
+    num_samples: int = 100,
+    likelihood: Likelihood | None = "gaussian",
+    metadata: Mapping[str, Any] | None = None,
+) -> Path:
+    """Export a converted model.
+
+    Args:
+        model: The model; it stays as it is.
+        inputs: Examples of its inputs with at least 2 rows in dimension 0, whose number is free in the file; all other
+            sizes are fixed. A mapping is passed by name.
+        path: File to write; it is replaced.
+        to: ``"onnx"``, ``"pt2"`` (torch.export) or ``"aoti"`` (AOTInductor, which needs a C++ compiler).
+        variant: What a call computes, see above.
+        num_samples: Draws of a call, S; for ``"noise"`` only that of the comparison, because the noise has its own.
+        likelihood: ``"gaussian"`` for means and log variances in halves of the last dimension, ``"categorical"`` for
+            logits of shape (N, C, ...), None for any other output: the draws' mean and variance are the moments then.
+        metadata: More to say about the model, as plain data.
+
+    Returns:
+        The path.
+
+    Raises:
+        ExportError: If the model cannot be exported, or the file does not do what the model does.
+        ValueError: If an argument is none of its choices.
+
+    Example:
+        >>> import gumdrop as gd, tempfile
+        >>> model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 2)))
+        >>> file = Path(tempfile.mkdtemp()) / "model.pt2"
+        >>> program = torch.export.load(export_model(model, torch.randn(8, 3), file, to="pt2"))
+        >>> list(program.module()(torch.randn(5, 3)))
+        ['mean', 'epistemic', 'aleatoric']
+    """
+    _check_choice("likelihood", likelihood, ("gaussian", "categorical", None))
+    _check_choice("variant", variant, get_args(Variant))
+    tensors = _tensors(inputs)
+    graph = ModelGraph(model, inputs, variant=variant, num_samples=num_samples, likelihood=likelihood)
+    return _write(graph, tensors, path, to, dict(metadata or {}))
+
+
+def export_table(
+    model: "TableModel",
+    path: str | os.PathLike[str],
+    *,
+    to: Format = "onnx",
+    variant: Variant = "moments",
+    num_samples: int | None = None,
+) -> Path:
+    """Export what ``gumdrop fit`` trained, from columns in their own units to the target in its own.
+
+    The file's input ``columns`` has a row for each row of the table and a column for each of the schema, in its order,
+    in float64: numbers as they are, dates as days since 1970-01-01, categories as their place in the schema's list,
+    NaN for a missing cell, and -1 for a category that training did not see. `gumdrop.export.serving` makes such rows
+    of plain ones. The file takes the training median and no category for these, where `gumdrop predict` draws them
+    from training rows: its uncertainty does not grow with what is unknown.
+
+    Args:
+        model: The table model.
+        path: File to write; it is replaced.
+        to: As for `export_model`, like the next.
+        variant: What a call computes; a single draw picks one of the networks, and then its masks.
+        num_samples: Draws of a call, spread over the networks; that of the model if None.
+
+    Returns:
+        The path.
+
+    Raises:
+        ExportError: If the model cannot be exported, or the file does not do what the model does.
+        ValueError: If an argument is none of its choices.
+    """
+    from gumdrop.export.table_graph import TableGraph  # which needs pandas
+
+    _check_choice("variant", variant, get_args(Variant))
+    graph = TableGraph(model, variant=variant, num_samples=num_samples or model.num_samples)
+    return _write(graph, [graph.examples(ROWS_TO_COMPARE)], path, to, {})
+
+
+def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
+    if value not in choices:
+        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def _tensors(inputs: Tensor | Sequence[Tensor] | Mapping[str, Tensor]) -> list[Tensor]:
+    if isinstance(inputs, Tensor):
+        inputs = [inputs]
+    tensors = list(inputs.values() if isinstance(inputs, Mapping) else inputs)
+    rows = {x.shape[0] if isinstance(x, Tensor) and x.ndim else 0 for x in tensors}
+    if len(rows) != 1 or min(rows) < 2:
+        raise ExportError(
+            f"`inputs` must hold tensors with the same number of rows in dimension 0, at least 2, got "
+            f"{sorted(rows)}; a single row would fix the number of rows in the file"
+        )
+    return [x[:ROWS_TO_COMPARE].detach().cpu() for x in tensors]
+
+
+def _write(
+    graph: Graph, inputs: list[Tensor], path: str | os.PathLike[str], to: Format, metadata: dict[str, Any]
+) -> Path:
+    _check_choice("to", to, tuple(FORMATS))
+    place = Path(path)
+    if graph.variant == "noise":
+        generator = torch.Generator().manual_seed(0)
+        inputs = [*inputs, torch.rand(graph.num_samples, graph.num_noise, generator=generator)]
+    with limited_threads(1), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        program = traced(graph, inputs)
+        names = output_names(program)
+        content, run = build(program, graph, to, _metadata(graph, names, metadata))
+        check(run, graph, inputs, names)
+    with replacing(place, "wb") as file:
+        file.write(content)
+    return place
+
+
+def _metadata(graph: Graph, outputs: list[str], more: dict[str, Any]) -> dict[str, Any]:
+    facts = {"format": FILE_FORMAT, "gumdrop": VERSION, "torch": torch.__version__}
+    sizes = {"num_samples": graph.draws_of_a_call or None, "num_noise": graph.num_noise}
+    names = {"variant": graph.variant, "inputs": graph.input_names, "outputs": outputs}
+    return {**more, **facts, **names, **sizes, **graph.description()}

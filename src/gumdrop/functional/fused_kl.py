@@ -1,0 +1,208 @@
+r"""The KL divergence of many weights at once: a few operations for all of them, and one pass over each backward.
+
+.. math:: \sum_i \left(\frac{l_i^2}{2} \frac{\lVert W_i \rVert^2}{1-p_i} - K_i H(p_i)\right)
+          + \sum_j \frac{l_j^2}{2} \lVert b_j \rVert^2
+
+`gumdrop.functional.dropout_kl_terms` is the readable formula, and what is compiled, exported and transformed. Eager
+training goes through here, with the gradient by hand: that of a weight is one product of it with a number, and all
+that concerns the rates is a handful of operations on vectors with one element for each site.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gumdrop.functional.floats import logit_of, widened
+from gumdrop.functional.fused_masks import LARGEST_LOGIT, is_traced
+from gumdrop.functional.kl import dropout_kl_terms
+
+__all__ = ["LARGEST_LEARNED", "Prior", "senseless", "shared_rate_kl", "whole"]
+
+SUMMED = 1 << 18
+"""Numbers in one dot product: one of very many is not summed by halves, as `sum` is."""
+LARGEST_LEARNED = 1e4
+"""Size of a logit that no training reaches, while memory that nobody wrote to is mostly beyond, or below all others."""
+
+
+class Prior(NamedTuple):
+    """What is known of a weight beside its values."""
+
+    precision: float
+    """``l^2`` of each number."""
+    units: int = 0
+    """``K``, the number of units that can be dropped; 0 for a bias, which never is."""
+
+
+def shared_rate_kl(
+    p_logits: Sequence[Tensor],
+    tensors: Sequence[Tensor],
+    priors: Sequence[Prior],
+    scale: float | Tensor = 1.0,
+    unit: float = 1.0,
+) -> Tensor:
+    """Sum the KL of weights that have one rate each, and of biases.
+
+    Args:
+        p_logits: Logit of the drop probability of each weight, scalars.
+        tensors: The weights in the same order, and then the biases.
+        priors: One for each of ``tensors``.
+        scale: What all precisions are multiplied by, a number or a scalar tensor.
+        unit: What ``p_logits`` are measured in, see `gumdrop.functional.logit_of`.
+
+    Returns:
+        A scalar tensor, in float32 or float64.
+    """
+    if is_traced() or isinstance(scale, Tensor) or any(hasattr(each, "full_tensor") for each in tensors):
+        return _plain(p_logits, tensors, priors, scale, unit)
+    return _SharedRateKl.apply(priors, scale, unit, *p_logits, *tensors)
+
+
+def _plain(
+    p_logits: Sequence[Tensor],
+    tensors: Sequence[Tensor],
+    priors: Sequence[Prior],
+    scale: float | Tensor = 1.0,
+    unit: float = 1.0,
+) -> Tensor:
+    """The formula by operations that have gradients."""
+    norms = _stacked([whole(widened(each).square().sum()) for each in tensors])
+    precisions, units = norms.new_tensor(priors).T
+    precisions = scale * precisions
+    count = len(p_logits)
+    value = 0.5 * norms[count:] @ precisions[count:]
+    if count:
+        logits = logit_of(torch.stack([each.to(norms) for each in p_logits]), unit)
+        value = value + dropout_kl_terms(logits, norms[:count], units[:count], precisions[:count]).sum()
+    return value
+
+
+def _stacked(norms: Sequence[Tensor]) -> Tensor:
+    return torch.stack([each.to(norms[0]) for each in norms])
+
+
+def _square_sum(numbers: Tensor) -> Tensor:
+    if len(numbers) <= SUMMED:
+        return torch.dot(numbers, numbers)
+    return torch.stack([torch.dot(part, part) for part in numbers.split(SUMMED)]).sum()
+
+
+def _terms(xp: Any, logits: Any, norms: Any, precisions: Any, units: Any, largest: float) -> tuple[Any, Any, Any]:
+    """Terms of the sum, their slopes in the logits, and what weights are multiplied by in their gradients.
+
+    All are arrays with an element for each weight, of numpy or of torch.
+
+    Args:
+        xp: numpy or torch.
+        logits: Logits of the rates.
+        norms: Sums of squares.
+        precisions: ``l^2``.
+        units: ``K``.
+        largest: Bound of the last result.
+
+    Returns:
+        The three.
+    """
+    logits = xp.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
+    odds = xp.exp(logits)
+    p, q = odds / (1 + odds), 1 / (1 + odds)
+    factors = xp.clip(precisions * (1 + odds), None, largest)  # finite, so that 0 times it is 0
+    halves = 0.5 * norms * factors
+    entropies = xp.log1p(odds) - logits * p
+    return halves - units * entropies, halves * p + units * logits * p * q, factors
+
+
+def _terms_of_numbers(
+    p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior], scale: float, unit: float = 1.0
+) -> tuple[Tensor, ...]:
+    """Compute `_terms` on a CPU, where small arrays of numpy take a third of the time of small tensors."""
+    never = [-math.inf] * (len(priors) - len(p_logits))  # a bias is never dropped
+    numbers = [each.item() * unit for each in p_logits]
+    for number in numbers:
+        if abs(number) > LARGEST_LEARNED:  # one that is no number makes the loss the same, and training says so
+            raise ValueError(senseless(number))
+    logits = np.array(numbers + never)
+    precisions, units = np.array(priors).T
+    with np.errstate(all="ignore"):
+        found = _terms(np, logits, norms.double().numpy(), scale * precisions, units, torch.finfo(norms.dtype).max)
+    values, slopes, factors = found
+    return tuple(torch.from_numpy(each).to(norms) for each in (values, slopes / unit, factors))
+
+
+def _terms_of_tensors(
+    p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior], scale: float, unit: float = 1.0
+) -> tuple[Tensor, ...]:
+    """Compute `_terms` on other devices, without waiting for them."""
+    never = norms.new_full((len(priors) - len(p_logits),), -math.inf)
+    logits = unit * torch.cat([*(each.to(norms).view(1) for each in p_logits), never])
+    precisions, units = norms.new_tensor(priors).T
+    values, slopes, factors = _terms(torch, logits, norms, scale * precisions, units, torch.finfo(norms.dtype).max)
+    return values, slopes / unit, factors
+
+
+class _SharedRateKl(torch.autograd.Function):
+    """The same with a gradient by hand."""
+
+    @staticmethod
+    def forward(ctx: Any, priors: Sequence[Prior], scale: float, unit: float, *tensors: Tensor) -> Tensor:
+        count = len(tensors) - len(priors)
+        norms = _stacked([_square_sum(widened(each).flatten()) for each in tensors[count:]])
+        compute = _terms_of_numbers if norms.device.type == "cpu" else _terms_of_tensors
+        values, slopes, factors = compute(tensors[:count], norms, priors, scale, unit)
+        ctx.save_for_backward(*tensors)
+        ctx.priors, ctx.scale, ctx.unit = priors, scale, unit
+        ctx.slopes, ctx.factors = slopes[:count], factors
+        return values.sum()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        tensors, wanted = ctx.saved_tensors, ctx.needs_input_grad[3:]
+        count = len(ctx.slopes)
+        if torch.is_grad_enabled():  # this gradient is to have one, too
+            tensors = [each.view_as(each) for each in tensors]  # one may be computed from another
+            value = _plain(tensors[:count], tensors[count:], ctx.priors, ctx.scale, ctx.unit)
+            found = iter(torch.autograd.grad(value, list(itertools.compress(tensors, wanted)), g, create_graph=True))
+            return None, None, None, *(next(found) if is_wanted else None for is_wanted in wanted)
+        of_rates = [slope.to(each) for slope, each in zip((g * ctx.slopes).unbind(), tensors, strict=False)]
+        factors = (g * ctx.factors).unbind()
+        of_tensors = [
+            each * factor.to(each.device) if is_wanted else None
+            for each, factor, is_wanted in zip(tensors[count:], factors, wanted[count:], strict=True)
+        ]
+        return None, None, None, *of_rates, *of_tensors
+
+
+def senseless(logit: float, name: str | None = None) -> str:
+    """Say that a logit cannot have been learned.
+
+    Args:
+        logit: Logit of a drop probability that is not a number, or larger than `LARGEST_LEARNED`.
+        name: Name of its site, if the caller has it.
+
+    Returns:
+        The message of an error.
+    """
+    place = "of a site (`gumdrop.dropout_rates(model)` says which)" if name is None else f"of {name or 'the model'!r}"
+    return (
+        f"the logit of the drop probability {place} must be a number between {-LARGEST_LEARNED:g} and "
+        f"{LARGEST_LEARNED:g}, got {logit:g}: training diverged, or it was never initialised because the model was "
+        "built on the meta device and loaded from a checkpoint without rates; call `reset_parameters()` of each "
+        "`gumdrop.layers.ConcreteDropout` in `model.modules()`, or convert the model after loading"
+    )
+
+
+def whole(value: Tensor) -> Tensor:
+    """Sum what processes found, each from its part of a weight that is spread over them (FSDP2).
+
+    Args:
+        value: A sum over a weight; any other tensor is given back as it is.
+
+    Returns:
+        An ordinary tensor.
+    """
+    full_tensor = getattr(value, "full_tensor", None)
+    return value if full_tensor is None else full_tensor()

@@ -1,0 +1,309 @@
+r"""Dropout with a learned rate as one operation: fresh noise, one pass forward, one backward.
+
+`gumdrop.functional.concrete_dropout` is the readable formula, and what is compiled, exported and transformed. Eager
+training goes through here. Three things make it cheaper, each measured by ``benchmarks/sites.py``:
+
+- The gradient is written by hand. With :math:`s = z / (1 - p)`, the factor on a unit, and :math:`a` the logit of p,
+
+  .. math:: \frac{\partial s}{\partial a} = s \, \Big(p - \frac{1 - z}{t}\Big), \qquad
+            \frac{\partial L}{\partial a} = \sum y \, g \, \Big(p - \frac{1 - z}{t}\Big)
+
+  which asks for the output :math:`y`, that the layer behind keeps anyway, and not for the input.
+- Uniform noise is cut out of 64-bit words, 16 bits a number: :math:`u = (k + v) / 2^{16}` with an integer ``k`` for
+  each number and one ``v``, uniform in [0, 1), for all of a call. Each ``u`` alone is uniform without gaps, so that
+  the mean of a mask is right for every rate, however small; two numbers of one call depend on each other within a
+  cell of :math:`2^{-16}` only.
+- Many factors are computed from such noise without logarithms: see `_scale_of_cells`. A very large mask with one rate
+  has at most :math:`2^{16}` different values, which are computed once and looked up.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gumdrop.functional.floats import finite_exp, logit_of, widened
+from gumdrop.functional.masks import concrete_dropout, inverse_keep
+from gumdrop.functional.noise import uniform_noise
+
+__all__ = ["Mask", "bulk_noise", "is_traced", "relaxed_dropout"]
+
+CELLS = 1 << 16
+"""Number of values of a 16-bit integer."""
+LEAST_OFFSET = 2**-25
+"""Half of the smallest positive number that `torch.rand` gives: no noise is 0, which has no odds."""
+LEAST_CUT = 1 << 14
+"""Size of a mask from which on its noise is cut out of words."""
+LEAST_LOOKED_UP = 1 << 20
+"""Size of a mask from which on its values are looked up."""
+LARGEST_PRODUCT = 64
+"""Exponent up to which a power is a product."""
+LARGEST_LOGIT = math.log(torch.finfo(torch.float32).max) - 1e-4
+"""Logit from which on 1 / (1 - p) saturates, as in `gumdrop.functional.inverse_keep`."""
+LEAST_CHUNKED = 1 << 20
+"""Size of activations from which on they are worked on in chunks."""
+CHUNK = 1 << 17
+"""Numbers that a thread works on at a time, so that what lies between two operations stays in its cache."""
+
+
+def is_traced() -> bool:
+    """Tell whether what runs is made into a graph, or transformed, by something that prefers the plain formula."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._are_functorch_transforms_active()
+
+
+def _draw_cells(shape: Sequence[int]) -> tuple[Tensor, Tensor]:
+    count = math.prod(shape)
+    seed = int(torch.empty((), dtype=torch.int64).random_())  # from the default generator, so that its seed decides
+    words = np.random.SFC64(seed).random_raw(-(-count // 4))
+    return torch.from_numpy(words.view(np.uint16)[:count]).view(shape), torch.rand(()).clamp_(min=LEAST_OFFSET)
+
+
+def _uniform(cells: Tensor, offset: Tensor) -> Tensor:
+    return cells.float().add_(offset).mul_(1 / CELLS)  # can be 1 by rounding
+
+
+def _cuts(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> bool:
+    plain = dtype != torch.float32 or device.type != "cpu" or is_traced()
+    return not plain and math.prod(shape) >= LEAST_CUT
+
+
+def bulk_noise(shape: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Draw uniform noise from torch's default generator, quickly where there is much of it.
+
+    Args:
+        shape: Shape of the noise.
+        dtype: float32 or float64.
+        device: Where the noise is wanted; it is cut out of words on the CPU only.
+
+    Returns:
+        Uniform draws from [0, 1).
+    """
+    if _cuts(shape, dtype, device):
+        return _uniform(*_draw_cells(shape)).clamp_(max=1 - torch.finfo(dtype).eps / 2)
+    return uniform_noise(shape, dtype=dtype, device=device)
+
+
+class Mask(NamedTuple):
+    """A relaxed mask: its noise where code is traced, else its factors, or cells of noise that give them."""
+
+    values: Tensor
+    offset: Tensor | None = None
+    """Of cells; None for factors and noise."""
+
+
+Once = Callable[[str, Callable[[], Mask]], Mask]
+
+
+def _afresh(kind: str, draw: Callable[[], Mask]) -> Mask:
+    return draw()
+
+
+class _Rate(NamedTuple):
+    """A rate in the forms in which it enters: numbers where there is one, on the CPU, since they cost nothing."""
+
+    logit: Any
+    p: Any
+    full: Any
+    """1 / (1 - p), the factor on what is kept."""
+    odds: Any
+    """p / (1 - p)."""
+
+    @classmethod
+    def of(cls, p_logit: Tensor, unit: float) -> "_Rate":
+        if p_logit.ndim or p_logit.device.type != "cpu":
+            logit = logit_of(p_logit, unit)
+            return cls(logit, torch.sigmoid(logit), inverse_keep(logit), finite_exp(logit))
+        number = p_logit.item() * unit
+        odds = math.exp(min(number, LARGEST_LOGIT))
+        return cls(number, odds / (1 + odds), 1 + odds, odds)
+
+
+def _scale(rate: _Rate, noise: Tensor, temperature: float) -> Tensor:
+    """Compute what `gumdrop.functional.dropout_scale` does, in fewer passes; the same unless 1 / (1 - p) overflows."""
+    keep = torch.logit(noise, eps=torch.finfo(noise.dtype).eps / 2)
+    return keep.sub_(rate.logit).div_(temperature).sigmoid_().mul_(rate.full)
+
+
+def _scale_of_cells(rate: _Rate, cells: Tensor, offset: Tensor, temperature: float) -> Tensor:
+    r"""Compute the same for noise cut out of words, in more operations, which take less time on many numbers.
+
+    The odds of p over those of u, :math:`r = \frac{p}{1-p} \frac{1-u}{u}`, give the mask as
+    :math:`z = 1 / (1 + r^{1/t})`: no logarithm, and for the usual temperatures no exponential.
+
+    Args:
+        rate: The rate.
+        cells: Integers ``k`` of the noise.
+        offset: Its ``v``.
+        temperature: Of the mask.
+
+    Returns:
+        The factors.
+    """
+    place = cells.float().add_(offset)
+    ratio = torch.rsub(place, CELLS).div_(place).mul_(rate.odds)
+    return _power(ratio, 1 / temperature, spare=place).add_(1).reciprocal_().mul_(rate.full)
+
+
+def _scale_in_parts(rate: _Rate, cells: Tensor, offset: Tensor, temperature: float) -> Tensor:
+    """Compute the same for one rate, in parts that stay in the cache."""
+    result = torch.empty(cells.shape)
+    for part, some in zip(result.view(-1).split(CHUNK), cells.view(-1).split(CHUNK), strict=True):
+        part.copy_(_scale_of_cells(rate, some, offset, temperature))
+    return result
+
+
+def _power(base: Tensor, exponent: float, spare: Tensor) -> Tensor:
+    """Raise to a positive power, by products for small whole numbers, at the cost of the base and of spare memory."""
+    if not exponent.is_integer() or exponent > LARGEST_PRODUCT:
+        return base.pow_(exponent)
+    left = int(exponent)
+    while left % 2 == 0:
+        base, left = base.square_(), left // 2
+    result = spare.copy_(base) if left > 1 else base
+    while left := left // 2:
+        base.square_()
+        if left % 2:
+            result.mul_(base)
+    return result
+
+
+def _factors_of(rate: _Rate, offset: Tensor | None, temperature: float, size: int) -> Callable[[Tensor], Tensor]:
+    """Give what turns a part of a mask into factors: a mask of factors into itself, or one of cells."""
+    if offset is None:
+        return lambda scale: scale
+    if isinstance(rate.odds, Tensor) or size < LEAST_LOOKED_UP:
+        return lambda cells: _scale_of_cells(rate, cells, offset, temperature)
+    table = _scale_of_cells(rate, torch.arange(CELLS), offset, temperature)
+    return lambda cells: table.index_select(0, cells.flatten().int()).view(cells.shape)
+
+
+def _chunks(mask: Tensor, *tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
+    """Split large tensors of one shape, with their mask in front, into rows that stay in the cache."""
+    first = tensors[0]
+    if first.numel() < LEAST_CHUNKED or first.device.type != "cpu":
+        return [(mask, *tensors)]
+    rows = max(1, CHUNK * torch.get_num_threads() * len(first) // first.numel())
+    masks = itertools.repeat(mask) if len(mask) == 1 else mask.split(rows)
+    return zip(masks, *(each.split(rows) for each in tensors), strict=False)
+
+
+def _times(x: Tensor, scale: Tensor) -> Tensor:
+    """Multiply, and round to the dtype of ``x`` without a copy in between."""
+    return x * scale if x.dtype == scale.dtype else torch.mul(x, scale, out=torch.empty_like(x))
+
+
+def _rate_gradient(
+    product: Tensor, scale: Tensor, rate: _Rate, temperature: float, shape: torch.Size, unit: float
+) -> Tensor:
+    """Sum ``y g (p - (1 - z) / t)`` over all units that share a rate, over ``unit``; ``product`` is ``y g``."""
+    product = product.sum_to_size(scale.shape)
+    # Where nothing is dropped, this is p exactly: there the factor has just the value that is taken off.
+    slope = (scale - rate.full).mul_(1 / (temperature * unit * rate.full)).add_(rate.p, alpha=1 / unit)
+    return (product * slope).sum_to_size(shape) if shape else torch.dot(product.view(-1), slope.view(-1))
+
+
+class _Product(torch.autograd.Function):
+    """``x`` times a mask, given by its factors or by cells of noise; its gradient goes on to the logit of the rate."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        p_logit: Tensor,
+        mask: Tensor,
+        offset: Tensor | None,
+        rate: _Rate,
+        temperature: float,
+        unit: float,
+    ) -> Tensor:
+        if offset is None:
+            y = _times(x, mask)
+        else:
+            y = torch.empty_like(x)
+            factors = _factors_of(rate, offset, temperature, mask.numel())
+            for part, x_part, y_part in _chunks(mask, x, y):
+                torch.mul(x_part, factors(part), out=y_part)
+        ctx.save_for_backward(y, p_logit, mask, offset)
+        ctx.rate, ctx.temperature, ctx.unit = rate, temperature, unit
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        y, p_logit, mask, offset = ctx.saved_tensors
+        rate, t, unit = ctx.rate, ctx.temperature, ctx.unit
+        factors = _factors_of(rate, offset, t, mask.numel())
+        if torch.is_grad_enabled():  # this gradient is to have one, too
+            return *_with_gradient(p_logit, factors(mask), y, g, t, unit), None, None, None, None, None
+        grad_x = torch.empty_like(g)
+        sums = []
+        for part, y_part, g_part, x_part in _chunks(mask, y, g, grad_x):
+            scale = factors(part)
+            if ctx.needs_input_grad[1]:
+                # The other gradient's memory serves first, because new memory costs more than the numbers in it.
+                serves = x_part.dtype == scale.dtype
+                product = torch.mul(y_part, g_part, out=x_part) if serves else widened(y_part) * g_part
+                sums.append(_rate_gradient(product, scale, rate, t, p_logit.shape, unit))
+            if ctx.needs_input_grad[0]:
+                torch.mul(g_part, scale, out=x_part)
+        grad_logit = sum(sums[1:], start=sums[0]).to(p_logit.dtype) if sums else None
+        return grad_x if ctx.needs_input_grad[0] else None, grad_logit, None, None, None, None, None
+
+
+def _with_gradient(
+    p_logit: Tensor, scale: Tensor, y: Tensor, g: Tensor, temperature: float, unit: float
+) -> tuple[Tensor, Tensor]:
+    """Compute the two gradients of a product by operations that have gradients themselves."""
+    logit = logit_of(p_logit, unit)
+    rate = _Rate(logit, torch.sigmoid(logit), inverse_keep(logit), finite_exp(logit))
+    scale = _Product.apply(torch.ones_like(scale), p_logit, scale.detach(), None, rate, temperature, unit)
+    grad_logit = _rate_gradient(widened(y) * g, scale, rate, temperature, p_logit.shape, unit)
+    return (g * scale).to(g.dtype), grad_logit.to(p_logit.dtype)
+
+
+def _drawn_mask(x: Tensor, p_logit: Tensor, rate: _Rate, mask_shape: Sequence[int], temperature: float) -> Mask:
+    dtype = torch.promote_types(p_logit.dtype, torch.float32)
+    if not _cuts(mask_shape, dtype, x.device):
+        return Mask(_scale(rate, uniform_noise(mask_shape, dtype=dtype, device=x.device), temperature))
+    cells, offset = _draw_cells(mask_shape)
+    if x.dtype.itemsize <= 2 or cells.numel() >= LEAST_LOOKED_UP:
+        return Mask(cells, offset)
+    of_cells = _scale_of_cells if p_logit.ndim or cells.numel() <= CHUNK else _scale_in_parts
+    return Mask(of_cells(rate, cells, offset, temperature))  # to compute factors twice would cost more
+
+
+def relaxed_dropout(
+    x: Tensor,
+    p_logit: Tensor,
+    mask_shape: Sequence[int],
+    *,
+    temperature: float,
+    once: Once = _afresh,
+    unit: float = 1.0,
+) -> Tensor:
+    """Drop with a relaxed mask of fresh noise, as `gumdrop.functional.concrete_dropout` does.
+
+    Args:
+        x: Activations, of any floating dtype.
+        p_logit: Logit of the drop probability; broadcasts to ``mask_shape``.
+        mask_shape: As many dimensions as ``x`` has; those of size 1 share their mask.
+        temperature: Temperature of the mask.
+        once: Takes the kind of mask and the function that draws it; calls this, or gives a mask that it has drawn
+            before, of the same kind.
+        unit: What ``p_logit`` is measured in, see `gumdrop.functional.logit_of`.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``. The gradient of the rate is summed in float32 or float64.
+    """
+    if is_traced():
+        dtype = torch.promote_types(p_logit.dtype, torch.float32)
+        noise = once("noise", lambda: Mask(uniform_noise(mask_shape, dtype=dtype, device=x.device))).values
+        return concrete_dropout(x, logit_of(p_logit, unit), noise=noise.view(mask_shape), temperature=temperature)
+    with torch.no_grad():
+        rate = _Rate.of(p_logit, unit)
+        mask = once("factors", lambda: _drawn_mask(x, p_logit, rate, mask_shape, temperature))
+    values = mask.values if mask.values.ndim == x.ndim else mask.values.view(mask_shape)
+    return _Product.apply(x, p_logit, values, mask.offset, rate, temperature, unit)

@@ -1,0 +1,163 @@
+"""Keep-masks, dropout with a learned rate, entropy and KL terms: pure functions of tensors.
+
+The drop probability is always given by its logit, ``p = sigmoid(p_logit)``. Nothing here forms
+``log(p)`` or ``log(1 - p)`` from a rounded ``p``: values and gradients are finite for every finite
+logit. All masks are computed in float32 (float64 where the logit is float64), also for half-precision
+activations and under autocast, because bfloat16 noise is exactly 0 once in 512 draws.
+
+References:
+    Gal, Hron & Kendall 2017, "Concrete Dropout" (arXiv:1705.07832).
+    Maddison, Mnih & Teh 2017, "The Concrete Distribution" (arXiv:1611.00712).
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gumdrop.functional.floats import finite_exp, widened
+from gumdrop.functional.noise import uniform_noise
+
+__all__ = ["concrete_dropout", "dropout_scale", "hard_keep", "inverse_keep", "soft_keep"]
+
+
+def _check_temperature(temperature: float) -> None:
+    if not temperature > 0:
+        raise ValueError(
+            f"`temperature` must be a positive number, got {temperature}; 0.1 is the usual choice, and hard "
+            "masks (`hard=True`) are the limit of 0"
+        )
+
+
+def soft_keep(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1) -> Tensor:
+    r"""Relaxed Bernoulli keep-mask, differentiable in the drop logit.
+
+    .. math:: z = \sigma\big((\operatorname{logit} u - \operatorname{logit} p) / t\big)
+
+    Args:
+        p_logit: Logit of the drop probability; broadcasts with ``noise``.
+        noise: Uniform draws ``u`` from [0, 1).
+        temperature: ``t`` > 0. As ``t`` goes to 0 the mask becomes ``hard_keep`` of the same noise.
+
+    Returns:
+        Values in [0, 1]: 1 keeps, 0 drops.
+
+    Raises:
+        ValueError: If ``temperature`` is not positive.
+    """
+    return torch.sigmoid(_keep_logit(p_logit, noise, temperature))
+
+
+def _keep_logit(p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
+    _check_temperature(temperature)
+    # A uniform draw can be exactly 0, and in lower precision exactly 1: its logit must stay finite.
+    smallest = torch.finfo(noise.dtype).eps / 2
+    logit = widened(p_logit)
+    return (torch.logit(noise, eps=smallest).to(logit.dtype) - logit) / temperature
+
+
+def hard_keep(p_logit: Tensor, noise: Tensor) -> Tensor:
+    """Bernoulli keep-mask, True with probability ``1 - p``.
+
+    Args:
+        p_logit: Logit of the drop probability; broadcasts with ``noise``.
+        noise: Uniform draws from [0, 1).
+
+    Returns:
+        Boolean mask: True keeps, False drops. It carries no gradient.
+    """
+    return noise >= torch.sigmoid(widened(p_logit))
+
+
+def inverse_keep(p_logit: Tensor) -> Tensor:
+    r"""Scale of inverted dropout, :math:`1/(1-p) = 1 + e^{\operatorname{logit} p}`.
+
+    Args:
+        p_logit: Logit of the drop probability.
+
+    Returns:
+        Values in [1, largest finite number]: where the exact value overflows the dtype, it saturates there
+        instead of giving ``inf``, so that a product with 0 stays 0.
+    """
+    return finite_exp(F.softplus(widened(p_logit)))
+
+
+def dropout_scale(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1, hard: bool = False) -> Tensor:
+    r"""Factor that dropout puts on each unit, :math:`z / (1 - p)`.
+
+    The soft factor is the exponential of :math:`\log z + \log\frac{1}{1-p}`, which stays finite where the two
+    factors alone do not (``p`` to 1 drops everything while its scale grows without bound).
+
+    Args:
+        p_logit: Logit of the drop probability; broadcasts with ``noise``.
+        noise: Uniform draws from [0, 1).
+        temperature: Temperature of the soft mask; a hard mask has none.
+        hard: Draw a Bernoulli mask, which carries no gradient, instead of the relaxed one.
+
+    Returns:
+        The factor, in float32 or float64, of the broadcast shape.
+
+    Raises:
+        ValueError: If ``temperature`` is not positive.
+    """
+    if hard:
+        p_logit = p_logit.detach()
+        return hard_keep(p_logit, noise) * inverse_keep(p_logit)
+    logit = widened(p_logit)  # once: the two parts of its gradient cancel, and must add up in float32
+    return finite_exp(F.logsigmoid(_keep_logit(logit, noise, temperature)) + F.softplus(logit))
+
+
+def concrete_dropout(
+    x: Tensor,
+    p_logit: Tensor,
+    *,
+    temperature: float = 0.1,
+    hard: bool = False,
+    noise: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    r"""Dropout whose rate has a gradient.
+
+    .. math:: y = x \cdot z / (1 - p), \qquad
+              z = \sigma\big((\operatorname{logit} u - \operatorname{logit} p) / t\big)
+
+    Args:
+        x: Activations of any shape and floating dtype.
+        p_logit: Logit of the drop probability; broadcasts to ``x``.
+        temperature: Temperature ``t`` of the soft mask.
+        hard: Use a Bernoulli mask: no relaxation and no gradient for ``p_logit``.
+        noise: Uniform draws that broadcast to ``x``: a dimension of size 1 shares its mask. Drawn here, one
+            for each element of ``x``, if None.
+        generator: Source of the noise where ``noise`` is None.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        ValueError: If ``temperature`` is not positive or a shape does not broadcast to that of ``x``.
+        TypeError: If ``x`` is not a floating tensor.
+
+    References:
+        Gal, Hron & Kendall 2017 (arXiv:1705.07832), eq. 5.
+
+    Example:
+        >>> x = torch.ones(2, 3)
+        >>> noise = torch.tensor([[0.9, 0.05, 0.5], [0.01, 0.7, 0.99]])
+        >>> concrete_dropout(x, torch.tensor(0.2).logit(), noise=noise, hard=True)
+        tensor([[1.2500, 0.0000, 1.2500],
+                [0.0000, 1.2500, 1.2500]])
+    """
+    if not x.is_floating_point():
+        raise TypeError(f"`x` must be a floating tensor, got {x.dtype}; convert it with x.float()")
+    if noise is None:
+        dtype = torch.promote_types(p_logit.dtype, torch.float32)
+        noise = uniform_noise(x.shape, dtype=dtype, device=x.device, generator=generator)
+    if not (_broadcasts_to(noise.shape, x.shape) and _broadcasts_to(p_logit.shape, x.shape)):
+        raise ValueError(
+            f"`noise` of shape {tuple(noise.shape)} and `p_logit` of shape {tuple(p_logit.shape)} must broadcast "
+            f"to `x` of shape {tuple(x.shape)}; dimensions of size 1 share their mask"
+        )
+    return (x * dropout_scale(p_logit, noise, temperature=temperature, hard=hard)).to(x.dtype)
+
+
+def _broadcasts_to(shape: torch.Size, target: torch.Size) -> bool:
+    return len(shape) <= len(target) and all(a in (1, b) for a, b in zip(shape[::-1], target[::-1], strict=False))

@@ -1,0 +1,12 @@
+"""A network with learned dropout: yours, converted, or a plain one that is built here.
+
+Conversion chooses layers, takes over their dropout and places sites; the rates are read, frozen and grouped here.
+Imports `functional` and `layers`.
+"""
+
+from gumdrop.networks.learn import learn_dropout
+from gumdrop.networks.mlp import mlp
+from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups
+from gumdrop.networks.report import ConversionReport
+
+__all__ = ["ConversionReport", "dropout_rates", "fix_dropout", "learn_dropout", "mlp", "parameter_groups"]

@@ -1,0 +1,109 @@
+"""Rates of a converted model: read, frozen, and in groups for an optimiser."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from gumdrop.layers import (
+    ConcreteDropout,
+    HomoscedasticNoise,
+    check_rates,
+    dropout_blocks,
+)
+from gumdrop.networks.learn import Model
+
+__all__ = ["dropout_rates", "fix_dropout", "parameter_groups"]
+
+
+RATE_LR = 0.005
+"""Learning rate of the rates: a few hundred steps of Adam bring a rate wherever it wants to be."""
+
+
+def fix_dropout(model: Model) -> Model:
+    """Freeze the learned rates of a model, in place: from now on it has ordinary dropout at these rates.
+
+    Masks are Bernoulli draws in training too, nothing is left for an objective to learn, and the rates become
+    buffers under the same state-dict keys.
+
+    Args:
+        model: A converted model.
+
+    Returns:
+        The same model.
+
+    Raises:
+        ValueError: If the model has no learned dropout.
+    """
+    for block in _blocks(model):
+        block.site.fix()
+    return model
+
+
+def dropout_rates(model: nn.Module) -> dict[str, float | Tensor]:
+    """Read the learned drop probabilities.
+
+    Args:
+        model: A converted model.
+
+    Returns:
+        Drop probability for each site by name: that of the layer, followed by ``.ih_l0``, ``.in_proj`` and the
+        like inside recurrent and attention modules. A float, or a tensor of shape ``(num_units,)`` where each
+        unit has its own.
+
+    Raises:
+        ValueError: If the model has no learned dropout, or a rate that was never initialised.
+    """
+    blocks = _blocks(model)
+    check_rates((block.site for block in blocks), model)
+    rates = {block.name: block.site.p for block in blocks}
+    return {name: rate.item() if rate.ndim == 0 else rate for name, rate in rates.items()}
+
+
+def _blocks(model: nn.Module) -> list[Any]:
+    blocks = list(dropout_blocks(model))
+    if not blocks:
+        raise ValueError("`model` has no learned dropout; convert it with `gumdrop.learn_dropout(model)`")
+    return blocks
+
+
+def parameter_groups(
+    model: nn.Module, *, weight_decay: float = 0.0, rate_lr: float | None = RATE_LR
+) -> list[dict[str, Any]]:
+    """Split the parameters for an optimiser, so that rates move, and weight decay reaches neither them nor noise.
+
+    Decay on a logit pulls its rate to 0.5, whatever the data say, and decay on a log variance pulls it to 0.
+
+    A logit has a longer way to go than a weight, so it is learned in units of ten: an optimiser of the Adam family
+    moves it by up to ten times its learning rate a step. Plain gradient descent moves it by the learning rate times
+    the gradient of the logit.
+
+    Args:
+        model: A converted model.
+        weight_decay: Decay of all other parameters, at least 0. The objective has the prior's own pull on the
+            weights in it, so 0 is the consistent choice.
+        rate_lr: Learning rate of the rates; that of the optimiser if None.
+
+    Returns:
+        Parameter groups: the weights, the logits, and the noise variances where there are any; the last two
+        with ``weight_decay=0``.
+
+    Raises:
+        ValueError: If ``weight_decay`` is negative.
+
+    Example:
+        >>> model = learn_dropout(nn.Linear(4, 2))
+        >>> optimizer = torch.optim.AdamW(parameter_groups(model, weight_decay=0.01), lr=1e-3)
+        >>> [len(group["params"]) for group in optimizer.param_groups]
+        [2, 1]
+    """
+    if not weight_decay >= 0:
+        raise ValueError(f"`weight_decay` must be at least 0, got {weight_decay}")
+    sites = [each for each in model.modules() if isinstance(each, ConcreteDropout) and not each.is_fixed]
+    logits = {id(site.scaled_logit): site.scaled_logit for site in sites}
+    noise = {id(m.log_variance): m.log_variance for m in model.modules() if isinstance(m, HomoscedasticNoise)}
+    weights = [parameter for parameter in model.parameters() if id(parameter) not in logits | noise]
+    rates: dict[str, Any] = {"params": list(logits.values()), "weight_decay": 0.0}
+    if rate_lr is not None:
+        rates["lr"] = rate_lr
+    groups = [{"params": weights, "weight_decay": weight_decay}, rates]
+    return groups + ([{"params": list(noise.values()), "weight_decay": 0.0}] if noise else [])

@@ -1,0 +1,149 @@
+r"""The objective, in nats per datum: negative log likelihood plus KL divergence over the number of data.
+
+.. math:: \mathcal{L} = \frac1B \sum_{b=1}^{B} -\log p(y_b \mid f(x_b)) + \frac{\mathrm{KL}}{N}
+
+References:
+    Gal, Hron & Kendall 2017, "Concrete Dropout" (arXiv:1705.07832).
+"""
+
+import numbers
+import warnings
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.functional.fused_masks import is_traced
+from gumdrop.layers import dropout_blocks, watch_training
+from gumdrop.objective.kl import CAPS, Lengthscale, kl_of
+
+__all__ = ["NegativeElbo", "default_lengthscale", "negative_elbo"]
+
+
+LEAST_TO_WARN = 3.0
+"""KL in nats a row below which a prior is not called too strong, however little there is to learn."""
+
+_heard: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+"""Models whose prior has been looked at."""
+
+
+class NegativeElbo(Tensor):
+    """The loss, a scalar tensor in nats per datum, that also knows its two parts.
+
+    It goes wherever a loss does: to ``backward``, a ``GradScaler``, or another library's loop. What is computed from
+    it, such as ``loss / 4``, is a plain tensor.
+    """
+
+    total: Tensor
+    """``nll + kl``: the same number as a plain tensor."""
+    nll: Tensor
+    """Mean negative log likelihood of the batch."""
+    kl: Tensor
+    """KL divergence over the number of training data."""
+
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        """Compute gradients, as `torch.Tensor.backward`."""
+        self.total.backward(*args, **kwargs)  # without the detour that operations of a subclass take
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Compute with the number alone, so that no result carries parts that are not its own."""
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    def __format__(self, format_spec: str) -> str:
+        """Write the number, which a tensor of a class of its own does not do by itself."""
+        return format(self.item(), format_spec)
+
+
+def default_lengthscale(nll: Tensor) -> Lengthscale:
+    """Prior that suits a likelihood.
+
+    A density with a noise that is learned has no bound: a network that knows its rows by heart calls them noiseless,
+    and gains without end, so that only a strong prior holds it. Classes, yes or no, and counts leave at most the nats
+    of a guess to gain, of which a strong prior leaves nothing.
+
+    Args:
+        nll: What one of the ``*_nll`` functions returned, as it is: `gaussian_nll` marks its result, and arithmetic
+            on it, such as a mean, loses the mark.
+
+    Returns:
+        ``"regression"`` for `gaussian_nll`, ``"classification"`` for anything else.
+    """
+    return "regression" if getattr(nll, "is_density", False) else "classification"
+
+
+def negative_elbo(
+    nll: Tensor, model: nn.Module, *, num_data: int, lengthscale: Lengthscale | None = None
+) -> NegativeElbo:
+    """Negative evidence lower bound: the training loss, in nats per datum.
+
+    A prior can be so strong that the data are not heard: all weights go to 0, and all rates to 1/2. It is warned of,
+    once for each model, where at its first call KL/N is above 3 nats and above the likelihood, of which more cannot
+    be gained. Only priors as strong as fan-in do this, so that the capped ones and smaller numbers are not looked at:
+    under these, a KL as large goes away with weights that nothing needs.
+
+    Args:
+        nll: Negative log likelihood of each example of the batch, shape (N,), as the ``*_nll`` functions give
+            it; or its mean, a scalar.
+        model: The converted model.
+        num_data: Number of examples in the whole training set. It weighs the KL: the more data, the less the
+            prior counts and the smaller the learned rates.
+        lengthscale: Prior, see `kl_divergence`. None takes ``"regression"`` for what `gaussian_nll` returned, as it
+            is, and ``"classification"`` for all else; a mean or a weighted sum of Gaussian values wants
+            ``"regression"`` said.
+
+    Returns:
+        The loss, a scalar tensor, with its parts ``loss.nll`` and ``loss.kl``.
+
+    Raises:
+        ValueError: If ``num_data`` is smaller than the batch, or ``nll`` has more than one dimension.
+        TypeError: If ``num_data`` is not an integer.
+
+    Example:
+        >>> from gumdrop import learn_dropout
+        >>> model = learn_dropout(nn.Linear(3, 2))
+        >>> nll = categorical_nll(model(torch.randn(8, 3)), torch.zeros(8, dtype=torch.long))
+        >>> loss = negative_elbo(nll, model, num_data=1000)
+        >>> loss.backward()
+        >>> bool(loss == loss.nll + loss.kl)
+        True
+    """
+    if isinstance(num_data, bool) or not isinstance(num_data, numbers.Integral):
+        raise TypeError(f"`num_data` must be an integer, the number of examples in the training set, got {num_data!r}")
+    if nll.ndim > 1:
+        raise ValueError(f"`nll` must hold one value for each example, shape (N,), got {tuple(nll.shape)}")
+    if num_data < max(nll.numel(), 1):
+        raise ValueError(
+            f"`num_data` must be at least the batch of {nll.numel()}, got {num_data}; it is the size of the whole "
+            "training set, as in len(loader.dataset)"
+        )
+    lengthscale = default_lengthscale(nll) if lengthscale is None else lengthscale
+    blocks = list(dropout_blocks(model))
+    mean_nll = nll.mean()
+    kl = kl_of(model, blocks, num_data=num_data, lengthscale=lengthscale) / num_data
+    if nll.requires_grad and not is_traced():
+        watch_training(blocks, batch=nll.numel(), num_data=int(num_data), stacklevel=2)
+    if lengthscale not in CAPS and not is_traced() and model not in _heard:
+        _warn_if_unheard(mean_nll, kl, model, lengthscale)
+    total = mean_nll + kl
+    loss = total.as_subclass(NegativeElbo)
+    loss.total, loss.nll, loss.kl = total, mean_nll, kl
+    return loss
+
+
+def _warn_if_unheard(mean_nll: Tensor, kl: Tensor, model: nn.Module, lengthscale: Lengthscale) -> None:
+    """Look once at what the prior weighs beside the data, which costs a wait for the device."""
+    _heard.add(model)
+    weaker = not isinstance(lengthscale, str) and lengthscale**2 < max(each.fan_in for each in dropout_blocks(model))
+    if kl.is_meta or weaker:
+        return
+    prior, data = float(kl.detach()), float(mean_nll.detach())
+    if prior > max(data, LEAST_TO_WARN):
+        warnings.warn(
+            f"the prior `lengthscale={lengthscale!r}` weighs {prior:.3g} nats a row, the likelihood {data:.3g}: it "
+            "drowns the data, and the weights will go to 0; leave `lengthscale` out for a prior that fits the size of "
+            "the model, or take a smaller number",
+            stacklevel=3,
+        )

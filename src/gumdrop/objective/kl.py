@@ -1,0 +1,168 @@
+"""The KL divergence of a converted model from its prior, and how strong this prior is."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from torch import Tensor, nn
+
+from gumdrop.functional.floats import widened
+from gumdrop.functional.fused_kl import Prior, shared_rate_kl, whole
+from gumdrop.functional.kl import dropout_kl
+from gumdrop.layers import UNIT, Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
+
+__all__ = ["CAPS", "WEAK_PRECISION", "Lengthscale", "kl_divergence", "kl_of"]
+
+Lengthscale = float | Literal["classification", "regression", "fan_in", "weak"]
+
+CAPS = {"classification": 0.05, "regression": 8.0}
+"""Nats a row that weights of the fan-in prior's own size cost at most; ``benchmarks/default_prior.py`` compares."""
+
+WEAK_PRECISION = 0.1
+"""Precision of the ``"weak"`` prior in units of that of ``"fan_in"``; ``benchmarks/prior_strength.py`` compares."""
+
+
+def kl_divergence(
+    model: nn.Module, *, num_data: int | Tensor | None = None, lengthscale: Lengthscale = "fan_in"
+) -> Tensor:
+    r"""KL divergence of the dropout posterior from the prior, for the whole training set, in nats.
+
+    .. math:: \sum_\text{sites} \frac{l^2}{2} \frac{\lVert W \rVert^2}{1-p} + \frac{l^2}{2} \lVert b \rVert^2 - K H(p)
+
+    A weight that several modules share counts once. Constants are left out, so the value can be negative. It is
+    computed from the parameters, whatever was or was not run before.
+
+    Args:
+        model: A converted model.
+        num_data: Number of examples in the training set, an integer or a scalar tensor; only the priors that depend
+            on it need it.
+        lengthscale: ``l`` of the prior ``N(0, 1/l^2)`` on each weight, positive; or the name of a prior:
+
+            - ``"fan_in"`` takes ``l^2`` as the number of inputs of the layer, so that a unit's input has prior
+              variance of about one. It weighs more the larger the network, and drowns the data of a large one.
+            - ``"classification"`` and ``"regression"`` are the same, but never stronger than such that weights of
+              just that variance cost .05 or 8 nats a row: all ``l^2`` are multiplied by ``min(1, 2 c N / n)`` with
+              ``n`` weights and biases in all. What `negative_elbo` takes by default.
+            - ``"weak"`` is a tenth of ``"fan_in"``, for ensembles that are watched on held-out rows.
+
+    Returns:
+        A scalar tensor with gradient, in float32 or float64.
+
+    Raises:
+        ValueError: If the model has no learned dropout, has a site that is attached to no layer, ``lengthscale`` is
+            neither positive nor a name, or its prior needs ``num_data``.
+
+    References:
+        Gal, Hron & Kendall 2017 (arXiv:1705.07832), eq. 3.
+    """
+    return kl_of(model, list(dropout_blocks(model)), num_data=num_data, lengthscale=lengthscale)
+
+
+def kl_of(
+    model: nn.Module, found: Sequence[Block], *, num_data: int | Tensor | None, lengthscale: Lengthscale
+) -> Tensor:
+    """Compute `kl_divergence` of a model whose blocks are known.
+
+    Args:
+        model: A converted model.
+        found: Its blocks.
+        num_data: See `kl_divergence`.
+        lengthscale: See `kl_divergence`.
+
+    Returns:
+        A scalar tensor with gradient.
+
+    Raises:
+        ValueError: As `kl_divergence`.
+    """
+    _check_lengthscale(lengthscale, num_data)
+    counted: dict[tuple[int, int, int], Tensor] = {}
+    blocks: list[tuple[Block, float]] = []
+    biases: list[tuple[Tensor, float]] = []
+    attached: set[int] = set()
+    count = 0
+    for block in found:
+        attached.add(id(block.site))
+        precision = _precision(lengthscale, block.fan_in)
+        if _is_new(block.weight, counted):
+            blocks.append((block, precision))
+            count += block.weight.numel()
+        for bias in block.biases:  # not in a comprehension, whose frame torch.compile cannot take by itself
+            if _is_new(bias, counted):
+                biases.append((bias, precision))
+                count += bias.numel()
+    _check_attached(model, attached)
+    scale: float | Tensor = 1.0
+    if num_data is not None and lengthscale in CAPS:
+        scale = _at_most_one(2 * CAPS[str(lengthscale)] * num_data / count)
+    terms = _kl_of_blocks(blocks, biases, scale)
+    terms += [module.negative_log_prior() for module in model.modules() if isinstance(module, HomoscedasticNoise)]
+    total, *others = terms
+    for term in others:
+        total = total + term.to(total)
+    return total
+
+
+def _check_lengthscale(lengthscale: Lengthscale, num_data: int | Tensor | None) -> None:
+    if lengthscale in CAPS:
+        if num_data is None:
+            raise ValueError(
+                f"`lengthscale` {lengthscale!r} depends on the number of rows; give `num_data`, the size of the whole "
+                "training set"
+            )
+    elif lengthscale not in ("fan_in", "weak") and not (isinstance(lengthscale, (int, float)) and lengthscale > 0):
+        raise ValueError(
+            '`lengthscale` must be a positive number, "classification", "regression", "fan_in" or "weak", got '
+            f"{lengthscale!r}"
+        )
+
+
+def _at_most_one(ratio: float | Tensor) -> float | Tensor:
+    return ratio.clamp(max=1.0) if isinstance(ratio, Tensor) else min(1.0, ratio)
+
+
+def _kl_of_blocks(
+    blocks: list[tuple[Block, float]], biases: list[tuple[Tensor, float]], scale: float | Tensor
+) -> list[Tensor]:
+    """Give the KL of all sites with one rate and of all biases, in operations over all at once, and of other sites."""
+    together = [(block, precision) for block, precision in blocks if block.site.scaled_logit.ndim == 0]
+    priors = [Prior(precision, block.site.num_units) for block, precision in together]
+    priors += [Prior(precision) for _, precision in biases]
+    tensors = [block.weight for block, _ in together] + [bias for bias, _ in biases]
+    logits = [block.site.scaled_logit for block, _ in together]
+    terms = [shared_rate_kl(logits, tensors, priors, scale, UNIT)] if tensors else []
+    for block, precision in blocks:
+        site = block.site
+        if site.scaled_logit.ndim:
+            square_norm = whole(widened(block.columns(block.weight)).square().sum(0))
+            terms.append(dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision * scale))
+    return terms
+
+
+def _precision(lengthscale: Lengthscale, fan_in: int) -> float:
+    if isinstance(lengthscale, str):
+        return WEAK_PRECISION * fan_in if lengthscale == "weak" else float(fan_in)
+    return float(lengthscale) ** 2
+
+
+def _is_new(parameter: Tensor, counted: dict[tuple[int, int, int], Tensor]) -> bool:
+    """Remember a parameter, or the part of it that a view looks at."""
+    base, start = parameter, 0
+    if parameter._base is not None:
+        base = parameter._base
+        start = int(parameter.storage_offset() - base.storage_offset())
+    key = (id(base), start, parameter.numel())
+    if key in counted:
+        return False
+    counted[key] = base  # kept, because the id of a weight that is computed could be given again
+    return True
+
+
+def _check_attached(model: nn.Module, attached: set[int]) -> None:
+    loose = [n for n, m in model.named_modules() if isinstance(m, ConcreteDropout) and id(m) not in attached]
+    if loose:
+        raise ValueError(
+            f"site {loose[0]!r} is attached to no layer, so its weights are not known; use "
+            "`gumdrop.learn_dropout` to place it"
+        )
+    if not attached:
+        raise ValueError("`model` has no learned dropout; convert it with `gumdrop.learn_dropout(model)`")

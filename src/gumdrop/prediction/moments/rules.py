@@ -1,0 +1,115 @@
+"""Mean and variance behind each kind of layer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from gumdrop.functional.floats import finite_exp
+from gumdrop.layers import HomoscedasticNoise
+from gumdrop.prediction.moments.activations import activation, plainly
+from gumdrop.prediction.moments.state import Source, Sources, State
+
+__all__ = ["drop", "rule_of"]
+
+
+def drop(state: State, p_logit: Tensor, shape: tuple[int, ...], sources: Sources) -> State:
+    """Multiply by masks of mean 1 and variance p / (1 - p)."""
+    mean, variance = state
+    odds = finite_exp(p_logit).to(mean.dtype)
+    odds = odds.view(shape) if odds.ndim else odds.expand(shape)
+    if not sources:
+        mean = mean.detach().requires_grad_()
+    if not sources or sources[-1].mean is not mean:
+        sources.append(Source(mean, torch.zeros_like(mean)))
+    source = sources[-1]
+    with torch.no_grad():
+        variance = torch.zeros_like(mean) if variance is None else variance
+        squares = mean.square()
+        if shape[1:] == tuple(mean.shape[1:]):
+            alone = odds * (squares + variance)
+        else:
+            alone, source.odds = odds * variance, odds
+        source.independent = source.independent + alone
+        return State(mean, variance + odds * (squares + variance))
+
+
+def _plain_dropout(layer: Any, state: State, sources: Sources) -> State:
+    if layer.p == 0:
+        return state
+    shape = tuple(state.mean.shape[1:])
+    if not isinstance(layer, nn.Dropout):  # whole channels
+        shape = (shape[0], *(1 for _ in shape[1:]))
+    return drop(state, torch.logit(torch.tensor(float(layer.p), device=state.mean.device)), (1, *shape), sources)
+
+
+def _fixed(layer: Any) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias, which have no gradient here."""
+    return layer.weight.detach(), None if layer.bias is None else layer.bias.detach()
+
+
+def _linear(layer: Any, state: State, sources: Sources) -> State:
+    mean, variance = state
+    if variance is not None:
+        variance = F.linear(variance, layer.weight.detach().square())  # as if the units were independent
+    return State(F.linear(mean, *_fixed(layer)), variance)
+
+
+def _convolution(layer: Any, state: State, sources: Sources) -> State:
+    mean, variance = state
+    if variance is not None:
+        variance = layer._conv_forward(variance, layer.weight.detach().square(), None)
+    return State(layer._conv_forward(mean, *_fixed(layer)), variance)
+
+
+def _batch_norm(layer: _BatchNorm, state: State, sources: Sources) -> State:
+    mean, variance = state
+    if layer.running_mean is None or layer.running_var is None:
+        raise ValueError("batch normalisation without running statistics mixes rows; set track_running_stats=True")
+    if variance is not None:
+        weight = torch.ones_like(layer.running_var) if layer.weight is None else layer.weight.detach().square()
+        factor = weight / (layer.running_var + layer.eps)
+        variance = variance * factor.view(1, -1, *[1] * (variance.ndim - 2))
+    arguments = (layer.running_mean, layer.running_var, layer.weight, layer.bias, False, 0.0, layer.eps)
+    return State(F.batch_norm(mean, *arguments), variance)
+
+
+def _same_for_both(layer: nn.Module, state: State, sources: Sources) -> State:
+    """Reshape, or average over positions, whose noise is taken to be the same, as masks are."""
+    mean, variance = state
+    return State(plainly(layer, mean), None if variance is None else plainly(layer, variance))
+
+
+def _known_noise(layer: Any, state: State, sources: Sources) -> State:
+    mean, variance = state
+    return State(plainly(layer, mean), None if variance is None else torch.cat([variance, variance * 0], dim=-1))
+
+
+Rule = Callable[[Any, State, Sources], State]
+
+RULES: dict[type[nn.Module], Rule] = {
+    nn.Linear: _linear,
+    HomoscedasticNoise: _known_noise,
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), _convolution),
+    **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), _batch_norm),
+    **dict.fromkeys((nn.Identity, nn.Flatten, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d), _same_for_both),
+    **dict.fromkeys((nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d), _same_for_both),
+    **dict.fromkeys((nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.LogSigmoid), activation),
+    **dict.fromkeys((nn.GELU, nn.SiLU, nn.Mish, nn.ELU, nn.CELU), activation),
+    **dict.fromkeys((nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d), _plain_dropout),
+}
+
+
+def rule_of(name: str, layer: nn.Module) -> Rule:
+    """Look up the rule of a layer, or say which layers have one."""
+    rule = RULES.get(type(layer))
+    if rule is None:
+        where = f"layer {name!r}" if name else "`model`"
+        raise ValueError(
+            f"{where} is a {type(layer).__name__}, whose moments are not known; build the model as an nn.Sequential of "
+            "known layers, or sample, as `predict_regression` does with method='draws'"
+        )
+    return rule

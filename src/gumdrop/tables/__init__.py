@@ -1,0 +1,13 @@
+"""From a file with columns to a model, its folder and its numbers.
+
+`reading/` makes a data frame of a file, `schema/` encodes its columns and says what cannot be used, `streams/` reads
+what does not fit into memory, `fitting/` trains and leaves a folder. Encoding is written here and not taken from a
+library, because the messages with a way out and the twin of an encoding in an exported file are what tables are for.
+Imports everything up to `ensembles`; needs pandas, scikit-learn and safetensors.
+"""
+
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.model import TableModel, load_table_model
+from gumdrop.tables.reading.table import read_table
+
+__all__ = ["TableError", "TableModel", "load_table_model", "read_table"]

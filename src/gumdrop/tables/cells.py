@@ -1,0 +1,122 @@
+"""Cells that a model cannot know, missing or of an unseen category: drawn from training rows that know them.
+
+A stand-in, such as the median, would be as sure as a cell that was measured. So each draw of a prediction takes another
+donor, one of the training rows that are nearest in what is known (a hot deck), and the spread between the draws holds
+what the cells leave open.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gumdrop.tables.errors import MISSING
+from gumdrop.tables.schema.columns import CategoryColumn
+from gumdrop.tables.schema.schema import TableSchema
+
+__all__ = ["completer", "completions", "drawn_if_missing", "mark_unknown"]
+
+NEIGHBOURS = 30
+"""Donors of a row, at least."""
+LEARNED = 10
+"""Donors with a missing category from which on the networks are taken to know what that means."""
+
+
+def drawn_if_missing(schema: TableSchema, donors: Tensor) -> list[str]:
+    """Name the columns whose missing cells are drawn.
+
+    Not among them are columns of categories that enough of the donors miss, too: there a missing cell is a category of
+    its own, and the networks have learned what it means.
+
+    Args:
+        schema: The columns.
+        donors: Encoded training rows, shape (B, F).
+
+    Returns:
+        The names; none without donors.
+    """
+    learned = {
+        column.name
+        for column, place in zip(schema.columns, schema.groups, strict=True)
+        if isinstance(column, CategoryColumn)
+        and MISSING in column.categories  # as the last one
+        and donors[:, place.stop - 1].sum() >= LEARNED
+    }
+    return [name for name in schema.names if name not in learned] if len(donors) else []
+
+
+def mark_unknown(schema: TableSchema, x: np.ndarray, unknown: np.ndarray, donors: Tensor) -> Tensor:
+    """Mark the cells of encoded rows that are drawn: of unseen categories, or missing in `drawn_if_missing` columns.
+
+    Args:
+        schema: The columns.
+        x: Rows as the schema encodes them, shape (N, F).
+        unknown: Which of their cells have a stand-in, shape (N, K), see `Encoded`.
+        donors: Encoded training rows, shape (B, F).
+
+    Returns:
+        The rows with NaN in such cells, shape (N, F); as they are without donors.
+    """
+    marked = torch.from_numpy(x)
+    if not len(donors) or not unknown.any():
+        return marked
+    marked, drawn = marked.clone(), drawn_if_missing(schema, donors)
+    for cells, name, place in zip(torch.from_numpy(unknown).T, schema.names, schema.groups, strict=True):
+        missing = marked[:, place.stop - 1] == 1  # where training had missing cells, that is their category
+        marked[cells if name in drawn else cells & ~missing, place] = torch.nan
+    return marked
+
+
+def completions(x: Tensor, donors: Tensor, count: int, *, seed: int) -> Iterator[Tensor]:
+    """Complete rows several times, each time with the unknown inputs of one other row.
+
+    The donors of a row are the nearest rows by Euclidean distance over what is known of it, and all that are as near;
+    they take turns as evenly as the count allows. All unknown inputs come from the same donor, so what goes together
+    stays together. A row is completed in the same way among others and alone.
+
+    Args:
+        x: Inputs with NaN where they are unknown, shape (N, F), standardised.
+        donors: Rows without NaN, shape (B, F), B at least 1.
+        count: How often.
+        seed: Seed of the order in which donors take turns.
+
+    Yields:
+        ``count`` times inputs without NaN, shape (N, F).
+
+    Example:
+        >>> donors = torch.tensor([[0.0, 1.0], [0.0, 3.0], [9.0, 8.0]])
+        >>> sorted(row[0, 1].item() for row in completions(torch.tensor([[0.0, torch.nan]]), donors, 3, seed=0))
+        [1.0, 3.0, 8.0]
+    """
+    donors = donors[torch.randperm(len(donors), generator=torch.Generator().manual_seed(seed))]
+    known = ~x.isnan()
+    order, candidates = _nearest(x, known, donors)
+    for i in range(count):
+        turn = ((2 * i + 1) * candidates).div(2 * count, rounding_mode="floor")
+        yield torch.where(known, x, donors[order.gather(1, turn[:, None])[:, 0]])
+
+
+def completer(marked: Tensor, donors: Tensor) -> Callable[[Tensor, int, int], Iterator[Tensor]] | None:
+    """Complete the rows of a training part, as `gumdrop.ensembles.fit_regression_ensembles` asks for them.
+
+    Args:
+        marked: What `mark_unknown` gave, shape (N, F).
+        donors: As for `completions`.
+
+    Returns:
+        A function of row numbers, a count and a seed; None if nothing is unknown.
+    """
+    if not marked.isnan().any():
+        return None
+    return lambda rows, count, seed: completions(marked[rows], donors, count, seed=seed)
+
+
+def _nearest(x: Tensor, known: Tensor, donors: Tensor) -> tuple[Tensor, Tensor]:
+    """For each row the donors, (N, B), its candidates first and in their order, and how many these are, (N,)."""
+    weight, at, from_ = known.double(), x.nan_to_num().double(), donors.double()
+    square = weight @ from_.square().T - 2 * at @ from_.T  # of the distance, less what is the same for all donors
+    square = (square * 1e6).round()  # what only rounding tells apart is equally near
+    last = square.kthvalue(min(NEIGHBOURS, len(donors)), dim=1).values
+    far = square > last[:, None]
+    return far.byte().argsort(dim=1, stable=True), (~far).sum(1)

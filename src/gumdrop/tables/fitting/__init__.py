@@ -1,0 +1,1 @@
+"""``gumdrop fit``: split, train, compare, and a folder that appears whole."""

@@ -1,0 +1,231 @@
+"""The folder that a fit leaves: made beside its place, held by one fit at a time, and put there by renaming.
+
+A fit that makes ``OUT`` works in ``OUT.partial``: checkpoints lie there, the folder grows in ``OUT.partial/new``, and
+what it replaces goes to ``OUT.partial/old``. So at every moment a whole model is in ``OUT``, or between two renames in
+both of these: then it is read from there, and the next fit puts it in place. Nothing is removed but files that a fit
+writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from gumdrop.machine.files import followed
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.fitting.settings import CONFIG_FILE
+
+__all__ = ["NEW", "forget_training", "held_folder", "put_in_place", "whole_folder"]
+
+OWN_FILES = {"model.json", "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
+"""What a fit leaves; a folder with anything else in it is never removed."""
+NEW, OLD, LOCK = "new", "old", "fit.lock"
+CHECKPOINT = re.compile(r"(learned|short|fixed)(-\d+)?\.checkpoint")
+PART = re.compile(r"\.\d+\.partial$")  # the end of a name that `gumdrop.machine.files.replacing` writes under
+SECONDS_TO_WAIT = 0.5  # for a fit that is just leaving
+
+
+@contextlib.contextmanager
+def held_folder(out: str | os.PathLike[str], *, overwrite: bool, notify: Callable[[str], object]) -> Iterator[Path]:
+    """Hold the folder that a fit works in, so that no other fit of the same place is at work; mend what a kill left.
+
+    The lock ends with the process, however that ends.
+
+    Args:
+        out: Folder to make; a link is followed.
+        overwrite: Whether it may be replaced if it exists.
+        notify: Called with a sentence for each thing that the reader should know.
+
+    Yields:
+        ``OUT.partial``, with an empty folder `NEW` in it.
+
+    Raises:
+        TableError: If ``out`` cannot be made or must not be replaced, or another fit is at work on it.
+    """
+    place = followed(out)
+    _check_place(place)
+    work = place.with_name(place.name + ".partial")
+    if work.exists() and not work.is_dir():
+        raise TableError(f"{work} is no folder, and a fit works in one of this name: rename it, or change --out")
+    with _alone(work, place, notify):
+        try:
+            _mend(work, place, notify)
+            for folder in (work / OLD, work / NEW):
+                _refuse_strange(folder)
+            _check_free(work, place, overwrite)
+            (work / NEW).mkdir()
+            yield work
+        finally:
+            _mend(work, place, notify)
+
+
+def put_in_place(work: Path, out: str | os.PathLike[str], *, overwrite: bool, keep_checkpoints: bool) -> None:
+    """Make a whole folder visible; checkpoints of a stopped run stay where the next looks for them.
+
+    Args:
+        work: What `held_folder` gave; its `NEW` is whole.
+        out: As there.
+        overwrite: As there; what has come to be in the place since then is looked at.
+        keep_checkpoints: Whether the run was stopped.
+
+    Raises:
+        TableError: If somebody else put something there meanwhile.
+    """
+    place = followed(out)
+    for path in (work / NEW).iterdir():  # on the disk before its name is
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    try:
+        _check_free(work, place, overwrite)
+        _refuse_strange(work / NEW)
+    except TableError as error:
+        raise TableError(f"{error}; it came there during this fit, and {work} keeps what was trained") from error
+    if place.exists():
+        place.rename(work / OLD)
+    (work / NEW).rename(place)
+    _remove(work / OLD)
+    if not keep_checkpoints:
+        forget_training(work)
+
+
+def whole_folder(out: Path, notify: Callable[[str], object]) -> Path:
+    """Find the model of a place, also where a fit was killed between the two renames that replace it.
+
+    Args:
+        out: Where a fit was to put it.
+        notify: Called with a sentence if it is elsewhere.
+
+    Returns:
+        The folder to read from; `out` if there is no other.
+    """
+    place = followed(out)
+    if place.exists() or not place.name:
+        return out
+    work = place.with_name(place.name + ".partial")
+    if not (work / OLD).is_dir():
+        return out
+    whole = work / (NEW if (work / NEW).is_dir() else OLD)
+    notify(f"{out} is not there, as the last fit was killed while it put the model there: read from {whole}, which "
+           "the next `gumdrop fit` of that folder puts in place")  # fmt: skip
+    return whole
+
+
+def forget_training(work: Path) -> None:
+    """Remove the checkpoints of an earlier fit.
+
+    Args:
+        work: What `held_folder` gave.
+    """
+    for path in work.iterdir():
+        if CHECKPOINT.fullmatch(path.name) and _is_plain(path):
+            path.unlink()
+
+
+@contextlib.contextmanager
+def _alone(work: Path, place: Path, notify: Callable[[str], object]) -> Iterator[None]:
+    """Keep other fits out of a folder; it is gone afterwards if nothing is left in it."""
+    lock = FileLock(work / LOCK)
+    try:
+        _acquire(lock, work)
+    except Timeout as error:
+        raise TableError(
+            f"another fit is at work on {place}: wait until it is done, or name another folder with --out"
+        ) from error
+    except OSError as error:
+        if error.errno not in {errno.ENOLCK, errno.EOPNOTSUPP}:
+            raise
+        notify(f"the drive of {place} has no locks: see to it that no other fit writes to this folder")
+    try:
+        yield
+    finally:
+        (work / LOCK).unlink(missing_ok=True)  # while it is held: whoever waits for it starts again
+        lock.release()
+        with contextlib.suppress(OSError):
+            work.rmdir()
+
+
+def _acquire(lock: FileLock, work: Path) -> None:
+    """Take a lock in a folder, which goes with the fit before, perhaps just now."""
+    while not lock.is_locked:
+        with contextlib.suppress(FileExistsError):
+            work.mkdir()
+        with contextlib.suppress(FileNotFoundError):
+            lock.acquire(timeout=SECONDS_TO_WAIT)
+
+
+def _mend(work: Path, place: Path, notify: Callable[[str], object]) -> None:
+    """Put a whole folder where it belongs, and remove what was half-written."""
+    new, old = work / NEW, work / OLD
+    if old.exists() and not place.exists():  # it was moved when the new one was whole
+        (new if new.exists() else old).rename(place)
+        notify(f"{place} is what the last fit had made when it was killed: its files were whole")
+    _remove(old)
+    _remove(new)
+    for path in work.iterdir():
+        if PART.search(path.name) and CHECKPOINT.fullmatch(PART.sub("", path.name)) and _is_plain(path):
+            path.unlink()
+
+
+def _check_place(place: Path) -> None:
+    """Refuse what cannot be a folder that a fit makes."""
+    if not place.name:
+        raise TableError(f"--out must name a new folder, got {str(place)!r}")
+    if not place.parent.is_dir():
+        raise TableError(f"there is no folder {place.parent} to make {place.name} in; make it, or correct --out")
+    if place.exists() and not place.is_dir():
+        what = "a file" if place.is_file() else "a device or a pipe"
+        raise TableError(f"{place} is {what}, and a fit makes a folder; name another one with --out")
+    if place.is_mount():
+        raise TableError(
+            f"{place} is where a drive is mounted, so it cannot be replaced; name a folder in it with --out"
+        )
+
+
+def _check_free(work: Path, place: Path, overwrite: bool) -> None:
+    """Refuse to replace a folder that would be lost."""
+    if not place.exists():
+        return
+    _check_place(place)
+    stopped = any(CHECKPOINT.fullmatch(path.name) for path in work.iterdir()) and _was_stopped(place)
+    if not overwrite and not stopped:
+        raise TableError(f"{place} exists already; name another folder with --out, or add --overwrite")
+    _refuse_strange(place)
+
+
+def _was_stopped(place: Path) -> bool:
+    try:
+        return bool(json.loads((place / "results.json").read_text(encoding="utf-8"))["stopped"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
+def _refuse_strange(folder: Path) -> None:
+    strange = sorted(path.name for path in folder.iterdir() if not _is_own(path)) if folder.exists() else []
+    if strange:
+        raise TableError(f"{folder} holds {strange[0]!r}, which gumdrop did not make, so it is not replaced; see --out")
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that a fit made, but for what somebody else put into it."""
+    if not folder.exists():
+        return
+    for path in folder.iterdir():
+        if _is_own(path):
+            path.unlink()
+    with contextlib.suppress(OSError):  # not empty
+        folder.rmdir()
+
+
+def _is_own(path: Path) -> bool:
+    return PART.sub("", path.name) in OWN_FILES and _is_plain(path)
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()

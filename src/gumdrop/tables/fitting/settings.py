@@ -1,0 +1,135 @@
+"""The choices of a fit of a table, and the file `config.toml` that repeats it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from gumdrop.tables.reading.dates import Order
+from gumdrop.tables.reading.numbers import Decimal
+from gumdrop.tables.schema.schema import Task
+
+__all__ = ["CONFIG_FILE", "FitSettings", "Reading", "config_text"]
+
+CONFIG_FILE = "config.toml"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the columns of a table are, where the table itself does not tell."""
+
+    task: Task | None = None
+    """What the target is; found from its values if None."""
+    drop: tuple[str, ...] = ()
+    """Columns to leave out."""
+    unit: str = ""
+    """Unit of the target, for the reader."""
+    dates: Order | None = None
+    """Order of day, month and year where the dates do not tell."""
+    decimal: Decimal | None = None
+    """Decimal mark where the numbers do not tell."""
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Everything about a fit that is a choice; written into the results."""
+
+    hidden: tuple[int, ...] = (50, 50)
+    """Units of the hidden layers of each network."""
+    num_members: int = 5
+    """Networks in the ensemble."""
+    epochs: int | None = None
+    """Passes over the training part; None for about 2,500 steps, and at least 20 passes."""
+    batch_size: int | None = None
+    """Rows per step; None for the power of two above a 64th of the training part, between 32 and 1,024."""
+    lr: float = 1e-2
+    """Largest learning rate of the cycle."""
+    seed: int = 0
+    """Seed of the split, the initial weights, the training and the draws."""
+    num_samples: int = 100
+    """Draws for a prediction, spread over the networks."""
+    coverage: float = 0.9
+    """Probability of the intervals."""
+    test_fraction: float = 0.2
+    """Share of the rows that is held out for the report."""
+    stream: bool = False
+    """Read the table in pieces, so that it need not fit into memory; epochs are then one pass, or 2,500 steps."""
+    num_background: int = 500
+    """Training rows that are kept with the model, encoded, to draw unknown cells from and for explanations to compare
+    with."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name in ("coverage", "test_fraction"):
+            value = getattr(self, name)
+            if not 0 < value < 1:
+                raise ValueError(f"`{name}` must be strictly between 0 and 1, got {value}")
+        for name, (least, most) in RANGES.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"`{name}` must be at least {least}, got {value}")
+            if value is not None and value > most:
+                raise ValueError(f"`{name}` must be at most {most:,}, got {value:,}")
+        if not 0 < self.lr < math.inf:
+            raise ValueError(f"`lr` must be positive and finite, got {self.lr}")
+        if not all(1 <= size <= MOST_UNITS for size in self.hidden) or len(self.hidden) > MOST_LAYERS:
+            raise ValueError(
+                f"`hidden` must hold positive sizes up to {MOST_UNITS:,}, at most {MOST_LAYERS} of them, got "
+                f"{list(self.hidden)[:10]}"
+            )
+        weights = self.num_members * sum(one * other for one, other in itertools.pairwise(self.hidden))
+        if weights > MOST_WEIGHTS:
+            raise ValueError(
+                f"`hidden` makes {weights:,} weights of {self.num_members} networks, and at most {MOST_WEIGHTS:,} are "
+                "possible: use fewer units"
+            )
+
+
+RANGES = {
+    "num_members": (1, 1000),
+    "epochs": (1, 1_000_000),
+    "batch_size": (1, 2**31),
+    "num_samples": (1, 100_000),
+    "seed": (0, 2**32 - 1),
+    "num_background": (0, 1_000_000),
+}
+"""Least and largest of the settings that are whole numbers: what lies beyond is a slip, and would run without end."""
+MOST_LAYERS, MOST_UNITS, MOST_WEIGHTS = 100, 65_536, 10**9
+FLAGS = {"num_members": "members", "num_samples": "draws", "num_background": "background"}
+"""Settings whose flag has a shorter name."""
+
+
+def config_text(table: str, target: str, reading: Reading, settings: FitSettings, *, comments: list[str]) -> str:
+    """Write the choices of a fit as TOML, under the names of the flags of `gumdrop fit`.
+
+    Args:
+        table: The table, as it was named.
+        target: Column to predict.
+        reading: What the columns are.
+        settings: Choices of network, training and split.
+        comments: Lines for the top.
+
+    Returns:
+        What `gumdrop fit --config` reads.
+
+    Example:
+        >>> text = config_text("houses.csv", "price", Reading(drop=("id",)), FitSettings(), comments=["gumdrop 1.0"])
+        >>> text.splitlines()[1:4]
+        ['table = "houses.csv"', 'target = "price"', 'drop = ["id"]']
+    """
+    values: dict[str, Any] = {"table": table, "target": target}
+    values |= {name: value for name, value in vars(reading).items() if value not in {None, "", ()}}
+    values |= {FLAGS.get(name, name): value for name, value in vars(settings).items() if value is not None}
+    lines = [*(f"# {line}" for line in comments)]
+    lines += [f"{name.replace('_', '-')} = {_toml(value)}" for name, value in values.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    # Strings, numbers and truth values of JSON are those of TOML, but for one character that TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,33 @@
+"""End a training run where it was stopped: its last checkpoint, as that of a shorter run."""
+
+from pathlib import Path
+
+from gumdrop.training.checkpoints import read_checkpoint, write_checkpoint
+
+__all__ = ["shortened"]
+
+
+def shortened(checkpoint: Path, place: Path) -> int:
+    """Write the checkpoint of a stopped run as one of a run that ends there.
+
+    Training with it and with so many epochs takes no further step, and does all that comes after the last: it picks
+    the best epoch, and fits the noise.
+
+    Args:
+        checkpoint: File that the stopped run left.
+        place: File to write.
+
+    Returns:
+        How many epochs are done; 0 if nothing was kept, and then no file is written.
+
+    Raises:
+        CheckpointError: If the file is damaged.
+    """
+    if not checkpoint.exists():
+        return 0
+    state = read_checkpoint(checkpoint, checkpoint.read_bytes())
+    done = len(state["epochs"])
+    if done:
+        state["settings"]["epochs"] = done
+        write_checkpoint(place, state)
+    return done

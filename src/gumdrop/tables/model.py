@@ -1,0 +1,295 @@
+"""A table model: an ensemble of networks with learned dropout, and the schema that feeds it, in one folder."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from gumdrop.ensembles import ClassificationEnsemble, NoiseFunction, RegressionEnsemble
+from gumdrop.machine.version import VERSION
+from gumdrop.networks.mlp import mlp
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.tables.cells import completions
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.schema.schema import TableSchema, Target
+
+__all__ = ["MODEL_FILE", "TableModel", "in_units", "load_table_model", "model_version", "table_network"]
+
+MODEL_FORMAT = 5
+WITHOUT_CHECKSUMS = 3
+"""The format that lacks checksums, and is read like the next one."""
+OF_LOGITS = 4
+"""The format whose rates are logits themselves, see `gumdrop.layers.ConcreteDropout`."""
+MODEL_FILE = "model.json"
+WEIGHTS_FILE = "model.safetensors"
+BACKGROUND = "background"
+MOST_DRAWS = 100_000
+ROWS_AT_ONCE = 8192
+DISTANCES_AT_ONCE = 2**22
+"""Distances to kept training rows that are in memory at a time."""
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """An ensemble over the columns of a table, and everything that is needed to use it again."""
+
+    schema: TableSchema
+    """Columns, target, and the statistics of the training part."""
+    ensemble: RegressionEnsemble | ClassificationEnsemble
+    """Networks over the encoded columns; their targets are standardised."""
+    hidden: tuple[int, ...]
+    """Units of the hidden layers of each network."""
+    num_samples: int = 100
+    """Draws for a prediction, spread over the networks."""
+    coverage: float = 0.9
+    """Probability of the intervals that are written out."""
+    seed: int = 0
+    """Seed of the draws: the same file gives the same predictions."""
+    unit: str = ""
+    """Unit of the target, for the reader; empty if it was not given."""
+    background: Tensor = field(default_factory=lambda: torch.empty(0, 0))
+    """Some encoded training rows, shape (B, F), that unknown cells are drawn from and explanations compare with; B is 0
+    if none were to be kept."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if not type(self.num_samples) is type(self.seed) is int:
+            raise TypeError(f"`num_samples` and `seed` must be whole, got {self.num_samples!r} and {self.seed!r}")
+        if not 1 <= self.num_samples <= MOST_DRAWS:
+            raise ValueError(f"`num_samples` must be from 1 to {MOST_DRAWS:,}, got {self.num_samples}")
+        if not 0 < self.coverage < 1:
+            raise ValueError(f"`coverage` must be strictly between 0 and 1, got {self.coverage}")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"`seed` must be from 0 to 2^63 - 1, got {self.seed}")
+        if self.background.ndim != 2 or self.background.shape[1] not in (0, self.schema.num_features):
+            raise ValueError(
+                f"`background` must have shape (B, {self.schema.num_features}), got {tuple(self.background.shape)}"
+            )
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the target is a number."""
+        return self.schema.target.task == "regression"
+
+    def predict(self, x: Tensor) -> RegressionPrediction | ClassificationPrediction:
+        """Predict encoded rows.
+
+        Inputs that are NaN are unknown, and each draw completes them anew from the kept training rows, see
+        `gumdrop.tables.cells`. So what they leave open is part of the spread between the draws, the epistemic part.
+        All other rows are predicted as if these were not there.
+
+        Args:
+            x: Inputs as the schema encodes them, with NaN as `mark_unknown` puts it, shape (N, F).
+
+        Returns:
+            In units of the target, or over the classes of the schema.
+
+        Raises:
+            ValueError: If an input is NaN and the model keeps no training rows.
+        """
+        unknown = x.isnan()
+        rows = unknown.any(1).nonzero()[:, 0]
+        if len(rows) and not len(self.background):
+            raise ValueError("`x` must not hold NaN, because the model keeps no training rows to draw from; fit with "
+                             "`num_background` above 0")  # fmt: skip
+        known = x.masked_fill(unknown, 0.0) if len(rows) else x
+        prediction = self.ensemble.predict(known, num_samples=self.num_samples, seed=self.seed, batch_size=ROWS_AT_ONCE)
+        for some in rows.split(max(1, DISTANCES_AT_ONCE // max(1, len(self.background)))) if len(rows) else ():
+            prediction = _with_rows(prediction, some, self._predict_completions(x[some]))
+        if isinstance(prediction, ClassificationPrediction):
+            return prediction
+        return in_units(prediction, self.schema.target)
+
+    def _predict_completions(self, x: Tensor) -> RegressionPrediction | ClassificationPrediction:
+        """Predict rows that are completed anew for each draw, in as many draws as others have."""
+        num_members = len(self.ensemble.members)
+        count = -(-self.num_samples // num_members) * num_members
+        completed = completions(x, self.background, count, seed=self.seed)
+        return self.ensemble.predict_versions(completed, num_samples=count, seed=self.seed)
+
+    def prediction_frame(self, prediction: RegressionPrediction | ClassificationPrediction) -> pd.DataFrame:
+        """Lay a prediction out as columns.
+
+        Args:
+            prediction: What `predict` gave.
+
+        Returns:
+            For regression ``prediction, std, lower, upper, epistemic_std, aleatoric_std`` in units of the target;
+            for classes ``prediction, probability``, one ``p(CLASS)`` each, ``predictive_entropy,
+            mutual_information`` in nats.
+        """
+        if isinstance(prediction, RegressionPrediction):
+            lower, upper = prediction.interval(self.coverage)
+            columns = {"prediction": prediction.mean, "std": prediction.std, "lower": lower, "upper": upper}
+            columns |= {
+                "epistemic_std": prediction.epistemic.sqrt(),
+                "aleatoric_std": prediction.aleatoric.sqrt(),
+            }
+            return pd.DataFrame({name: value.squeeze(1).numpy() for name, value in columns.items()})
+        classes = np.array(self.schema.target.classes, dtype=object)
+        probabilities = prediction.probabilities.numpy()
+        named = {"prediction": classes[prediction.label.numpy()], "probability": probabilities.max(1)}
+        named |= {f"p({name})": probabilities[:, i] for i, name in enumerate(classes)}
+        named["predictive_entropy"] = prediction.predictive_entropy.numpy()
+        named["mutual_information"] = prediction.mutual_information.numpy()
+        return pd.DataFrame(named)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model into a folder: weights as safetensors, all else as JSON.
+
+        Args:
+            folder: An existing folder, which nobody reads yet: the two files belong together.
+        """
+        place = Path(folder)
+        tensors = {**self.ensemble.state_dict(), BACKGROUND: self.background}
+        weights = safetensors.torch.save(tensors)  # save_file has errors of its own
+        (place / WEIGHTS_FILE).write_bytes(weights)
+        settings: dict[str, Any] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
+        settings |= {"num_samples": self.num_samples, "coverage": self.coverage, "seed": self.seed}
+        settings |= {"unit": self.unit}
+        description = {"format": MODEL_FORMAT, "gumdrop": VERSION, "schema": self.schema.to_json(), **settings}
+        description |= {"weights_sha256": hashlib.sha256(weights).hexdigest()}
+        description |= {"sha256": _checksum(description)}
+        (place / MODEL_FILE).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def _checksum(description: dict[str, Any]) -> str:
+    """Checksum of all that a description says, in whatever layout."""
+    text = json.dumps({name: value for name, value in description.items() if name != "sha256"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _with_rows(prediction: Any, rows: Tensor, other: Any) -> Any:
+    """A prediction with some rows of another in the place of its own."""
+    parts: dict[str, Any] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+    dims = {"draw_means": 1, "draw_variances": 1}
+    return replace(
+        prediction,
+        **{name: part.index_copy(dims.get(name, 0), rows, getattr(other, name)) for name, part in parts.items()},
+    )
+
+
+def in_units(prediction: RegressionPrediction, target: Target) -> RegressionPrediction:
+    """Carry a prediction over to the units of a target.
+
+    Args:
+        prediction: Of the standardised target.
+        target: The target.
+
+    Returns:
+        The prediction, in float64 where the values need it.
+    """
+    dtype = torch.float64 if target.needs_float64 else torch.float32
+    parts: dict[str, Any] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+    exact = replace(prediction, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
+    return exact.rescale(target.std, target.mean)
+
+
+def table_network(schema: TableSchema, hidden: tuple[int, ...]) -> torch.nn.Sequential:
+    """Build one network for a schema: one noise variance for numbers, logits for classes.
+
+    A variance that the network makes of the inputs learns its residuals on small tables, and is then too sure. How
+    the noise depends on the inputs is found by the ensemble, from rows that its networks have not seen.
+
+    Args:
+        schema: Columns and target.
+        hidden: Units of the hidden layers.
+
+    Returns:
+        A network with learned dropout.
+    """
+    regression = schema.target.task == "regression"
+    num_outputs = 1 if regression else len(schema.target.classes)
+    return mlp(schema.num_features, num_outputs, hidden=hidden, homoscedastic_noise=regression)
+
+
+def _filled(schema: TableSchema, hidden: Sequence[int], num_members: int, tensors: dict[str, Tensor]) -> Any:
+    """Build the ensemble for a schema around its tensors; nothing is as large as a description says, but as these."""
+    if not max(num_members, len(hidden)) <= len(tensors):
+        raise ValueError(f"{num_members} networks with {len(hidden)} hidden layers in {len(tensors)} tensors")
+    with torch.device("meta"):
+        members = [table_network(schema, tuple(hidden)) for _ in range(num_members)]
+        ensemble: RegressionEnsemble | ClassificationEnsemble = ClassificationEnsemble(members)
+        if schema.target.task == "regression":
+            ensemble = RegressionEnsemble(members, NoiseFunction(schema.num_features, 1))
+    ensemble.load_state_dict(tensors, assign=True)
+    return ensemble
+
+
+def model_version(folder: str | os.PathLike[str]) -> str:
+    """The version of gumdrop that wrote a model.
+
+    Args:
+        folder: A folder that `load_table_model` can read.
+
+    Returns:
+        The version.
+    """
+    description = json.loads((Path(folder) / MODEL_FILE).read_text(encoding="utf-8"))
+    return str(description["gumdrop"])
+
+
+def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
+    """Read a model that `TableModel.save` wrote.
+
+    Args:
+        folder: The folder that ``gumdrop fit`` left.
+
+    Returns:
+        The model, ready to predict.
+
+    Raises:
+        TableError: If the folder holds no model, or one that is cut short or of another format.
+    """
+    place = Path(folder)
+    if not (place / MODEL_FILE).is_file():
+        raise TableError(f"{place} holds no {MODEL_FILE}; name a folder that `gumdrop fit` wrote")
+    description = _description(place)
+    try:
+        contents = (place / WEIGHTS_FILE).read_bytes()
+        right = description.get("weights_sha256") in {None, hashlib.sha256(contents).hexdigest()}
+        tensors = safetensors.torch.load(contents) if right else {}
+        background = tensors.pop(BACKGROUND)
+    except (OSError, KeyError, RuntimeError, ValueError, safetensors.SafetensorError) as error:
+        raise TableError(f"{place / WEIGHTS_FILE} is missing, damaged or of another model; fit again") from error
+    try:
+        schema = TableSchema.from_json(description["schema"])
+        ensemble = _filled(schema, description["hidden"], description["num_members"], tensors)
+        said = {name: description[name] for name in ("num_samples", "coverage", "seed", "unit")}
+        return TableModel(schema, ensemble.eval(), tuple(description["hidden"]), **said, background=background)
+    except TableError:
+        raise
+    except RuntimeError as error:  # what torch says where names or shapes differ
+        raise TableError(f"{place / WEIGHTS_FILE} is of another model; fit again") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise TableError(f"{place / MODEL_FILE} is damaged: {error}; fit the model again") from error
+
+
+def _description(place: Path) -> dict[str, Any]:
+    """Read what a model is, and refuse what is not what was written."""
+    damaged = f"{place / MODEL_FILE} is damaged, or was changed; fit the model again"
+    try:
+        description: dict[str, Any] = json.loads((place / MODEL_FILE).read_text(encoding="utf-8"))
+        version = description["format"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TableError(damaged) from error
+    if version not in (WITHOUT_CHECKSUMS, OF_LOGITS, MODEL_FORMAT):
+        newer = isinstance(version, int) and version > MODEL_FORMAT
+        way_out = "update gumdrop" if newer else "predict with the version that wrote it"
+        raise TableError(
+            f"{place} has model format {version} (gumdrop {description.get('gumdrop')}), this is format {MODEL_FORMAT} "
+            f"(gumdrop {VERSION}); {way_out}, or fit again"
+        )
+    if version != WITHOUT_CHECKSUMS and description.get("sha256") != _checksum(description):
+        raise TableError(damaged)
+    return description

@@ -1,0 +1,228 @@
+"""Predict the rows of a table with a model from a folder, and tell what was odd in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from gumdrop.machine.threads import limited_threads
+from gumdrop.tables.cells import drawn_if_missing, mark_unknown
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.model import TableModel
+from gumdrop.tables.schema.checks import check_present
+from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn
+from gumdrop.tables.schema.schema import Encoded, TableSchema
+from gumdrop.tables.streams.pieces import TableStream
+
+__all__ = ["Predicted", "encoding_notes", "predict_frame", "predict_stream"]
+
+ROWS_AT_ONCE = 65536
+ROWS_FOR_THREADS = 20_000
+"""Rows from which several threads predict; below, these wait for each other on a busy machine."""
+DRAWN = "drawn from similar training rows"
+ODD = {"missing": "missing_cells", "unseen": "unseen_cells", "outside": "outside_cells"}
+"""What may be odd about a cell, and the column of the predictions that counts it for each row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """The predictions of a table, and what was odd in it."""
+
+    frame: pd.DataFrame
+    """One row for each row of the table, see `TableModel.prediction_frame`; beside it the number of cells of the row
+    that are missing, of a category that training did not have, and far outside the numbers of training. Without rows
+    where these were given away part by part."""
+    unseen: dict[str, dict[str, int]]
+    """Count of each category that training did not have, by column."""
+    missing: dict[str, int]
+    """Count of missing cells, by column."""
+    outside: dict[str, int]
+    """Count of numbers beyond the training range by more than a standard deviation, by column."""
+    notes: list[str]
+    """The same in sentences."""
+
+
+def predict_frame(model: TableModel, frame: pd.DataFrame, *, keep: Sequence[str] = ()) -> Predicted:
+    """Predict a table.
+
+    Args:
+        model: The model.
+        frame: A table with at least the columns of the schema.
+        keep: Columns of the table to carry along, such as one that names the rows.
+
+    Returns:
+        The predictions.
+
+    Raises:
+        TableError: If the table does not fit the schema, or lacks a column to keep.
+    """
+    check_present(frame, keep)
+    threads = 1 if len(frame) < ROWS_FOR_THREADS else None
+    starts = range(0, len(frame), ROWS_AT_ONCE)  # bounds the memory that the draws take
+    found = [_predict_part(model, frame.iloc[start : start + ROWS_AT_ONCE], keep, threads) for start in starts]
+    whole = functools.reduce(_joined, (encoded for _, encoded in found))
+    predictions = pd.concat([part for part, _ in found], ignore_index=True)
+    notes = [*extra_notes(model.schema, list(frame.columns), keep), *encoding_notes(model.schema, whole, model)]
+    return Predicted(predictions, whole.unseen, whole.missing, whole.outside, notes)
+
+
+def predict_stream(
+    model: TableModel,
+    stream: TableStream,
+    write: Callable[[pd.DataFrame], object],
+    *,
+    keep: Sequence[str] = (),
+    progress: bool = False,
+) -> Predicted:
+    """Predict a table that does not fit into memory.
+
+    Args:
+        model: The model.
+        stream: A table with at least the columns of the schema.
+        write: Called with the predictions of some rows after the other, as `predict_frame` gives them for all, with
+            the number of each row in front.
+        keep: Columns of the table to carry along, such as one that names the rows.
+        progress: Show a progress bar.
+
+    Returns:
+        What was odd in the table, and the columns of the predictions.
+
+    Raises:
+        TableError: If the table does not fit the schema, lacks a column to keep, or cannot be read to its end.
+    """
+    from tqdm.auto import tqdm
+
+    names = list(dict.fromkeys([*model.schema.names, *keep]))
+    check_present(pd.DataFrame(columns=stream.names), names)
+    threads = 1 if stream.num_rows < ROWS_FOR_THREADS else None
+    whole, columns = None, None
+    with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:
+        for piece in stream.pieces:
+            for _, frame in stream.read(piece, names):
+                kept = frame.astype({name: stream.dtype(name) for name in keep})
+                part, encoded = _predict_part(model, kept, keep, threads)
+                part.insert(0, "row", frame.index + 1)
+                write(part)
+                whole, columns = encoded if whole is None else _joined(whole, encoded), part[:0]
+                bar.update(len(part))
+    assert whole is not None, "a stream has rows"
+    assert columns is not None
+    notes = [*extra_notes(model.schema, stream.names, keep), *encoding_notes(model.schema, whole, model)]
+    return Predicted(columns, whole.unseen, whole.missing, whole.outside, notes)
+
+
+def _predict_part(
+    model: TableModel, frame: pd.DataFrame, keep: Sequence[str], threads: int | None
+) -> tuple[pd.DataFrame, Encoded]:
+    """Predict a few rows; what is odd in them comes without the encoded rows, which nobody needs any more."""
+    rows = model.schema.encode_inputs(frame)
+    x = mark_unknown(model.schema, rows.x, rows.unknown, model.background)
+    with limited_threads(threads):
+        predicted = model.prediction_frame(model.predict(x))
+    predictions = pd.concat([predicted, rows.odd_cells.rename(columns=ODD)], axis=1)
+    if both := [name for name in ("row", *predictions.columns) if name in keep]:
+        raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
+    for place, name in enumerate(dict.fromkeys(keep)):
+        predictions.insert(place, name, frame[name].array)
+    return predictions, dataclasses.replace(rows, x=rows.x[:0], odd_cells=rows.odd_cells[:0], unknown=rows.unknown[:0])
+
+
+def _joined(one: Encoded, other: Encoded) -> Encoded:
+    """The counts of two parts of a table together."""
+    unseen = {column: dict(counts) for column, counts in one.unseen.items()}
+    missing, outside = dict(one.missing), dict(one.outside)
+    for column, counts in other.unseen.items():
+        _add(unseen.setdefault(column, {}), counts)
+    _add(missing, other.missing)
+    _add(outside, other.outside)
+    return Encoded(one.x, unseen, missing, outside, one.odd_cells, one.unknown)
+
+
+def _add(total: dict[str, int], counts: dict[str, int]) -> None:
+    for key, count in counts.items():
+        total[key] = total.get(key, 0) + count
+
+
+def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) -> list[str]:
+    """Say which columns of a table the model has no use for."""
+    known = {*schema.names, schema.target.name, *keep}
+    extra = [name for name in columns if name not in known]
+    return [f"not used, because training did not have them: {_quoted(extra)}"] if extra else []
+
+
+def encoding_notes(schema: TableSchema, encoded: Encoded, model: TableModel | None = None) -> list[str]:
+    """Say what encoding had to make up.
+
+    Args:
+        schema: The schema that encoded.
+        encoded: What it counted.
+        model: The model that predicts these rows, which may draw cells; None for rows to train on.
+
+    Returns:
+        One sentence for each column concerned.
+    """
+    columns: dict[str, Any] = {column.name: column for column in schema.columns}
+    drawn = [] if model is None else drawn_if_missing(schema, model.background)
+    as_what = "none of the known" if model is None or not len(model.background) else f"unknown and {DRAWN}"
+    notes = []
+    for name, counts in encoded.unseen.items():
+        folded = {category.casefold(): category for category in columns[name].categories}
+        said = [
+            f"'{label}' ({_counted(count, 'row')}"
+            + (f"; did you mean '{folded[label.casefold()]}'?)" if label.casefold() in folded else ")")
+            for label, count in list(counts.items())[:5]
+        ]
+        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
+        notes.append(f"categories of '{name}' that training did not have count as {as_what}: "
+                     f"{', '.join(said)}{more}")  # fmt: skip
+    return [
+        *_few(
+            [
+                _missing_note(columns[name], count, name in drawn, model is None)
+                for name, count in encoded.missing.items()
+            ],
+            "with missing values",
+        ),
+        *notes,
+        *_few([_outside_note(columns[name], n) for name, n in encoded.outside.items()], "with values far outside"),
+    ]
+
+
+def _few(notes: list[str], what: str) -> list[str]:
+    """The first notes of one kind, and how many more there are."""
+    return notes if len(notes) <= 6 else [*notes[:5], f"and {len(notes) - 5} more columns {what}"]
+
+
+def _missing_note(column: Column, count: int, drawn: bool, trains: bool) -> str:
+    if drawn:
+        how = DRAWN
+    elif isinstance(column, CategoryColumn):
+        how = "kept as a category of their own" if "" in column.categories else "left blank"
+    else:
+        how = "set to the training median" + (", to learn with" if trains else "")
+    return f"{_counted(count, 'missing value')} in '{column.name}' {'was' if count == 1 else 'were'} {how}"
+
+
+def _outside_note(column: NumericColumn | DateColumn, count: int) -> str:
+    least, most = (_edge(column, value) for value in (column.least, column.most))
+    return (
+        f"{_counted(count, 'value')} of '{column.name}' {'is' if count == 1 else 'are'} far outside the training range "
+        f"({least} to {most}): the model has not seen the like"
+    )
+
+
+def _edge(column: NumericColumn | DateColumn, value: float) -> str:
+    return f"{pd.Timestamp(value, unit='D'):%Y-%m-%d}" if column.kind == "date" else f"{value:.6g}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' if count != 1 else ''}"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -1,0 +1,89 @@
+"""Cells of a column: numbers, labels, and what cannot be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from gumdrop.tables.errors import MISSING, TableError
+from gumdrop.tables.reading.numbers import plain_numbers
+
+__all__ = ["index_labels", "labels_of", "numbers_of", "refuse", "standardised_numbers"]
+
+
+LARGEST = 1e30  # beyond here squares and sums leave float32
+_INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
+_DECIMAL = re.compile(r"[+-]?\d*\.\d+")
+_YES_NO = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
+
+
+def labels_of(column: pd.Series) -> list[str]:
+    """Cells as labels: without blanks around them, and numbers in one spelling."""
+    codes, values = pd.factorize(column)
+    labels = [*map(_label, values), MISSING]  # the code of a missing cell is -1
+    return [labels[code] for code in codes]
+
+
+def _label(value: object) -> str:
+    # 1, 1.0 and "01" agree: pandas may read a column as numbers in one file and as text in the next.
+    text = str(value).strip()
+    if _INTEGER.fullmatch(text):
+        return str(int(text.split(".")[0]))
+    return repr(float(text)) if _DECIMAL.fullmatch(text) else text
+
+
+def is_yes_no(labels: Iterable[str]) -> bool:
+    """Whether labels are the two words of a yes or no, however they are capitalised."""
+    folded = {label.casefold() for label in labels} - {MISSING}
+    return any(folded and folded <= words for words in _YES_NO)
+
+
+def index_labels(labels: list[str], known: tuple[str, ...]) -> np.ndarray:
+    """Index of each label among the known ones, or -1."""
+    place = {label: i for i, label in enumerate(known)}
+    if is_yes_no(known):
+        folded = {label.casefold(): i for label, i in place.items()}
+        return np.array([folded.get(label.casefold(), -1) for label in labels], dtype=np.int64)
+    return np.array([place.get(label, -1) for label in labels], dtype=np.int64)
+
+
+def numbers_of(name: str, column: pd.Series) -> np.ndarray:
+    """The numbers of a column, NaN for missing cells; anything else is refused."""
+    values, bad = plain_numbers(column)
+    refuse(name, column, bad, "not a number")
+    refuse(name, column, np.abs(values) > LARGEST, "infinite or too large")
+    return values
+
+
+def standardised_numbers(name: str, column: pd.Series, values: np.ndarray, mean: float, std: float) -> np.ndarray:
+    """Centre and scale numbers; what would leave float32 is refused."""
+    values = (values - mean) / std
+    refuse(name, column, np.abs(values) > LARGEST, "too far from all values seen in training")
+    return values
+
+
+def refuse(
+    name: str, column: pd.Series, bad: np.ndarray, why: str, way_out: str = "correct it or remove the row"
+) -> None:
+    """Refuse a column with bad cells, naming the first.
+
+    Args:
+        name: Its name.
+        column: Its cells.
+        bad: Which cells are bad.
+        why: What they are.
+        way_out: What to do.
+
+    Raises:
+        TableError: If a cell is bad.
+    """
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        number = column.index[row] if pd.api.types.is_integer_dtype(column.index) else row  # of a part: in the table
+        others = f" (and {bad.sum() - 1} more rows)" if bad.sum() > 1 else ""
+        raise TableError(
+            f"column {name!r} has {str(column.iloc[row])!r} in data row {number + 1}{others}, which is {why}: {way_out}"
+        )

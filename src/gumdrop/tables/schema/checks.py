@@ -1,0 +1,69 @@
+"""Checks of columns, gathered into one message."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from gumdrop.tables.errors import TableError, check_unique, listed
+
+__all__ = ["check_no_missing", "check_present", "in_one_message"]
+
+
+T = TypeVar("T")
+
+
+def in_one_message(call: Callable[[Any], T], things: Iterable[Any], *, ending: str = "") -> list[T]:
+    """Call something with each of several things and collect what it refuses, so that a table is mended in one go.
+
+    Args:
+        call: Returns something or raises a `TableError`.
+        things: What to call it with.
+        ending: What to say after several refusals.
+
+    Returns:
+        What the calls returned.
+
+    Raises:
+        TableError: If one was raised: the same words; if several were: all of them.
+    """
+    results, refusals = [], []
+    for thing in things:
+        try:
+            results.append(call(thing))
+        except TableError as error:
+            refusals.append(error)
+    if len(refusals) == 1:
+        raise refusals[0]
+    if refusals:
+        lines = [f"{len(refusals)} columns cannot be used as they are:", *(f"- {refusal}" for refusal in refusals)]
+        raise TableError("\n".join([*lines, ending] if ending else lines))
+    return results
+
+
+def check_no_missing(name: str, column: pd.Series) -> None:
+    """Refuse a target with missing cells."""
+    rows = [str(row + 1) for row in np.flatnonzero(column.isna())]
+    if rows:
+        raise TableError(
+            f"target {name!r} is missing in {len(rows)} of {len(column)} rows (data rows {listed(rows)}): "
+            "fill or remove them (empty cells, NA, None, ? and the like count as missing)"
+        )
+
+
+def check_present(frame: pd.DataFrame, names: Sequence[str]) -> None:
+    """Refuse a table that lacks columns, with the names that were perhaps meant."""
+    have = list(map(str, frame.columns))
+    check_unique([name for name in have if name in names])
+    absent = [name for name in names if name not in have]
+    if absent:
+        folded = {name.casefold(): name for name in have if name not in names}
+        close = {n: [folded[m] for m in difflib.get_close_matches(n.casefold(), folded)] for n in absent}
+        said = [repr(n) + (f" (did you mean {' or '.join(close[n])}?)" if close[n] else "") for n in absent]
+        numbers = all(name.replace(".", "").replace("-", "").isdigit() for name in have)
+        hint = "; is its first line, the names of the columns, absent?" if numbers else ""
+        raise TableError(f"the table has no column {listed(said)}; its columns are: {listed(have)}{hint}")

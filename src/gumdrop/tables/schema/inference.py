@@ -1,0 +1,293 @@
+"""Decide what each column of a training table is, or say why it cannot be told."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gumdrop.tables.errors import MISSING, TableError, check_unique, listed
+from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates, parts_of
+from gumdrop.tables.reading.numbers import Decimal, plain_numbers, spelled_numbers, spelling_of
+from gumdrop.tables.schema.cells import is_yes_no, labels_of, numbers_of, refuse
+from gumdrop.tables.schema.checks import check_no_missing, check_present, in_one_message
+from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn
+from gumdrop.tables.schema.oddities import commonest, far_off
+from gumdrop.tables.schema.schema import TableSchema, Target, Task
+
+__all__ = ["infer_schema", "table_notes", "with_statistics"]
+
+_MIN_ROWS = 10
+_FEW_DISTINCT = 10  # up to here whole numbers may be class codes, and text that is mostly digits categories
+_MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
+_MAX_CATEGORIES = 1000
+_LEAST_SPREAD, _MOST_SPREAD = 1e-18, 1e18  # squares of what is a little smaller or larger stay in float32
+_RESOLVED = 2.0**-40  # leaves 13 bits of float64 for the spread of a target
+
+
+def infer_schema(
+    frame: pd.DataFrame,
+    target: str,
+    *,
+    task: Task | None = None,
+    drop: Sequence[str] = (),
+    dates: Order | None = None,
+    decimal: Decimal | None = None,
+) -> TableSchema:
+    """Decide how each column of a training table is encoded, and take the statistics to do it.
+
+    A column of numbers stays numeric however few values it has, one of dates becomes days and cycles; any other
+    becomes categories. Without `task`, a target of text or booleans means classification, and so does a target of
+    numbers with two distinct values, or whose distinct values are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k,
+    with k at most 10. Every other target of numbers means regression; scores such as 3, 4, ..., 8 are among these.
+
+    Args:
+        frame: Training table, as `read_table` gives it; at least 10 rows.
+        target: Name of the column to predict.
+        task: `"regression"` or `"classification"`, where the rule above is not what is wanted.
+        drop: Names of columns to leave out of the inputs.
+        dates: Order of day, month and year where the dates themselves do not tell it.
+        decimal: Decimal mark that the file was read with, to be kept with the schema.
+
+    Returns:
+        The schema: all columns but the target and the dropped ones, in the order of the table.
+
+    Raises:
+        TableError: A named column is absent, the table has too few rows or no inputs, the target is missing
+            in places, constant or does not fit the task, or inputs are empty, infinite, or text that cannot
+            be categories (identifiers, free text, numbers with a few words among them): all of these in one message.
+        ValueError: `task` is neither of the two.
+    """
+    if task not in {None, "regression", "classification"}:
+        raise ValueError(f'`task` must be "regression" or "classification", got {task!r}')
+    check_unique(list(frame.columns))
+    check_present(frame, [target, *drop])
+    names = [name for name in frame.columns if name not in {target, *drop}]
+    if target in drop:
+        raise TableError(f"column {target!r} is the target: take it out of `--drop` or name another target")
+    if not names:
+        raise TableError(f"no input column is left beside the target {target!r}: drop fewer, or add some")
+    if len(frame) < _MIN_ROWS:
+        rows = f"{len(frame)} row{'s' if len(frame) != 1 else ''}"
+        raise TableError(f"the table has {rows}: add some, at least {_MIN_ROWS} are needed")
+    goal = _infer_target(target, frame[target], task)
+    columns = in_one_message(
+        lambda name: _infer_column(name, frame[name], dates),
+        names,
+        ending="Mend these, or leave columns out with --drop and their names.",
+    )
+    return TableSchema(tuple(columns), goal, decimal)
+
+
+def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
+    """Give the columns of a schema the statistics of some rows, such as those to train on.
+
+    Args:
+        schema: Kinds of the columns, and classes.
+        frame: The rows.
+
+    Returns:
+        The same kinds and classes, with the numbers and the categories of these rows.
+
+    Raises:
+        TableError: A column is missing, or the target constant, in all of the rows.
+    """
+    columns = in_one_message(lambda column: _renewed(column, frame[column.name]), schema.columns)
+    target = schema.target
+    if target.task == "regression":
+        values = numbers_of(target.name, frame[target.name])
+        target = Target(target.name, target.task, float(values.mean()), _spread(target.name, values))
+    return TableSchema(tuple(columns), target, schema.decimal)
+
+
+def _renewed(column: Column, cells: pd.Series) -> Column:
+    if cells.isna().all():
+        raise TableError(f"column {column.name!r} is missing in all rows to train on: fill it or {_drop(column.name)}")
+    if isinstance(column, CategoryColumn):
+        return CategoryColumn(column.name, _ordered(labels_of(cells)))
+    if isinstance(column, DateColumn):
+        return _date_column(column.name, column.order, parse_dates(cells, column.order))
+    return _number_column(column.name, cells)
+
+
+def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | None = None) -> list[str]:
+    """What a reader should know about a training table that can be used.
+
+    Args:
+        frame: The table.
+        schema: What was inferred.
+        rows: Numbers of its rows in the file, shape (N,); 1, 2, ... if None.
+
+    Returns:
+        A sentence for each thing.
+    """
+    rows = np.arange(1, len(frame) + 1) if rows is None else rows
+    target, goal = schema.target, frame[schema.target.name]
+    regression = target.task == "regression"
+    notes = far_off(target.name, numbers_of(target.name, goal), rows) if regression else commonest(target.name, goal)
+    flat = [column.name for column in schema.columns if frame[column.name].nunique(dropna=False) == 1]
+    if flat:
+        notes.append(f"the same in every row, so of no use: {listed([repr(name) for name in flat])}")
+    for column in schema.columns:
+        cells = frame[column.name]
+        if column.name in flat:
+            continue
+        if isinstance(column, NumericColumn):
+            values = plain_numbers(cells)[0]
+            if len(values) > 2 and bool(np.all(np.diff(values) == 1)):
+                notes.append(f"'{column.name}' counts the rows; if it is only their number: {_drop(column.name)}")
+            notes += far_off(column.name, values, rows)
+        elif isinstance(column, DateColumn):
+            cycles = f" and {', '.join(column.parts)}" if column.parts else ""
+            notes.append(f"'{column.name}' is read as dates, {column.order.replace('-', ' ')}: days{cycles}")
+        elif not is_yes_no(column.categories):
+            folded = pd.Series(column.categories).groupby(lambda i, c=column: c.categories[i].casefold()).agg(list)
+            for alike in folded[folded.map(len) > 1]:
+                words = " and ".join(map(repr, alike))
+                notes.append(f"'{column.name}' has {words}, which count as different; spell them alike if they are not")
+    return notes
+
+
+def _drop(name: str) -> str:
+    return f"`--drop {shlex.quote(name)}`"
+
+
+def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:
+    if name.startswith("Unnamed: "):
+        raise TableError(f"column {name!r} has no name (a saved row index?): name it or {_drop(name)}")
+    if column.isna().all():
+        raise TableError(f"column {name!r} is missing in every row: fill it or {_drop(name)}")
+    if (order := _date_order(name, column, dates)) is not None:
+        days = parse_dates(column, order)
+        refuse(
+            name,
+            column,
+            np.isnan(days) & column.notna().to_numpy(),
+            "no day of the calendar from {} to {}".format(*YEARS),
+        )
+        return _date_column(name, order, days)
+    if _is_text(column):
+        return CategoryColumn(name, _categories(name, column))
+    return _number_column(name, column)
+
+
+def _date_column(name: str, order: Order, days: np.ndarray) -> DateColumn:
+    days = days[~np.isnan(days)]
+    return DateColumn(name, order, parts_of(days), **_statistics(days))
+
+
+def _number_column(name: str, column: pd.Series) -> NumericColumn:
+    values = numbers_of(name, column)
+    return NumericColumn(name, **_statistics(values[~np.isnan(values)]))
+
+
+def _statistics(values: np.ndarray) -> dict[str, float]:
+    statistics = {"mean": values.mean(), "std": _deviation(values) or 1.0, "median": np.median(values)}
+    return {name: float(value) for name, value in (statistics | {"least": values.min(), "most": values.max()}).items()}
+
+
+def _date_order(name: str, column: pd.Series, given: Order | None) -> Order | None:
+    if pd.api.types.is_numeric_dtype(column) or (found := order_of(column)) is None:
+        return None
+    if found.order is None and given is not None and found.why != "the year has two digits":
+        return given
+    if found.order is None:
+        ways = "write the years in full" if "two digits" in found.why else "add --dates day-first or month-first"
+        first = str(column.dropna().iloc[0])
+        raise TableError(f"column {name!r} holds dates such as {first!r}, but {found.why}: {ways}, or {_drop(name)}")
+    return found.order
+
+
+def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
+    check_no_missing(name, column)
+    if not pd.api.types.is_numeric_dtype(column) and order_of(column) is not None:
+        raise TableError(f"target {name!r} holds dates: turn them into a number, such as days, or choose another")
+    if _is_text(column) and task != "regression":
+        classes = _categories(name, column, is_target=True)
+    else:
+        values = numbers_of(name, column)
+        if (task or _task_of(values)) == "regression":
+            return Target(name, "regression", float(values.mean()), _spread(name, values))
+        classes = _ordered(labels_of(column))
+        if len(classes) > max(_FEW_DISTINCT, len(column) // 2):
+            raise TableError(f"target {name!r} has {len(classes)} different numbers: use `--task regression`")
+    if len(classes) == 1:
+        raise TableError(f"target {name!r} is {classes[0]!r} in every row: choose one with two classes or more")
+    return Target(name, "classification", classes=classes)
+
+
+def _spread(name: str, values: np.ndarray) -> float:
+    std = _deviation(values)
+    if std == 0:
+        raise TableError(f"target {name!r} is {values[0]:g} in every row: choose one that varies")
+    if not _LEAST_SPREAD < std < _MOST_SPREAD:
+        raise TableError(
+            f"target {name!r} has a standard deviation of {std:.3g}, whose square leaves the numbers that networks "
+            f"compute with: give it in a unit that is {'larger' if std > 1 else 'smaller'}, so that this is nearer 1"
+        )
+    if std < _RESOLVED * (largest := np.abs(values).max()):
+        raise TableError(
+            f"target {name!r} varies by {std:.3g} around values as large as {largest:.3g}, which numbers of 64 bits "
+            "hardly tell apart: take a constant off it"
+        )
+    return std
+
+
+def _task_of(values: np.ndarray) -> Task:
+    distinct = np.unique(values)
+    first, k = distinct[0], len(distinct)
+    codes = 1 < k <= _FEW_DISTINCT and first in {0, 1} and bool(np.all(distinct == first + np.arange(k)))
+    return "classification" if codes or k == 2 else "regression"
+
+
+def _categories(name: str, column: pd.Series, *, is_target: bool = False) -> tuple[str, ...]:
+    """Distinct labels in order; refused if they are no good as categories."""
+    labels = labels_of(column)
+    filled = len(labels) - labels.count(MISSING)
+    distinct = [label for label in dict.fromkeys(labels) if label != MISSING]
+    k, example = len(distinct), f"such as {distinct[0]!r}"
+    way_out = "choose another target" if is_target else _drop(name)
+    spelling = spelling_of(distinct)
+    if spelling is not None and any(not label.isdigit() for label in distinct):
+        cells = pd.Series(distinct[:1], dtype=object)
+        if len(spelling.decimals) == 2 and not spelling.same:
+            one, other = (f"{spelled_numbers(cells, mark).iloc[0]:.12g}" for mark in (".", ","))
+            raise TableError(
+                f"column {name!r} holds numbers {example}, which may be {one} or {other}: give the decimal mark with "
+                f"--decimal, or {way_out}"
+            )
+        value = f"{spelled_numbers(cells, next(iter(spelling.decimals))).iloc[0]:.12g}"
+        raise TableError(f"column {name!r} holds numbers as text, {example}: write {value}, or {way_out}")
+    number_like = pd.to_numeric(pd.Series(distinct).str.replace(",", ""), errors="coerce").notna()
+    if k > _FEW_DISTINCT and number_like.mean() > 0.5:
+        why, mend = "not a number, unlike most of the column", f"correct it, leave unknown cells blank, or {way_out}"
+        refuse(name, column, plain_numbers(column)[1], why, mend)
+    if k > _MAX_CATEGORIES or (k > _MANY_DISTINCT and k > filled / 2) or k == filled >= _MIN_ROWS:
+        raise TableError(
+            f"column {name!r} has {k} different texts in {filled} rows, {example} (an identifier or free "
+            f"text?): group them into fewer categories or {way_out}"
+        )
+    return _ordered(labels)
+
+
+def _ordered(labels: Iterable[str]) -> tuple[str, ...]:
+    counts = pd.Series(list(labels), dtype=object).value_counts(sort=True)
+    distinct: set[Any] = set(counts.index)
+    if is_yes_no(distinct):  # of Yes and YES the commoner one
+        distinct = set({label.casefold(): label for label in reversed(counts.index)}.values())
+    present = sorted(distinct - {MISSING})
+    if not plain_numbers(pd.Series(present, dtype=object))[1].any():
+        present.sort(key=float)
+    return (*present, *(distinct & {MISSING}))
+
+
+def _is_text(column: pd.Series) -> bool:
+    return bool(plain_numbers(column)[1].any())
+
+
+def _deviation(values: np.ndarray) -> float:
+    # Rounding would leave a column that is 0.1 in every row a deviation above zero.
+    return 0.0 if values.min() == values.max() else float(values.std())

@@ -1,0 +1,129 @@
+"""Encoded batches of a long table, in another order at each pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.utils.data import IterableDataset
+
+from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.training.processes.group import ranks
+
+if TYPE_CHECKING:
+    pass
+from gumdrop.tables.streams.pieces import Piece, TableStream
+from gumdrop.tables.streams.survey import is_in
+
+__all__ = ["StreamedRows"]
+
+
+WINDOW_ROWS = 2**18
+ROWS_OF_AN_EPOCH = 2**20
+PIECES_OF_A_PROCESS = 4
+
+
+class StreamedRows(IterableDataset[tuple[Tensor, Tensor]]):
+    """Encoded batches of a table, in an order of its own for each pass, for `gumdrop.training.fit`.
+
+    Pieces are read in random order, and rows are shuffled within a window of some hundred thousand. Under torchrun
+    each process reads pieces of its own, or its share of each piece where there are few. A pass is cut into epochs of
+    about a million rows, so that a long one can be watched and continued.
+
+    Args:
+        stream: The table.
+        schema: How its rows are encoded.
+        left_out: Numbers of rows to leave out, ascending: those that test.
+        num_rows: Rows that are left, for the length of an epoch.
+        batch_size: Rows of a batch, over all processes.
+        window: Rows that are shuffled together.
+        seed: Seed of the order.
+    """
+
+    def __init__(
+        self,
+        stream: TableStream,
+        schema: TableSchema,
+        *,
+        left_out: np.ndarray,
+        num_rows: int,
+        batch_size: int = 1024,
+        window: int = WINDOW_ROWS,
+        seed: int = 0,
+    ) -> None:
+        self._stream, self._schema, self._left_out = stream, schema, left_out
+        self.num_rows, self._window, self._seed = num_rows, window, seed
+        self._group = ranks()
+        self._batch_size = max(1, batch_size // self._group.size)
+        self._by_piece = len(stream.pieces) >= PIECES_OF_A_PROCESS * self._group.size
+        most = len(stream.pieces) // (PIECES_OF_A_PROCESS * self._group.size) if self._by_piece else 1
+        self.epochs_of_a_pass = max(1, min(num_rows // ROWS_OF_AN_EPOCH, most))
+        self._epoch = 0
+
+    def __len__(self) -> int:
+        """Number of batches of an epoch; rows that do not fill one are left to the next pass."""
+        rows = self.num_rows / self.epochs_of_a_pass / self._group.size
+        return max(1, int(rows / self._batch_size))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch, from 1, that the next iteration gives."""
+        self._epoch = epoch - 1
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Give the batches of this process."""
+        order, rng = self._order()
+        batches = _windowed(map(self._encode, self._frames(order)), self._batch_size, self._window, rng)
+        for _, batch in zip(range(len(self)), batches, strict=False):
+            yield batch
+
+    def _order(self) -> tuple[list[Piece], np.random.Generator]:
+        number, part = divmod(self._epoch, self.epochs_of_a_pass)
+        shuffled = np.random.default_rng([self._seed, number]).permutation(len(self._stream.pieces))
+        order = np.array_split(shuffled, self.epochs_of_a_pass)[part]
+        if self._by_piece:
+            order = order[self._group.rank :: self._group.size]
+        rng = np.random.default_rng([self._seed, self._epoch, self._group.rank])
+        return [self._stream.pieces[i] for i in order], rng
+
+    def _frames(self, order: Sequence[Piece]) -> Iterator[pd.DataFrame]:
+        columns = [*(column.name for column in self._schema.columns), self._schema.target.name]
+        for piece in order:
+            for first_row, frame in self._stream.read(piece, columns):
+                wanted = ~is_in(self._left_out, first_row, len(frame)) & frame[columns[-1]].notna().to_numpy()
+                if not self._by_piece:
+                    wanted &= np.arange(len(frame)) % self._group.size == self._group.rank
+                if wanted.any():
+                    yield frame[wanted]
+
+    def _encode(self, frame: pd.DataFrame) -> tuple[Tensor, Tensor]:
+        x = torch.from_numpy(self._schema.encode_inputs(frame).x)
+        return x, torch.from_numpy(self._schema.encode_target(frame))
+
+
+def _windowed(
+    parts: Iterator[tuple[Tensor, Tensor]], batch_size: int, window: int, rng: np.random.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Gather rows, shuffle them, and give all but the last half of the window, which is mixed with what follows."""
+    held: list[tuple[Tensor, Tensor]] = []
+    count = 0
+    for part in parts:
+        held.append(part)
+        count += len(part[0])
+        if count >= max(window, 2 * batch_size):
+            x, y = _shuffled(held, rng)
+            given = count // 2 // batch_size * batch_size
+            yield from zip(x[:given].split(batch_size), y[:given].split(batch_size), strict=True)
+            held, count = [(x[given:].clone(), y[given:].clone())], count - given
+    if held:
+        x, y = _shuffled(held, rng)
+        yield from zip(x.split(batch_size), y.split(batch_size), strict=True)
+
+
+def _shuffled(held: list[tuple[Tensor, Tensor]], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    x, y = (torch.cat(columns) for columns in zip(*held, strict=True))
+    order = torch.from_numpy(rng.permutation(len(x)))
+    return x[order], y[order]

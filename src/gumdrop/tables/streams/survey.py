@@ -1,0 +1,180 @@
+"""The one pass over a long table that decides on its columns and keeps a sample."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gumdrop.tables.reading.dates import order_of
+from gumdrop.tables.schema.checks import check_present
+from gumdrop.tables.schema.schema import TableSchema
+
+if TYPE_CHECKING:
+    pass
+from gumdrop.tables.streams.pieces import TableStream
+
+__all__ = ["Moments", "SAMPLE_ROWS", "Survey", "is_in", "survey"]
+
+
+SAMPLE_ROWS = 20_000
+"""Rows that decide on the columns, test and watch."""
+MOST_LABELS, MOST_CODES = 1000, 50
+"""Different texts of a column, and numbers of a target, that are all to be in the sample."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean, sum of squared deviations and range of numbers, which those of other numbers can be added to.
+
+    Example:
+        >>> both = Moments.of(np.array([1.0, 2.0])) + Moments.of(np.array([6.0, np.nan]))
+        >>> both.count, both.mean, both.squares, both.most
+        (3, 3.0, 14.0, 6.0)
+    """
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    least: float = math.inf
+    most: float = -math.inf
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Moments:
+        """Take those of an array, without what is missing."""
+        known = values[~np.isnan(values)]
+        if not len(known):
+            return cls()
+        mean = float(known.mean())
+        return cls(len(known), mean, float(np.square(known - mean).sum()), float(known.min()), float(known.max()))
+
+    def __add__(self, other: Moments) -> Moments:
+        """Those of all numbers together."""
+        count = self.count + other.count
+        if not self.count or not other.count:
+            return self if self.count else other
+        apart = other.mean - self.mean
+        mean = self.mean + apart * other.count / count
+        squares = self.squares + other.squares + apart**2 * self.count * other.count / count
+        return Moments(count, mean, squares, min(self.least, other.least), max(self.most, other.most))
+
+    @property
+    def statistics(self) -> dict[str, float]:
+        """Mean, standard deviation (1 where all are the same) and range, by the names that a column has for them."""
+        std = math.sqrt(self.squares / self.count) if self.least < self.most else 1.0
+        return {"mean": self.mean, "std": std, "least": self.least, "most": self.most}
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What one pass over a table finds."""
+
+    sample: pd.DataFrame
+    """Rows drawn at random, and the first with each label of each column of text."""
+    rows: np.ndarray
+    """Their numbers in the table, from 0, ascending."""
+    moments: dict[str, Moments]
+    """Of the columns of numbers, over the rows that are not in the sample."""
+    num_known: int
+    """Rows outside the sample whose target is known."""
+
+    def exact(self, schema: TableSchema) -> TableSchema:
+        """Give a schema that was inferred from the sample the statistics of all rows.
+
+        Args:
+            schema: Schema of the sample. Medians, dates, and categories beyond the first thousand of
+                a column, stay those of the sample.
+
+        Returns:
+            The schema to train with.
+        """
+        target = schema.target
+        if target.task == "regression":
+            target = _with_statistics(target, self.moments[target.name])
+        columns = [
+            _with_statistics(column, self.moments.get(column.name, Moments())) if hasattr(column, "median") else column
+            for column in schema.columns
+        ]
+        return dataclasses.replace(schema, columns=tuple(columns), target=target)
+
+
+def _with_statistics(column: Any, moments: Moments) -> Any:
+    known = {field.name for field in dataclasses.fields(column)}
+    found = moments.statistics if moments.count else {}
+    return dataclasses.replace(column, **{name: value for name, value in found.items() if name in known})
+
+
+def survey(
+    stream: TableStream,
+    target: str,
+    *,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    sample_rows: int = SAMPLE_ROWS,
+    seed: int = 0,
+) -> Survey:
+    """Read a table once, for its statistics and a sample to decide on its columns and to test with.
+
+    Args:
+        stream: The table.
+        target: Column to predict; rows that lack it are left out.
+        columns: Columns to look at beside the target; all if None.
+        drop: Columns whose labels nobody needs in the sample.
+        sample_rows: Rows of the sample, at most half of the table.
+        seed: Seed of the sample.
+
+    Returns:
+        What was found.
+
+    Raises:
+        TableError: If there is no such column, or a file cannot be read.
+    """
+    wanted = None if columns is None else [*columns, target]
+    check_present(pd.DataFrame(columns=stream.names), wanted or [target])
+    count = min(sample_rows, stream.num_rows // 2)
+    drawn = np.sort(np.random.default_rng(seed).choice(stream.num_rows, count, replace=False))
+    seen: dict[str, set[Any]] = {}
+    moments: dict[str, Moments] = {}
+    parts, rows, num_known = [], [], 0
+    for piece in stream.pieces:
+        for first_row, frame in stream.read(piece, wanted):
+            known = frame[target].notna().to_numpy()
+            sampled = known & is_in(drawn, first_row, len(frame))
+            for name in frame.columns:
+                if name == target or not (name in drop or pd.api.types.is_numeric_dtype(frame[name])):
+                    most = MOST_CODES if pd.api.types.is_numeric_dtype(frame[name]) else MOST_LABELS
+                    sampled |= known & _first_of_their_kind(frame[name], seen.setdefault(name, set()), most)
+            parts.append(frame[sampled])
+            rows.append(first_row + np.flatnonzero(sampled))
+            rest = frame[known & ~sampled]
+            num_known += len(rest)
+            for name in rest.columns:
+                if pd.api.types.is_numeric_dtype(rest[name]):
+                    values = rest[name].to_numpy(dtype=np.float64, na_value=np.nan)
+                    moments[name] = moments.get(name, Moments()) + Moments.of(values)
+    return Survey(pd.concat(parts, ignore_index=True), np.concatenate(rows), moments, num_known)
+
+
+def is_in(chosen: np.ndarray, first_row: int, count: int) -> np.ndarray:
+    """Which of some rows that follow each other are chosen."""
+    start, stop = np.searchsorted(chosen, [first_row, first_row + count])
+    mask = np.zeros(count, dtype=bool)
+    mask[chosen[start:stop] - first_row] = True
+    return mask
+
+
+def _first_of_their_kind(column: pd.Series, seen: set[Any], most: int) -> np.ndarray:
+    """Rows with a value that no earlier row has, as long as there are not too many values."""
+    fresh = np.zeros(len(column), dtype=bool)
+    if len(seen) <= most and (pd.api.types.is_numeric_dtype(column) or order_of(column) is None):  # dates have none
+        known = column.notna().to_numpy()
+        values = column[known].drop_duplicates()
+        new = values[~values.isin(list(seen))]
+        fresh[column.index.get_indexer(new.index[: most + 1 - len(seen)])] = True
+        seen.update(new)
+    return fresh

@@ -1,0 +1,117 @@
+"""Fit a table that does not fit into memory: a sample of it decides, tests and watches, and all other rows train."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from gumdrop.ensembles import EnsembleFit
+from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.tables.reading.table import Table
+from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.tables.streams.pieces import TableStream
+from gumdrop.tables.streams.rows import StreamedRows
+from gumdrop.tables.streams.survey import SAMPLE_ROWS, Survey, survey
+
+__all__ = ["StreamedTable", "open_stream"]
+
+MOST_WATCHED = 4096
+FEWEST_ROWS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedTable:
+    """A table that is read in pieces, and what one pass over it found."""
+
+    stream: TableStream
+    """The pieces."""
+    survey: Survey
+    """Statistics, and the sample."""
+    table: Table
+    """The sample, as a table of its own."""
+
+    def schedule(self, settings: FitSettings) -> tuple[int, int]:
+        """Batch size and passes."""
+        return stream_schedule(self.survey.num_known, batch_size=settings.batch_size, passes=settings.epochs)
+
+    def fit(
+        self,
+        make: Callable[[], nn.Module],
+        schema: TableSchema,
+        watched: tuple[Tensor, Tensor],
+        settings: FitSettings,
+        *,
+        checkpoint: Path,
+        progress: bool | str,
+    ) -> EnsembleFit:
+        """Train an ensemble on all rows but the sample.
+
+        Args:
+            make: Builds a network.
+            schema: How rows are encoded.
+            watched: Encoded rows of the sample that no test needs.
+            settings: Choices of network and training.
+            checkpoint: File to keep the state of the run in, with the number of the network added to its name.
+            progress: Show a progress bar; a text stands in front of it.
+
+        Returns:
+            The ensemble.
+        """
+        batch_size, passes = self.schedule(settings)
+        rows = StreamedRows(
+            self.stream,
+            schema,
+            left_out=self.survey.rows,
+            num_rows=self.survey.num_known,
+            batch_size=batch_size,
+            seed=settings.seed,
+        )
+        x, y = (part[:MOST_WATCHED] for part in watched)
+        return fit_streamed_ensemble(
+            make,
+            rows,
+            (x, y),
+            regression=schema.target.task == "regression",
+            passes=passes,
+            num_members=settings.num_members,
+            lr=settings.lr,
+            seed=settings.seed,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+
+
+def open_stream(path: str, target: str, settings: FitSettings, *, drop: Sequence[str] = ()) -> StreamedTable:
+    """Read a table once, in pieces.
+
+    Args:
+        path: Parquet or Arrow file, or a folder of such files.
+        target: Column to predict.
+        settings: Choices, among them the seed of the sample.
+        drop: Columns that will not be inputs.
+
+    Returns:
+        The table.
+
+    Raises:
+        TableError: If it cannot be read, has no such column, or nearly all of its rows would be in the sample.
+    """
+    stream = TableStream(path)
+    found = survey(stream, target, drop=drop, sample_rows=SAMPLE_ROWS, seed=settings.seed)
+    if found.num_known < FEWEST_ROWS:
+        raise TableError(
+            f"{path} has {stream.num_rows:,} rows, of which a sample of {len(found.sample):,} decides on the columns "
+            f"and tests, and {found.num_known:,} are left to train on: read it as a whole, without --stream"
+        )
+    checksum = hashlib.sha256()
+    for place in dict.fromkeys(piece.path for piece in stream.pieces):
+        with place.open("rb") as file:
+            checksum.update(hashlib.file_digest(file, "sha256").digest())
+    rows = f"{found.num_known:,} rows train, as they are read in pieces"
+    sample = f"a sample of {len(found.sample):,} others decides on the columns, tests and watches"
+    notes = [*stream.notes, f"{rows}; {sample}"]
+    return StreamedTable(stream, found, Table(found.sample, None, notes, checksum.hexdigest()))

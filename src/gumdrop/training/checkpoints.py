@@ -1,0 +1,94 @@
+"""Checkpoints: written whole, read with a check of every tensor."""
+
+import hashlib
+import io
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+
+from gumdrop.machine.files import replacing
+from gumdrop.machine.version import VERSION
+
+__all__ = ["CHECKPOINT_FORMAT", "CheckpointError", "checksum", "read_checkpoint", "write_checkpoint"]
+
+
+CHECKPOINT_FORMAT = 4
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be continued from; the message says why and what to do."""
+
+
+def checksum(*tensors: Tensor) -> int:
+    """Checksum of data, so that a run is not continued on others.
+
+    Args:
+        tensors: Any tensors.
+
+    Returns:
+        A number that is almost surely another one for other values.
+    """
+    value = 0
+    for tensor in tensors:
+        value = zlib.crc32(tensor.detach().cpu().contiguous().numpy().tobytes(), value)
+    return value
+
+
+class _Summed:
+    """A file to write to, with the checksum of what was written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        self.sha256.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """Hand on what was written."""
+        self._file.flush()
+
+
+def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Write the state of a run, and behind it the SHA-256 of all its bytes.
+
+    Args:
+        path: File to write.
+        state: Tensors and plain data.
+    """
+    with replacing(path, "wb") as file:
+        summed = _Summed(file)
+        torch.save(state, summed)  # type: ignore[arg-type]  # no more is asked of it than to write
+        file.write(summed.sha256.digest())
+
+
+def read_checkpoint(path: Path, contents: bytes) -> dict[str, Any]:
+    """Take what `write_checkpoint` wrote, if no bit of it has changed.
+
+    Args:
+        path: The file, for the message.
+        contents: Its bytes.
+
+    Returns:
+        The state.
+
+    Raises:
+        CheckpointError: If it is cut short, changed, or of another version.
+    """
+    size = hashlib.sha256().digest_size
+    if hashlib.sha256(memoryview(contents)[:-size]).digest() != contents[-size:]:
+        older = f"or one of before format {CHECKPOINT_FORMAT}"
+        raise CheckpointError(f"{path} is no whole checkpoint of gumdrop, {older}; delete it to start afresh")
+    state: dict[str, Any] = torch.load(io.BytesIO(contents), weights_only=True)
+    version = state["format"]
+    if version != CHECKPOINT_FORMAT:
+        raise CheckpointError(
+            f"{path} has format {version} (gumdrop {state.get('gumdrop')}), this is format {CHECKPOINT_FORMAT} "
+            f"(gumdrop {VERSION}); delete it to start afresh, or use the version that wrote it"
+        )
+    return state

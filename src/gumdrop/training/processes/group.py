@@ -1,0 +1,272 @@
+"""Training on several processes and machines, as torchrun starts them: who takes which rows, and what is summed.
+
+Nothing here asks for a setting: torchrun tells each process its number in the environment, and a process that it did
+not start is alone.
+
+References:
+    Li et al. 2020, "PyTorch Distributed" (arXiv:2006.15704), for data parallelism.
+"""
+
+import atexit
+import contextlib
+import contextvars
+import dataclasses
+import datetime
+import functools
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from gumdrop.prediction.inputs import Arguments
+from gumdrop.training.data import deals_itself, pair_of
+
+__all__ = ["Portion", "Ranks", "alone", "patient", "ranks"]
+
+
+T = TypeVar("T")
+LONGEST_WAIT = datetime.timedelta(days=7)
+LONGEST_FAREWELL = datetime.timedelta(seconds=30)
+_LONE: contextvars.ContextVar[bool] = contextvars.ContextVar("lone", default=False)
+
+
+class Portion(NamedTuple):
+    """What one process does of a step."""
+
+    parts: list[tuple[Arguments, Tensor, int]]
+    """Inputs, targets, and how many of the rows count: all, or none of a row that only fills an empty place."""
+    num_rows: int
+    """Rows of the whole step, over all processes."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The processes that work together."""
+
+    rank: int = 0
+    """Number of this one."""
+    size: int = 1
+    """How many there are."""
+    channel: Any = None
+    """The process group that they talk through; the default one if None."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes files and speaks."""
+        return self.rank == 0
+
+    def sum(self, value: Tensor) -> Tensor:
+        """Sum a tensor over all processes.
+
+        Args:
+            value: Of the same shape everywhere.
+
+        Returns:
+            The sum, the same everywhere; ``value`` itself is left as it is.
+        """
+        if self.size == 1:
+            return value
+        total = value.detach().clone()
+        dist.all_reduce(total, group=self.channel)
+        return total
+
+    def most(self, value: int) -> int:
+        """Find the largest of a number over all processes."""
+        return max(self.gather(value))
+
+    def gather(self, value: T) -> list[T]:
+        """Give every process what each of them has, in the order of their numbers."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value, group=self.channel)
+        return values
+
+    def from_first(self, compute: Callable[[], T]) -> T:
+        """Compute something on the first process and give it to all; what it raises is raised everywhere.
+
+        Args:
+            compute: Called on the first process alone.
+
+        Returns:
+            What it returned.
+
+        Raises:
+            Exception: Whatever ``compute`` raises.
+        """
+        if self.size == 1:
+            return compute()
+        box: list[Any] = [None, None]
+        if self.is_first:
+            try:
+                box[0] = compute()
+            except Exception as error:
+                box[1] = error
+        dist.broadcast_object_list(box, src=0, group=self.channel)
+        if box[1] is not None:
+            raise box[1]
+        found: T = box[0]
+        return found
+
+    def portions(
+        self, data: tuple[Arguments, Tensor] | DataLoader[Any], batch_size: int, accumulate: int, noise_seed: int
+    ) -> Iterator[Portion]:
+        """Cut the batches of one pass into what this process does of them.
+
+        The order of the rows comes from torch's random state, which must be the same everywhere; once it is drawn,
+        each process gets a random state of its own, so that no two draw the same masks.
+
+        Args:
+            data: Inputs and targets, or a loader. The batches of a loader whose sampler or stream gives each process
+                rows of its own are taken as they come, and one with fewer of them waits with a row that does not
+                count; those of any other loader are the same everywhere, and are cut.
+            batch_size: Rows of a step over all processes, where ``data`` is no loader.
+            accumulate: Parts that this process cuts its own share into.
+            noise_seed: Seed of the masks, where there are several processes.
+
+        Yields:
+            What this process does of each step; all processes get the same number of steps and parts.
+        """
+        if isinstance(data, DataLoader):
+            steps = (
+                self._own_batches(data, accumulate)
+                if self.size > 1 and deals_itself(data)
+                else (self._cut(*pair_of(batch), accumulate) for batch in data)
+            )
+        else:
+            x, y = data
+            order = torch.randperm(len(x))
+            steps = (self._cut_rows(x, y, rows, accumulate) for rows in order.split(batch_size))
+        for i, portion in enumerate(steps):
+            if i == 0 and self.size > 1:
+                # A generator of the CPU takes 32 bits of its seed, so numbers of processes are mixed into these.
+                torch.manual_seed(random.Random(f"{noise_seed} {self.rank}").getrandbits(32))
+            yield portion
+
+    def _cut_rows(self, x: Arguments, y: Tensor, rows: Tensor, accumulate: int) -> Portion:
+        parts = [(x[part], y[part.to(y.device)], counted) for part, counted in self._mine(rows, accumulate)]
+        return Portion(parts, len(rows))
+
+    def _cut(self, x: Arguments, y: Tensor, accumulate: int) -> Portion:
+        return (
+            self._cut_rows(x, y, torch.arange(len(x)), accumulate)
+            if self.size * accumulate > 1
+            else Portion([(x, y, len(x))], len(x))
+        )
+
+    def _mine(self, rows: Tensor, accumulate: int) -> list[tuple[Tensor, int]]:
+        """The parts of this process; an empty one gets a row that does not count, because all must take the step."""
+        chunks = rows.tensor_split(self.size * accumulate)[self.rank * accumulate :][:accumulate]
+        return [(chunk, len(chunk)) if len(chunk) else (rows[:1], 0) for chunk in chunks]
+
+    def _own_batches(self, loader: DataLoader[Any], accumulate: int) -> Iterator[Portion]:
+        own, filler = Ranks(), None
+        for batch in _endless(loader):
+            counts = self.gather(0 if batch is None else len(batch[0]))
+            if not any(counts):
+                return
+            if batch is not None:
+                portion = own._cut(*batch, accumulate)
+                filler = batch[0][:1], batch[1][:1]
+                yield Portion(portion.parts, sum(counts))
+            else:
+                if filler is None:
+                    raise ValueError(
+                        f"process {self.rank} of {self.size} got no rows at all from `train`; use fewer processes, or "
+                        "data in more pieces"
+                    )
+                yield Portion([(*filler, 0)] * accumulate, sum(counts))
+
+
+def _endless(loader: DataLoader[Any]) -> Iterator[tuple[Arguments, Tensor] | None]:
+    yield from map(pair_of, loader)
+    while True:
+        yield None
+
+
+def ranks() -> Ranks:
+    """Find the processes that work together, and meet them at the first call.
+
+    Returns:
+        This one's number and how many there are: from torchrun's environment, or from a process group that is already
+        there.
+
+    Example:
+        >>> ranks().size
+        1
+    """
+    if _LONE.get() or not dist.is_available():
+        return Ranks()
+    if not dist.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
+            return Ranks()
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        _meet()
+    return Ranks(dist.get_rank(), dist.get_world_size())
+
+
+@functools.cache
+def _patient_channel() -> Any:
+    return dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
+
+
+def patient(group: Ranks) -> Ranks:
+    """Let processes wait for each other for days, where they share out work that does not keep in step.
+
+    Args:
+        group: From `ranks`, on all of the processes.
+
+    Returns:
+        The same processes.
+    """
+    return group if group.size == 1 else dataclasses.replace(group, channel=_patient_channel())
+
+
+def _meet() -> None:
+    """Form a process group, also with those of an earlier life behind us."""
+    store, rank, size = next(iter(dist.rendezvous("env://")))
+    # With a static rendezvous, processes that are started again find the addresses of the dead in the same store.
+    life = (store.add("gumdrop/arrivals", 1) - 1) // size
+    own = dist.PrefixStore(f"gumdrop/life-{life}", store)
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, store=own, rank=rank, world_size=size)
+    atexit.register(_leave, own, size)
+
+
+def _leave(store: dist.Store, size: int) -> None:
+    if dist.is_initialized():
+        _await_others(store, size)
+        dist.destroy_process_group()
+
+
+def _await_others(store: dist.Store, size: int) -> None:
+    """Hold until all processes are done: what the threads of Gloo still let go of must not meet a Python that ends."""
+    if getattr(sys, "last_value", None) is not None:
+        return  # an error ends this process, and the others would not come
+    # A process that ends with a status of its own, or one that writes for long, is not waited for forever.
+    with contextlib.suppress(RuntimeError):
+        if store.add("gumdrop/done", 1) == size:
+            store.set("gumdrop/all-done", "")
+        store.wait(["gumdrop/all-done"], LONGEST_FAREWELL)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Context in which this process works by itself, whatever torchrun says.
+
+    Yields:
+        Nothing.
+    """
+    token = _LONE.set(True)
+    try:
+        yield
+    finally:
+        _LONE.reset(token)

@@ -1,0 +1,71 @@
+"""Independent models under torchrun: each process trains some of them, and all get all of them."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from gumdrop.training.processes.group import patient, ranks
+from gumdrop.training.records import FitResult
+from gumdrop.training.stacked import fit_stacked
+
+__all__ = ["fit_shared"]
+
+PER_MODEL = ("train", "rows", "held_out", "weights")
+SEEDS_APART = 2**20
+
+
+def fit_shared(
+    models: Sequence[nn.Module],
+    train: Sequence[Any],
+    *,
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | str = False,
+    **options: Any,
+) -> list[FitResult]:
+    """Train models as `gumdrop.training.fit_stacked` does, shared out among the processes that torchrun started.
+
+    Each process draws masks of its own. One that gets no model waits.
+
+    Args:
+        models: Converted models, the same on each process.
+        train: Inputs and targets of each model.
+        seed: Seed of shuffling and masks.
+        checkpoint: File to continue from if it exists; processes beyond the first add their number to its name.
+        progress: Show a progress bar, that of the first process.
+        options: All else, for `gumdrop.training.fit_stacked`.
+
+    Returns:
+        One result for each model, on each process.
+    """
+    group = patient(ranks())
+    if group.size == 1:
+        return fit_stacked(models, train, seed=seed, checkpoint=checkpoint, progress=progress, **options)
+    mine = range(group.rank, len(models), group.size)
+    given: dict[str, Any] = {
+        name: [value[i] for i in mine] if name in PER_MODEL and value is not None else value
+        for name, value in {"train": train, **options}.items()
+    }
+    if checkpoint is not None and group.rank:
+        place = Path(checkpoint)
+        checkpoint = place.with_name(f"{place.stem}-{group.rank}{place.suffix}")
+    results: list[FitResult] = []
+    if mine:
+        results = fit_stacked(
+            [models[i] for i in mine],
+            given.pop("train"),
+            seed=seed + SEEDS_APART * group.rank,
+            checkpoint=checkpoint,
+            progress=group.is_first and progress,
+            **given,
+        )
+    found: dict[int, FitResult] = {}
+    for part in group.gather([(i, models[i].state_dict(), result) for i, result in zip(mine, results, strict=True)]):
+        for i, weights, result in part:
+            models[i].load_state_dict(weights)
+            models[i].eval()
+            found[i] = result
+    return [found[i] for i in range(len(models))]

@@ -1,0 +1,33 @@
+"""What training leaves to read."""
+
+from dataclasses import dataclass
+
+__all__ = ["EpochRecord", "FitResult"]
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """What one epoch did; losses in nats per datum."""
+
+    epoch: int
+    """Number of the epoch, from 1."""
+    nll: float
+    """Mean negative log likelihood of the training batches, under relaxed masks."""
+    kl: float
+    """Mean KL divergence over the number of training data."""
+    validation_nll: float | None
+    """Negative log likelihood of the held-out data, averaged over draws; None without such data."""
+    learning_rate: float
+    """Learning rate of the weights at the end of the epoch."""
+    rates: dict[str, float]
+    """Drop probability of each site (the mean, where each unit has its own)."""
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What training left behind, beside the trained model."""
+
+    history: list[EpochRecord]
+    """One record for each epoch."""
+    best_epoch: int
+    """The epoch whose parameters the model has now: the best on held-out data, or the last without."""

@@ -1,0 +1,40 @@
+"""Figures of a fitted model: plain arrays in, matplotlib axes out.
+
+Every function draws on the axes it is given, or on a fresh figure outside pyplot when `ax` is None, and
+returns the axes. Colours come from `INK` and `PALETTE`, so that a page can replace them by its own.
+"""
+
+from gumdrop.views.plots.classes import confusion, reliability
+from gumdrop.views.plots.regression import calibration, predicted_against_observed
+from gumdrop.views.plots.style import BLUE, GREEN, INK, ORANGE, PALETTE, PERCENT, RELEVANCE, SIZE, Summary, evenly
+from gumdrop.views.plots.training import rates_over_training, site_colours, training_curve
+from gumdrop.views.plots.uncertainty import (
+    error_after_setting_aside,
+    error_by_uncertainty,
+    grouped_error,
+    remaining_error,
+)
+
+__all__ = [
+    "BLUE",
+    "GREEN",
+    "INK",
+    "ORANGE",
+    "PALETTE",
+    "PERCENT",
+    "RELEVANCE",
+    "SIZE",
+    "Summary",
+    "calibration",
+    "confusion",
+    "error_after_setting_aside",
+    "error_by_uncertainty",
+    "evenly",
+    "grouped_error",
+    "predicted_against_observed",
+    "rates_over_training",
+    "reliability",
+    "remaining_error",
+    "site_colours",
+    "training_curve",
+]

@@ -1,0 +1,92 @@
+"""Colours, sizes and axes that all figures share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import Formatter, FuncFormatter
+from numpy.typing import NDArray
+
+from gumdrop.machine.numerals import shortened
+
+INK = "#23262b"
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b0609a", "#4aa3d8", "#b8860b")
+BLUE, ORANGE, GREEN = PALETTE[:3]
+RELEVANCE = LinearSegmentedColormap.from_list("relevance", ["#ffffff", "#9ecae1", PALETTE[0], "#06304f"])
+SIZE = 9.0  # points; a phone shows the figures a fifth larger than they are drawn, so that is 11 pixels there
+POINTS = 300
+PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.3g} %")
+
+Summary = Literal["rms", "mean"]
+Numbers = NDArray[np.float64]
+
+
+class Amounts(Formatter):
+    """Ticks in plain numbers, as few digits as tell them apart."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Write one tick."""
+        return self.format_ticks([x])[0]
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        """Write all ticks of an axis."""
+        return [text.replace("-", "\N{MINUS SIGN}") for text in shortened(list(map(float, values)))]
+
+
+def evenly(count: int, limit: int) -> NDArray[np.intp]:
+    """Positions of at most `limit` of `count` items, evenly spread and the same every time.
+
+    Args:
+        count: How many items there are.
+        limit: How many may be kept, at least 1.
+
+    Returns:
+        Increasing positions, all of them when `count <= limit`.
+    """
+    return np.unique(np.linspace(0, max(count - 1, 0), min(count, limit)).round().astype(np.intp))
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """Take the axes that are given, or new ones outside pyplot."""
+    return ax if ax is not None else Figure(figsize=(3.75, 2.9), layout="constrained").add_subplot()
+
+
+def unit_square(ax: Axes) -> Axes:
+    """Draw the diagonal of the unit square, in percent."""
+    ax.plot([0, 1], [0, 1], color=INK, linewidth=1, alpha=0.55)
+    ax.set(xlim=(-0.02, 1.03), ylim=(-0.02, 1.05))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(PERCENT)
+    return ax
+
+
+def dress(ax: Axes, xlabel: str, ylabel: str) -> Axes:
+    """Label the axes and take away what is not data."""
+    ax.set_xlabel(xlabel, color=INK, fontsize=SIZE, parse_math=False)
+    ax.set_ylabel(ylabel, color=INK, fontsize=SIZE, parse_math=False)
+    ax.tick_params(colors=INK, labelsize=SIZE, length=0, pad=5)
+    ax.grid(color=INK, alpha=0.1, linewidth=0.8)
+    ax.set_axisbelow(True)
+    for side, spine in ax.spines.items():
+        spine.set(visible=side == "bottom", color=INK, alpha=0.4)
+    return ax
+
+
+def add_legend(ax: Axes) -> Axes:
+    """Add a legend if there is something to tell apart."""
+    if ax.get_legend_handles_labels()[0]:
+        texts = ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, handlelength=1.8).get_texts()
+        for text in texts:
+            text.set_parse_math(False)
+    return ax
+
+
+def shortened_text(text: str, limit: int) -> str:
+    """Cut a text to a number of characters, without what cannot be printed."""
+    clean = "".join(c if c.isprintable() else " " for c in text).strip(" _") or text.strip()
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"

@@ -1,0 +1,207 @@
+"""The test rows of a fit: how wrong each was, and how unsure the model was of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import binomtest, hypergeom, norm, spearmanr, t
+from sklearn.metrics import roc_auc_score
+
+from gumdrop.machine.numerals import readable
+from gumdrop.views import plots
+
+__all__ = [
+    "DASH",
+    "Results",
+    "TestRows",
+    "asked_coverage",
+    "association",
+    "auroc_interval",
+    "beside",
+    "margin",
+    "number",
+    "percent",
+    "tenths",
+    "wilson",
+]
+
+DASH, MINUS, SPACE = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
+Results = Mapping[str, Any]
+DRAWS = 4000
+"""Of random groups of rows; errors have long tails, for which a normal curve is no match."""
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number as the page shows it."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    return readable(value, digits).replace("-", MINUS)
+
+
+def beside(value: float, half: float) -> str:
+    """A number with as many places as half of its interval, of which the page shows two digits."""
+    if not 1e-4 <= half < math.inf:
+        return number(value)
+    text = f"{value:,.{max(0, 1 - math.floor(math.log10(float(f'{half:.1e}'))))}f}"
+    return text.replace("-", MINUS) if re.search("[1-9]", text) else "0"
+
+
+def percent(share: float | None) -> str:
+    """A share as the page shows it."""
+    if share is None or not math.isfinite(share):
+        return DASH
+    value = round(100 * share, 1)
+    return f"{100 * share:.{0 if 10 <= value <= 99 or value in (0, 100) else 1}f}{SPACE}%"  # rounded once
+
+
+def tenths(share: float | None) -> str:
+    """A share of the test rows that stands in several places of the page, in all of them like this."""
+    if share is None or not math.isfinite(share):
+        return DASH
+    return f"{math.floor(1000 * share + 0.5001) / 10:.1f}{SPACE}%"  # half up, also where float32 is just below
+
+
+def asked_coverage(results: Results) -> float:
+    """The probability that the intervals were asked to have."""
+    return float(results["settings"].get("coverage") or 0.9)
+
+
+def wilson(count: int, rows: int) -> tuple[float, float]:
+    """Between which shares the true one lies, with 95 % confidence, where so many of the rows were counted.
+
+    Args:
+        count: Rows that were counted.
+        rows: All rows, at least 1.
+
+    Returns:
+        Lower and upper end.
+
+    References:
+        Wilson 1927, "Probable inference, the law of succession, and statistical inference" (JASA 22).
+
+    Example:
+        >>> [round(end, 3) for end in wilson(9, 10)]
+        [0.596, 0.982]
+    """
+    low, high = binomtest(count, rows).proportion_ci(method="wilson")
+    return float(low), float(high)
+
+
+def margin(standard_error: float, rows: int) -> float:
+    """Half of the 95 % confidence interval of a mean over rows, by Student's t.
+
+    Args:
+        standard_error: Of the mean, from the spread of the rows.
+        rows: How many, at least 1.
+
+    Returns:
+        The half; infinite for a single row, which has no spread.
+
+    Example:
+        >>> round(margin(1.0, 4), 2), round(margin(1.0, 400), 2)
+        (3.18, 1.97)
+    """
+    return standard_error * float(t.ppf(0.975, rows - 1)) if rows > 1 else math.inf
+
+
+def auroc_interval(auroc: float, positive: int, negative: int) -> tuple[float, float]:
+    """Between which values the true area under the ROC curve lies, with 95 % confidence.
+
+    Args:
+        auroc: Of the rows.
+        positive: Rows of the class, at least 1.
+        negative: Other rows, at least 1.
+
+    Returns:
+        Lower and upper end; both are strictly between 0 and 1 but where ``auroc`` is not.
+
+    References:
+        Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney statistic, part 2"
+        (Statistics in Medicine 25), method 5: it leaves 1/2 out just where the rank test does.
+
+    Example:
+        >>> [round(end, 2) for end in auroc_interval(0.8, 20, 20)]
+        [0.64, 0.9]
+    """
+    more, z = (positive + negative) / 2 - 1, float(norm.ppf(0.975))
+
+    def excess(true: float) -> float:
+        variance = true * (1 - true) * (1 + more * ((1 - true) / (2 - true) + true / (1 + true))) / positive / negative
+        return (auroc - true) ** 2 - z**2 * variance
+
+    low = brentq(excess, 0, min(auroc, 1 - 1e-9)) if auroc > 0 else 0.0
+    return float(low), float(brentq(excess, max(auroc, 1e-9), 1)) if auroc < 1 else 1.0
+
+
+class TestRows:
+    """The test rows as arrays: how wrong each was, how unsure the model was, how wrong it expected to be."""
+
+    def __init__(self, results: Results) -> None:
+        self.regression = results["task"] == "regression"
+        columns = {name: np.asarray(values) for name, values in results["test"].items()}
+        if self.regression:
+            numbers = {name: values.astype(float) for name, values in columns.items()}
+            keep = np.all([np.isfinite(values) for values in numbers.values()], axis=0)
+            columns = {name: values[keep] for name, values in numbers.items()}
+            self.uncertainty = self.expected = np.hypot(columns["epistemic_std"], columns["aleatoric_std"])
+            self.error = np.abs(columns["observed"] - columns["mean"])
+            self.unfamiliar = (columns["epistemic_std"] / np.maximum(self.uncertainty, 1e-300)) ** 2
+        else:
+            columns |= {name: columns[name].astype(str) for name in ("observed", "predicted")}
+            self.uncertainty = columns["predictive_entropy"].astype(float)
+            self.error = (columns["observed"] != columns["predicted"]).astype(float)
+            self.expected = 1 - columns["probability"].astype(float)
+            self.unfamiliar = columns["mutual_information"].astype(float) / np.maximum(self.uncertainty, 1e-300)
+        self.uncertainty = _without_rounding(self.uncertainty)
+        if not self.error.size:
+            raise ValueError("no test rows")
+        self.columns, self.rows = columns, int(self.error.size)
+        self.summary: plots.Summary = "rms" if self.regression else "mean"
+        weight = self.uncertainty**2 if self.regression else self.uncertainty
+        self.unfamiliar_share = float(np.clip(np.sum(self.unfamiliar * weight) / max(weight.sum(), 1e-300), 0, 1))
+
+    def by_chance(self, count: int) -> tuple[float, float]:
+        """Between which values the error of so many of the rows lies in 95 of 100 cases if they are drawn at random."""
+        if not self.regression:
+            low, high = hypergeom(self.rows, int(self.error.sum()), count).ppf((0.025, 0.975)) / count
+            return float(low), float(high)
+        cost, rng = self.error**2, np.random.default_rng(0)
+        drawn = [rng.choice(cost, count, replace=False, shuffle=False).mean() for _ in range(DRAWS)]
+        low, high = np.sqrt(np.quantile(drawn, (0.025, 0.975)))
+        return float(low), float(high)
+
+    def wobble(self) -> float:
+        """Half of the 95 % interval of the error."""
+        cost = self.error**2 if self.regression else self.error
+        spread = margin(float(np.std(cost)) / math.sqrt(max(self.rows - 1, 1)), self.rows)
+        return spread / (2 * max(float(np.sqrt(cost.mean())), 1e-300)) if self.regression else spread
+
+
+def association(test: TestRows) -> tuple[float | None, float]:
+    """How doubt and error go together, and what chance alone reaches.
+
+    Args:
+        test: The test rows.
+
+    Returns:
+        Rank correlation, or 2 AUROC - 1 of doubt for wrong rows; None if one of the two does not vary.
+    """
+    if test.rows < 3 or np.ptp(test.uncertainty) == 0 or np.ptp(test.error) == 0:
+        return None, 0.0
+    z = float(norm.ppf(0.975))  # of an order by chance the spread is known, so there is none to estimate
+    if test.regression:
+        return float(spearmanr(test.uncertainty, test.error).statistic), min(1.0, z / math.sqrt(test.rows - 1))
+    wrong = int(test.error.sum())
+    auroc = roc_auc_score(test.error > 0, test.uncertainty)
+    return 2 * float(auroc) - 1, min(1.0, 2 * z * math.sqrt((test.rows + 1) / (12 * wrong * (test.rows - wrong))))
+
+
+def _without_rounding(values: np.ndarray) -> np.ndarray:
+    """Six digits of each: rows that are alike may differ by the rounding of a batch, and are to be ties."""
+    part, power = np.frexp(values)
+    return np.ldexp(np.round(part * 2**20) / 2**20, power)

@@ -1,0 +1,1 @@
+"""Which pixels suffice for a prediction and which destroy it."""

@@ -1,0 +1,128 @@
+"""Scores of segmentation that are summed picture by picture, so that memory does not grow with their number."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gumdrop.prediction import ClassificationPrediction
+from gumdrop_experiments.data.camvid import VOID
+
+__all__ = ["PixelScores"]
+
+NUM_BINS = 20
+DOUBT_BINS = 1000
+LEAST_DOUBT = 1e-9
+"""In nats; bins of doubt are even on a log scale, since low rates make the epistemic part small everywhere."""
+
+
+class PixelScores:
+    """Sums over pixels, from which all scores come.
+
+    Args:
+        num_classes: Number of classes.
+    """
+
+    def __init__(self, num_classes: int) -> None:
+        self.num_classes = num_classes
+        self.confusion = torch.zeros(num_classes, num_classes, dtype=torch.float64)
+        self._per_picture: list[float] = []
+        self._log_p = 0.0
+        # Probability, hits and pixels in each bin: of the predicted class, and of each class by itself.
+        self._bins = torch.zeros(3, NUM_BINS, dtype=torch.float64)
+        self._class_bins = torch.zeros(num_classes, 3, NUM_BINS, dtype=torch.float64)
+        # Right and wrong pixels by doubt, up to log C nats.
+        self._doubts = {name: torch.zeros(2, DOUBT_BINS, dtype=torch.float64) for name in DOUBTS}
+
+    def add(self, prediction: ClassificationPrediction, labels: Tensor) -> None:
+        """Add pictures.
+
+        Args:
+            prediction: Of shape (N, C, H, W).
+            labels: True classes, shape (N, H, W), `VOID` where there is none.
+        """
+        known = labels != VOID
+        target = labels[known].long()
+        log_p = prediction.log_probabilities.permute(0, 2, 3, 1)[known]
+        self._log_p += log_p.gather(1, target.unsqueeze(1)).sum().item()
+        p, label = log_p.exp(), log_p.argmax(1)
+        self.confusion += self._confusion(target, label)
+        for picture, truth in zip(prediction.label, labels, strict=True):
+            seen = truth != VOID
+            self._per_picture.append(_mean_iou(self._confusion(truth[seen].long(), picture[seen])))
+        right = label == target
+        self._bins += _binned(p.amax(1), right)
+        for c in range(self.num_classes):
+            self._class_bins[c] += _binned(p[:, c], target == c)
+        span = math.log(math.log(self.num_classes) / LEAST_DOUBT)
+        for name, sums in self._doubts.items():
+            doubt = getattr(prediction, name)[known]
+            place = (DOUBT_BINS * (doubt.clamp(min=LEAST_DOUBT) / LEAST_DOUBT).log() / span).long()
+            place = place.clamp(max=DOUBT_BINS - 1)
+            for row, chosen in ((0, right), (1, ~right)):
+                sums[row] += torch.bincount(place[chosen], minlength=DOUBT_BINS)
+
+    def _confusion(self, target: Tensor, label: Tensor) -> Tensor:
+        pairs = torch.bincount(target * self.num_classes + label, minlength=self.num_classes**2)
+        return pairs.view(self.num_classes, self.num_classes).double()
+
+    def result(self) -> dict[str, Any]:
+        """Form the scores.
+
+        Returns:
+            Mean intersection over union (``miou``: of summed intersections over summed unions; ``miou_per_picture``:
+            the report's), ``accuracy``, ``nll`` in nats per pixel, ``ece``, ``calibration_mse`` (each class by itself,
+            weighted by pixels), ``iou`` by class, the bins of both calibration curves and the AUROC of wrong pixels.
+        """
+        confidence, hits, count = self._bins
+        gap = torch.where(count > 0, (confidence - hits).abs(), 0.0)
+        p, is_class, pixels = self._class_bins.unbind(1)
+        square = torch.where(pixels > 0, (p - is_class).square() / pixels.clamp(min=1), 0.0)
+        return {
+            "miou": _mean_iou(self.confusion),
+            "miou_per_picture": sum(self._per_picture) / len(self._per_picture),
+            "iou": [None if math.isnan(value) else value for value in _iou(self.confusion).tolist()],
+            "accuracy": (self.confusion.diagonal().sum() / self.confusion.sum()).item(),
+            "nll": -self._log_p / self.confusion.sum().item(),
+            "ece": (gap.sum() / count.sum()).item(),
+            "calibration_mse": (square.sum() / pixels.sum()).item(),
+            "calibration": {"p": _means(confidence, count), "right": _means(hits, count), "pixels": count.tolist()},
+            "class_calibration": [
+                {"p": _means(p[c], pixels[c]), "right": _means(is_class[c], pixels[c])} for c in range(self.num_classes)
+            ],
+            "auroc": {name: _auroc(*sums) for name, sums in self._doubts.items()},
+        }
+
+
+DOUBTS = ("mutual_information", "expected_entropy", "predictive_entropy")
+
+
+def _binned(p: Tensor, hit: Tensor) -> Tensor:
+    """Sum of probabilities, hits and pixels in each bin of probability, shape (3, NUM_BINS)."""
+    place = (p * NUM_BINS).long().clamp(max=NUM_BINS - 1)
+    return torch.stack(
+        [torch.bincount(place, weights=weight.double(), minlength=NUM_BINS) for weight in (p, hit, torch.ones_like(p))]
+    )
+
+
+def _means(total: Tensor, count: Tensor) -> list[float | None]:
+    return [t / n if n else None for t, n in zip(total.tolist(), count.tolist(), strict=True)]
+
+
+def _iou(confusion: Tensor) -> Tensor:
+    """Intersection over union of each class; NaN where it neither is nor is predicted."""
+    hit = confusion.diagonal()
+    return hit / (confusion.sum(0) + confusion.sum(1) - hit)
+
+
+def _mean_iou(confusion: Tensor) -> float:
+    return _iou(confusion).nanmean().item()
+
+
+def _auroc(right: Tensor, wrong: Tensor) -> float | None:
+    """Chance that a wrong pixel has more doubt than a right one, from counts by doubt; ties count half."""
+    if not (right.sum() and wrong.sum()):
+        return None
+    below = right.cumsum(0) - right
+    return ((wrong * (below + right / 2)).sum() / (right.sum() * wrong.sum())).item()

@@ -1,0 +1,1 @@
+"""A pole swung up from few trials."""

@@ -1,0 +1,17 @@
+"""Learn to control from few trials: a model that knows what it has not seen, and a policy improved inside it.
+
+The environment is registered with Gymnasium when this package is imported, as ``gumdrop/CartPoleSwingUp-v0``.
+"""
+
+import gymnasium
+
+from gumdrop_experiments.cartpole.control.cart_pole import CartPole, tip_distance, tip_reward
+from gumdrop_experiments.cartpole.control.swing_up import HORIZON, SwingUp
+
+__all__ = ["CartPole", "SwingUp", "tip_distance", "tip_reward"]
+
+gymnasium.register(
+    "gumdrop/CartPoleSwingUp-v0",
+    entry_point="gumdrop_experiments.cartpole.control.swing_up:SwingUp",
+    max_episode_steps=HORIZON,
+)

@@ -1,0 +1,184 @@
+"""Model-based policy search, after DeepPILCO (Gal, McAllister & Rasmussen 2016).
+
+Trial by trial: a network learns how states change from all transitions so far (`Dynamics`); policies are improved by
+gradient through roll-outs of it (`improve`); the best of them acts in the next trial. A roll-out follows particles,
+each with a function of its own, drawn from the dropout posterior and held for all steps: what the network does not
+know makes particles part, and a policy is chosen for all of them. `search` is the loop.
+"""
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop_experiments.cartpole.control.settings import Advance, SearchSettings
+from gumdrop_experiments.cartpole.control.tasks import Task
+
+__all__ = ["Policies", "improve", "roll_out"]
+
+
+MAX_NORM = 1.0
+JITTER = 1e-6
+LAST_SHARE = 0.1
+
+
+class Policies(nn.Module):
+    """Some policies side by side: small networks from features of the state to a bounded action.
+
+    Args:
+        max_action: Bound of the action.
+        scale: Usual size of each feature, shape (F,).
+        count: Number of policies, K.
+        units: Hidden units.
+        generator: Source of the first weights.
+
+    Shape:
+        Features (K, P, F). Actions (K, P).
+    """
+
+    def __init__(
+        self, *, max_action: float, scale: Sequence[float], count: int, units: int, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.max_action = max_action
+        self.register_buffer("scale", torch.tensor(scale))
+        deviation = 2 / len(scale) ** 0.5
+        self.hidden = nn.Parameter(deviation * torch.randn(count, len(scale), units, generator=generator))
+        self.bias = nn.Parameter(0.5 * torch.randn(count, 1, units, generator=generator))
+        self.output = nn.Parameter(torch.randn(count, units, 1, generator=generator) / units**0.5)
+
+    scale: Tensor
+
+    def __len__(self) -> int:
+        """Count the policies."""
+        return len(self.hidden)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Choose actions."""
+        hidden = torch.tanh(torch.baddbmm(self.bias, features / self.scale, self.hidden))
+        return self.max_action * torch.tanh(torch.bmm(hidden, self.output).squeeze(-1))
+
+    @torch.no_grad()
+    def act(self, which: int, features: Tensor) -> Tensor:
+        """Ask one of the policies.
+
+        Args:
+            which: Its index.
+            features: Shape (..., F).
+
+        Returns:
+            Actions, shape (...,).
+        """
+        rows = features.reshape(1, -1, features.shape[-1]).expand(len(self), -1, -1)
+        return self(rows)[which].reshape(features.shape[:-1])
+
+    def replace(self, which: Tensor, others: "Policies") -> None:
+        """Put others in the place of some.
+
+        Args:
+            which: Indices of those that go.
+            others: As many policies as here; those with the same indices come.
+        """
+        with torch.no_grad():
+            for mine, theirs in zip(self.parameters(), others.parameters(), strict=True):
+                mine[which] = theirs[which]
+
+
+def roll_out(
+    task: Task,
+    policies: Policies,
+    advance: Advance,
+    *,
+    num_particles: int,
+    moment_matching: bool = False,
+    gradient_decay: float = 1.0,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Follow particles under each of the policies.
+
+    Args:
+        task: The task.
+        policies: K policies.
+        advance: How states change.
+        num_particles: P.
+        moment_matching: Draw the particles anew at each step from a Gaussian with their mean and covariance.
+        gradient_decay: Factor on the gradient of a state at each step that it goes back in time.
+        generator: Source of randomness.
+
+    Returns:
+        States (T + 1, K, P, D), and actions (T, K, P).
+    """
+    state = task.start(num_particles, generator).expand(len(policies), -1, -1)
+    states, actions = [state], []
+    for _ in range(task.horizon):
+        actions.append(policies(task.features(state)))
+        state = advance(state, actions[-1])
+        if moment_matching:
+            state = _as_gaussian(state, torch.randn(state.shape[1:], generator=generator))
+        states.append(state)
+        state = torch.lerp(state.detach(), state, gradient_decay)
+    return torch.stack(states), torch.stack(actions)
+
+
+def _as_gaussian(state: Tensor, noise: Tensor) -> Tensor:
+    """Draws from a Gaussian with mean and covariance of the particles, shape (K, P, D), with gradient to these."""
+    mean = state.mean(1, keepdim=True)
+    spread = state - mean
+    covariance = spread.transpose(1, 2) @ spread / (state.shape[1] - 1)
+    factor, _ = torch.linalg.cholesky_ex(covariance + JITTER * torch.eye(state.shape[-1]))
+    return mean + noise @ factor.transpose(1, 2)
+
+
+def improve(
+    task: Task,
+    policies: Policies,
+    model: Callable[[], contextlib.AbstractContextManager[Advance]],
+    settings: SearchSettings,
+    *,
+    generator: torch.Generator,
+) -> Tensor:
+    """Improve policies by gradient through roll-outs, each on its own, in place.
+
+    Args:
+        task: The task.
+        policies: K policies.
+        model: Gives a context with a way that states may change, another one for each step.
+        settings: How.
+        generator: Source of randomness.
+
+    Returns:
+        Cumulative reward that each can expect according to the model, shape (K,), averaged over the last steps.
+    """
+    optimizer = torch.optim.Adam(policies.parameters(), lr=settings.policy_lr)
+    expected = torch.zeros(len(policies))
+    for step in range(settings.policy_steps):
+        with model() as advance:
+            states, actions = roll_out(
+                task,
+                policies,
+                advance,
+                num_particles=settings.num_particles,
+                moment_matching=settings.moment_matching,
+                gradient_decay=settings.gradient_decay,
+                generator=generator,
+            )
+            transitions = states[:-1], actions, states[1:]
+            optimizer.zero_grad()
+            (-task.objective(*transitions).mean((0, 2)).sum()).backward()
+        _clip_each(policies)
+        optimizer.param_groups[0]["lr"] = settings.policy_lr * (1 - step / settings.policy_steps)
+        optimizer.step()
+        with torch.no_grad():
+            total = task.reward(*transitions).sum(0).mean(1)
+        expected.lerp_(total, max(LAST_SHARE, 1 / (step + 1)))
+    return expected
+
+
+def _clip_each(policies: Policies) -> None:
+    """Clip the gradient of each policy; one that is not finite counts as 0."""
+    gradients = [parameter.grad for parameter in policies.parameters() if parameter.grad is not None]
+    norm = torch.stack([gradient.square().sum((1, 2)) for gradient in gradients]).sum(0).sqrt()
+    factor = (MAX_NORM / norm.clamp(min=MAX_NORM)).nan_to_num(0.0)[:, None, None]
+    for gradient in gradients:
+        gradient.mul_(factor).nan_to_num_(0.0, 0.0, 0.0)

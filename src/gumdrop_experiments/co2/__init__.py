@@ -1,0 +1,1 @@
+"""Extrapolating CO2."""

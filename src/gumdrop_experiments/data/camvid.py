@@ -1,0 +1,107 @@
+"""Pictures with a class for each pixel, in the folder layout of SegNet's tutorial."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from gumdrop.attribution.pictures import ImageFileError
+
+__all__ = ["CAMVID_CLASSES", "CAMVID_COLOURS", "VOID", "LabelledPictures", "read_segnet"]
+
+CAMVID_CLASSES = (
+    "sky",
+    "building",
+    "pole",
+    "road",
+    "pavement",
+    "tree",
+    "sign",
+    "fence",
+    "car",
+    "pedestrian",
+    "bicyclist",
+)
+CAMVID_COLOURS = (
+    (128, 128, 128),
+    (128, 0, 0),
+    (192, 192, 128),
+    (128, 64, 128),
+    (60, 40, 222),
+    (128, 128, 0),
+    (192, 128, 128),
+    (64, 64, 128),
+    (64, 0, 128),
+    (64, 64, 0),
+    (0, 128, 192),
+)
+VOID = 11
+"""Marks pixels that have no class; they count in no loss and no score."""
+
+
+class LabelledPictures(NamedTuple):
+    """Pictures of one size with a class for each pixel; bytes, so that hundreds fit into memory."""
+
+    pictures: Tensor
+    """Shape (N, 3, H, W), uint8."""
+    labels: Tensor
+    """Shape (N, H, W), uint8; `VOID` where there is no class."""
+
+
+def read_segnet(
+    folder: str | os.PathLike[str], part: str, *, size: tuple[int, int] | None = None, limit: int | None = None
+) -> LabelledPictures:
+    """Read one part of a data set such as CamVid.
+
+    Args:
+        folder: Holds ``train.txt`` and the like. Each line names a picture and its map of classes, relative to the
+            folder; of a path that does not exist, the last two parts are taken.
+        part: ``"train"``, ``"val"`` or ``"test"``.
+        size: Height and width to bring all to: pictures by averaging, maps by the nearest pixel. As stored if None.
+        limit: Read so many, evenly over the list; all if None.
+
+    Returns:
+        The pictures.
+
+    Raises:
+        ImageFileError: If the list is empty, a file cannot be read, or sizes differ.
+    """
+    folder = Path(folder)
+    lines = [line.split() for line in (folder / f"{part}.txt").read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not lines or any(len(line) != 2 for line in lines):
+        raise ImageFileError(f"each line of {folder / f'{part}.txt'} must name a picture and its map of classes")
+    if limit is not None:
+        lines = lines[:: max(1, len(lines) // limit)][:limit]
+    pictures, labels = [], []
+    for picture, label in lines:
+        pictures.append(_read(_place(folder, picture), "RGB", size, Image.Resampling.BOX))
+        labels.append(_read(_place(folder, label), "L", size, Image.Resampling.NEAREST))
+        if pictures[-1].shape[:2] != labels[-1].shape or pictures[-1].shape != pictures[0].shape:
+            raise ImageFileError(
+                f"{picture} is {pictures[-1].shape[:2]}, its map {labels[-1].shape} and the first picture "
+                f"{pictures[0].shape[:2]} high and wide; bring all to one size with `size`"
+            )
+    stacked = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2).contiguous()
+    return LabelledPictures(stacked, torch.from_numpy(np.stack(labels)))
+
+
+def _place(folder: Path, name: str) -> Path:
+    path = folder / name.lstrip("/")
+    return path if path.exists() else folder.joinpath(*Path(name).parts[-2:])
+
+
+def _read(path: Path, mode: str, size: tuple[int, int] | None, resampling: Image.Resampling) -> np.ndarray:
+    try:
+        with Image.open(path) as file:
+            if mode == "L" and file.mode not in ("L", "P"):
+                raise ImageFileError(f"{path} must hold one number for each pixel, its class, but is {file.mode}")
+            image: Image.Image = file if mode == "L" else file.convert(mode)
+            if size is not None:
+                image = image.resize((size[1], size[0]), resampling)
+            return np.array(image)
+    except (FileNotFoundError, UnidentifiedImageError, OSError) as error:
+        raise ImageFileError(f"{path} cannot be read as a picture ({error})") from error

@@ -1,0 +1,124 @@
+"""Images as tensors: the IDX files of MNIST, and photographs."""
+
+import gzip
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gumdrop.attribution.pictures import ImageFileError
+from gumdrop_experiments.data.download import RemoteFile
+
+__all__ = ["DigitImages", "MNIST", "read_idx", "read_mnist"]
+
+
+MNIST_SOURCES = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+MNIST = tuple(
+    RemoteFile(name, tuple(source + name for source in MNIST_SOURCES), sha256)
+    for name, sha256 in {
+        "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    }.items()
+)
+"""The four files of LeCun, Cortes & Burges, at two mirrors, since the first address gives them no longer."""
+
+UNSIGNED_BYTE = 8
+"""The element type of an IDX file that this reader knows, and the only one that MNIST uses."""
+
+
+class DigitImages(NamedTuple):
+    """Grey images with a class for each."""
+
+    images: Tensor
+    """Shape (N, 1, H, W), float32 in [0, 1], 0 is background."""
+    labels: Tensor
+    """Shape (N,), int64."""
+
+
+def read_idx(path: str | os.PathLike[str]) -> Tensor:
+    """Read an IDX file of bytes, gzipped or not.
+
+    The format is big-endian: two zero bytes, the element type, the number of dimensions, the size of each as
+    int32, then the elements with the last dimension running fastest.
+
+    Args:
+        path: File to read; one whose name ends in ``.gz`` is decompressed.
+
+    Returns:
+        Tensor of dtype uint8 with the shape that the file states.
+
+    Raises:
+        ImageFileError: If the file is not an IDX file of bytes, or is shorter or longer than it states.
+    """
+    place = Path(path)
+    raw = place.read_bytes()
+    if place.suffix == ".gz":
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ImageFileError(f"{place} is not a whole gzip file; fetch it again") from error
+    if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] != UNSIGNED_BYTE:
+        raise ImageFileError(f"{place} does not begin like an IDX file of bytes (0, 0, 8, dimensions)")
+    begin = 4 + 4 * raw[3]
+    if len(raw) < begin:
+        raise ImageFileError(f"{place} ends within its header")
+    shape = struct.unpack(f">{raw[3]}i", raw[4:begin])
+    if min(shape, default=0) < 1:
+        raise ImageFileError(f"{place} states the shape {shape}; all sizes must be at least 1")
+    values = torch.frombuffer(bytearray(raw[begin:]) or bytearray(1), dtype=torch.uint8)
+    if values.numel() != torch.Size(shape).numel():
+        raise ImageFileError(f"{place} states the shape {shape} but holds {len(raw) - begin} bytes; fetch it again")
+    return values.reshape(shape)
+
+
+def read_mnist(folder: str | os.PathLike[str], *, train: bool = True) -> DigitImages:
+    """Read the training or the test images of MNIST, or of letters, clothes or others in the same files.
+
+    Args:
+        folder: Holds ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` and the same two for ``t10k`` or
+            ``test``, each as it is or with the ending ``.gz``; something may stand in front, as in
+            ``emnist-letters-train-images-idx3-ubyte.gz``.
+        train: Read the training images, not the test images.
+
+    Returns:
+        Images and labels.
+
+    Raises:
+        ImageFileError: If a file is missing, there are several for the same, one is damaged, or images and labels do
+            not belong together.
+    """
+    split = "train" if train else "t10k"
+    images = read_idx(_find(Path(folder), split, "images-idx3-ubyte"))
+    labels = read_idx(_find(Path(folder), split, "labels-idx1-ubyte"))
+    if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+        raise ImageFileError(
+            f"the {split} files in {folder} hold images of shape {tuple(images.shape)} and labels of shape "
+            f"{tuple(labels.shape)}; wanted are (N, H, W) and (N,)"
+        )
+    return DigitImages(images[:, None].float() / 255, labels.long())
+
+
+def _find(folder: Path, split: str, what: str) -> Path:
+    """Find the one file of a split; the archive counts where both it and its content are there."""
+    spellings = ("t10k", "test") if split == "t10k" else (split,)
+    found = {path for word in spellings for path in folder.glob(f"*{word}-{what}*") if path.suffix in ("", ".gz")}
+    found -= {path.with_suffix("") for path in found if path.suffix == ".gz"}
+    if not found:
+        raise ImageFileError(
+            f"{folder / split}-{what}.gz is missing; MNIST comes as four such files, see docs/experiments.md"
+        )
+    if len(found) > 1:
+        names = ", ".join(sorted(path.name for path in found))
+        raise ImageFileError(
+            f"{folder} holds several files of {split} {what} ({names}); keep each set in its own folder"
+        )
+    return found.pop()

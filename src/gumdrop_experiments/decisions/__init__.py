@@ -1,0 +1,1 @@
+"""What uncertainty is good for."""

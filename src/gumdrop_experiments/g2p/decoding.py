@@ -1,0 +1,127 @@
+"""Find the best ways to say a word, ask drawn functions about them, and count errors."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from rapidfuzz.distance import Levenshtein
+from torch import Tensor
+
+from gumdrop.functional import widened
+from gumdrop.prediction import ClassificationPrediction, sample
+from gumdrop_experiments.networks.spellers import Speller, phone_nll
+
+__all__ = ["Errors", "beam_search", "count_errors", "judge"]
+
+
+@torch.inference_mode()
+def beam_search(model: Speller, words: Tensor, *, width: int, longest: int) -> tuple[Tensor, Tensor]:
+    """Find the most probable ways to say words, phone by phone.
+
+    Args:
+        model: In eval.
+        words: Letters, shape (N, L).
+        width: Ways that are kept, ``B``.
+        longest: Most phones, the end among them.
+
+    Returns:
+        Phones, shape (N, B, longest), 0 behind the end, most probable first; and their log probabilities, (N, B).
+    """
+    count = len(words)
+    memory, present = (part.repeat_interleave(width, dim=0) for part in model.read(words))
+    said = torch.full((count * width, 1), model.START)
+    said_so_far = torch.zeros(count, width, 0, dtype=torch.long)
+    # At the start all ways are the same one.
+    scores = torch.full((count, width), -torch.inf)
+    scores[:, 0] = 0
+    state = None
+    for _ in range(longest):
+        logits, state = model.say(said, memory, present, state)
+        log_p = torch.log_softmax(logits[:, -1], dim=-1).view(count, width, -1)
+        log_p[:, :, [0, model.START]] = -torch.inf
+        if said_so_far.shape[2]:  # a way that has ended goes on with nothing, at no cost
+            ended = (said_so_far == model.END).any(2)
+            log_p[ended] = -torch.inf
+            log_p[..., 0][ended] = 0
+        phones = log_p.shape[2]
+        scores, best = (scores.unsqueeze(2) + log_p).flatten(1).topk(width, dim=1)
+        parent, phone = best // phones, best % phones
+        said_so_far = torch.cat(
+            [said_so_far.gather(1, parent.unsqueeze(2).expand_as(said_so_far)), phone[..., None]], 2
+        )
+        rows = (parent + width * torch.arange(count).unsqueeze(1)).flatten()
+        state = (state[0][:, rows], state[1][:, rows])
+        said = phone.view(-1, 1)
+        if (said_so_far == model.END).any(2).all():
+            break
+    padding = longest - said_so_far.shape[2]
+    return torch.nn.functional.pad(said_so_far, (0, padding)), scores
+
+
+def judge(
+    model: Speller, words: Tensor, ways: Tensor, *, num_samples: int, seed: int
+) -> tuple[ClassificationPrediction, Tensor]:
+    """Ask drawn functions how probable each way to say a word is.
+
+    The ways of one word are the classes, and one more stands for all that are not listed.
+
+    Args:
+        model: A converted model.
+        words: Letters, shape (N, L).
+        ways: Phones, shape (N, B, T), as `beam_search` gives them.
+        num_samples: Number of draws.
+        seed: Same seed, same functions for all words.
+
+    Returns:
+        Probabilities of B + 1 classes with their uncertainty; and the mean over draws of the uncertainty about each
+        next phone that drawn functions disagree on, summed over the most probable way, shape (N,), in nats.
+    """
+    count, width, _ = ways.shape
+    flat = ways.flatten(0, 1)
+    start = torch.full((len(flat), 1), model.START)
+    rows = torch.cat([words.repeat_interleave(width, dim=0), start, flat[:, :-1]], dim=1)
+    with torch.inference_mode():
+        logits = sample(model, rows, num_samples=num_samples, seed=seed)
+        listed = torch.stack([-phone_nll(draw, flat) for draw in logits]).view(num_samples, count, width)
+        rest = torch.log1p(-listed.exp().sum(2, keepdim=True).clamp(max=1 - 1e-6))
+        log_p = torch.cat([listed, rest], dim=2)
+        entropy = torch.special.entr(log_p.exp()).sum(2).mean(0)
+        mixture = torch.logsumexp(log_p, dim=0) - torch.tensor(float(num_samples)).log()
+        best = mixture[:, :width].argmax(1)
+        steps = logits.view(num_samples, count, width, *logits.shape[2:])[:, torch.arange(count), best]
+        return ClassificationPrediction(mixture, entropy), _disagreement(steps, ways[torch.arange(count), best])
+
+
+def _disagreement(logits: Tensor, phones: Tensor) -> Tensor:
+    """Mutual information of function and next phone, summed over the phones of a word."""
+    log_p = torch.log_softmax(widened(logits), dim=-1)
+    mean = torch.logsumexp(log_p, dim=0).exp() / len(log_p)
+    information = torch.special.entr(mean).sum(-1) - torch.special.entr(log_p.exp()).sum(-1).mean(0)
+    return (information * (phones[:, : information.shape[1]] != 0)).sum(1)
+
+
+class Errors(NamedTuple):
+    """Errors of said words."""
+
+    wrong: Tensor
+    """Which words are said in no way that the dictionary knows, shape (N,)."""
+    phone_errors: float
+    """Phones inserted, deleted or replaced against the nearest way of the dictionary, for each phone of it."""
+
+
+def count_errors(said: Sequence[tuple[int, ...]], references: Sequence[Sequence[tuple[int, ...]]]) -> Errors:
+    """Hold said words against the dictionary.
+
+    Args:
+        said: Phones of each word.
+        references: All ways to say each.
+
+    Returns:
+        The errors.
+    """
+    distances, lengths = [], []
+    for phones, ways in zip(said, references, strict=True):
+        distance, length = min((Levenshtein.distance(phones, way), len(way)) for way in ways)
+        distances.append(distance)
+        lengths.append(length)
+    return Errors(torch.tensor(distances) > 0, sum(distances) / sum(lengths))

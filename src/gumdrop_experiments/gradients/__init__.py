@@ -1,0 +1,1 @@
+"""Gradient estimators for dropout rates."""

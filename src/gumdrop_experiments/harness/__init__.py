@@ -1,0 +1,1 @@
+"""How experiments run: options, parts that can be stopped, processes, folders."""

@@ -1,0 +1,44 @@
+"""Where an experiment finds its data."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gumdrop_experiments.data.download import RemoteFile, cache_folder, fetch
+
+if TYPE_CHECKING:
+    pass
+from gumdrop_experiments.harness.options import RunOptions
+
+__all__ = ["data_folder"]
+
+
+def data_folder(
+    options: RunOptions, name: str, *, files: Sequence[str] = (), sources: Sequence[RemoteFile] = ()
+) -> Path:
+    """Find the folder of a data set: under ``options.data``, or without it in the user's cache.
+
+    Args:
+        options: The flags that all experiments share.
+        name: Name of the data set.
+        files: What must be in the folder, as paths relative to it.
+        sources: Where the files can be had; what the cache lacks is downloaded.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileNotFoundError: If it or one of the files is absent; the message says where it should be.
+        DownloadError: If a file cannot be downloaded.
+    """
+    cache = cache_folder()
+    folder = (options.data or cache) / name
+    if options.data is None:
+        fetch(sources, folder)
+    if not folder.is_dir():
+        given = f"{options.data} has no folder {name!r}" if options.data else f"the data set {name!r} is not in {cache}"
+        raise FileNotFoundError(f"{given}; put its files into {folder}, or give the folder above it with --data")
+    for file in files:
+        if not (folder / file).is_file():
+            raise FileNotFoundError(f"{folder} lacks the file {file}; put it there, or correct --data")
+    return folder

@@ -1,0 +1,49 @@
+"""Arms of an experiment, which are ways to set the rates, such as ``"fixed 0.2"`` and ``"learned"``."""
+
+__all__ = ["NO_DROPOUT", "START", "part_name", "rate_of"]
+
+NO_DROPOUT = 1e-6
+"""A rate for sites that are to drop nothing; 0 has no logit."""
+START = 0.1
+"""Where learned rates begin."""
+
+
+def rate_of(arm: str) -> float:
+    """Find the rate that the sites of an arm begin with.
+
+    Args:
+        arm: ``"none"``, ``"fixed"`` with a number, or what begins with ``"learned"``.
+
+    Returns:
+        The rate, above 0.
+
+    Raises:
+        ValueError: If the arm is none of these.
+
+    Example:
+        >>> rate_of("fixed 0.3"), rate_of("learned, aleatoric head")
+        (0.3, 0.1)
+    """
+    if arm == "none":
+        return NO_DROPOUT
+    if arm.startswith("fixed "):
+        return max(float(arm.removeprefix("fixed ")), NO_DROPOUT)
+    if arm.startswith("learned"):
+        return START
+    raise ValueError(f"`arm` must be none, fixed with a number, or begin with learned, got {arm!r}")
+
+
+def part_name(*words: object) -> str:
+    """Name the part of a run that computes an arm.
+
+    Args:
+        words: The arm, its seed, and what else tells parts apart.
+
+    Returns:
+        A name for `gumdrop_experiments.harness.run.Run.part`.
+
+    Example:
+        >>> part_name("learned, aleatoric head", 0)
+        'learned+aleatoric-head-0'
+    """
+    return "-".join(str(word).replace(", ", "+").replace(" ", "-") for word in words)

@@ -1,0 +1,1 @@
+"""A noisy line."""

@@ -1,0 +1,1 @@
+"""Learned rates against searched ones on MNIST."""

@@ -1,0 +1,223 @@
+"""Small convolutional classifiers, trained on the spot, for experiments that need a model to look into."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gumdrop.machine.files import replacing
+from gumdrop_experiments.data.mnist import read_mnist
+
+__all__ = [
+    "Batches",
+    "digit_batches",
+    "digit_network",
+    "digit_perceptron",
+    "export",
+    "lenet",
+    "photograph_batches",
+    "photograph_network",
+    "train_or_load",
+    "tutorial_lenet",
+    "tutorial_perceptron",
+]
+
+Batches = Callable[[torch.Generator], tuple[Tensor, Tensor]]
+
+
+def digit_network() -> nn.Sequential:
+    """Build a network for 28 x 28 digits: two convolutions and two dense layers, 107,000 weights."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * 7 * 7, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
+    )
+
+
+def digit_perceptron() -> nn.Sequential:
+    """Build a network for 28 x 28 digits of dense layers alone, 3 x 512 units."""
+    sizes = [784, 512, 512, 512]
+    layers = [part for a, b in itertools.pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
+    return nn.Sequential(nn.Flatten(), *layers, nn.Linear(512, 10))
+
+
+def lenet() -> nn.Sequential:
+    """Build LeNet for 28 x 28 digits: 20 and 50 channels of 5 x 5, padded, and 500 units, all with ReLU.
+
+    Returns:
+        The network, its weights laid out so that convolutions are fast on CPUs.
+    """
+    layers: list[nn.Module] = []
+    for before, after in ((1, 20), (20, 50)):
+        layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), nn.ReLU()]
+    return _channels_last([*layers, nn.Flatten(), nn.Linear(50 * 7 * 7, 500), nn.ReLU(), nn.Linear(500, 10)])
+
+
+def tutorial_perceptron(*, input_rate: float = 0.0, hidden_rate: float = 0.0) -> nn.Sequential:
+    """Build the dense network of Xu, Zhao & Zhao's tutorial on dropout: 2 x 800 units with tanh.
+
+    Args:
+        input_rate: Drop probability of the pixels; without dropout for 0.
+        hidden_rate: The same of the units of the first hidden layer. Those of the second are never dropped.
+
+    Returns:
+        The network, for images of 28 x 28 pixels.
+
+    References:
+        https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch
+    """
+    layers: list[nn.Module] = [nn.Flatten()]
+    for before, after, rate in ((784, 800, input_rate), (800, 800, hidden_rate)):
+        layers += [*_dropout(nn.Dropout, rate), nn.Linear(before, after), nn.Tanh()]
+    return nn.Sequential(*layers, nn.Linear(800, 10))
+
+
+def tutorial_lenet(*, rate: float = 0.0) -> nn.Sequential:
+    """Build LeNet as in Xu, Zhao & Zhao's tutorial on dropout: nothing but a maximum behind each convolution.
+
+    Args:
+        rate: Drop probability of whole channels of each convolution, and of the 500 dense units; without dropout
+            for 0. Channels are dropped behind the maximum, where they are a quarter as large, and not before it as
+            in the tutorial: it is the same function of the same mask.
+
+    Returns:
+        The network, for images of 28 x 28 pixels, its weights laid out so that convolutions are fast on CPUs.
+
+    References:
+        https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch
+    """
+    layers: list[nn.Module] = []
+    for before, after in ((1, 20), (20, 50)):
+        layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), *_dropout(nn.Dropout2d, rate)]
+    dense = [nn.Linear(50 * 7 * 7, 500), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(500, 10)]
+    return _channels_last([*layers, nn.Flatten(), *dense])
+
+
+def _channels_last(layers: list[nn.Module]) -> nn.Sequential:
+    return nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # lacks in its stubs
+
+
+def _dropout(kind: type[nn.Module], rate: float) -> list[nn.Module]:
+    return [kind(rate)] if rate else []
+
+
+def digit_batches(folder: Path, *, batch_size: int = 128) -> Batches:
+    """Draw training images of MNIST.
+
+    Args:
+        folder: Of the four files.
+        batch_size: Images in a batch.
+
+    Returns:
+        A function that draws a batch.
+    """
+    train = read_mnist(folder)
+
+    def draw(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        rows = torch.randint(len(train.images), (batch_size,), generator=generator)
+        return train.images[rows], train.labels[rows]
+
+    return draw
+
+
+def photograph_network(num_classes: int) -> nn.Sequential:
+    """Build a network for colour pictures of any size: four convolutions and an average over all places.
+
+    Args:
+        num_classes: Number of outputs.
+
+    Returns:
+        The network.
+    """
+    layers: list[nn.Module] = []
+    for before, after in ((3, 16), (16, 32), (32, 64), (64, 64)):
+        layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.BatchNorm2d(after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, num_classes))
+
+
+def photograph_batches(pictures: Tensor, *, size: int, batch_size: int) -> Batches:
+    """Draw crops of pictures, of random place, scale, side and brightness, with the picture as the class.
+
+    Args:
+        pictures: Shape (N, 3, H, W).
+        size: Height and width of a crop.
+        batch_size: Crops in a batch.
+
+    Returns:
+        A function that draws a batch.
+    """
+    count, _, height, width = pictures.shape
+
+    def draw(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        labels = torch.randint(count, (batch_size,), generator=generator)
+        u = torch.rand(5, batch_size, generator=generator)
+        zoom = (0.4 + 0.6 * u[0]) * min(height, width) / torch.tensor([[width], [height]])
+        place = (2 * u[1:3] - 1) * (1 - zoom)
+        mirror = torch.where(u[3] < 0.5, -1.0, 1.0)
+        affine = torch.zeros(batch_size, 2, 3)
+        affine[:, 0, 0], affine[:, 1, 1], affine[:, :, 2] = zoom[0] * mirror, zoom[1], place.T
+        grid = F.affine_grid(affine, [batch_size, 3, size, size], align_corners=False)
+        crops = F.grid_sample(pictures[labels], grid, align_corners=False, padding_mode="reflection")
+        return crops * (0.6 + 0.8 * u[4])[:, None, None, None], labels
+
+    return draw
+
+
+def train_or_load(
+    build: Callable[[], nn.Sequential], batches: Callable[[], Batches], place: Path, *, steps: int, seed: int
+) -> nn.Sequential:
+    """Train a classifier by AdamW with a one-cycle learning rate, or load it where it was trained before.
+
+    Args:
+        build: Makes the network.
+        batches: Prepares what draws inputs and classes.
+        place: File of the weights, read if it exists, written otherwise.
+        steps: Number of batches.
+        seed: Of weights and batches.
+
+    Returns:
+        The classifier, in eval mode.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = build()
+    if place.exists():
+        model.load_state_dict(torch.load(place, weights_only=True))
+        return model.eval()
+    generator, draw = torch.Generator().manual_seed(seed), batches()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=steps)
+    for _ in range(steps):
+        x, y = draw(generator)
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    with replacing(place, "wb") as file:
+        torch.save(model.state_dict(), file)
+    return model.eval()
+
+
+def export(model: nn.Module, place: Path, *, shape: tuple[int, int, int]) -> None:
+    """Write a classifier as a file that `gumdrop explain-image` takes.
+
+    Args:
+        model: In eval mode.
+        place: File to write.
+        shape: Channels, height and width of its pictures.
+    """
+    any_number = ({0: torch.export.Dim("n")},)
+    program = torch.export.export(model, (torch.zeros(2, *shape),), dynamic_shapes=any_number)
+    with replacing(place, "wb") as file:
+        torch.export.save(program, file)

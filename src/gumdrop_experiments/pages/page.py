@@ -1,0 +1,92 @@
+"""The page that an experiment leaves: figures and tables with their captions, in one file that can be sent."""
+
+import base64
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gumdrop.views.html import template
+
+__all__ = ["Figure", "Page", "Table", "mean_and_error", "render"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture of the run."""
+
+    name: str
+    """Its name, as given to `Run.figure`."""
+    caption: str
+    """What you see, and what good looks like."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers as they are to be read, published ones beside ours."""
+
+    caption: str
+    """What the numbers are, with their unit."""
+    columns: Sequence[str]
+    """Heads of the columns; the first column names the rows."""
+    rows: Sequence[Sequence[str]]
+    """The cells."""
+    ours: Collection[int] = ()
+    """Rows to highlight, counted from 0."""
+    best: Collection[tuple[int, int]] = ()
+    """Cells to mark with a star, as row and column, counted from 0."""
+
+    def __post_init__(self) -> None:
+        """Check the shape."""
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"each of `rows` must have {len(self.columns)} cells, got {len(row)}: {list(row)}")
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the page of an experiment says."""
+
+    title: str
+    """What was tried."""
+    lead: str
+    """What came out, in one or two sentences with figures."""
+    body: Sequence[Figure | Table]
+    """Figures and tables, in the order of reading."""
+    notes: Sequence[str] = ()
+    """Protocol, sources and limits, a paragraph each."""
+
+
+def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
+    """Mean over seeds or splits with its standard error, 0 where there is only one.
+
+    Args:
+        values: A score of each.
+
+    Returns:
+        Mean and standard error.
+
+    Example:
+        >>> mean_and_error([1.0, 2.0, 3.0])
+        (2.0, 0.5773502691896258)
+    """
+    found = [float(value) for value in values]
+    error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else 0.0
+    return statistics.fmean(found), error
+
+
+def render(page: Page, results: Mapping[str, Any], folder: Path) -> str:
+    """Write a page as text.
+
+    Args:
+        page: What it says.
+        results: Content of the `results.json` beside it.
+        folder: Where the figures are.
+
+    Returns:
+        HTML that needs nothing from outside.
+    """
+    pictures = {part.name: folder / f"{part.name}.png" for part in page.body if isinstance(part, Figure)}
+    encoded = {name: base64.b64encode(path.read_bytes()).decode() for name, path in pictures.items()}
+    return template("experiment.html.j2").render(page=page, pictures=encoded, results=results)

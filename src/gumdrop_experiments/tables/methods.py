@@ -1,0 +1,176 @@
+"""The methods that `gumdrop reproduce tables` compares, each with its usual settings and nothing tuned to a set."""
+
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import BayesianRidge, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor, nn
+
+from gumdrop.ensembles import fit_classification_ensembles, fit_regression_ensembles, schedule
+from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
+from gumdrop.networks import fix_dropout, mlp
+from gumdrop.prediction import (
+    ClassificationPrediction,
+    RegressionPrediction,
+    predict_classification,
+    predict_regression,
+)
+from gumdrop.tables.baselines import boosted_classes, boosted_regression
+from gumdrop.training import fit
+from gumdrop_experiments.tables.work import LEVEL, Task
+
+__all__ = ["CLASS_ROWS", "KERNEL_ROWS", "METHODS", "Method"]
+
+FIXED_RATE = 0.1
+NUM_SAMPLES = 100
+PLAIN_LENGTHSCALE = 1e-2
+"""A prior that hardly matters, as that of a plain network with a little weight decay."""
+KERNEL_ROWS, CLASS_ROWS = 1000, 500
+"""Rows at most from which a Gaussian process learns its kernel (and for classes all), at a cost like their cube."""
+LEAST_PROBABILITY = 1e-6
+LEAST_STD = 1e-3
+
+Prediction = RegressionPrediction | ClassificationPrediction
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method and what is said of it."""
+
+    label: str
+    """What tables and figures call it."""
+    run: Callable[[Task], Prediction]
+    """Trains and predicts."""
+    network: bool = False
+    """Whether it is a neural network."""
+    classes: bool = True
+    """Whether there is one for classes."""
+
+
+def _gumdrop(task: Task) -> Prediction:
+    """The estimators as they come."""
+    kind: Any = ConcreteDropoutClassifier if task.num_classes else ConcreteDropoutRegressor
+    model = kind(max_iter=task.epochs, random_state=task.seed).fit(task.x_train, task.y_train)
+    prediction: Prediction = model.predict_distribution(task.x_test)
+    return prediction
+
+
+def _tensors(task: Task) -> tuple[Tensor, Tensor, Tensor, Any]:
+    """Inputs to train on and to predict, standardised; targets; and what carries a prediction back to units."""
+    inputs = StandardScaler().fit(task.x_train)
+    x, x_test = (torch.tensor(inputs.transform(each), dtype=torch.float32) for each in (task.x_train, task.x_test))
+    if task.num_classes:
+        return x, torch.from_numpy(task.y_train), x_test, lambda prediction: prediction
+    mean, std = task.y_train.mean(), task.y_train.std()
+    y = torch.tensor((task.y_train - mean) / std, dtype=torch.float32).unsqueeze(1)
+    return x, y, x_test, lambda prediction: prediction.rescale(std, mean)
+
+
+def _fixed_network(num_inputs: int, num_classes: int) -> nn.Module:
+    noise = not num_classes
+    return fix_dropout(mlp(num_inputs, num_classes or 1, homoscedastic_noise=noise, p=FIXED_RATE))
+
+
+def _fixed_ensemble(task: Task) -> Prediction:
+    """The default of gumdrop, except that nothing learns the rates."""
+    x, y, x_test, in_units = _tensors(task)
+    make = functools.partial(_fixed_network, x.shape[1], task.num_classes)
+    train: Any = fit_classification_ensembles if task.num_classes else fit_regression_ensembles
+    (fitted,) = train(make, [(x, y)], epochs=task.epochs, seed=task.seed)
+    return in_units(fitted.model.predict(x_test, num_samples=NUM_SAMPLES, seed=task.seed))
+
+
+def _fixed_single(task: Task) -> Prediction:
+    """One network with MC dropout, as it is mostly done: nothing held out, noise learned with the weights."""
+    x, y, x_test, in_units = _tensors(task)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(task.seed)
+        model = _fixed_network(x.shape[1], task.num_classes)
+    batch_size, epochs = schedule(len(x), epochs=task.epochs)
+    likelihood = "categorical" if task.num_classes else "gaussian"
+    options: dict[str, Any] = {"batch_size": batch_size, "lr": 1e-2, "lengthscale": PLAIN_LENGTHSCALE}
+    fit(model, (x, y), likelihood=likelihood, epochs=epochs, seed=task.seed, **options)
+    predict: Any = predict_classification if task.num_classes else predict_regression
+    return in_units(predict(model, x_test, num_samples=NUM_SAMPLES, seed=task.seed))
+
+
+def _gaussian(mean: NDArray[np.float64], std: NDArray[np.float64]) -> RegressionPrediction:
+    middle = torch.from_numpy(mean).unsqueeze(1)
+    variance = torch.from_numpy(np.maximum(std, LEAST_STD)).square().unsqueeze(1)
+    return RegressionPrediction(middle, torch.zeros_like(middle), variance, middle[None], variance[None])
+
+
+def _probabilities(found: NDArray[np.float64]) -> ClassificationPrediction:
+    p = torch.from_numpy(found).clamp(min=LEAST_PROBABILITY)
+    log_p = (p / p.sum(1, keepdim=True)).log()
+    return ClassificationPrediction(log_p, torch.special.entr(log_p.exp()).sum(1))
+
+
+def _process(task: Task) -> Prediction:
+    """A Gaussian process with an RBF kernel."""
+    order = np.random.default_rng(task.seed).permutation(len(task.x_train))
+    scaler = StandardScaler().fit(task.x_train)
+    x, y, x_test = scaler.transform(task.x_train)[order], task.y_train[order], scaler.transform(task.x_test)
+    kernel = ConstantKernel() * RBF(x.shape[1] ** 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a scale at the end of its range is an answer too
+        if task.num_classes:
+            classifier = GaussianProcessClassifier(kernel, random_state=task.seed)
+            return _probabilities(classifier.fit(x[:CLASS_ROWS], y[:CLASS_ROWS]).predict_proba(x_test))
+        process = GaussianProcessRegressor(kernel + WhiteKernel(), normalize_y=True, random_state=task.seed)
+        process.fit(x[:KERNEL_ROWS], y[:KERNEL_ROWS])
+    if len(x) > KERNEL_ROWS:
+        process = GaussianProcessRegressor(process.kernel_, optimizer=None, normalize_y=True).fit(x, y)
+    return _gaussian(*process.predict(x_test, return_std=True))
+
+
+def _linear(task: Task) -> Prediction:
+    if task.num_classes:
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(task.x_train, task.y_train)
+        return _probabilities(model.predict_proba(task.x_test))
+    model = make_pipeline(StandardScaler(), BayesianRidge()).fit(task.x_train, task.y_train)
+    return _gaussian(*model.predict(task.x_test, return_std=True))
+
+
+def _boosted(task: Task) -> Prediction:
+    x, y, x_test = (torch.from_numpy(each) for each in (task.x_train, task.y_train, task.x_test))
+    if task.num_classes:
+        return boosted_classes(x, y, task.num_classes, x_test, seed=task.seed)
+    return boosted_regression(x, y.unsqueeze(1), x_test, seed=task.seed)
+
+
+def _quantiles(task: Task) -> Prediction:
+    """Trees for the two ends of the interval; the density is the Gaussian that has them as its quantiles."""
+    tails = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    lower, upper = (
+        HistGradientBoostingRegressor(loss="quantile", quantile=q, random_state=task.seed)
+        .fit(task.x_train, task.y_train)
+        .predict(task.x_test)
+        for q in tails
+    )
+    reach = 2 * torch.special.ndtri(torch.tensor(tails[1], dtype=torch.float64)).item()
+    return _gaussian((lower + upper) / 2, (upper - lower) / reach)
+
+
+METHODS: dict[str, Method] = {
+    "gumdrop": Method("gumdrop, the estimator as it comes", _gumdrop, network=True),
+    "fixed": Method("the same, rates fixed at .1", _fixed_ensemble, network=True),
+    "mc-dropout": Method("one network, MC dropout at .1", _fixed_single, network=True),
+    "process": Method("Gaussian process, RBF", _process),
+    "linear": Method("Bayesian ridge / logistic", _linear),
+    "boosting": Method("boosted trees", _boosted),
+    "quantiles": Method("boosted quantiles", _quantiles, classes=False),
+}
+"""All methods, by the names that ``--methods`` takes."""

@@ -1,0 +1,175 @@
+"""What the methods of `gumdrop reproduce tables` are given, and how their predictions are scored."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn import datasets
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from gumdrop.metrics import accuracy, brier_score, calibration_error, interval_coverage, rmse
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop_experiments.data.uci import read_rows
+
+__all__ = ["LEVEL", "TableSet", "Task", "pooled", "rows_of", "scores", "table_sets"]
+
+LEVEL = 0.9
+"""Probability of the intervals whose coverage is counted."""
+
+
+@dataclass(frozen=True)
+class TableSet:
+    """A table with a target."""
+
+    name: str
+    """What results call it."""
+    x: NDArray[np.float64]
+    """Inputs, shape (N, F)."""
+    y: NDArray[Any]
+    """Numbers in units of their standard deviation, or class indices; shape (N,)."""
+    num_classes: int
+    """Number of classes; 0 for numbers."""
+
+    def folds(self, count: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Cut the rows into folds, with all classes in each.
+
+        Args:
+            count: How many.
+            seed: Seed of the order.
+
+        Returns:
+            Rows to train on and rows to predict, for each fold.
+        """
+        kind = StratifiedKFold if self.num_classes else KFold
+        return list(kind(count, shuffle=True, random_state=seed).split(self.x, self.y))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method has to do on a fold."""
+
+    x_train: NDArray[np.float64]
+    """Inputs to train on."""
+    y_train: NDArray[Any]
+    """Targets to train on."""
+    x_test: NDArray[np.float64]
+    """Inputs to predict."""
+    num_classes: int
+    """Number of classes; 0 for numbers."""
+    seed: int
+    """Seed of everything random."""
+    epochs: int | None
+    """Passes of the networks, for a quick run; those of the default if None."""
+
+
+def table_sets(data: Path | None, *, most: int | None = None) -> Iterator[TableSet]:
+    """Load the sets: those that come with scikit-learn, and those that a folder holds.
+
+    Args:
+        data: Folder that may hold ``uci`` (a folder for each set) and ``california`` (where scikit-learn keeps its
+            California housing); None for neither.
+        most: Stop after so many; all if None.
+
+    Yields:
+        The sets.
+    """
+    for number, load in enumerate([*_of_scikit_learn(), *([] if data is None else _of_folder(data))]):
+        if number == most:
+            return
+        yield load()
+
+
+def _of_scikit_learn() -> list[Any]:
+    return [
+        lambda: _numbers("diabetes", *datasets.load_diabetes(return_X_y=True)),
+        lambda: _classes("breast-cancer", *datasets.load_breast_cancer(return_X_y=True)),
+        lambda: _classes("wine-cultivars", *datasets.load_wine(return_X_y=True)),
+        lambda: _classes("digits", *datasets.load_digits(return_X_y=True)),
+    ]
+
+
+def _of_folder(data: Path) -> list[Any]:
+    folders = sorted(path for path in (data / "uci").glob("*") if path.is_dir())
+    found: list[Any] = [lambda folder=folder: _numbers(folder.name, *read_rows(folder)) for folder in folders]
+    if (data / "california" / "cal_housing_py3.pkz").is_file():
+        options: dict[str, Any] = {"data_home": data / "california", "download_if_missing": False, "return_X_y": True}
+        found.append(lambda: _numbers("california-housing", *datasets.fetch_california_housing(**options)))
+    return found
+
+
+def _numbers(name: str, x: NDArray[np.float64], y: NDArray[np.float64]) -> TableSet:
+    return TableSet(name, x, (y.ravel() - y.mean()) / y.std(), 0)
+
+
+def _classes(name: str, x: NDArray[np.float64], y: NDArray[np.int64]) -> TableSet:
+    return TableSet(name, x, y, len(np.unique(y)))
+
+
+def rows_of(prediction: Any, y: NDArray[Any]) -> dict[str, list[Any]]:
+    """Take down what is to be scored of a prediction, row by row.
+
+    Args:
+        prediction: A `gumdrop.prediction.RegressionPrediction` of one output, or a
+            `gumdrop.prediction.ClassificationPrediction`.
+        y: Observations, shape (N,).
+
+    Returns:
+        Columns of numbers, a value for each row.
+    """
+    if isinstance(prediction, ClassificationPrediction):
+        return {"log_p": prediction.log_probabilities.double().tolist(), "y": y.tolist()}
+    assert isinstance(prediction, RegressionPrediction)
+    target = torch.from_numpy(y).to(prediction.mean).unsqueeze(1)
+    lower, upper = prediction.interval(LEVEL)
+    columns = {"mean": prediction.mean, "lower": lower, "upper": upper}
+    return {
+        "log_likelihood": prediction.log_prob(target).tolist(),
+        **{name: column.squeeze(1).tolist() for name, column in columns.items()},
+        "y": y.tolist(),
+    }
+
+
+def pooled(parts: Sequence[dict[str, list[Any]]]) -> dict[str, list[Any]]:
+    """Put the rows of several folds one below the other.
+
+    Args:
+        parts: Columns of each.
+
+    Returns:
+        Columns of all.
+    """
+    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
+
+
+def scores(rows: dict[str, list[Any]]) -> dict[str, float]:
+    """Score rows.
+
+    Args:
+        rows: Columns, see `rows_of`.
+
+    Returns:
+        Log likelihood in nats per row, with RMSE, coverage and mean width of the intervals in units of the target's
+        standard deviation, or with accuracy, Brier score and expected calibration error.
+    """
+    columns = {name: torch.tensor(column, dtype=torch.float64) for name, column in rows.items()}
+    y = columns["y"]
+    if "log_p" not in columns:
+        lower, upper = columns["lower"], columns["upper"]
+        return {
+            "log_likelihood": columns["log_likelihood"].mean().item(),
+            "rmse": rmse(columns["mean"], y).item(),
+            "coverage": interval_coverage(lower, upper, y).item(),
+            "width": (upper - lower).mean().item(),
+        }
+    log_p, labels = columns["log_p"], y.long()
+    prediction = ClassificationPrediction(log_p, torch.special.entr(log_p.exp()).sum(1))
+    return {
+        "log_likelihood": prediction.log_prob(labels).mean().item(),
+        "accuracy": accuracy(prediction.label, labels).item(),
+        "brier": brier_score(prediction, labels).item(),
+        "ece": calibration_error(prediction, labels).item(),
+    }

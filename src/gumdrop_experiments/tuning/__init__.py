@@ -1,0 +1,1 @@
+"""How the default for tables was chosen."""

@@ -1,0 +1,1 @@
+"""UCI regression against a grid search."""

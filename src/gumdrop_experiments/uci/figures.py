@@ -1,0 +1,211 @@
+"""Figures of `gumdrop reproduce uci`, from its results alone."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
+
+__all__ = ["figures"]
+
+Published = Mapping[str, Sequence[tuple[str, str, str]]]
+LEVELS = (50, 90, 95)
+MARKERS = "osD^vPX<>"
+FARTHEST_GAP = 15.0
+GREY = "#8a8f98"
+
+
+def figures(
+    sets: Mapping[str, Any], labels: Mapping[str, str], published: Published
+) -> Iterator[tuple[str, Figure, str]]:
+    """Draw all figures that the results allow.
+
+    Args:
+        sets: Results by set: the number of splits, a summary and the parts of each method, the cost.
+        labels: What to call each method.
+        published: Published figures by set.
+
+    Yields:
+        Name, figure and caption.
+    """
+    yield (
+        "uci-log-likelihood",
+        _scores(sets, labels, "log_likelihood", published, 1),
+        "Test log likelihood, nats per row, higher is better: mean and standard error over splits. Lines: published.",
+    )
+    yield (
+        "uci-rmse",
+        _scores(sets, labels, "rmse", published, 0),
+        "Test RMSE in units of the target, lower is better: mean and standard error over splits. Lines: published.",
+    )
+    yield (
+        "uci-coverage",
+        _coverage(sets, labels),
+        "Share of test rows inside their central intervals, less what it should be: 0 is calibrated; the band is the "
+        "88 to 92 % that was wanted of the 90 % interval. Gaps beyond 15 points stand as numbers.",
+    )
+    learned = {key for each in sets.values() for key, part in each["parts"].items() if part["rates"]}
+    if learned:
+        yield (
+            "uci-rates",
+            _rates(sets, labels),
+            "Learned drop probability of each layer over the splits: a dot for each split, a bar at the median. "
+            "Layer 1 drops inputs.",
+        )
+    if any("cost_ratio" in summary for each in sets.values() for summary in each["methods"].values()):
+        yield (
+            "uci-cost",
+            _cost(sets, labels),
+            "What a method gains over the grid search, against what it costs: rows through a network in training, as "
+            "a ratio to the grid search. Up and left is better; what lies far below stands on the lower edge, see the "
+            "tables.",
+        )
+
+
+def _panels(sets: Mapping[str, Any], height: float) -> tuple[Figure, list[Axes]]:
+    columns = min(2, len(sets))
+    rows = -(-len(sets) // columns)
+    figure = Figure(figsize=(5.2 * columns, height * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for unused in panels[len(sets) :]:
+        unused.set_axis_off()
+    for axes, name in zip(panels, sets, strict=False):
+        axes.set_title(name, fontsize=10, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, panels
+
+
+def _colour(key: str) -> str:
+    return ORANGE if key == "gumdrop" else BLUE
+
+
+def _scores(
+    sets: Mapping[str, Any], labels: Mapping[str, str], score: str, published: Published, column: int
+) -> Figure:
+    count = max(len(each["methods"]) for each in sets.values())
+    figure, panels = _panels(sets, 0.32 * count + 0.9)
+    for axes, (name, each) in zip(panels, sets.items(), strict=False):
+        keys = list(each["methods"])[::-1]
+        for i, key in enumerate(keys):
+            mean, error = each["methods"][key][score]
+            axes.errorbar(mean, i, xerr=error, marker="o", color=_colour(key), capsize=3)
+        axes.set_yticks(range(len(keys)), [labels[key] for key in keys], fontsize=8)
+        axes.tick_params(axis="x", labelsize=8)
+        _focus(axes, [each["methods"][key][score] for key in keys], lower_is_better=score == "rmse")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        for style, row in zip(("--", ":"), published.get(name, ()), strict=False):
+            value = _number(row[column])
+            if axes.get_xlim()[0] <= value <= axes.get_xlim()[1]:
+                axes.axvline(value, color=INK, linestyle=style, linewidth=1, zorder=0)
+    handles = [
+        Line2D([], [], color=INK, linestyle="--", linewidth=1, label="published: clean grid search"),
+        Line2D([], [], color=INK, linestyle=":", linewidth=1, label="published: Concrete Dropout"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    return figure
+
+
+def _focus(axes: Axes, scores: Sequence[tuple[float, float]], *, lower_is_better: bool) -> None:
+    """Let a method that is far astray leave the axes, with its value at the edge, rather than squeeze the others."""
+    means, errors = np.array(scores).T
+    best, near = (means.min(), 1) if lower_is_better else (means.max(), -1)
+    reach = max(3 * abs(best - np.median(means)), 6 * np.median(errors), 1e-6)
+    shown = np.abs(means - best) <= reach
+    low, high = (means - errors)[shown].min(), (means + errors)[shown].max()
+    margin = 0.06 * (high - low)
+    axes.set_xlim(low - margin, high + margin)
+    for i in np.flatnonzero(~shown):
+        edge, text = (high + margin, f"{means[i]:.3g} →") if near > 0 else (low - margin, f"← {means[i]:.3g}")
+        align = "right" if near > 0 else "left"
+        for artist in axes.containers[i].get_children():
+            artist.set_visible(False)
+        axes.annotate(text, (edge, i), (-4 * near, 0), textcoords="offset points", ha=align, va="center", fontsize=8)
+
+
+def _number(text: str) -> float:
+    """The value in a published figure such as '-2.40 (.04)'."""
+    match = re.match(r"-?[\d.]+", text)
+    return float(match.group()) if match else float("nan")
+
+
+def _coverage(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
+    count = max(len(each["methods"]) for each in sets.values())
+    figure, panels = _panels(sets, 0.32 * count + 0.9)
+    for axes, each in zip(panels, sets.values(), strict=False):
+        keys = list(each["methods"])[::-1]
+        axes.axvline(0, color=INK, linewidth=1, zorder=0)
+        axes.axvspan(-2, 2, color=GREY, alpha=0.15, linewidth=0, zorder=0)
+        for level, marker, colour in zip(LEVELS, "sod", PALETTE[:3], strict=True):
+            gaps = np.array([100 * each["methods"][key][f"coverage_{level}"][0] - level for key in keys])
+            inside = np.abs(gaps) < FARTHEST_GAP
+            axes.scatter(
+                gaps[inside], np.flatnonzero(inside), marker=marker, s=26, color=colour, label=f"{level} % interval"
+            )
+        for i, key in enumerate(keys):
+            if far := [gap for gap in _gaps(each["methods"][key]) if abs(gap) >= FARTHEST_GAP]:
+                text, side = ", ".join(f"{gap:+.0f}" for gap in far), "right" if far[0] > 0 else "left"
+                axes.annotate(text, (math.copysign(FARTHEST_GAP, far[0]), i), ha=side, va="center", fontsize=8)
+        axes.set_xlim(-1.05 * FARTHEST_GAP, 1.05 * FARTHEST_GAP)
+        axes.set_yticks(range(len(keys)), [labels[key] for key in keys], fontsize=8)
+        axes.tick_params(axis="x", labelsize=8)
+        axes.set_xlabel("points above (+) or below (−) what it should be", fontsize=8)
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    return figure
+
+
+def _gaps(summary: Mapping[str, Any]) -> list[float]:
+    return [100 * summary[f"coverage_{level}"][0] - level for level in LEVELS]
+
+
+def _rates(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
+    figure, panels = _panels(sets, 2.6)
+    shown = [key for key in labels if any(each["parts"].get(key, {}).get("rates") for each in sets.values())]
+    spread = np.random.default_rng(0)
+    for axes, each in zip(panels, sets.values(), strict=False):
+        for j, key in enumerate(shown):
+            rates = np.array(each["parts"].get(key, {}).get("rates") or np.empty((0, 0)))
+            for layer in range(rates.shape[1]):
+                x = layer + 1 + (j - (len(shown) - 1) / 2) * 0.8 / len(shown)
+                jitter = spread.uniform(-0.25, 0.25, len(rates)) * 0.8 / len(shown)
+                colour = PALETTE[(j + 1) % len(PALETTE)]
+                label = labels[key] if layer == 0 else None
+                axes.scatter(x + jitter, rates[:, layer], s=8, color=colour, alpha=0.6, linewidths=0, label=label)
+                axes.hlines(np.median(rates[:, layer]), x - 0.3 / len(shown), x + 0.3 / len(shown), color=INK)
+        axes.set(xlabel="layer", ylabel="drop probability p", ylim=(-0.02, 0.52))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.tick_params(labelsize=8)
+    handles, names = max((axes.get_legend_handles_labels() for axes in panels), key=lambda pair: len(pair[0]))
+    figure.legend(handles, names, loc="outside lower center", ncols=2, fontsize=8, frameon=False, markerscale=2)
+    return figure
+
+
+def _cost(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
+    figure, panels = _panels(sets, 2.6)
+    keys = [key for key in labels if any("gain" in each["methods"].get(key, {}) for each in sets.values())]
+    looks: dict[str, Any] = {
+        key: {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i]} for i, key in enumerate(keys)
+    }
+    looks |= {"gumdrop": {"color": ORANGE, "marker": "*", "markersize": 12}}
+    for axes, each in zip(panels, sets.values(), strict=False):
+        axes.axhline(0, color=INK, linewidth=1, zorder=0)
+        axes.axvline(1, color=INK, linewidth=1, zorder=0)
+        shown = {key: summary for key, summary in each["methods"].items() if "gain" in summary}
+        bottom = -3 * max([0.05, *(summary["gain"] for summary in shown.values())])
+        for key, summary in shown.items():
+            gain = max(summary["gain"], bottom)
+            axes.plot(summary["cost_ratio"], gain, linestyle="none", **looks[key])
+        axes.set(xscale="log", xlim=(0.02, 2))
+        axes.set_xlabel("row passes in training, ratio to the grid search", fontsize=8)
+        axes.set_ylabel("gain in log likelihood", fontsize=8)
+        axes.tick_params(labelsize=8)
+    handles = [Line2D([], [], linestyle="none", label=labels[key], **looks[key]) for key in keys]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    return figure

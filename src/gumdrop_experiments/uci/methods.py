@@ -1,0 +1,302 @@
+"""The methods that `gumdrop reproduce uci` compares: each trains all splits of a set and predicts their test parts.
+
+All networks are 2 x 50 ReLU and, where nothing else is said, take the same number of steps of the same optimiser.
+"""
+
+import dataclasses
+import itertools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.ensembles import fit_regression_ensembles
+from gumdrop.networks import mlp
+from gumdrop.objective.kl import Lengthscale
+from gumdrop.prediction import RegressionPrediction, predict_regression
+from gumdrop.training import FitResult, fit_stacked
+from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.uci.peer import peer
+from gumdrop_experiments.uci.work import (
+    LR,
+    NUM_SAMPLES,
+    PAPER_LENGTHSCALE,
+    Outcome,
+    Work,
+    in_units,
+    mean_rates,
+    network,
+    training_parts,
+)
+
+__all__ = ["GRID", "METHODS", "Method", "ensemble", "fixed_network", "grid_settings", "single"]
+
+VALIDATION_SAMPLES = 100
+NO_DROPOUT: dict[str, Any] = {"p": 1e-6, "fixed": True}
+"""A rate at which no unit is ever dropped, since a rate must be positive."""
+DEEP_ENSEMBLE_EPOCHS = 40
+CYCLES = 10
+GAMMA_PRIOR = (0.1, 0.01)
+RATES_OF_GRID = (0.005, 0.01, 0.05, 0.1)
+GRID: dict[str, tuple[float, float, float]] = {
+    "boston-housing": (0.1, 0.15, 0.2),
+    "concrete-strength": (0.025, 0.05, 0.075),
+    "kin8nm": (150.0, 200.0, 250.0),
+    "wine-quality-red": (2.5, 3.0, 3.5),
+}
+"""Noise precisions of the published search, in units of the target; for other sets see `grid_settings`."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method and its name."""
+
+    label: str
+    """What tables and figures call it."""
+    run: Callable[[Work], Outcome]
+    """Trains and predicts."""
+    default: bool = True
+    """Whether it runs unless others are named."""
+
+
+def ensemble(work: Work, *, dropout: bool = True, **options: Any) -> Outcome:
+    """Train the default of gumdrop, or a variant of it.
+
+    Args:
+        work: What to do.
+        dropout: Learn rates; no unit is ever dropped otherwise.
+        options: For `gumdrop.ensembles.fit_regression_ensembles`.
+
+    Returns:
+        What came out.
+    """
+    make = partial(network, work.splits[0], **({} if dropout else NO_DROPOUT))
+    batch_size, epochs = work.schedule
+    started = time.process_time()
+    fits = fit_regression_ensembles(
+        make,
+        training_parts(work.splits),
+        batch_size=batch_size,
+        epochs=epochs,
+        seed=work.seed,
+        checkpoint=work.checkpoint("training"),
+        progress=work.name,
+        **options,
+    )
+    seconds = time.process_time() - started
+    predictions = [
+        fitted.model.predict(split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
+        for fitted, split in zip(fits, work.splits, strict=True)
+    ]
+    members = len(fits[0].members)
+    rates = [mean_rates(fitted.members) for fitted in fits] if dropout else []
+    # Members leave out a fold, but take as many steps as the largest.
+    passes = sum(epochs * members * (len(split.x_train) - len(split.x_train) // 10) for split in work.splits)
+    return Outcome(in_units(predictions, work.splits), rates, seconds, passes, [])
+
+
+def single(
+    work: Work,
+    *,
+    heteroscedastic: bool = False,
+    dropout: bool = True,
+    members: int = 1,
+    epochs: int | None = None,
+    lengthscale: Lengthscale,
+) -> Outcome:
+    """Train networks on the whole training part, noise and all, and mix those of each split into one.
+
+    Args:
+        work: What to do.
+        heteroscedastic: Give the networks a head for the log variance.
+        dropout: Learn rates; no unit is ever dropped otherwise.
+        members: Networks for each split.
+        epochs: Passes, if fewer than those of the default.
+        lengthscale: Prior, see `gumdrop.kl_divergence`.
+
+    Returns:
+        What came out.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(work.seed)
+        models = [
+            network(split, heteroscedastic=heteroscedastic, **({} if dropout else NO_DROPOUT))
+            for split in work.splits
+            for _ in range(members)
+        ]
+    splits = [split for split in work.splits for _ in range(members)]
+    _, most = work.schedule
+    epochs = min(epochs or most, most)
+    results, seconds = _train(work, models, splits, "training", epochs=epochs, lengthscale=lengthscale)
+    count = NUM_SAMPLES // members if dropout else 1
+    parts = [
+        predict_regression(model, split.x_test, num_samples=count, seed=work.seed + i)
+        for i, (model, split) in enumerate(zip(models, splits, strict=True))
+    ]
+    mixed = [RegressionPrediction.mixture(parts[i : i + members]) for i in range(0, len(parts), members)]
+    rates = [mean_rates([result]) for result in results] if dropout else []
+    passes = epochs * sum(len(split.x_train) for split in splits)
+    return Outcome(in_units(mixed, work.splits), rates, seconds, passes, [])
+
+
+def _train(
+    work: Work,
+    models: Sequence[nn.Module],
+    splits: Sequence[Split],
+    stage: str,
+    *,
+    epochs: int,
+    lengthscale: Lengthscale,
+) -> tuple[list[FitResult], float]:
+    """Train a network on each training part, as one program; give the results and the processor time."""
+    started = time.process_time()
+    results = fit_stacked(
+        models,
+        training_parts(splits),
+        likelihood="gaussian",
+        epochs=epochs,
+        batch_size=work.schedule[0],
+        lr=LR,
+        lengthscale=lengthscale,
+        seed=work.seed,
+        checkpoint=work.checkpoint(stage),
+        progress=f"{work.name} {stage}",
+    )
+    return results, time.process_time() - started
+
+
+def _predictions(models: Sequence[nn.Module], work: Work) -> list[RegressionPrediction]:
+    """Predict each test part by its network."""
+    return [
+        predict_regression(model, split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
+        for model, split in zip(models, work.splits, strict=True)
+    ]
+
+
+def grid_settings(name: str, splits: Sequence[Split]) -> list[tuple[float, float]]:
+    """List rates and noise precisions to search.
+
+    Args:
+        name: Name of the set.
+        splits: Its splits.
+
+    Returns:
+        Pairs: the published ones where there are any, otherwise precisions of 2, 10 and 50 over the variance of the
+        targets.
+    """
+    variance = splits[0].y_std ** 2
+    precisions = GRID.get(name, (2 / variance, 10 / variance, 50 / variance))
+    return list(itertools.product(RATES_OF_GRID, precisions))
+
+
+def fixed_network(split: Split, rate: float, precision: float) -> nn.Sequential:
+    """Build a network with fixed dropout and fixed noise.
+
+    Args:
+        split: Tells the number of inputs and the unit of the target.
+        rate: Drop probability of every layer.
+        precision: Inverse variance of the noise, in units of the target.
+
+    Returns:
+        The network.
+    """
+    model = network(split, p=rate, fixed=True)
+    log_variance = model[-1].log_variance
+    assert isinstance(log_variance, Tensor)
+    log_variance.requires_grad_(False).fill_(-math.log(precision * split.y_std**2))
+    return model
+
+
+def _grid(work: Work) -> Outcome:
+    """Fixed dropout, with rate and noise searched on a fifth of each training part, then trained on all of it."""
+    settings = grid_settings(work.name, work.splits)
+    generator = torch.Generator().manual_seed(work.seed)
+    orders = [torch.randperm(len(split.x_train), generator=generator) for split in work.splits]
+    inner = [
+        split.part(order[len(order) // 5 :], order[: len(order) // 5])
+        for split, order in zip(work.splits, orders, strict=True)
+    ]
+    _, epochs = work.schedule
+    options: dict[str, Any] = {"epochs": epochs, "lengthscale": PAPER_LENGTHSCALE}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(work.seed)
+        candidates = [fixed_network(split, *setting) for split in work.splits for setting in settings]
+        final = [[fixed_network(split, *setting) for setting in settings] for split in work.splits]
+    searched = [split for split in inner for _ in settings]
+    _, search_seconds = _train(work, candidates, searched, "search", **options)
+    scores = torch.tensor(
+        [
+            predict_regression(model, split.x_test, num_samples=VALIDATION_SAMPLES, seed=work.seed)
+            .log_prob(split.y_test)
+            .mean()
+            for model, split in zip(candidates, searched, strict=True)
+        ]
+    )
+    best = scores.view(len(work.splits), len(settings)).argmax(1).tolist()
+    models = [each[i] for each, i in zip(final, best, strict=True)]
+    _, refit_seconds = _train(work, models, work.splits, "refit", **options)
+    predictions = _predictions(models, work)
+    passes = epochs * sum(len(split.x_train) for split in [*searched, *work.splits])
+    chosen = [dict(zip(("p", "precision"), settings[i], strict=True)) for i in best]
+    return Outcome(in_units(predictions, work.splits), [], search_seconds + refit_seconds, passes, chosen)
+
+
+def _three_pass(work: Work) -> Outcome:
+    """The replication report's scheme: weights, noise under a Gamma prior, and rates in turn; three layers of 50."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(work.seed)
+        models = [
+            mlp(split.x_train.shape[1], 1, hidden=(50, 50, 50), homoscedastic_noise=True) for split in work.splits
+        ]
+    for model in models:
+        model[-1].gamma_prior = GAMMA_PRIOR  # type: ignore[assignment]
+    epochs = max(1, work.schedule[1] // CYCLES)
+    seconds = 0.0
+    for turn, kind in itertools.product(range(CYCLES), ("weights", "noise", "rates")):
+        for model in models:
+            for name, parameter in model.named_parameters():
+                parameter.requires_grad_(_kind_of(name) == kind)
+        # No checkpoints: each would hold one third of a turn.
+        cycle = dataclasses.replace(work, seed=work.seed + turn, checkpoint=lambda stage: None)
+        stage = f"{turn + 1}/{CYCLES} {kind}"
+        results, spent = _train(cycle, models, work.splits, stage, epochs=epochs, lengthscale="weak")
+        seconds += spent
+    predictions = _predictions(models, work)
+    passes = 3 * CYCLES * epochs * sum(len(split.x_train) for split in work.splits)
+    rates = [mean_rates([result]) for result in results]
+    return Outcome(in_units(predictions, work.splits), rates, seconds, passes, [])
+
+
+def _kind_of(name: str) -> str:
+    return {"scaled_logit": "rates", "log_variance": "noise"}.get(name.rsplit(".", 1)[-1], "weights")
+
+
+METHODS: dict[str, Method] = {
+    "gumdrop": Method("gumdrop, default (5 members)", ensemble),
+    "one-member": Method("gumdrop, 1 member", partial(ensemble, num_members=1)),
+    "dropout-off": Method("the same 5 members, dropout off", partial(ensemble, dropout=False)),
+    "grid": Method("fixed dropout, grid search", _grid),
+    "no-dropout": Method("no dropout", partial(single, dropout=False, lengthscale=PAPER_LENGTHSCALE)),
+    "paper": Method(
+        "learned dropout, paper's setting", partial(single, heteroscedastic=True, lengthscale=PAPER_LENGTHSCALE)
+    ),
+    "deep-ensemble": Method(
+        "deep ensemble of 5",
+        partial(
+            single,
+            heteroscedastic=True,
+            dropout=False,
+            members=5,
+            epochs=DEEP_ENSEMBLE_EPOCHS,
+            lengthscale=PAPER_LENGTHSCALE,
+        ),
+    ),
+    "peer": Method("package concretedropout", peer),
+    "three-pass": Method("three passes, Gamma prior (3 layers)", _three_pass, default=False),
+}
+"""All methods, by the names that ``--methods`` takes."""

@@ -1,0 +1,162 @@
+"""What the methods of `gumdrop reproduce uci` are given, what they give back, and what they have in common."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.ensembles import schedule
+from gumdrop.metrics import central_coverage, crps, rmse
+from gumdrop.networks import fix_dropout, mlp
+from gumdrop.prediction import RegressionPrediction
+from gumdrop.training import FitResult
+from gumdrop_experiments.data.uci import Split
+
+__all__ = [
+    "LR",
+    "NUM_SAMPLES",
+    "PAPER_LENGTHSCALE",
+    "Outcome",
+    "Work",
+    "in_units",
+    "mean_rates",
+    "network",
+    "scores",
+    "training_parts",
+]
+
+LR = 1e-2
+NUM_SAMPLES = 500
+CRPS_DRAWS = 100
+LEVELS = (0.5, 0.9, 0.95)
+PAPER_LENGTHSCALE = 1e-2
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a method has to do."""
+
+    name: str
+    """Name of the set."""
+    splits: list[Split]
+    """Its splits."""
+    seed: int
+    """Seed of everything random."""
+    epochs: int | None
+    """Passes over the data, for a quick run; the schedule of the default if None."""
+    checkpoint: Callable[[str], Path | None] = lambda stage: None
+    """Gives a file for the state of a training run by the name of its stage."""
+
+    @property
+    def schedule(self) -> tuple[int, int]:
+        """Batch size and passes of the default."""
+        return schedule(max(len(split.x_train) for split in self.splits), epochs=self.epochs)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method did."""
+
+    predictions: list[RegressionPrediction]
+    """For the test part of each split, in units of the target."""
+    rates: list[list[float]]
+    """Drop probability of each layer, for each split (the mean over members); empty without learned rates."""
+    seconds: float
+    """Processor time of the training of all splits; with one thread, what a core that does nothing else would take."""
+    row_passes: int
+    """Training rows that went through a network, forward and backward, over all networks."""
+    chosen: list[dict[str, float]]
+    """What a search chose for each split; empty without one."""
+
+
+def network(split: Split, *, heteroscedastic: bool = False, p: float = 0.1, fixed: bool = False) -> nn.Sequential:
+    """Build the network of the comparison for a split.
+
+    Args:
+        split: Tells the number of inputs.
+        heteroscedastic: Give it a head for the log variance instead of one variance.
+        p: Initial drop probability.
+        fixed: Do not learn it.
+
+    Returns:
+        A network for standardised targets.
+    """
+    noise: dict[str, Any] = {"homoscedastic_noise": not heteroscedastic}
+    model = mlp(split.x_train.shape[1], 2 if heteroscedastic else 1, p=p, **noise)
+    return fix_dropout(model) if fixed else model
+
+
+def mean_rates(results: Sequence[FitResult]) -> list[float]:
+    """Average the rates that networks ended with.
+
+    Args:
+        results: How they were trained.
+
+    Returns:
+        Drop probability of each layer.
+    """
+    rates = torch.tensor([list(result.history[-1].rates.values()) for result in results], dtype=torch.float64)
+    return [float(p) for p in rates.mean(0)]
+
+
+def training_parts(splits: Sequence[Split]) -> list[tuple[Tensor, Tensor]]:
+    """Take what there is to train on.
+
+    Args:
+        splits: Some splits.
+
+    Returns:
+        Inputs and targets of each.
+    """
+    return [(split.x_train, split.y_train) for split in splits]
+
+
+def in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Split]) -> list[RegressionPrediction]:
+    """Carry predictions over to the units of the target.
+
+    Args:
+        predictions: One for each split, of standardised targets.
+        splits: The splits.
+
+    Returns:
+        The predictions in units.
+    """
+    return [
+        prediction.rescale(split.y_std, split.y_mean) for prediction, split in zip(predictions, splits, strict=True)
+    ]
+
+
+def _thinned(prediction: RegressionPrediction) -> RegressionPrediction:
+    """Every so many draws: the score of a mixture compares all pairs of them."""
+    assert prediction.draw_means is not None
+    assert prediction.draw_variances is not None
+    step = max(1, len(prediction.draw_means) // CRPS_DRAWS)
+    means, variances = prediction.draw_means[::step], prediction.draw_variances[::step]
+    return RegressionPrediction(prediction.mean, prediction.epistemic, prediction.aleatoric, means, variances)
+
+
+def scores(outcome: Outcome, splits: Sequence[Split]) -> list[dict[str, float]]:
+    """Score the predictions of each split, in units of the target.
+
+    Args:
+        outcome: What a method did.
+        splits: The splits.
+
+    Returns:
+        For each split RMSE, log likelihood in nats per row, CRPS, and the share of test rows inside the central
+        intervals of `LEVELS`.
+    """
+    found = []
+    for prediction, split in zip(outcome.predictions, splits, strict=True):
+        target = split.y_test * split.y_std + split.y_mean
+        coverage = central_coverage(prediction, target, torch.tensor(LEVELS)).tolist()
+        score = {
+            "rmse": rmse(prediction.mean, target).item(),
+            "log_likelihood": prediction.log_prob(target).mean().item(),
+            "crps": crps(_thinned(prediction), target).item(),
+        }
+        found.append(score | {f"coverage_{100 * p:.0f}": share for p, share in zip(LEVELS, coverage, strict=True)})
+    return found

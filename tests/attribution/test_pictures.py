@@ -1,0 +1,118 @@
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from gumdrop import cli
+from gumdrop.attribution import FIDO, FIDOSettings
+from gumdrop.attribution.pictures import Normalisation, explain_picture, load_classifier
+from gumdrop.views.picture import draw_explanation
+
+Image = pytest.importorskip("PIL.Image")
+
+
+class Corner(nn.Module):
+    """Knows a picture by the light in its upper left quarter."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        light = x[:, :, :8, :8].mean((1, 2, 3))
+        return torch.stack([12 * light, 6 * torch.ones_like(light)], dim=1)
+
+
+def make_corner() -> nn.Module:
+    return Corner()
+
+
+def not_a_model() -> int:
+    return 3
+
+
+@pytest.fixture
+def folder(tmp_path):
+    Image.new("RGB", (16, 16), (255, 255, 255)).save(tmp_path / "white.png")
+    program = torch.export.export(
+        Corner().eval(), (torch.rand(2, 3, 16, 16),), dynamic_shapes=({0: torch.export.Dim("n")},)
+    )
+    torch.export.save(program, tmp_path / "corner.pt2")
+    return tmp_path
+
+
+def test_a_picture_is_explained_from_two_files(folder, capsys) -> None:
+    words = ["explain-image", str(folder / "corner.pt2"), str(folder / "white.png"), "--infill", "zeros", "--quiet"]
+    assert cli.main(words) == 0
+    said = capsys.readouterr().out
+    assert "Log-odds of class 0: 6.00;" in said
+    assert "Box: rows 0 to 8, columns 0 to 8" in said
+    with Image.open(folder / "white.explained.png") as figure:
+        assert figure.width > 800
+
+
+def test_a_model_is_found_by_its_name(folder, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "my_models", sys.modules[__name__])
+    words = [
+        "explain-image",
+        "my_models:make_corner",
+        str(folder / "white.png"),
+        "--infill",
+        "zeros",
+        "--size",
+        "20",
+        "16",
+    ]
+    assert cli.main([*words, "--quiet", "--out", str(folder / "a.png"), "--mask-size", "8", "--target", "1"]) == 0
+    assert "Log-odds of class 1: -6.00" in capsys.readouterr().out
+    assert (folder / "a.png").is_file()
+
+
+def test_the_shape_of_an_exported_model_is_known(folder) -> None:
+    classifier = load_classifier(str(folder / "corner.pt2"))
+    assert classifier.shape == (3, 16, 16)
+    Image.new("L", (40, 30), 200).save(folder / "grey.png")
+    found = explain_picture(
+        classifier,
+        folder / "grey.png",
+        normalisation=Normalisation([0.5, 0.4, 0.3], [0.2]),
+        fido=lambda forward: FIDO(forward, FIDOSettings(iterations=2)),
+        infill="zeros",
+    )
+    expected = (200 / 255 - torch.tensor([0.5, 0.4, 0.3])) / 0.2
+    torch.testing.assert_close(found.inputs[0, :, 4, 5], expected)
+    draw_explanation(found, folder / "b.png", normalisation=Normalisation([0.5, 0.4, 0.3], [0.2]))
+    assert (folder / "b.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("weights.pt", "neither a file that ends in .pt2"),
+        ("absent.pt2", "absent.pt2 is not there"),
+        ("no_such_module:thing", "cannot be imported"),
+        ("torch:no_such_thing", "cannot be imported"),
+    ],
+)
+def test_what_is_no_model(name, match) -> None:
+    with pytest.raises(ValueError, match=match):
+        load_classifier(name)
+
+
+def test_more_of_what_is_no_model(folder, monkeypatch, capsys) -> None:
+    (folder / "bad.pt2").write_bytes(b"no program")
+    with pytest.raises(ValueError, match=r"no program that torch\.export\.save wrote"):
+        load_classifier(str(folder / "bad.pt2"))
+    fixed = torch.export.export(Corner().eval(), (torch.rand(2, 3, 16, 16),))
+    torch.export.save(fixed, folder / "fixed.pt2")
+    with pytest.raises(ValueError, match="must take a batch of any number of pictures"):
+        load_classifier(str(folder / "fixed.pt2"))
+    monkeypatch.setitem(sys.modules, "my_models", sys.modules[__name__])
+    with pytest.raises(TypeError, match=r"must be or make a torch\.nn\.Module, got a int"):
+        load_classifier("my_models:not_a_model")
+    assert cli.main(["explain-image", str(folder / "bad.pt2"), str(folder / "white.png")]) == 2
+    assert "no program" in capsys.readouterr().err
+
+
+def test_bad_normalisation() -> None:
+    with pytest.raises(ValueError, match="`std` must be positive"):
+        Normalisation([0.0], [0.0])
+    with pytest.raises(ValueError, match="one for each of 3 channels, got 2"):
+        Normalisation([0.1, 0.2])(torch.ones(3, 2, 2))

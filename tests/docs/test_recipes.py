@@ -1,0 +1,133 @@
+"""The recipes for other libraries run as they stand, smaller where they would take long."""
+
+import importlib.util
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+import gumdrop as gd
+from gumdrop.layers import dropout_blocks
+
+from builders.rates import set_logit
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
+DATA = Path(os.environ.get("GUMDROP_DATA", Path(__file__).parents[3] / "shared" / "data"))
+
+
+def recipe(name, *needs):
+    for need in needs:
+        pytest.importorskip(need, reason=f"the recipe needs {need}")
+    spec = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_skorch() -> None:
+    result = recipe("skorch_net", "skorch", "sklearn").main(max_epochs=15)
+    assert min(result["neg_log_loss"]) > -0.2
+    assert all(0 < p < 1 for p in result["rates"].values())
+    assert any(abs(p - 0.1) > 1e-3 for p in result["rates"].values())
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
+def test_lightning(tmp_path) -> None:
+    result = recipe("lightning_module", "lightning").main(max_epochs=10, folder=str(tmp_path))
+    assert result["log_likelihood"] > -1.2  # that of the mean of a standardised target is -1.42
+    assert math.isfinite(result["train_kl"])
+    assert {"rate_0", "rate_2"} <= result.keys()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_trainer_of_hugging_face() -> None:
+    result = recipe("hf_trainer", "transformers", "accelerate").main(max_steps=60)
+    assert result["accuracy"] > 0.6
+    rates = result["rates"].values()
+    assert len(rates) == 14
+    assert all(0 < p < 1 for p in rates)
+    assert any(abs(p - 0.05) > 0.01 for p in rates)
+
+
+def one_step(module, batch_size, accumulated, folder):
+    """Take one step of plain gradient descent on 64 rows; what was lost, and where it led."""
+    torch.manual_seed(0)
+    model = module.model()
+    with torch.no_grad():
+        for block in dropout_blocks(model):  # no masks, so that both ways compute the same
+            set_logit(block.site, -40.0)
+
+    class Descent(module.ConcreteDropoutTrainer):
+        def create_optimizer(self, model=None):
+            self.optimizer = torch.optim.SGD(gd.parameter_groups(self.model), lr=1.0)
+            return self.optimizer
+
+    arguments = module.TrainingArguments(
+        folder, max_steps=1, per_device_train_batch_size=batch_size, gradient_accumulation_steps=accumulated,
+        max_grad_norm=0.0, lr_scheduler_type="constant", save_strategy="no", report_to=[], disable_tqdm=True,
+        use_cpu=True, seed=0,
+    )  # fmt: skip
+    trainer = Descent(model, arguments, train_dataset=module.Sentences(64, seed=0))
+    return trainer.train().training_loss, dict(model.named_parameters())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_trainer_accumulates_gradients_to_those_of_one_batch(tmp_path) -> None:
+    module = recipe("hf_trainer", "transformers", "accelerate")
+    loss, parameters = one_step(module, 64, 1, tmp_path)
+    for batch_size, accumulated in ((16, 4), (32, 2)):
+        other_loss, others = one_step(module, batch_size, accumulated, tmp_path)
+        assert other_loss == pytest.approx(loss, rel=1e-5)
+        for name, value in others.items():
+            torch.testing.assert_close(value, parameters[name], rtol=1e-4, atol=1e-5)
+
+
+def same_rates(result) -> None:
+    assert all(abs(p - result["start"][name]) > 0.01 for name, p in result["learned"].items())
+    assert result["loaded"] == result["learned"]
+    assert result["difference of draws"] == 0.0
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_rates_come_back_with_a_pretrained_model() -> None:
+    result = recipe("hf_pretrained", "transformers").main(steps=10)
+    assert len(result["start"]) == 14
+    assert all(p == pytest.approx(0.05) for p in result["start"].values())
+    same_rates(result)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_rates_come_back_with_an_adapter() -> None:
+    result = recipe("peft_adapter", "transformers", "peft").main(steps=10)
+    assert len(result["start"]) == 12
+    assert all(p == pytest.approx(0.1) for p in result["start"].values())
+    same_rates(result)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_rate_for_each_adapter(monkeypatch) -> None:
+    if not (DATA / "sst").is_dir():
+        pytest.skip("needs the sentences of SST-2; GUMDROP_DATA names the folder that holds sst/")
+    module = recipe("lora_sst", "transformers", "peft")
+    monkeypatch.setattr(module, "PRIORS", ("weak",))
+    result = next(module.run(DATA, base_steps=60, steps=5, seeds=1, few=60))
+    (rates,) = result["rates"]
+    assert len(rates) == 11
+    assert all(p != pytest.approx(0.1, abs=1e-4) for p in rates.values())
+    assert all(0.3 < score["accuracy"] < 1 for scores in result["scores"].values() for score in scores)
+    assert len(module.draw([result]).axes) == 4
+
+
+def test_the_figures_of_the_page_are_those_of_the_results_file() -> None:
+    page = (RECIPES.parent / "integrations.md").read_text(encoding="utf-8")
+    results = json.loads((RECIPES.parent / "results" / "lora.json").read_text(encoding="utf-8"))["results"]
+    assert [result["sentences"] for result in results] == [500, 6920]
+    for result in results:
+        for method, scores in result["scores"].items():
+            means = [sum(each[name] for each in scores) / len(scores) for name in scores[0]]
+            accuracy, nll, error = means
+            assert f"| {result['sentences']:,} | {method} | {accuracy:.3f} | {nll:.3f} | {error:.3f} |" in page

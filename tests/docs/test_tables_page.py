@@ -1,0 +1,39 @@
+"""The commands of docs/tables.md still say what stands there, but for the numbers."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEPENDS = ("made with:", "The rate of", "No dropout is left")
+"""Lines that depend on the machine, or on how long was trained."""
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("tables_page", ROOT / "docs" / "figures" / "tables_page.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def words(answer: str) -> list[str]:
+    """The words of an answer in alphabetical order: numbers depend on training, and so do orders by number."""
+    told = "\n".join(line for line in answer.splitlines() if not line.startswith(DEPENDS))
+    plain = re.sub(r"[-+]?\d[\d.,]*(e[-+]?\d+)?%?|─+", " ", told)
+    return sorted(re.findall(r"[^\W\d_]+", plain))
+
+
+def test_commands_of_the_page_say_what_stands_there(script, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 10)
+    monkeypatch.setattr("gumdrop.ensembles.folds.PASSES", 3)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+    script.write_tables(tmp_path)
+    again = script.filled(page)
+    for (command, stands), (_, said) in zip(script.BLOCK.findall(page), script.BLOCK.findall(again), strict=True):
+        assert words(said) == words(stands), command

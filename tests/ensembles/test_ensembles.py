@@ -1,0 +1,476 @@
+"""Ensembles: folds, noise that depends on the inputs, mixtures, and what training leaves alone."""
+
+import copy
+import math
+import pickle
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+import gumdrop as gd
+from gumdrop.ensembles import (
+    ClassificationEnsemble,
+    NoiseFunction,
+    RegressionEnsemble,
+    fit_classification_ensembles,
+    fit_regression_ensembles,
+    fitting,
+    models,
+    schedule,
+)
+from gumdrop.ensembles import correction as noise_fit
+from gumdrop.ensembles.folds import folds_of
+from gumdrop.metrics import central_coverage, interval_coverage
+from gumdrop.networks import mlp
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction, predict_regression
+
+MAKE = partial(mlp, 2, 1, hidden=[16], homoscedastic_noise=True)
+
+
+def table(seed: int = 0, num_rows: int = 80) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(num_rows, 2, generator=generator)
+    return x, x[:, :1] + 0.3 * torch.randn(num_rows, 1, generator=generator)
+
+
+def draws(num_draws: int, num_rows: int, seed: int = 0, num_outputs: int = 1) -> RegressionPrediction:
+    generator = torch.Generator().manual_seed(seed)
+    means = torch.randn(num_draws, num_rows, num_outputs, generator=generator)
+    variances = 0.1 + torch.rand(num_draws, num_rows, num_outputs, generator=generator)
+    return RegressionPrediction(means.mean(0), means.var(0, correction=0), variances.mean(0), means, variances)
+
+
+# Records
+
+
+def test_a_mixture_has_the_moments_and_the_density_of_all_draws() -> None:
+    parts = [draws(7, 5, seed) for seed in range(3)]
+    mixture = RegressionPrediction.mixture(parts)
+    means, variances = (torch.cat([getattr(p, name) for p in parts]) for name in ("draw_means", "draw_variances"))
+    torch.testing.assert_close(mixture.mean, means.mean(0))
+    torch.testing.assert_close(mixture.epistemic, means.var(0, correction=0))
+    torch.testing.assert_close(mixture.aleatoric, variances.mean(0))
+    y = torch.linspace(-2, 2, 5).unsqueeze(1)
+    density = torch.distributions.Normal(means, variances.sqrt()).log_prob(y).exp().mean(0)
+    torch.testing.assert_close(mixture.log_prob(y), density.log().squeeze(1))
+
+
+def test_a_mixture_without_draws_keeps_its_moments() -> None:
+    kept = [draws(7, 5, seed) for seed in range(3)]
+    parts = [RegressionPrediction(p.mean, p.epistemic, p.aleatoric, None, None) for p in kept]
+    mixture = RegressionPrediction.mixture(parts)
+    torch.testing.assert_close(mixture.variance, RegressionPrediction.mixture(kept).variance)
+    assert mixture.draw_means is None
+    for wrong in ([], [kept[0], parts[0]], [kept[0], draws(3, 5)]):
+        with pytest.raises(ValueError, match="`parts` must be predictions with the same number of draws"):
+            RegressionPrediction.mixture(wrong)
+
+
+def test_joined_predictions_are_those_of_all_rows() -> None:
+    whole = draws(7, 5)
+    cut = [
+        RegressionPrediction(*(part[..., rows, :] for part in vars(whole).values()))
+        for rows in (slice(0, 2), slice(2, 5))
+    ]
+    joined = RegressionPrediction.joined(cut)
+    for name, value in vars(whole).items():
+        assert torch.equal(getattr(joined, name), value)
+
+
+def test_scaled_noise_leaves_what_is_epistemic() -> None:
+    prediction = draws(7, 5)
+    scaled = prediction.scale_noise(torch.full((5, 1), 4.0))
+    assert torch.equal(scaled.epistemic, prediction.epistemic)
+    torch.testing.assert_close(scaled.aleatoric, 4 * prediction.aleatoric)
+    torch.testing.assert_close(scaled.draw_variances, 4 * prediction.draw_variances)
+
+
+def test_a_mixture_of_classes_averages_probabilities() -> None:
+    generator = torch.Generator().manual_seed(0)
+    p = torch.softmax(torch.randn(3, 4, 5, generator=generator), dim=2)
+    entropy = torch.rand(3, 4, generator=generator)
+    parts = [ClassificationPrediction(each.log(), h) for each, h in zip(p, entropy, strict=True)]
+    mixture = ClassificationPrediction.mixture(parts)
+    torch.testing.assert_close(mixture.probabilities, p.mean(0))
+    torch.testing.assert_close(mixture.expected_entropy, entropy.mean(0))
+    with pytest.raises(ValueError, match="`parts` must hold at least one"):
+        ClassificationPrediction.mixture([])
+
+
+# Folds and schedule
+
+
+@pytest.mark.parametrize(("num_rows", "num_members", "count"), [(200, 5, 10), (60, 5, 6), (12, 3, 2), (4, 5, 2)])
+def test_folds_hold_out_each_row_of_a_member_once(num_rows, num_members, count) -> None:
+    order = torch.randperm(num_rows)
+    folds = folds_of(order, num_members, 10)
+    assert len(folds) == num_members
+    for rows, held_out in folds:
+        assert sorted([*rows.tolist(), *held_out.tolist()]) == list(range(num_rows))
+        assert abs(len(held_out) - num_rows / count) < 1
+    distinct = {tuple(held_out.tolist()) for _, held_out in folds}
+    assert len(distinct) == min(num_members, count)
+
+
+@pytest.mark.parametrize("num_rows", [20, 455, 2048, 2049, 7373, 41157, 10**6])
+def test_the_schedule_takes_enough_steps_and_passes(num_rows) -> None:
+    batch_size, epochs = schedule(num_rows)
+    assert 32 <= batch_size <= 1024
+    assert epochs >= 20
+    steps = epochs * math.ceil(num_rows / batch_size)
+    assert steps > 2250
+    assert epochs == 20 or steps < 5100
+    assert schedule(num_rows, batch_size=7, epochs=3) == (7, 3)
+
+
+# The noise function
+
+
+def test_an_unfitted_noise_function_changes_nothing() -> None:
+    noise = NoiseFunction(3, 2)
+    assert torch.equal(noise(torch.randn(5, 3), torch.randn(5, 2)), torch.ones(5, 2))
+
+
+def test_noise_that_depends_on_the_inputs_is_found() -> None:
+    """The standard deviation is exp(0.8 x0) for the first output and 1 for the second."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3000, 2, generator=generator)
+    std = torch.cat([torch.exp(0.8 * x[:, :1]), torch.ones(3000, 1)], dim=1)
+    y = std * torch.randn(3000, 2, generator=generator)
+    zero = torch.zeros(4, 3000, 2)
+    prediction = RegressionPrediction(zero[0], zero[0], zero[0] + 1, zero, zero + 1)
+    noise = NoiseFunction(2, 2)
+    noise.fit(x, y, prediction)
+    ratio = noise(x, zero[0]) / std.square()
+    assert ratio[x[:, 0].abs() < 2].log().abs().mean() < 0.1
+    assert noise.weight[1].abs().max() < 0.1
+    assert not any(buffer.requires_grad for buffer in noise.buffers())
+
+
+def test_few_rows_leave_the_noise_nearly_constant() -> None:
+    """The prior holds the weights where ten rows say little."""
+    x, y = table(num_rows=10)
+    prediction = draws(4, 10)
+    noise = NoiseFunction(2, 1)
+    noise.fit(x, y, prediction)
+    assert noise.weight.abs().max() < 0.3
+
+
+def test_the_fit_of_the_noise_is_a_maximum() -> None:
+    x, y = table(num_rows=40)
+    prediction = draws(6, 40)
+    noise = NoiseFunction(2, 1)
+    noise.fit(x, y, prediction)
+
+    def penalised(each: NoiseFunction) -> float:
+        factor = each(x, prediction.mean)
+        prior = 25 * each.weight.square().sum() + each.offset.square().sum() / 8
+        return (prediction.scale_noise(factor).log_prob(y).sum() - prior).item()
+
+    best = penalised(noise)
+    for name in ("weight", "offset"):
+        for step in (-0.05, 0.05):
+            other = copy.deepcopy(noise)
+            value = getattr(other, name)
+            for i in range(value.numel()):
+                value.view(-1)[i] += step
+                assert penalised(other) < best + 1e-4
+                value.view(-1)[i] -= step
+
+
+def test_the_noise_far_outside_is_that_of_three_deviations() -> None:
+    """The factor is log-linear in the inputs up to there, and goes no further."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(800, 1, generator=generator)
+    y = torch.exp(0.3 * x) * torch.randn(800, 1, generator=generator)
+    zero = torch.zeros(1, 800, 1)
+    noise = NoiseFunction(1, 1)
+    noise.fit(x, y, RegressionPrediction(zero[0], zero[0], zero[0] + 1, zero, zero + 1))
+    places = x.mean() + x.std(correction=0) * torch.tensor([[-50.0], [-3.0], [-2.0], [2.0], [3.0], [4.0], [50.0]])
+    factor = noise(places, torch.zeros(7, 1)).log().squeeze(1)
+    expected = torch.tensor([-3.0, -3.0, -2.0, 2.0, 3.0, 3.0, 3.0])
+    torch.testing.assert_close(factor - noise.offset, noise.weight[0, 0] * expected, rtol=1e-3, atol=1e-3)
+    assert noise.weight[0, 0] == pytest.approx(0.6, abs=0.15)
+    torch.testing.assert_close(factor[[0, 6]], factor[[1, 4]], rtol=1e-4, atol=1e-5)
+
+
+def test_the_units_of_the_features_do_not_matter_to_the_noise() -> None:
+    x, y = table(num_rows=60)
+    prediction = draws(6, 60)
+    one, other = NoiseFunction(2, 1), NoiseFunction(2, 1)
+    one.fit(x, y, prediction)
+    units = torch.tensor([100.0, 0.01])
+    other.fit(x * units + 5, y, prediction)
+    torch.testing.assert_close(other(x * units + 5, prediction.mean), one(x, prediction.mean), rtol=0.02, atol=0.0)
+
+
+# Ensembles of numbers
+
+
+def line(slope: float) -> nn.Module:
+    """A network whose every draw is the same line, with unit noise."""
+    linear = nn.Linear(1, 2, bias=False)
+    linear.weight.data.copy_(torch.tensor([[slope], [0.0]]))
+    return nn.Sequential(nn.Dropout(1e-9), linear)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("slopes", [(0.9, 1.0, 1.2), (-3.0, 1.0, 5.0)])
+def test_the_noise_is_less_by_what_it_holds_of_the_spread(slopes, weighted) -> None:
+    """By 2 (1 - 1/M) V, with V the variance between members, and by half at most."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(90, 1, generator=generator)
+    y = x + 0.5 * torch.randn(90, 1, generator=generator)
+    weights = 0.2 + (x.squeeze(1) > 0.5).float() * 5 if weighted else torch.ones(90)
+    members = [line(slope) for slope in slopes]
+    held_out = [torch.arange(90)[i::3] for i in range(3)]
+    ensemble = RegressionEnsemble(members, NoiseFunction(1, 1))
+    noise_fit.fit_noise(ensemble, x, y, weights if weighted else None, held_out, None, seed=0)
+
+    rows = torch.cat(held_out)
+    means = torch.cat([slope * x[part] for slope, part in zip(slopes, held_out, strict=True)])
+    ones = torch.ones_like(means)
+    outside = RegressionPrediction(means, 0 * ones, ones, means.unsqueeze(0), ones.unsqueeze(0))
+    twin = NoiseFunction(1, 1)
+    twin.fit(x[rows], y[rows], outside, weights[rows])
+    noise = (weights[rows] @ twin(x[rows], means)) / weights.sum()
+    spread = weights @ (x.squeeze(1).square() * torch.tensor(slopes).var()) / weights.sum()
+    correction = max(0.5, (1 - 2 * (1 - 1 / 3) * spread / noise).item())
+    assert correction == 0.5 if slopes[0] < 0 else 0.6 < correction < 0.9
+    torch.testing.assert_close(ensemble.noise.weight, twin.weight, rtol=0.0, atol=5e-3)
+    torch.testing.assert_close(ensemble.noise.offset, twin.offset + math.log(correction), rtol=0.0, atol=5e-3)
+
+
+def fitted(**options):
+    return fit_regression_ensembles(MAKE, [table()], epochs=3, num_members=3, **options)[0]
+
+
+def test_the_prediction_is_the_mixture_of_the_members_with_the_noise_of_the_rows() -> None:
+    model, x = fitted().model, table()[0]
+    prediction = model.predict(x, num_samples=30, seed=4)
+    seeds = models.member_seeds(4, 3)
+    parts = [predict_regression(m, x, num_samples=10, seed=s) for m, s in zip(model.members, seeds, strict=True)]
+    mixture = RegressionPrediction.mixture(parts)
+    assert torch.equal(prediction.mean, mixture.mean)
+    torch.testing.assert_close(prediction.draw_variances, mixture.draw_variances * model.noise(x, mixture.mean))
+    assert len(prediction.draw_means) == 30
+    assert len(model.predict(x, num_samples=31, seed=4).draw_means) == 33
+
+
+def test_versions_of_the_inputs_are_predicted_by_the_members_in_turn() -> None:
+    members = [MAKE().eval() for _ in range(2)]
+    ensemble = RegressionEnsemble(members, NoiseFunction(2, 1))
+    ensemble.noise.weight = torch.tensor([[0.3, -0.2, 0.1, 0.0]])
+    versions = [table(seed)[0][:6] for seed in range(4)]
+    found = ensemble.predict_versions(iter(versions), num_samples=4, seed=7)
+    seeds = models.member_seeds(7, 4)
+    parts = [predict_regression(members[i % 2], x, num_samples=1, seed=seeds[i]) for i, x in enumerate(versions)]
+    torch.testing.assert_close(found.draw_means, torch.cat([part.draw_means for part in parts]))
+    torch.testing.assert_close(found.epistemic, found.draw_means.var(0, correction=0))
+    noise = [part.aleatoric * ensemble.noise(x, part.mean) for x, part in zip(versions, parts, strict=True)]
+    torch.testing.assert_close(found.aleatoric, torch.stack(noise).mean(0))
+    classes = ClassificationEnsemble([mlp(2, 3, hidden=[8]).eval() for _ in range(2)])
+    assert (classes.predict_versions(versions, num_samples=4, seed=7).mutual_information > 0).all()
+    with pytest.raises(ValueError, match="argument"):
+        ensemble.predict_versions(versions, num_samples=5)
+
+
+def test_the_same_seed_gives_the_same_ensemble_and_prediction_and_leaves_the_random_state() -> None:
+    x = table()[0]
+    before = torch.get_rng_state()
+    first, second, other = fitted(seed=1), fitted(seed=1), fitted(seed=2)
+    a, b, c = (each.model.predict(x, seed=0) for each in (first, second, other))
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(a.draw_means, b.draw_means)
+    assert torch.equal(a.draw_variances, b.draw_variances)
+    assert not torch.equal(a.draw_means, c.draw_means)
+    assert not torch.equal(a.mean, first.model.predict(x, seed=1).mean)
+
+
+def test_members_draw_masks_of_their_own() -> None:
+    """Members that are the same network are different functions, from one seed too."""
+    member = mlp(2, 2, hidden=[16], p=0.3).eval()
+    x = table()[0]
+    prediction = RegressionEnsemble([member, copy.deepcopy(member)], NoiseFunction(2, 1)).predict(x, seed=0)
+    first, second = prediction.draw_means.chunk(2)
+    assert not torch.equal(first, second)
+    classes = ClassificationEnsemble([member, copy.deepcopy(member)]).predict(x, num_samples=2, seed=0)
+    alone = ClassificationEnsemble([member]).predict(x, num_samples=1, seed=0)
+    assert not torch.equal(classes.probabilities, alone.probabilities)
+
+
+def test_numbers_end_with_the_last_epoch_unless_they_may_stop_early() -> None:
+    assert [(each.best_epoch, each.history[-1].validation_nll) for each in fitted().members] == [(3, None)] * 3
+    (stopping,) = fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=3, patience=2)
+    for each in stopping.members:
+        scores = [record.validation_nll for record in each.history]
+        assert scores[each.best_epoch - 1] == min(scores)
+
+
+@pytest.mark.parametrize(("fraction", "rows"), [(0.5, 40), (0.25, 20), (0.1, 10)])
+def test_members_do_without_as_many_rows_as_asked(fraction, rows) -> None:
+    (fit,) = fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1, held_out_fraction=fraction)
+    assert [len(held_out) for held_out in fit.held_out] == [rows] * 2
+
+
+def test_the_batch_size_of_a_prediction_changes_nothing() -> None:
+    model, x = fitted().model, table()[0]
+    whole, cut = model.predict(x, seed=0), model.predict(x, seed=0, batch_size=7)
+    torch.testing.assert_close(whole.log_prob(x[:, :1]), cut.log_prob(x[:, :1]))
+
+
+def test_an_ensemble_survives_state_dict_pickle_and_copy() -> None:
+    model, x = fitted().model, table()[0]
+    expected = model.predict(x, seed=0).variance
+    blank = RegressionEnsemble([MAKE() for _ in range(3)], NoiseFunction(2, 1))
+    blank.load_state_dict(model.state_dict())
+    for each in (blank.eval(), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert torch.equal(each.predict(x, seed=0).variance, expected)
+
+
+def test_several_tables_train_as_one_program_and_do_not_mix() -> None:
+    x, y = table()
+    first, second = fit_regression_ensembles(MAKE, [(x, y), (x, -y)], num_members=2, epochs=40)
+    assert torch.corrcoef(torch.stack([first.model.predict(x).mean[:, 0], y[:, 0]]))[0, 1] > 0.9
+    assert torch.corrcoef(torch.stack([second.model.predict(x).mean[:, 0], y[:, 0]]))[0, 1] < -0.9
+    assert [len(each.members) for each in (first, second)] == [2, 2]
+
+
+def test_outputs_have_noise_of_their_own() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 2, generator=generator)
+    y = torch.cat([x[:, :1], x[:, 1:]], dim=1) + torch.tensor([0.1, 0.6]) * torch.randn(400, 2, generator=generator)
+    make = partial(mlp, 2, 2, hidden=[32], homoscedastic_noise=True)
+    (fit,) = fit_regression_ensembles(make, [(x, y)], num_members=3, epochs=100)
+    std = fit.model.predict(x, seed=0).aleatoric.mean(0).sqrt()
+    assert std[0] == pytest.approx(0.1, abs=0.05)
+    assert std[1] == pytest.approx(0.6, abs=0.12)
+
+
+def test_intervals_hold_on_noise_that_depends_on_the_input() -> None:
+    """The noise grows with the first input; the quiet and the noisy half are both covered."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.rand(1200, 2, generator=generator) * 4 - 2
+    std = 0.3 * torch.exp(0.6 * x[:, :1])
+    y = torch.sin(x[:, :1]) + std * torch.randn(1200, 1, generator=generator)
+    (fit,) = fit_regression_ensembles(MAKE, [(x[:400], y[:400])], num_members=5, epochs=100)
+    prediction = fit.model.predict(x[400:], seed=0)
+    assert central_coverage(prediction, y[400:], torch.tensor([0.9])).item() == pytest.approx(0.9, abs=0.04)
+    lower, upper = prediction.interval(0.9)
+    noisy = x[400:, 0] > 0
+    for half in (noisy, ~noisy):
+        assert interval_coverage(lower[half], upper[half], y[400:][half]).item() == pytest.approx(0.9, abs=0.07)
+    assert prediction.aleatoric[noisy].mean() > 3 * prediction.aleatoric[~noisy].mean()
+
+
+def test_one_member_and_constant_noise() -> None:
+    x, y = table()
+    (one,) = fit_regression_ensembles(MAKE, [(x, y)], num_members=1, epochs=3)
+    assert one.model.noise.weight.abs().max() > 0
+    (plain,) = fit_regression_ensembles(MAKE, [(x, y)], num_members=2, epochs=3, input_noise=False)
+    assert torch.equal(plain.model.noise(x, y), torch.ones_like(y))
+
+
+def test_a_stopped_fit_goes_on(tmp_path) -> None:
+    x = table()[0]
+    path = tmp_path / "members.pt"
+    whole = fitted()
+    again = fitted(checkpoint=path)
+    finished = fitted(checkpoint=path)
+    for each in (again, finished):
+        assert torch.equal(each.model.predict(x, seed=0).variance, whole.model.predict(x, seed=0).variance)
+
+
+# Ensembles of classes
+
+
+def test_classes_are_learned_and_each_member_keeps_its_best_epoch() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(240, 2, generator=generator)
+    y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+    (fit,) = fit_classification_ensembles(partial(mlp, 2, 3, hidden=[32]), [(x[:200], y[:200])], epochs=60)
+    assert isinstance(fit.model, ClassificationEnsemble)
+    prediction = fit.model.predict(x[200:], seed=0)
+    assert (prediction.label == y[200:]).float().mean() > 0.85
+    assert prediction.log_prob(y[200:]).mean() > -0.5
+    for member in fit.members:
+        assert member.history[member.best_epoch - 1].validation_nll == min(r.validation_nll for r in member.history)
+    assert torch.equal(prediction.probabilities, fit.model.predict(x[200:], seed=0).probabilities)
+    assert not torch.equal(prediction.probabilities, fit.model.predict(x[200:], seed=1).probabilities)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_members": 0}, "at least 4 rows and 1 member, got 80 rows and 0 members"),
+        ({"lr": 0.0}, "`lr` must be positive"),
+        ({"epochs": -1}, "`epochs` must be at least 1"),
+    ],
+)
+def test_bad_arguments(options, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        fit_regression_ensembles(MAKE, [table()], **options)
+
+
+def test_data_that_cannot_be_used_are_refused_before_any_training() -> None:
+    x, y = table()
+    with pytest.raises(ValueError, match=r"targets of shape \(N, D\), got \(80, 2\) and \(80,\)"):
+        fit_regression_ensembles(MAKE, [(x, y[:, 0])])
+    with pytest.raises(ValueError, match="the inputs in `train` hold 1 values that are NaN"):
+        fit_regression_ensembles(MAKE, [(x.masked_fill(x == x.max(), math.nan), y)])
+    with pytest.raises(ValueError, match="as many inputs as targets"):
+        fit_classification_ensembles(partial(mlp, 2, 2), [(x, torch.zeros(3).long())])
+
+
+def test_too_few_rows_and_networks_without_noise() -> None:
+    x, y = table(num_rows=3)
+    for data in ([(x, y)], []):
+        with pytest.raises(ValueError, match="at least 4 rows"):
+            fit_regression_ensembles(MAKE, data)
+    with pytest.raises(ValueError, match="with one `gumdrop"):
+        fit_regression_ensembles(lambda: gd.learn_dropout(nn.Linear(2, 2)), [table()])
+    with pytest.raises(ValueError, match="`num_samples` must be"):
+        fitted().model.predict(x, num_samples=0)
+
+
+# Weights of rows
+
+
+def test_a_weight_in_the_noise_stands_for_equal_rows() -> None:
+    x, y = table(num_rows=40)
+    counts = torch.arange(40) % 4 + 1
+    prediction = draws(6, 40)
+    weighted, repeated = NoiseFunction(2, 1), NoiseFunction(2, 1)
+    weighted.fit(x, y, prediction, counts.float())
+    rows = torch.arange(40).repeat_interleave(counts)
+    kept = (getattr(prediction, name)[:, rows] for name in ("draw_means", "draw_variances"))
+    moments = (getattr(prediction, name)[rows] for name in ("mean", "epistemic", "aleatoric"))
+    repeated.fit(x[rows], y[rows], RegressionPrediction(*moments, *kept))
+    for name, value in weighted.state_dict().items():
+        torch.testing.assert_close(value, repeated.state_dict()[name], rtol=0.03, atol=2e-3)
+    assert weighted.weight.abs().max() > 0.01
+
+
+def test_weights_move_an_ensemble() -> None:
+    """Half of the targets are 1 and half are -1, whatever the inputs; three quarters of the weight are on 1."""
+    x, _ = table(num_rows=200)
+    y = (torch.arange(200) % 2 * 2.0 - 1).unsqueeze(1)
+    weights = torch.where(y.squeeze(1) > 0, 1.5, 0.5)
+    (fitted,) = fit_regression_ensembles(MAKE, [(x, y)], num_members=2, epochs=60, weights=[weights])
+    assert fitted.model.predict(x, seed=0).mean.mean() == pytest.approx(0.5, abs=0.15)
+    logits = partial(mlp, 2, 2, hidden=[16])
+    labels = (y.squeeze(1) > 0).long()
+    (classes,) = fit_classification_ensembles(logits, [(x, labels)], num_members=2, epochs=40, weights=[weights])
+    assert classes.model.predict(x, seed=0).probabilities[:, 1].mean() == pytest.approx(0.75, abs=0.08)
+
+
+def test_small_networks_train_on_one_thread_and_the_number_of_threads_is_left_alone(monkeypatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1)
+    monkeypatch.setattr(fitting, "SMALL_STEP", 0)
+    fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1)
+    assert asked == [1, 3, 3, 3]

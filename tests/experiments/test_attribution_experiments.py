@@ -1,0 +1,154 @@
+"""`gumdrop reproduce attribution` and `gradients`, on a handful of made-up digits, pictures and rows."""
+
+import gzip
+import json
+import struct
+
+import pytest
+import torch
+
+from gumdrop import cli
+from gumdrop.attribution.scores import mask_iou
+from gumdrop_experiments.attribution import study as experiment
+from gumdrop_experiments.attribution.peers import gumbel_masks
+from gumdrop_experiments.attribution.study import planted_squares
+from gumdrop_experiments.gradients import study as gradients
+from gumdrop_experiments.gradients.uci import SETS
+from gumdrop_experiments.networks.convolutional import photograph_batches, train_or_load
+
+pytest.importorskip("captum")
+Image = pytest.importorskip("PIL.Image")
+
+
+def idx(values: torch.Tensor) -> bytes:
+    return bytes([0, 0, 8, values.ndim]) + struct.pack(f">{values.ndim}i", *values.shape) + bytes(values.flatten())
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder of data sets: bars at ten heights for digits, two colours for photographs, lines for tables."""
+    generator = torch.Generator().manual_seed(0)
+    folder = tmp_path / "data"
+    (folder / "mnist").mkdir(parents=True)
+    for split, count in (("train", 300), ("t10k", 1030)):
+        labels = torch.arange(count) % 10
+        images = torch.randint(0, 30, (count, 28, 28), generator=generator, dtype=torch.uint8)
+        images[torch.arange(count), 2 + 2 * labels, 4:24] = 250
+        for kind, values in (("images-idx3", images), ("labels-idx1", labels.to(torch.uint8))):
+            (folder / "mnist" / f"{split}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(values)))
+    (folder / "images").mkdir()
+    for i, name in enumerate(experiment.PHOTOGRAPHS):
+        pixels = torch.randint(0, 256, (30, 40, 3), generator=generator, dtype=torch.uint8)
+        pixels[..., 0] = 30 * i
+        Image.frombytes("RGB", (40, 30), bytes(pixels.flatten().tolist())).save(folder / "images" / name)
+    for name in SETS:
+        place = folder / "uci" / name
+        place.mkdir(parents=True)
+        x = torch.randn(40, 3, generator=generator)
+        rows = torch.cat([x, x.sum(1, keepdim=True)], dim=1)
+        (place / "data.txt").write_text("\n".join(" ".join(f"{v:.4f}" for v in row) for row in rows.tolist()))
+        (place / "index_features.txt").write_text("0\n1\n2\n")
+        (place / "index_target.txt").write_text("3\n")
+        for k in range(2):
+            (place / f"index_train_{k}.txt").write_text("\n".join(map(str, range(32))))
+            (place / f"index_test_{k}.txt").write_text("\n".join(map(str, range(32, 40))))
+    return folder
+
+
+def results_of(folder) -> dict:
+    return json.loads((folder / "results.json").read_text())["results"]
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(experiment, "CLASSIFIER_STEPS", 40)
+    monkeypatch.setattr(experiment, "PHOTOGRAPH_STEPS", 3)
+    monkeypatch.setattr(experiment, "SPEED_ITERATIONS", 1)
+    monkeypatch.setattr(experiment, "CROP", 32)
+    monkeypatch.setattr(experiment, "PICTURE", 40)
+    words = ["reproduce", "attribution", "--data", str(data), "--out", str(tmp_path / "out")]
+    assert cli.main([*words, "--num-images", "2", "--iterations", "2"]) == 0
+    out = tmp_path / "out"
+    results = results_of(out)
+    assert set(results["planted"]["infills"]) == {"blur", "mean", "zeros", "uniform", "normal", "local_shuffle"}
+    for found in results["digits"].values():
+        assert {"FIDO ssr", "FIDO joint", "Gumbel t=1 sdr", "integrated gradients", "occlusion 5 x 5"} <= set(found)
+        assert all(0 <= row["insertion"]["mean"] <= 1 for row in found.values())
+    for row in results["speed"]["networks"].values():
+        assert row["largest_difference"] < 1e-3
+    assert "pictures" not in results["shown"]
+    for name in ("digits", "curves", "planted", "photographs"):
+        assert (out / f"attribution-{name}.png").stat().st_size > 5000
+    words = ["explain-image", str(out / "digits.pt2"), str(data / "images" / "camera.png"), "--quiet"]
+    assert cli.main([*words, "--out", str(out / "camera.png"), "--iterations", "2"]) == 0
+
+
+def test_gradients_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(gradients, "CLASSIFIER_STEPS", 20)
+    monkeypatch.setattr(gradients, "EPOCHS", 1)
+    words = ["reproduce", "gradients", "--data", str(data), "--out", str(tmp_path / "out")]
+    assert cli.main([*words, "--runs", "2", "--iterations", "2", "--num-draws", "50", "--splits", "2"]) == 0
+    results = results_of(tmp_path / "out")
+    for form in ("original", "simplified"):
+        for t in ("0.1", "1"):
+            ours = results["norms"][f"ours t={t}"]["mean"]
+            assert results["norms"][f"{form} t={t}"]["mean"] == pytest.approx(ours, rel=1e-2)
+    assert set(results["uci"]) == set(SETS)
+    assert (tmp_path / "out" / "gradients-norms.png").stat().st_size > 5000
+
+
+# Its parts
+
+
+def test_a_planted_square_is_the_pattern_and_noise_is_around_it() -> None:
+    images, patterns = planted_squares(5, side=20, square=6, seed=1)
+    inside = patterns != 0
+    assert inside.flatten(1).sum(1).tolist() == [36] * 5
+    assert torch.equal(images[inside], patterns[inside])
+    assert images[~inside].abs().max() < 1
+    assert mask_iou(inside.float(), inside).tolist() == [1.0] * 5
+    again = planted_squares(5, side=20, square=6, seed=1)
+    assert torch.equal(again[0], images)
+    assert not torch.equal(planted_squares(5, side=20, square=6, seed=2)[0], images)
+
+
+def test_the_usual_loop_finds_what_fido_finds() -> None:
+    """The same distribution of masks at the same temperature: rates agree up to noise, not number for number."""
+    from gumdrop.attribution import FIDO, FIDOSettings
+
+    class Left(torch.nn.Module):
+        def forward(self, x):
+            light = x[..., :4].mean((1, 2, 3))
+            return torch.stack([8 * light, 0 * light], dim=1)
+
+    model, x = Left().eval(), torch.ones(2, 1, 8, 8)
+    before = torch.get_rng_state()
+    settings = FIDOSettings(iterations=60)
+    target, infill = torch.zeros(2).long(), torch.zeros_like(x)
+    ssr, sdr = gumbel_masks(model, x, target, infill, settings=settings, temperature=0.1)
+    assert torch.equal(torch.get_rng_state(), before)
+    found = FIDO(model, settings).explain(x, 0, infill="zeros")
+    torch.testing.assert_close(ssr, found.keep_ssr, atol=0.15, rtol=0)
+    torch.testing.assert_close(sdr, found.keep_sdr, atol=0.15, rtol=0)
+
+
+def test_a_trained_classifier_is_read_again(tmp_path) -> None:
+    pictures = torch.rand(3, 3, 40, 40, generator=torch.Generator().manual_seed(0))
+    batches = photograph_batches(pictures, size=16, batch_size=8)
+    x, y = batches(torch.Generator().manual_seed(0))
+    assert x.shape == (8, 3, 16, 16)
+    assert y.max() < 3
+
+    def build():
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 3))
+
+    first = train_or_load(build, lambda: batches, tmp_path / "a.pt", steps=3, seed=0)
+    again = train_or_load(build, lambda: pytest.fail("trained again"), tmp_path / "a.pt", steps=3, seed=0)
+    assert torch.equal(first[1].weight, again[1].weight)
+    assert not again.training

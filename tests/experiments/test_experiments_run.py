@@ -1,0 +1,288 @@
+"""The room that experiments live in: parts, stop and resume, what a run leaves, and its page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from matplotlib.figure import Figure as Drawing
+
+from gumdrop import cli
+from gumdrop.cli import commands
+from gumdrop.networks import mlp
+from gumdrop.training import fit
+from gumdrop_experiments.catalogue import EXPERIMENTS, Experiment
+from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.pages.page import Figure, Page, Table
+
+from builders.browser import views
+
+CALLS: list[str] = []
+
+
+def tiny(
+    options: RunOptions = RunOptions(), *, width: int = 3, sizes: tuple[int, ...] = (2, 5), stop: str = ""
+) -> None:
+    """Sums of ranges, as an experiment.
+
+    Args:
+        options: The flags that all experiments share.
+        width: Factor of the sums.
+        sizes: Lengths of the ranges.
+        stop: Part in which to press Ctrl-C.
+    """
+
+    def total(size: int) -> dict[str, tuple[int, int]]:
+        CALLS.append(f"N={size}")
+        if stop == f"N={size}":
+            raise KeyboardInterrupt
+        return {"sum": (size, width * sum(range(size)))}
+
+    with Run("tiny", options, {"width": width, "sizes": sizes}) as run:
+        sums = {f"N={size}": run.part(f"N={size}", lambda size=size: total(size))["sum"] for size in sizes}
+        drawing = Drawing(figsize=(7, 3))
+        drawing.subplots().plot([size for size, _ in sums.values()], [value for _, value in sums.values()])
+        run.figure("tiny-sums", drawing)
+        rows = [["sum", "3 & 30", *(str(value) for _, value in sums.values()), "a" * 90]]
+        table = Table("Sums <by size>", ["what", "published", *sums, "and a long one"], rows, ours=[0], best=[(0, 2)])
+        page = Page(
+            "Sums", "They add up.", [Figure("tiny-sums", "Sums against size."), table], notes=["Short & sweet."]
+        )
+        run.finish({"sums": sums}, page)
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch):
+    entry = Experiment("tiny", "sums of ranges", 2, 0.1, "nobody [2020]", "test_experiments_run:tiny")
+    monkeypatch.setattr(commands, "EXPERIMENTS", (*EXPERIMENTS, entry))
+    commands.reproduce.command(entry.function, name=entry.name)
+    CALLS.clear()
+    yield
+    del commands.reproduce["tiny"]
+
+
+def results_of(folder: Path) -> dict:
+    return json.loads((folder / "results.json").read_text())
+
+
+# What a run leaves
+
+
+def test_a_run_leaves_results_figures_parts_and_a_page(tmp_path) -> None:
+    tiny(RunOptions(out=tmp_path / "out", seed=4), width=2)
+    results = results_of(tmp_path / "out")
+    assert results["results"] == {"sums": {"N=2": [2, 2], "N=5": [5, 20]}}
+    assert results["command"] == "gumdrop reproduce tiny --seed 4 --device cpu --width 2 --sizes 2 --sizes 5"
+    assert (results["seed"], results["quick"], results["width"], results["figures"]) == (4, False, 2, ["tiny-sums.png"])
+    assert results["environment"]["torch"] == torch.__version__
+    names = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*")}
+    assert names == {"results.json", "run.json", "report.html", "tiny-sums.png", "parts/N=2.json", "parts/N=5.json"}
+    assert str(tmp_path) not in (tmp_path / "out" / "results.json").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Sums &lt;by size&gt;" in page
+    assert '<td class="best">2</td>' in page
+    assert "A quick run" not in page
+
+
+def test_the_command_in_the_results_gives_the_same_results(tmp_path) -> None:
+    tiny(RunOptions(out=tmp_path / "a", quick=True), width=2, sizes=(7, 3))
+    words = results_of(tmp_path / "a")["command"].split()[1:]
+    assert cli.main([*words, "--out", str(tmp_path / "b")]) == 0
+    a, b = results_of(tmp_path / "a"), results_of(tmp_path / "b")
+    assert {**a, "seconds": 0} == {**b, "seconds": 0}
+    assert "A quick run" in (tmp_path / "b" / "report.html").read_text()
+
+
+def test_the_default_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny()
+    assert (tmp_path / "runs" / "tiny" / "report.html").is_file()
+
+
+# Stop and resume
+
+
+def test_a_stopped_run_goes_on(tmp_path, capsys) -> None:
+    words = ["reproduce", "tiny", "--out", str(tmp_path / "out"), "--resume"]
+    assert cli.main([*words, "--stop", "N=5"]) == 130
+    assert "the same command with --resume goes on in" in capsys.readouterr().err
+    assert cli.main(words) == 0
+    assert CALLS == ["N=2", "N=5", "N=5"]
+    assert "N=2 was done before" in capsys.readouterr().out
+    whole = results_of(tmp_path / "out")["results"]
+    tiny(RunOptions(out=tmp_path / "at once"))
+    assert whole == results_of(tmp_path / "at once")["results"]
+
+
+def test_figures_and_page_are_drawn_again_without_computing(tmp_path) -> None:
+    tiny(RunOptions(out=tmp_path))
+    seconds = results_of(tmp_path)["seconds"]
+    for name in ("report.html", "tiny-sums.png"):
+        (tmp_path / name).unlink()
+    CALLS.clear()
+    tiny(RunOptions(out=tmp_path, resume=True))
+    assert CALLS == []
+    assert (tmp_path / "report.html").is_file()
+    assert results_of(tmp_path)["seconds"] >= seconds
+
+
+def test_other_settings_are_named(tmp_path) -> None:
+    tiny(RunOptions(out=tmp_path))
+    before = (tmp_path / "run.json").read_text()
+    with pytest.raises(FileExistsError, match="holds a run of tiny; add --resume"):
+        tiny(RunOptions(out=tmp_path))
+    with pytest.raises(ValueError, match=r"other settings \(seed was 0, is 1; width was 3, is 4\)"):
+        tiny(RunOptions(out=tmp_path, seed=1, resume=True), width=4)
+    with (
+        pytest.raises(ValueError, match=r"experiment was tiny, is other"),
+        Run("other", RunOptions(out=tmp_path, resume=True)),
+    ):
+        pass
+    assert (tmp_path / "run.json").read_text() == before
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_of_something_else_is_left_alone(tmp_path, resume) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(FileExistsError, match="holds something that is no run"):
+        tiny(RunOptions(out=tmp_path, resume=resume))
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_out_may_not_be_a_file(tmp_path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(FileExistsError, match="no run"):
+        tiny(RunOptions(out=tmp_path / "thesis.tex"))
+
+
+def test_a_damaged_part_says_what_to_do(tmp_path) -> None:
+    tiny(RunOptions(out=tmp_path))
+    (tmp_path / "parts" / "N=2.json").write_text("{")
+    with pytest.raises(ValueError, match=r"N=2.json is damaged .* delete it"):
+        tiny(RunOptions(out=tmp_path, resume=True))
+
+
+def test_a_part_is_what_json_can_hold_and_has_a_name_of_its_own(tmp_path) -> None:
+    with Run("names", RunOptions(out=tmp_path), notify=lambda note: None) as run:
+        assert run.part("one", lambda: {1: (2.5, None)}) == {"1": [2.5, None]}
+        for value in (float("nan"), torch.ones(2)):
+            with pytest.raises(ValueError, match="part 'bad' must hold finite numbers, texts"):
+                Run("bad", RunOptions(out=tmp_path / "new", resume=True)).part("bad", lambda value=value: value)
+        with pytest.raises(ValueError, match="'one' is used twice"):
+            run.part("one", dict)
+        with pytest.raises(ValueError, match="'a/b' is no plain file name"):
+            run.part("a/b", dict)
+        assert not (tmp_path / "parts" / "bad.json").exists()
+
+
+def test_a_training_goes_on_from_its_checkpoint(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("gumdrop.training.state.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    x = torch.linspace(-1, 1, 8).unsqueeze(1)
+
+    def train(run: Run, stop: bool) -> list[float]:
+        def likelihood(output, target):
+            nonlocal steps
+            steps += 1
+            if stop and steps == 4:
+                raise KeyboardInterrupt
+            return (output[:, :1] - target).square().sum(1)
+
+        steps = 0
+        torch.manual_seed(0)
+        network = mlp(1, 2, hidden=(4,))
+        result = fit(network, (x, x), likelihood=likelihood, epochs=5, checkpoint=run.checkpoint("network"))
+        return [steps, *(record.nll for record in result.history)]
+
+    options = RunOptions(out=tmp_path / "a", resume=True)
+    with pytest.raises(KeyboardInterrupt, match="--resume"), Run("train", options) as run:
+        run.part("network", lambda: train(run, stop=True))
+    assert (tmp_path / "a" / "parts" / "network.checkpoint").is_file()
+    with Run("train", options) as run:
+        steps, *losses = run.part("network", lambda: train(run, stop=False))
+    assert steps == 2
+    assert not (tmp_path / "a" / "parts" / "network.checkpoint").exists()
+    with Run("train", RunOptions(out=tmp_path / "b")) as run:
+        assert run.part("network", lambda: train(run, stop=False)) == [5, *losses]
+
+
+# Options and data
+
+
+def test_a_seed_is_not_negative() -> None:
+    with pytest.raises(ValueError, match="`seed` must be at least 0, got -1"):
+        RunOptions(seed=-1)
+
+
+def test_the_folder_of_a_data_set(tmp_path, monkeypatch) -> None:
+    options = RunOptions(data=tmp_path / "data")
+    with pytest.raises(FileNotFoundError, match=r"data has no folder 'uci'; .* with --data"):
+        data_folder(options, "uci")
+    (tmp_path / "data" / "uci").mkdir(parents=True)
+    assert data_folder(options, "uci") == tmp_path / "data" / "uci"
+    with pytest.raises(FileNotFoundError, match=r"lacks the file boston/data\.txt; put it there"):
+        data_folder(options, "uci", files=["boston/data.txt"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(FileNotFoundError, match=r"'uci' is not in .*cache.gumdrop; put its files into"):
+        data_folder(RunOptions(), "uci")
+    (tmp_path / "cache" / "gumdrop" / "uci").mkdir(parents=True)
+    assert data_folder(RunOptions(), "uci") == tmp_path / "cache" / "gumdrop" / "uci"
+
+
+# The command line
+
+
+def test_the_list_says_what_each_shows(capsys) -> None:
+    for words in (["reproduce", "--list"], ["reproduce"]):
+        assert cli.main(words) == 0
+        said = capsys.readouterr().out
+        assert "tiny  (2 minutes, 0.1 with --quick)" in said
+        assert "sums of ranges" in said
+        assert "nobody [2020]" in said
+
+
+def test_an_unknown_experiment_is_told_the_names(capsys) -> None:
+    assert cli.main(["reproduce", "tinny", "--quick", "--seed", "3"]) == 2
+    assert "there is no experiment 'tinny'; there are: " in (said := capsys.readouterr().err)
+    assert "tiny. See" in said
+
+
+def test_shared_flags_are_told_by_each_experiment(capsys) -> None:
+    assert cli.main(["reproduce", "tiny", "--help"]) == 0
+    said = capsys.readouterr().out
+    for flag in ("--data", "--out", "--seed", "--quick", "--device", "--resume", "--jobs", "--launcher", "--width"):
+        assert f" {flag} " in said
+    assert "--no-quick" not in said
+    assert "Go on with a run that was stopped." in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [(["--seed", "-1"], "`seed` must be at least 0"), (["--sead", "1"], "--sead")]
+)
+def test_a_bad_flag_is_one_line(words, message, capsys) -> None:
+    assert cli.main(["reproduce", "tiny", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_each_entry_of_the_list_is_whole(experiment, capsys) -> None:
+    assert cli.main(["reproduce", experiment.name, "--help"]) == 0
+    assert "--quick" in capsys.readouterr().out
+    assert experiment.quick_minutes < experiment.minutes
+
+
+# The page
+
+
+def test_a_row_of_another_length_is_an_error() -> None:
+    with pytest.raises(ValueError, match="must have 2 cells, got 3"):
+        Table("caption", ["a", "b"], [["1", "2", "3"]])
+
+
+def test_the_page_in_a_browser(browser, tmp_path) -> None:
+    tiny(RunOptions(out=tmp_path, quick=True), sizes=(2, 5, 10, 20, 30, 40, 50, 60))
+    for page in views(browser, (tmp_path / "report.html").as_uri()):
+        assert page.evaluate("document.querySelector('figure img').naturalWidth") > 0

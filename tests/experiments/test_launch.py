@@ -1,0 +1,168 @@
+"""Sweeps: parts of an experiment in processes of their own, here, through submitit, and under torchrun."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gumdrop_experiments.data.uci import read_splits
+from gumdrop_experiments.harness.launch import _CrashError, _tried, launch
+from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.pages.page import Page
+from gumdrop_experiments.uci import study as uci
+from gumdrop_experiments.uci.work import Work
+
+from builders.processes import environment
+from builders.uci import write_set
+from builders.waiting import HANG
+
+
+def note(folder: Path, name: str, kind: str) -> None:
+    """Leave a file that says how often this was called, and then do what the kind says."""
+    with (folder / name).open("a") as file:
+        file.write("x")
+    calls = len((folder / name).read_text())
+    if kind == "killed once" and calls == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "error":
+        raise ValueError("no such thing")
+
+
+def environment_with_tests() -> dict[str, str]:
+    """Let other processes import what stands here."""
+    here = Path(__file__).parent
+    places = [str(here), str(here.parent), environment()["PYTHONPATH"]]
+    return {**environment(), "PYTHONPATH": os.pathsep.join(places)}
+
+
+KINDS = {"once": "killed once", "wrong": "error"}
+
+
+def calls_of(folder: Path) -> dict[str, int]:
+    return {name: len((folder / name).read_text()) for name in KINDS}
+
+
+def test_a_piece_that_always_crashes_is_reported() -> None:
+    def attempt(name, call):
+        raise _CrashError("was killed by signal 9")
+
+    said: list[str] = []
+    assert _tried("bad", int, attempt, said.append) == "was killed by signal 9, 2 times"
+    assert said == ["bad was killed by signal 9; it is tried again", "bad failed: was killed by signal 9, 2 times"]
+
+
+def test_submitit_runs_the_same_pieces(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PYTHONPATH", environment_with_tests()["PYTHONPATH"])
+    said: list[str] = []
+    work = {name: partial(note, tmp_path, name, KINDS[name]) for name in ("once", "wrong")}
+    problems = launch(work, jobs=2, launcher="submitit", folder=tmp_path / "jobs", notify=said.append)
+    assert problems == {"wrong": "ValueError: no such thing"}
+    assert (tmp_path / "once").read_text() == "xx"
+    assert any(text.startswith("once left no result as job") for text in said)
+
+
+def part(folder: Path, name: str, kind: str) -> dict[str, int]:
+    note(folder, name, kind)
+    return {"length": len(name)}
+
+
+def sweep(folder: Path, out: Path, kinds: dict[str, str], **options) -> dict:
+    with Run("sweep", RunOptions(out=out, resume=True, **options)) as run:
+        found = run.parts({name: partial(part, folder, name, kind) for name, kind in kinds.items()})
+        total = run.part("total", lambda: sum(each["length"] for each in found.values()))
+        run.finish({"total": total}, Page("Sweep", "Lengths.", body=[]))
+    return found
+
+
+def test_what_is_done_is_kept_a_crash_is_tried_again_and_an_error_is_named(tmp_path, capfd) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(ChildProcessError, match=r"1 of 2 parts failed; the others are kept.*\nwrong: ValueError"):
+        sweep(tmp_path, out, {"once": "killed once", "wrong": "error"}, jobs=2)
+    assert "once was killed by signal 9; it is tried again" in capfd.readouterr().out
+    found = sweep(tmp_path, out, {"once": "good", "wrong": "good"}, jobs=2)
+    assert found == {"once": {"length": 4}, "wrong": {"length": 5}}
+    assert [len((tmp_path / name).read_text()) for name in ("once", "wrong")] == [2, 2]
+    assert not list(out.rglob("*.partial"))
+
+
+def test_jobs_are_at_least_one() -> None:
+    with pytest.raises(ValueError, match="`jobs` must be at least 1, got 0"):
+        RunOptions(jobs=0)
+
+
+JOB = """
+import pathlib, sys, test_launch
+from gumdrop import cli
+place = pathlib.Path(sys.argv[1])
+test_launch.sweep(place, place / "out", dict.fromkeys(test_launch.KINDS, "good"))
+flags = ["--members", "3", "--epochs", "2", "--target", "y", "--out"]
+sys.exit(cli.main(["fit", str(place / "rows.csv"), *flags, str(place / "fit")]))
+"""
+
+
+def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{i},{i * i % 17 + 0.5}\n" for i in range(40)))
+    call = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(tmp_path / "job.py")]
+    done = subprocess.run(
+        [sys.executable, *call, str(tmp_path)],
+        env=environment_with_tests(),
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert set(calls_of(tmp_path).values()) == {1}
+    assert done.stdout.count("Look at") == 2  # the page of the sweep, and that of the fit
+    assert sorted(path.name for path in (tmp_path / "fit").glob("model*")) == ["model.json", "model.safetensors"]
+    assert not (tmp_path / "fit.partial").exists()
+    assert json.loads((tmp_path / "fit" / "results.json").read_text())["best_epochs"] == [2, 2, 2]
+    assert '"total": 9' in (tmp_path / "out" / "results.json").read_text()
+
+
+def stay() -> None:
+    print(os.getpid(), flush=True)
+    signal.pause()
+
+
+STAYING = """
+import pathlib, sys, test_launch
+from gumdrop_experiments.harness.launch import launch
+if __name__ == "__main__":
+    launch({"long": test_launch.stay}, jobs=1, folder=pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_pieces_of_a_killed_run_end(tmp_path) -> None:
+    (tmp_path / "job.py").write_text(STAYING)
+    run = subprocess.Popen(
+        [sys.executable, str(tmp_path / "job.py"), str(tmp_path)],
+        env=environment_with_tests(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stdout is not None
+    piece = int(run.stdout.readline())
+    run.kill()
+    try:
+        run.communicate(timeout=HANG)  # the piece holds the pipe, too: this waits for both
+    except subprocess.TimeoutExpired:
+        os.kill(piece, signal.SIGKILL)
+        raise
+
+
+def test_a_part_of_uci_can_travel_to_another_process(tmp_path) -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    write_set(tmp_path / "uci" / "diabetes")
+    work = Work("diabetes", read_splits(tmp_path / "uci" / "diabetes", most=1), 0, 2)
+    with Run("uci", RunOptions(out=tmp_path / "out")) as run:
+        call = partial(uci._part, run, "no-dropout", work)
+        one, two = call(), cloudpickle.loads(cloudpickle.dumps(call))()
+    assert one | {"seconds": 0} == two | {"seconds": 0}

@@ -1,0 +1,240 @@
+"""Segmentation: the reader, the network, scores against brute force, tiles, and the experiment on drawn shapes."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import gumdrop as gd
+from gumdrop import cli
+from gumdrop.prediction import ClassificationPrediction
+from gumdrop.prediction.tiles import predict_in_tiles
+
+Image = pytest.importorskip("PIL.Image")
+from gumdrop.attribution.pictures import ImageFileError  # noqa: E402
+from gumdrop_experiments.camvid.scores import PixelScores  # noqa: E402
+from gumdrop_experiments.camvid.study import noisy_log_probabilities, pixel_nll  # noqa: E402
+from gumdrop_experiments.data.camvid import VOID, read_segnet  # noqa: E402
+from gumdrop_experiments.networks.fc_densenet import DEPTHS, FCDenseNet  # noqa: E402
+from gumdrop_experiments.networks.unet import UNet  # noqa: E402
+
+
+def write_pictures(folder, counts, size=(40, 48)):
+    """Grey pictures with a bright box of class 3 on class 0 and an edge without a class."""
+    rng = np.random.default_rng(0)
+    for part, count in counts.items():
+        (folder / part).mkdir(parents=True)
+        (folder / f"{part}annot").mkdir()
+        lines = []
+        for i in range(count):
+            top, left = rng.integers(2, size[0] - 20), rng.integers(2, size[1] - 20)
+            classes = np.zeros(size, dtype=np.uint8)
+            classes[top : top + 16, left : left + 16] = 3
+            picture = (60 + 120 * (classes == 3)[..., None] + rng.integers(0, 40, (*size, 3))).astype(np.uint8)
+            classes[:2] = VOID
+            Image.fromarray(picture).save(folder / part / f"{i}.png")
+            Image.fromarray(classes).save(folder / f"{part}annot" / f"{i}.png")
+            lines.append(f"/somewhere/else/{part}/{i}.png /somewhere/else/{part}annot/{i}.png")
+        (folder / f"{part}.txt").write_text("\n".join(lines) + "\n")
+
+
+def test_pictures_come_with_the_classes_of_their_pixels(tmp_path):
+    write_pictures(tmp_path, {"train": 5})
+    found = read_segnet(tmp_path, "train")
+    assert found.pictures.shape == (5, 3, 40, 48)
+    assert found.labels.unique().tolist() == [0, 3, VOID]
+    smaller = read_segnet(tmp_path, "train", size=(20, 24), limit=2)
+    assert smaller.pictures.shape == (2, 3, 20, 24)
+    assert set(smaller.labels.unique().tolist()) <= {0, 3, VOID}
+    expected = found.pictures[0].float().view(3, 20, 2, 24, 2).mean((2, 4))
+    assert (smaller.pictures[0].float() - expected).abs().max() <= 1
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    write_pictures(tmp_path, {"train": 2})
+    (tmp_path / "val.txt").write_text("only-one\n")
+    with pytest.raises(ImageFileError, match="must name a picture and its map of classes"):
+        read_segnet(tmp_path, "val")
+    (tmp_path / "train" / "1.png").write_bytes(b"no picture")
+    with pytest.raises(ImageFileError, match=r"1\.png cannot be read as a picture"):
+        read_segnet(tmp_path, "train")
+    Image.fromarray(np.zeros((40, 48, 3), dtype=np.uint8)).save(tmp_path / "trainannot" / "0.png")
+    with pytest.raises(ImageFileError, match="must hold one number for each pixel, its class, but is RGB"):
+        read_segnet(tmp_path, "train")
+    Image.fromarray(np.zeros((4, 4), dtype=np.uint8)).save(tmp_path / "trainannot" / "0.png")
+    with pytest.raises(ImageFileError, match="bring all to one size with `size`"):
+        read_segnet(tmp_path, "train")
+
+
+@pytest.mark.parametrize(
+    ("depth", "convolutions", "millions"), [("56", 56, 1.38), ("67", 67, 3.46), ("103", 103, 9.32)]
+)
+def test_the_published_networks_have_their_layers_and_weights(depth, convolutions, millions):
+    with torch.device("meta"):
+        model = FCDenseNet(DEPTHS[depth], 11)
+    assert sum(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) for m in model.modules()) == int(depth)
+    assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.01)
+
+
+def test_under_autocast_transposed_convolutions_stay_in_float32() -> None:
+    model, seen = FCDenseNet(DEPTHS["small"], 4).eval(), []
+    for up in model.up:
+        up.register_forward_pre_hook(lambda module, args: seen.append(args[0].dtype))
+    x = torch.randn(1, 3, 24, 32)
+    with torch.no_grad():
+        expected = model(x)
+        with torch.autocast("cpu", torch.bfloat16):
+            y = model(x)
+    assert seen == [torch.float32] * 6
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.float(), expected, atol=0.1 * expected.std().item(), rtol=0)
+    assert model.bfloat16()(x.bfloat16()).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("model", [FCDenseNet(DEPTHS["small"], 4), UNet(4)], ids=["fc-densenet", "u-net"])
+def test_the_network_takes_any_size(model):
+    assert model.eval()(torch.zeros(1, 3, 21, 30)).shape == (1, 4, 21, 30)
+
+
+def test_a_u_net_of_a_user_is_converted_by_one_call():
+    model = gd.learn_dropout(UNet(4, (8, 16)), report=lambda report: None)
+    convolutions = [m for m in model.modules() if isinstance(m, (nn.Conv2d, nn.ConvTranspose2d))]
+    assert len(gd.dropout_rates(model)) == len(convolutions) == 9
+    x = torch.randn(2, 3, 12, 16)
+    at_once = gd.predict_classification(model, x, num_samples=6, seed=0)
+    one_by_one = torch.stack(list(gd.sample(model, x, num_samples=6, seed=0)))
+    torch.testing.assert_close(at_once.probabilities, one_by_one.softmax(2).mean(0), rtol=1e-4, atol=1e-6)
+
+
+def test_void_pixels_count_in_no_loss():
+    logits, labels = torch.randn(2, 3, 4, 5), torch.randint(3, (2, 4, 5))
+    whole, left_out = pixel_nll(logits, labels), int(labels[0, 0, 0])
+    labels[0, 0, 0] = VOID
+    lost = -torch.log_softmax(logits, 1)[0, left_out, 0, 0]
+    torch.testing.assert_close(whole[0] - pixel_nll(logits, labels)[0], lost, atol=1e-4, rtol=0)
+
+
+def test_noise_on_logits_is_averaged_as_probabilities():
+    output = torch.randn(1, 4, 2, 2)
+    noise = torch.randn(3, 1, 2, 1, 1)
+    mean, log_variance = output[:, :2], output[:, 2:]
+    expected = torch.stack([(mean + e * (0.5 * log_variance).exp()).softmax(1) for e in noise]).mean(0)
+    torch.testing.assert_close(noisy_log_probabilities(output, noise).exp(), expected)
+    none = noisy_log_probabilities(torch.cat([mean, torch.full_like(mean, -80)], 1), noise)
+    torch.testing.assert_close(none, torch.log_softmax(mean, 1))
+
+
+def predictions(count=3, classes=4):
+    torch.manual_seed(1)
+    draws = (2 * torch.randn(5, count, classes, 6, 7)).log_softmax(2)
+    log_p = torch.logsumexp(draws, 0) - math.log(5)
+    return ClassificationPrediction(log_p, torch.special.entr(draws.exp()).sum(2).mean(0))
+
+
+def test_scores_are_those_of_all_pixels_at_once():
+    metrics = pytest.importorskip("sklearn.metrics")
+    prediction, labels = predictions(), torch.randint(4, (3, 6, 7))
+    labels[:, 0] = VOID
+    scores = PixelScores(4)
+    for i in range(3):
+        part = ClassificationPrediction(prediction.log_probabilities[i : i + 1], prediction.expected_entropy[i : i + 1])
+        scores.add(part, labels[i : i + 1])
+    found = scores.result()
+    known = labels != VOID
+    truth, said = labels[known].numpy(), prediction.label[known].numpy()
+    assert found["accuracy"] == pytest.approx((truth == said).mean())
+    assert found["iou"] == pytest.approx(metrics.jaccard_score(truth, said, average=None).tolist())
+    per_picture = [
+        metrics.jaccard_score(t[k].numpy(), p[k].numpy(), average="macro")
+        for t, p, k in zip(labels, prediction.label, known, strict=True)
+    ]
+    assert found["miou_per_picture"] == pytest.approx(np.mean(per_picture))
+    p = prediction.probabilities.permute(0, 2, 3, 1)[known].numpy()
+    assert found["nll"] == pytest.approx(metrics.log_loss(truth, p), rel=1e-5)
+    doubt = prediction.mutual_information[known].numpy()
+    assert found["auroc"]["mutual_information"] == pytest.approx(metrics.roc_auc_score(truth != said, doubt), abs=0.01)
+    assert sum(found["calibration"]["pixels"]) == known.sum()
+
+
+def test_perfect_scores_are_perfect():
+    labels = torch.randint(3, (2, 5, 5))
+    log_p = torch.full((2, 3, 5, 5), -20.0).scatter(1, labels.unsqueeze(1), 0.0)
+    scores = PixelScores(3)
+    scores.add(ClassificationPrediction(log_p, torch.zeros(2, 5, 5)), labels)
+    found = scores.result()
+    assert (found["miou"], found["accuracy"], found["miou_per_picture"]) == (1, 1, 1)
+    assert max(found["nll"], found["ece"], found["calibration_mse"]) < 1e-6
+    assert found["auroc"]["mutual_information"] is None
+
+
+def test_tiles_with_a_wide_halo_give_the_whole_picture():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 6, 3, padding=1), nn.ReLU(), nn.Conv2d(6, 3, 3, padding=1))
+    gd.learn_dropout(model, p=0.3, report=lambda report: None)
+    x = torch.randn(2, 2, 13, 17)
+    whole = gd.predict_classification(model, x, num_samples=4, seed=5)
+    tiled = predict_in_tiles(model, x, tile=5, halo=2, num_samples=4, seed=5)
+    torch.testing.assert_close(tiled.log_probabilities, whole.log_probabilities)
+    torch.testing.assert_close(tiled.expected_entropy, whole.expected_entropy)
+
+
+def test_tiles_want_pictures_and_sensible_sizes():
+    model = gd.learn_dropout(nn.Conv2d(2, 2, 1), report=lambda report: None)
+    with pytest.raises(ValueError, match=r"`x` must hold pictures, shape \(N, channels, H, W\), got \(2, 4\)"):
+        predict_in_tiles(model, torch.zeros(2, 4), tile=2, halo=0)
+    with pytest.raises(ValueError, match="`tile` must be at least 1 and `halo` at least 0, got 0 and 1"):
+        predict_in_tiles(model, torch.zeros(1, 2, 4, 4), tile=0, halo=1)
+
+
+def test_a_u_net_and_several_fits_in_bfloat16(tmp_path):
+    folder, out = tmp_path / "data", tmp_path / "out"
+    write_pictures(folder / "camvid", {"train": 4, "val": 2, "test": 2})
+    words = ["reproduce", "camvid", "--data", str(folder), "--out", str(out), "--height", "40", "--width", "48"]
+    words += [
+        "--network",
+        "unet",
+        "--seeds",
+        "1",
+        "--fits",
+        "2",
+        "--bfloat16",
+        "--crop",
+        "32",
+        "--epochs",
+        "1",
+        "--num-samples",
+        "2",
+    ]
+    assert cli.main(words) == 0
+    found = json.loads((out / "results.json").read_text())["results"]
+    assert {arm: len(runs) for arm, runs in found.items()} == {arm: 1 + (arm == "learned") for arm in found}
+
+
+def test_a_small_run_on_drawn_shapes(tmp_path):
+    folder, out = tmp_path / "data", tmp_path / "out"
+    write_pictures(folder / "camvid", {"train": 8, "val": 2, "test": 4})
+    words = ["reproduce", "camvid", "--data", str(folder), "--out", str(out), "--height", "40", "--width", "48"]
+    words += ["--crop", "32", "--epochs", "6", "--num-samples", "3", "--seeds", "1", "--fits", "1"]
+    assert cli.main(words) == 0
+    found = json.loads((out / "results.json").read_text())["results"]
+    assert list(found) == ["none", "fixed 0.2", "learned", "learned, aleatoric head"]
+    for arm, (run,) in found.items():
+        assert run["draws"]["accuracy"] > 0.5
+        assert run["nll"][-1] < run["nll"][0]
+        assert all(0 < rates[-1] < 1 for rates in run["rates"].values())
+        assert (run["draws"] == run["no_draws"]) == (arm == "none")
+    assert "camvid-maps.png" in {path.name for path in out.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [(["--network", "99"], "`network` must be one of 56, 67, 103, small, unet"), (["--crop", "300"], "`crop` at most")],
+)
+def test_numbers_out_of_range_are_named(flags, words, tmp_path, capsys):
+    assert cli.main(["reproduce", "camvid", "--data", str(tmp_path), *flags]) == 2
+    assert words in capsys.readouterr().err

@@ -1,0 +1,185 @@
+"""`gumdrop reproduce uci` and `tuning`, scaled down, on real data that comes with scikit-learn."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from gumdrop.cli import main
+from gumdrop.prediction import RegressionPrediction
+from gumdrop_experiments.data.uci import read_splits
+from gumdrop_experiments.tuning import study as tuning
+from gumdrop_experiments.uci import methods as uci_methods
+from gumdrop_experiments.uci import study as uci
+from gumdrop_experiments.uci.methods import METHODS, fixed_network, grid_settings
+from gumdrop_experiments.uci.work import Work, scores
+
+from builders.uci import write_set
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch) -> None:
+    monkeypatch.setattr(uci_methods, "NUM_SAMPLES", 20)
+
+
+@pytest.fixture
+def data(tmp_path):
+    write_set(tmp_path / "data" / "uci" / "diabetes")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def work(data) -> Work:
+    return Work("diabetes", read_splits(data / "uci" / "diabetes", most=2), seed=0, epochs=2)
+
+
+def run(*words) -> int:
+    return main(["reproduce", *map(str, words)])
+
+
+def test_a_quick_run_compares_all_methods_and_goes_on_after_a_stop(data, tmp_path, monkeypatch) -> None:
+    out = tmp_path / "out"
+    command = ("uci", "--data", data, "--out", out, "--quick", "--splits", 2)
+    monkeypatch.setattr(uci, "QUICK_EPOCHS", 2)
+    stopped = uci_methods.Method("stopped", lambda work: (_ for _ in ()).throw(KeyboardInterrupt))
+    with monkeypatch.context() as patch:
+        patch.setitem(METHODS, "grid", stopped)
+        assert run(*command) == 130
+    assert {path.name for path in (out / "parts").glob("*.json")} == {
+        f"diabetes.{key}.json" for key in ("gumdrop", "one-member", "dropout-off")
+    }
+    assert run(*command) == 2, "the folder is not empty"
+    monkeypatch.setitem(METHODS, "gumdrop", stopped)
+    assert run(*command, "--resume") == 0
+    results = json.loads((out / "results.json").read_text())
+    assert results["quick"] is True
+    (found,) = results["results"].values()
+    assert list(found["methods"]) == [key for key, method in METHODS.items() if method.default]
+    assert found["splits"] == 2
+    for key, summary in found["methods"].items():
+        assert all(math.isfinite(value) for score in ("rmse", "log_likelihood", "crps") for value in summary[score])
+        assert ("gain" in summary) == (key != "grid")
+    assert found["methods"]["one-member"]["cost_ratio"] == pytest.approx(1 / (12 * 0.8 + 1), rel=0.1)
+    assert {"splits_in_turn", "splits_as_one_program", "grid_in_turn"} <= set(found["cost"])
+    page = (out / "report.html").read_text()
+    assert "fixed dropout, grid search" in page
+    for name in ("log-likelihood", "rmse", "coverage", "rates", "cost"):
+        assert (out / f"uci-{name}.png").stat().st_size > 5000
+    assert not list((out / "parts").glob("*.checkpoint"))
+
+
+def test_the_three_pass_scheme_moves_weights_noise_and_rates(work, monkeypatch) -> None:
+    monkeypatch.setattr(uci_methods, "CYCLES", 2)
+    outcome = METHODS["three-pass"].run(work)
+    assert len(outcome.rates) == 2
+    assert [len(rates) for rates in outcome.rates] == [4, 4]
+    assert all(abs(p - 0.1) > 1e-4 for rates in outcome.rates for p in rates)
+
+
+def test_the_grid_chooses_what_is_best_on_a_fifth_of_each_training_part(work, monkeypatch) -> None:
+    """A search whose one candidate has the right noise, beside some a thousand times too sure, finds it."""
+    monkeypatch.setitem(uci_methods.GRID, "diabetes", (1e3, 1 / 70**2, 1e4))
+    outcome = METHODS["grid"].run(work)
+    assert [chosen["precision"] for chosen in outcome.chosen] == [1 / 70**2] * 2
+    assert outcome.row_passes == 2 * (2 * 12 * (70 - 14) + 2 * 70)
+    noise = torch.cat([prediction.aleatoric for prediction in outcome.predictions]).sqrt()
+    torch.testing.assert_close(noise, torch.full_like(noise, 70.0))
+
+
+def test_other_sets_have_a_grid_of_their_own(work) -> None:
+    settings = grid_settings("diabetes", work.splits)
+    assert len(settings) == 12
+    assert {round(precision * work.splits[0].y_std ** 2, 6) for _, precision in settings} == {2, 10, 50}
+    model = fixed_network(work.splits[0], 0.05, 0.01)
+    assert model[-1].log_variance.item() == pytest.approx(math.log(100 / work.splits[0].y_std ** 2), rel=1e-5)
+    assert not model[-1].log_variance.requires_grad
+
+
+def test_scores_are_in_units_of_the_target(work) -> None:
+    split = work.splits[0]
+    y = split.y_test * split.y_std + split.y_mean
+    zero = torch.zeros_like(y)
+    prediction = RegressionPrediction(y + 3, zero, zero + 4, (y + 3)[None], (zero + 4)[None])
+    outcome = uci_methods.Outcome([prediction], [], 0.0, 0, [])
+    (score,) = scores(outcome, [split])
+    assert score["rmse"] == pytest.approx(3, rel=1e-4)
+    assert score["log_likelihood"] == pytest.approx(stats.norm(3, 2).logpdf(0), rel=1e-4)
+    assert (score["coverage_50"], score["coverage_90"], score["coverage_95"]) == (0, 1, 1)
+
+
+def test_the_paired_test_allows_for_overlap(work) -> None:
+    """With no test rows to speak of it is the plain t-test; with as many as to train on it is far more careful."""
+    gain = np.random.default_rng(0).normal(0.05, 0.1, 20)
+    split = work.splits[0]
+    plain = stats.ttest_1samp(gain, 0).pvalue
+    small = split.part(torch.arange(69), torch.tensor([69]))
+    assert uci._paired_test(gain, [small]) > plain
+    ratio = 10 / 70
+    careful = gain.mean() / math.sqrt(gain.var(ddof=1) * (1 / 20 + ratio))
+    assert uci._paired_test(gain, [split]) == pytest.approx(2 * stats.t.sf(careful, 19))
+    assert uci._paired_test(np.zeros(5), [split]) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--dataset", "bosten"), "there is no set 'bosten'; there are: diabetes"),
+        (("--methods", "magic"), "there is no method 'magic'; there are: gumdrop, one-member"),
+    ],
+)
+def test_unknown_names_are_answered_with_those_that_there_are(data, tmp_path, capsys, words, message) -> None:
+    assert run("uci", "--data", data, "--out", tmp_path / "out", *words) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_data_and_a_split_that_does_not_match_are_named(data, tmp_path, capsys) -> None:
+    assert run("uci", "--data", tmp_path / "nowhere", "--out", tmp_path / "out") == 2
+    assert "put its files into" in capsys.readouterr().err
+    (data / "uci" / "diabetes" / "index_test_1.txt").write_text("500\n")
+    assert run("uci", "--data", data, "--out", tmp_path / "out") == 2
+    assert "must hold row numbers from 0 to 79, each once, got 500" in capsys.readouterr().err
+
+
+def test_without_the_peer_package_it_is_left_out(data, tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(uci.importlib.util, "find_spec", lambda name: None)
+    out = tmp_path / "out"
+    assert run("uci", "--data", data, "--out", out, "--quick", "--methods", "no-dropout", "peer", "--splits", 2) == 0
+    assert "concretedropout is not installed" in capsys.readouterr().out
+    assert list(json.loads((out / "results.json").read_text())["results"]["diabetes"]["methods"]) == ["no-dropout"]
+
+
+# How the default was chosen
+
+
+def test_tuning_never_sees_a_test_row_and_writes_its_page(data, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tuning, "UCI", ("diabetes",))
+    monkeypatch.setattr(tuning, "SIMULATED", ("sine-40",))
+    monkeypatch.setattr(tuning, "QUICK_EPOCHS", 1)
+    for k in range(3):  # test rows that would be noticed
+        folder = data / "uci" / "diabetes"
+        rows = np.loadtxt(folder / "data.txt")
+        test = np.loadtxt(folder / f"index_test_{k}.txt").astype(int)
+        np.savetxt(folder / f"index_test_{k}.txt", range(80, 80 + len(test)))
+    np.savetxt(folder / "data.txt", np.vstack([rows, np.full((10, 11), 1e30)]))
+    out = tmp_path / "out"
+    assert run("tuning", "--data", data, "--out", out, "--quick") == 0
+    results = json.loads((out / "results.json").read_text())["results"]
+    assert list(results["summary"]) == ["diabetes", "sine-40"]
+    for rows in results["summary"].values():
+        assert list(rows) == list(tuning.CANDIDATES)
+        assert all(math.isfinite(row["log_likelihood"]) for row in rows.values())
+    assert (out / "tuning.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(("name", "inputs"), [("friedman-30", 10), ("linear-30", 20), ("sine-30", 1)])
+def test_simulated_sets_repeat_and_differ(name, inputs) -> None:
+    first, second = tuning.simulated(name, 2, seed=3)
+    again, _ = tuning.simulated(name, 2, seed=3)
+    assert first.x_train.shape == (30, inputs)
+    assert first.x_test.shape == (500, inputs)
+    assert torch.equal(first.y_train, again.y_train)
+    assert not torch.equal(first.y_train, second.y_train)

@@ -1,0 +1,366 @@
+"""Exported table models: columns in their own units in, units of the target out, and served without torch."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from pandas._libs.parsers import STR_NA_VALUES
+
+from gumdrop.cli import main
+from gumdrop.export import ExportError, export_table, serving
+from gumdrop.export.table_encoding import TableEncoder
+from gumdrop.export.table_graph import TableGraph
+from gumdrop.tables import load_table_model, read_table
+from gumdrop.tables.fitting.fit import fit_table
+from gumdrop.tables.fitting.settings import Reading
+from gumdrop.tables.prediction import predict_frame
+from gumdrop.tables.reading.dates import parse_dates
+from gumdrop.tables.reading.numbers import spelled_numbers
+from gumdrop.tables.reading.table import MISSING_SPELLINGS
+from gumdrop.tables.schema.columns import CategoryColumn, DateColumn, NumericColumn
+from gumdrop.tables.schema.schema import TableSchema, Target
+
+from builders.tables import QUICK, write_table
+from builders.waiting import HANG
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra `export`")
+
+DOCS = Path(__file__).parents[2] / "docs"
+SMALL = replace(QUICK, num_members=2, epochs=3)
+ROWS = pd.DataFrame(
+    {
+        "colour": ["red", "violet", None, " blue"],
+        "size": [41.5, 60.0, np.nan, 55.25],
+        "sold": ["2024-02-29", "31/12/1969 23:59:07", None, "7/3/2025 06:30"],
+        "garden": ["YES", "no", None, "maybe"],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("export")
+    frame = pd.read_csv(write_table(place / "houses.csv"))
+    frame.loc[[3, 9, 60, 61, 62, 63], "colour"] = None
+    sold = pd.date_range("2021-03-05 08:00", periods=120, freq="271h").strftime("%d/%m/%Y %H:%M")
+    frame = frame.assign(sold=sold, garden=["Yes", "no", "no"] * 40)
+    frame.loc[[3, 50], "sold"] = None
+    frame.to_csv(place / "houses.csv", index=False)
+    for target, other in (("price", "grade"), ("grade", "price")):
+        fit_table(place / "houses.csv", target, place / target, reading=Reading(drop=(other,)), settings=SMALL)
+    export_table(load_table_model(place / "price"), place / "price.onnx", num_samples=300)
+    export_table(load_table_model(place / "grade"), place / "noise.onnx", variant="noise")
+    return place
+
+
+def records(frame):
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+
+
+def test_the_file_encodes_as_the_schema_does(place) -> None:
+    model = load_table_model(place / "price")
+    served = serving.ServedModel(place / "price.onnx")
+    frame = pd.concat([read_table(place / "houses.csv").frame, ROWS], ignore_index=True)
+    encode = TableGraph(model, variant="moments", num_samples=9).encode
+    ours = encode(torch.from_numpy(served.encode(records(frame)))).numpy()
+    np.testing.assert_array_equal(ours, model.schema.encode_inputs(frame).x)
+    assert model.schema.columns[2].parts == ("season", "weekday", "hour")
+    assert (ours[-2, 6:12] == 0).all()
+
+
+DAYS = {"mean": 15000.0, "std": 9000.0, "median": 14321.5, "least": -4000.0, "most": 30000.0}
+
+
+@pytest.mark.parametrize("parts", [(), ("hour",), ("season", "weekday", "hour")])
+def test_dates_are_encoded_bit_for_bit(parts) -> None:
+    columns = (CategoryColumn("a", ("x", "y")), DateColumn("b", "day-first", parts, **DAYS), NumericColumn("c", **DAYS))
+    schema = TableSchema(columns, Target("price", "regression"))
+    rng = np.random.default_rng(0)
+    seconds = rng.integers(-(10**9), 3 * 10**9, 2000)
+    seconds[:50] = seconds[:50] // 86400 * 86400  # midnight, where a day begins
+    frame = pd.DataFrame(
+        {"a": rng.choice(["x", "y"], 2000), "b": pd.to_datetime(seconds, unit="s"), "c": seconds / 7e4}
+    )
+    frame.loc[::9, "b"] = pd.NaT
+    raw = np.column_stack([frame["a"] == "y", parse_dates(frame["b"], "day-first"), frame["c"]])
+    encoded = TableEncoder(schema)(torch.from_numpy(raw)).numpy()
+    np.testing.assert_array_equal(encoded, schema.encode_inputs(frame).x)
+
+
+def served_with(column, decimal=None):
+    served = object.__new__(serving.ServedModel)
+    served.metadata = {"schema": TableSchema((column,), Target("price", "regression"), decimal).to_json()}
+    return served
+
+
+@pytest.mark.parametrize(
+    ("order", "texts"),
+    [
+        ("year-first", ["2024-3-1", "1969/12/31 23:59", "2024.02.29T06:30:15.5Z"]),
+        ("day-first", ["31.1.2024", "1/2/2024 7:05", "2024-01-02", "01-02-2024 00:30:59 +05:30"]),
+        ("month-first", ["1/31/2024", "1/2/2024 17:05:09", "2024-01-02T00:00-0330"]),
+    ],
+)
+def test_serving_reads_dates_as_training_does(order, texts) -> None:
+    served = served_with(DateColumn("sold", order, (), **DAYS))
+    got = served.encode([{"sold": text} for text in texts])[:, 0]
+    np.testing.assert_array_equal(got, parse_dates(pd.Series(texts), order))
+    stamp = pd.Timestamp("2024-02-29 18:00")
+    kinds = [stamp, stamp.to_pydatetime(), stamp.to_datetime64(), str(stamp), stamp.tz_localize("UTC")]
+    assert {day.item() for day in served.encode([{"sold": value} for value in kinds])} == {19782.75}
+    assert served.encode([{"sold": stamp.date()}]) == 19782
+    assert np.isnan(served.encode([{"sold": pd.NaT}, {"sold": "?"}, {"sold": None}])).all()
+    for text in ("30.2.2024", "13/13/2024", "1/2/24", "19782.75", "2024-01-02 25:00", "31.12.2024x"):
+        with pytest.raises(
+            serving.ServingError, match=f"'sold' has '{text}', which is not a date with its {order[:3]}"
+        ):
+            served.encode([{"sold": text}])
+
+
+def test_serving_reads_yes_and_no_in_any_capitals_and_other_labels_as_they_are() -> None:
+    garden = served_with(CategoryColumn("garden", ("No", "yes", "")))
+    assert garden.encode([{"garden": text} for text in ("NO", "Yes", "YES", " no", "n")])[:, 0].tolist() == [
+        0,
+        1,
+        1,
+        0,
+        -1,
+    ]
+    flag = served_with(CategoryColumn("flag", ("false", "true")))
+    assert flag.encode([{"flag": value} for value in (True, False, "TRUE")])[:, 0].tolist() == [1, 0, 1]
+    colour = served_with(CategoryColumn("colour", ("Red", "yes")))
+    assert colour.encode([{"colour": text} for text in ("Red", "red", "YES")])[:, 0].tolist() == [0, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("decimal", "texts"),
+    [
+        (",", ["1.234", "1.234.567,5", "-0,25", "7", "€ 3,50", "1 234,5"]),
+        (".", ["1,234", "1,234,567.5", "-0.25", "7", "$3.50", "12 %", ".5"]),
+    ],
+)
+def test_serving_reads_numbers_as_training_does(decimal, texts) -> None:
+    served = served_with(NumericColumn("size", **DAYS), decimal)
+    got = served.encode([{"size": text} for text in texts])[:, 0]
+    np.testing.assert_array_equal(got, spelled_numbers(pd.Series(texts), decimal))
+    assert served.encode([{"size": 1.234}, {"size": "1.5"}, {"size": np.float64(2)}])[:, 0].tolist() == [1.234, 1.5, 2]
+    with pytest.raises(serving.ServingError, match="'1,2,3', which is not a number"):
+        served.encode([{"size": "1,2,3"}])
+
+
+def test_served_predictions_are_those_of_predict(place) -> None:
+    frame = read_table(place / "houses.csv").frame
+    served = serving.ServedModel(place / "price.onnx").predict(records(frame))
+    want = predict_frame(load_table_model(place / "price"), frame).frame
+    assert served["mean"].shape == (120, 1)
+    error = served["mean"][:, 0] - want["prediction"]
+    assert abs(error).max() < 2 * want["epistemic_std"].max()
+    assert abs(error.mean()) < 0.5 * want["epistemic_std"].mean()
+    np.testing.assert_allclose(np.sqrt(served["aleatoric"][:, 0]), want["aleatoric_std"], rtol=0.1)
+    np.testing.assert_allclose(np.sqrt(served["epistemic"]).mean(), want["epistemic_std"].mean(), rtol=0.5)
+
+
+def test_noise_makes_serving_reproducible(place) -> None:
+    served = serving.ServedModel(place / "noise.onnx")
+    noise = np.random.default_rng(0).random((50, served.metadata["num_noise"]))
+    first, second = (served.predict(records(ROWS), noise=noise) for _ in range(2))
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+    np.testing.assert_allclose(first["probabilities"].sum(1), 1, rtol=1e-5)
+    assert not np.array_equal(first["probabilities"], served.predict(records(ROWS), noise=1 - noise)["probabilities"])
+
+
+def test_the_file_says_what_it_was_made_of(place) -> None:
+    model = load_table_model(place / "price")
+    facts = serving.ServedModel(place / "price.onnx").metadata
+    assert facts["schema"] == model.schema.to_json()
+    assert facts["num_samples"] == 300
+    assert facts["noise"].keys() == facts["rates"].keys()
+    assert len(facts["rates"]) == 4
+    assert all(0 < p < 1 for p in facts["rates"].values())
+
+
+def test_draws_come_from_all_networks_and_average_to_the_prediction(place) -> None:
+    graph = TableGraph(load_table_model(place / "price"), variant="draw", num_samples=1)
+    columns = graph.examples(8)
+    with torch.no_grad():
+        draws = [graph(columns) for _ in range(1000)]
+    mean, variance = (torch.stack([draw[name] for draw in draws]) for name in ("mean", "variance"))
+    want = TableGraph(graph.table, variant="moments", num_samples=3000).reference([columns], 0)
+    torch.testing.assert_close(mean.mean(0), want["mean"], rtol=0, atol=0.1 * want["epistemic"].max().item() ** 0.5)
+    torch.testing.assert_close(mean.var(0), want["epistemic"], rtol=0.3, atol=0)
+    torch.testing.assert_close(variance.mean(0), want["aleatoric"], rtol=0.05, atol=0)
+
+
+def test_moments_without_draws_are_near_those_of_many(place) -> None:
+    graph = TableGraph(load_table_model(place / "price"), variant="deterministic", num_samples=1)
+    columns = graph.examples(8)
+    got = graph(columns)
+    want = TableGraph(graph.table, variant="moments", num_samples=3000).reference([columns], 0)
+    torch.testing.assert_close(got["mean"], want["mean"], rtol=0, atol=0.1 * want["epistemic"].max().item() ** 0.5)
+    torch.testing.assert_close(got["epistemic"], want["epistemic"], rtol=0.3, atol=0)
+    torch.testing.assert_close(got["aleatoric"], want["aleatoric"], rtol=0.05, atol=0)
+    with pytest.raises(ExportError, match="this model predicts classes; export the variant 'noise'"):
+        TableGraph(load_table_model(place / "grade"), variant="deterministic", num_samples=1)
+
+
+BLOCKED = """
+import sys
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "pandas", "gumdrop", "onnx", "sklearn", "scipy"}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Nothing())
+sys.argv = sys.argv[1:]
+exec(compile(open(sys.argv[0]).read(), sys.argv[0], "exec"), {"__name__": "__main__"})
+"""
+
+
+def serve(*words):
+    command = [sys.executable, "-c", BLOCKED, serving.__file__, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG)
+
+
+def test_serving_needs_numpy_and_onnxruntime_alone(place, tmp_path) -> None:
+    done = serve(place / "price.onnx", place / "houses.csv")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "out.csv").write_text(done.stdout)
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert list(table) == ["row", "mean", "epistemic", "aleatoric"]
+    assert len(table) == 120
+    (tmp_path / "short.csv").write_text("size\n3\n")
+    done = serve(place / "price.onnx", tmp_path / "short.csv")
+    assert (done.returncode, done.stderr) == (1, "error: a row has no column 'colour'; it has size\n")
+    assert serve(place / "price.onnx").stderr.startswith("usage:")
+
+
+RUNTIME = """
+export const env = { wasm: {} };
+export class Tensor { constructor(type, data, dims) { Object.assign(this, { type, data, dims }); } }
+const answer = { mean: { data: [1] }, epistemic: { data: [4] }, aleatoric: { data: [5] } };
+export const InferenceSession = {
+  create: async () => ({ run: async ({ columns }) => { window.fed = [...columns.data]; return answer; } }),
+};
+"""
+
+
+def test_the_page_feeds_what_serving_feeds(place, browser) -> None:
+    """With a stand-in for onnxruntime-web, which only keeps what it is fed."""
+    files = {
+        "": ("text/html", (DOCS / "examples" / "browser.html").read_bytes()),
+        "ort.wasm.min.mjs": ("text/javascript", RUNTIME.encode()),
+        "model.onnx": ("application/octet-stream", (place / "price.onnx").read_bytes()),
+    }
+
+    def serve_file(route):
+        kind, body = files[route.request.url.removeprefix("http://page.test/")]
+        route.fulfill(content_type=kind, body=body)
+
+    page = browser.new_page()
+    page.route("http://page.test/**", serve_file)
+    page.goto("http://page.test/")
+    page.wait_for_function("window.ready")
+    served = serving.ServedModel(place / "price.onnx")
+    start = page.evaluate("window.fed")
+    assert start[2] == pytest.approx(served.metadata["schema"]["columns"][2]["median"], abs=1 / 1440)
+    page.select_option("[name=colour]", label="red")
+    page.fill("[name=size]", "41.5")
+    page.fill("[name=sold]", "2024-02-29T18:00")
+    page.select_option("[name=garden]", label="Yes")
+    row = {"colour": "red", "size": 41.5, "sold": "29.02.2024 18:00", "garden": "yes"}
+    assert settled(page) == served.encode([row])[0].tolist()
+    page.fill("[name=sold]", "")
+    assert np.isnan(settled(page)).tolist() == [False, False, True, False]
+    assert page.inner_text("output") == "price: 1 ± 3\nnot known for lack of data: 2, noise: 2.24"
+    page.close()
+
+
+def settled(page):
+    return page.evaluate("() => new Promise((done) => setTimeout(() => done(window.fed), 50))")
+
+
+def with_metadata(path, out, facts) -> Path:
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(path)
+    del model.metadata_props[:]
+    if facts is not None:
+        onnx.helper.set_model_props(model, {"gumdrop": json.dumps(facts)})
+    onnx.save(model, out)
+    return out
+
+
+def test_files_that_cannot_be_served(place, tmp_path) -> None:
+    path = place / "price.onnx"
+    facts = serving.ServedModel(path).metadata
+    newer = with_metadata(path, tmp_path / "newer.onnx", facts | {"format": 2, "gumdrop": "9.0"})
+    with pytest.raises(serving.ServingError, match=r"format 2 \(gumdrop 9\.0\), and this reads up to format 1"):
+        serving.ServedModel(newer)
+    own = with_metadata(path, tmp_path / "own.onnx", {name: facts[name] for name in facts.keys() - {"schema"}})
+    with pytest.raises(serving.ServingError, match="not trained on a table"):
+        serving.ServedModel(own)
+    with pytest.raises(serving.ServingError, match="not written by `gumdrop export`"):
+        serving.ServedModel(with_metadata(path, tmp_path / "foreign.onnx", None))
+    (tmp_path / "half.onnx").write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(serving.ServingError, match="no whole ONNX file"):
+        serving.ServedModel(tmp_path / "half.onnx")
+    with pytest.raises(serving.ServingError, match="there is no file"):
+        serving.ServedModel(tmp_path / "none.onnx")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"size": 3}, "no column 'colour'"),
+        ({"size": "big", "colour": "red"}, "'big', which is not a number"),
+        ({"size": float("inf"), "colour": "red"}, "'inf', which is not finite"),
+        ({"size": 3, "colour": "red", "sold": "2/31/2024"}, "'2/31/2024', which is not a date with its day first"),
+    ],
+)
+def test_rows_that_do_not_fit(place, row, message) -> None:
+    served = serving.ServedModel(place / "price.onnx")
+    with pytest.raises(serving.ServingError, match=message):
+        served.predict([row])
+    with pytest.raises(serving.ServingError, match="no rows"):
+        served.predict([])
+    with pytest.raises(serving.ServingError, match="`noise` is for files of the variant 'noise', this is 'moments'"):
+        served.predict(records(ROWS), noise=np.zeros((3, 48)))
+    with pytest.raises(serving.ServingError, match="`noise` is for files of the variant 'noise'"):
+        serving.ServedModel(place / "noise.onnx").predict(records(ROWS))
+
+
+def test_what_counts_as_missing_is_what_training_takes_for_it() -> None:
+    assert {*STR_NA_VALUES, *MISSING_SPELLINGS} <= serving.MISSING_WORDS
+
+
+def test_the_command(place, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["export", str(place / "grade"), "--to", "pt2", "--variant", "draw"]
+    assert main(words) == 0
+    assert "grade.pt2" in capsys.readouterr().out
+    program = torch.export.load("grade.pt2").module()
+    rows = torch.tensor([[50.0, 0, 19000.3, 1], [60, -1, torch.nan, 0]], dtype=torch.float64)
+    assert program(rows)["probabilities"].shape == (2, 2)
+    assert main(words) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main([*words[:1], str(tmp_path), *words[2:], "--out", "new.pt2"]) == 2
+    assert "model.json" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["grade.pt2"]
+
+
+def test_a_full_disk_leaves_nothing(place, tmp_path, monkeypatch) -> None:
+    def full(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="the disk is full"):
+        export_table(load_table_model(place / "grade"), tmp_path / "m.pt2", to="pt2", variant="draw")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ExportError, match="`num_samples` must be at least 2"):
+        export_table(load_table_model(place / "grade"), tmp_path / "m.pt2", num_samples=1)

@@ -1,0 +1,690 @@
+"""Masks, scales, entropy and KL terms against naive twins, limits, derivatives and extremes."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+import gumdrop as gd
+from gumdrop import functional as fn
+from gumdrop.layers import ConcreteDropout
+
+from builders import reference as ref
+from builders.rates import set_logit
+
+NOISE = [0.03, 0.2, 0.31, 0.5, 0.77, 0.999]
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+def double(values: object) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def leaf(values: object) -> Tensor:
+    return double(values).requires_grad_()
+
+
+class TestAgainstNaiveTwin:
+    @pytest.mark.parametrize("p", [0.02, 0.3, 0.85])
+    @pytest.mark.parametrize("temperature", [0.1, 2 / 3, 1.7])
+    def test_soft(self, p: float, temperature: float) -> None:
+        a = ref.logit(p)
+        expected = [ref.soft_scale(a, u, temperature) for u in NOISE]
+        scale = fn.dropout_scale(double(a), double(NOISE), temperature=temperature)
+        np.testing.assert_allclose(scale, expected, rtol=1e-12)
+        keep = fn.soft_keep(double(a), double(NOISE), temperature=temperature)
+        np.testing.assert_allclose(keep, np.array(expected) * (1 - p), rtol=1e-12)
+        x = double([1.5, -2.0, 0.3, 4.0, -0.7, 1.1])
+        y = fn.concrete_dropout(x, double(a), noise=double(NOISE), temperature=temperature)
+        np.testing.assert_allclose(y, x.numpy() * expected, rtol=1e-12)
+
+    @pytest.mark.parametrize("p", [0.02, 0.3, 0.85])
+    def test_hard(self, p: float) -> None:
+        a = ref.logit(p)
+        expected = [ref.hard_scale(a, u) for u in NOISE]
+        np.testing.assert_allclose(fn.dropout_scale(double(a), double(NOISE), hard=True), expected, rtol=1e-12)
+        assert fn.hard_keep(double(a), double(NOISE)).tolist() == [e > 0 for e in expected]
+        assert fn.inverse_keep(double(a)).item() == pytest.approx(1 / (1 - p), rel=1e-12)
+        x = double([1.5, -2.0, 0.3, 4.0, -0.7, 1.1])
+        y = fn.concrete_dropout(x, double(a), noise=double(NOISE), hard=True)
+        np.testing.assert_allclose(y, x.numpy() * expected, rtol=1e-12)
+
+    def test_a_rate_for_each_unit_and_noise_shared_over_positions(self) -> None:
+        logits = double([-2.0, 0.5, 1.3])
+        noise = torch.rand(4, 1, 3, dtype=torch.float64)
+        x = torch.randn(4, 5, 3, dtype=torch.float64)
+        y = fn.concrete_dropout(x, logits, noise=noise, temperature=0.4)
+        for b, i, k in np.ndindex(4, 5, 3):
+            expected = x[b, i, k].item() * ref.soft_scale(logits[k].item(), noise[b, 0, k].item(), 0.4)
+            assert y[b, i, k].item() == pytest.approx(expected, rel=1e-10)
+
+    @pytest.mark.parametrize("p", [0.001, 0.3, 0.5, 0.97])
+    def test_entropy(self, p: float) -> None:
+        value = fn.bernoulli_entropy(double(ref.logit(p))).item()
+        assert value == pytest.approx(-p * math.log(p) - (1 - p) * math.log(1 - p), rel=1e-9)
+        assert value == pytest.approx(ref.entropy(ref.logit(p)), rel=1e-9)
+        assert fn.bernoulli_entropy(double(-ref.logit(p))).item() == pytest.approx(value, rel=1e-12)
+
+    def test_kl_of_one_rate_and_of_a_rate_for_each_unit(self) -> None:
+        weight = torch.randn(4, 3, dtype=torch.float64)
+        one = fn.dropout_kl(double(ref.logit(0.3)), weight.square().sum(), 3, precision=2.5)
+        assert one.item() == pytest.approx(ref.kl(0.3, weight.numpy(), precision=2.5), rel=1e-9)
+        rates = [0.1, 0.6, 0.9]
+        each = fn.dropout_kl(double([ref.logit(p) for p in rates]), weight.square().sum(0), 3, precision=2.5)
+        assert each.item() == pytest.approx(ref.kl(rates, weight.numpy(), precision=2.5), rel=1e-9)
+
+    def test_kl_weight_term_has_one_minus_p_and_not_its_square(self) -> None:
+        a = double(ref.logit(0.75))
+        weight_term = fn.dropout_kl(a, double(3.0), 2) + 2 * fn.bernoulli_entropy(a)
+        assert weight_term.item() == pytest.approx(0.5 * 3.0 / 0.25, rel=1e-12)
+
+
+class TestLimits:
+    @pytest.mark.parametrize("p", [0.1, 0.4, 0.9])
+    def test_temperature_to_zero_gives_the_hard_mask_of_the_same_noise(self, p: float) -> None:
+        noise = torch.rand(2000, dtype=torch.float64)
+        a = double(ref.logit(p))
+        noise = noise[(torch.logit(noise) - a).abs() > 1e-3]
+        soft = fn.dropout_scale(a, noise, temperature=1e-5)
+        torch.testing.assert_close(soft, fn.dropout_scale(a, noise, hard=True), rtol=1e-9, atol=1e-9)
+
+    @pytest.mark.parametrize("hard", [False, True])
+    def test_small_p_passes_on_and_large_p_drops_all(self, hard: bool) -> None:
+        noise = torch.rand(100).clamp(1e-3, 1 - 1e-3)
+        x = torch.randn(100)
+        torch.testing.assert_close(fn.concrete_dropout(x, torch.tensor(-30.0), noise=noise, hard=hard), x)
+        dropped = fn.concrete_dropout(x, torch.tensor(30.0), noise=noise, hard=hard)
+        torch.testing.assert_close(dropped, torch.zeros(100))
+        assert fn.bernoulli_entropy(torch.tensor([-200.0, 200.0])).tolist() == [0.0, 0.0]
+
+    @pytest.mark.parametrize("p", [0.05, 0.2, 0.5, 0.8])
+    def test_mean_and_variance_of_the_factor(self, p: float) -> None:
+        noise = torch.rand(400_000)
+        a = torch.tensor(ref.logit(p))
+        hard = fn.dropout_scale(a, noise, hard=True)
+        deviation = math.sqrt(p / (1 - p))
+        assert hard.mean().item() == pytest.approx(1, abs=5 * deviation / math.sqrt(400_000))
+        assert hard.std().item() == pytest.approx(deviation, rel=0.02)
+        soft = fn.dropout_scale(a, noise, temperature=0.1)
+        mean, variance = ref.soft_moments(p, 0.1)
+        assert soft.mean().item() == pytest.approx(mean, abs=5 * deviation / math.sqrt(400_000))
+        assert soft.var().item() == pytest.approx(variance, rel=0.02)
+        assert mean == pytest.approx(1, abs=0.01)  # the bias of the relaxation at the default temperature
+        assert math.sqrt(variance) / deviation == pytest.approx(0.94, abs=0.03)
+
+    def test_a_draw_of_exactly_zero_is_dropped_unless_nothing_is(self) -> None:
+        zero = torch.zeros(1)
+        assert fn.dropout_scale(torch.tensor(ref.logit(0.01)), zero, hard=True).item() == 0
+        assert fn.dropout_scale(torch.tensor(ref.logit(0.01)), zero).item() < 1e-6
+        assert fn.hard_keep(torch.tensor(-1e4), zero).item()
+
+
+class TestDerivatives:
+    @pytest.mark.parametrize("temperature", [0.3, 1.5])
+    @pytest.mark.parametrize("shape", [(), (3,)])
+    def test_gradcheck(self, temperature: float, shape: tuple[int, ...]) -> None:
+        x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+        a = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        noise = torch.rand(4, 3, dtype=torch.float64) * 0.8 + 0.1
+
+        def function(x: Tensor, a: Tensor) -> Tensor:
+            return fn.concrete_dropout(x, a, noise=noise, temperature=temperature)
+
+        assert torch.autograd.gradcheck(function, (x, a))
+        assert torch.autograd.gradgradcheck(function, (x, a))
+
+    def test_gradcheck_of_entropy_and_kl(self) -> None:
+        a, squares = leaf([-3.0, 0.4, 2.0]), leaf([1.0, 0.2, 3.0])
+        assert torch.autograd.gradcheck(fn.bernoulli_entropy, (a,))
+        assert torch.autograd.gradgradcheck(fn.bernoulli_entropy, (a,))
+
+        def kl(a: Tensor, squares: Tensor) -> Tensor:
+            return fn.dropout_kl(a, squares, 3, precision=1.7)
+
+        assert torch.autograd.gradcheck(kl, (a, squares))
+        assert torch.autograd.gradgradcheck(kl, (a, squares))
+
+    @pytest.mark.parametrize("temperature", [0.1, 0.7])
+    def test_gradient_is_the_one_pass_formula(self, temperature: float) -> None:
+        """Sum of x g (z e^a - z (1 - z) (1 + e^a) / t)."""
+        a, noise = leaf(ref.logit(0.3)), torch.rand(7, 5, dtype=torch.float64)
+        x, g = torch.randn(7, 5, dtype=torch.float64), torch.randn(7, 5, dtype=torch.float64)
+        y = fn.concrete_dropout(x, a, noise=noise, temperature=temperature)
+        (gradient,) = torch.autograd.grad(y, a, g)
+        expected, twin = 0.0, 0.0
+        for i, j in np.ndindex(7, 5):
+            z = ref.sigmoid((ref.logit(noise[i, j].item()) - a.item()) / temperature)
+            e = math.exp(a.item())
+            xg = x[i, j].item() * g[i, j].item()
+            expected += xg * (z * e - z * (1 - z) * (1 + e) / temperature)
+            twin += xg * ref.soft_scale_slope(a.item(), noise[i, j].item(), temperature)
+        assert gradient.item() == pytest.approx(expected, rel=1e-9)
+        assert gradient.item() == pytest.approx(twin, rel=1e-9)
+
+    def test_slope_of_the_mask_by_logit_and_by_p(self) -> None:
+        p, t = leaf([0.3] * 6), 0.4
+        a = torch.logit(p)
+        keep = fn.soft_keep(a, double(NOISE), temperature=t)
+        by_logit, by_p = torch.autograd.grad(keep.sum(), (a, p))
+        slope = -keep * (1 - keep) / t
+        torch.testing.assert_close(by_logit, slope)
+        torch.testing.assert_close(by_p, slope / (p * (1 - p)))
+        # the published "simplified" backward is the same number: z^2 e^(-s) / t = z (1 - z) / t
+        s = (torch.logit(double(NOISE)) - a) / t
+        torch.testing.assert_close(by_logit, -(keep**2) * torch.exp(-s) / t)
+
+    def test_hard_mask_has_a_gradient_for_x_alone(self) -> None:
+        a, x = leaf(ref.logit(0.25)), leaf([1.0] * 6)
+        y = fn.concrete_dropout(x, a, noise=double(NOISE), hard=True)
+        gradients = torch.autograd.grad(y.sum(), (x, a), allow_unused=True)
+        assert gradients[1] is None
+        np.testing.assert_allclose(gradients[0], [0, 0] + [4 / 3] * 4)
+
+    def test_entropy_slope(self) -> None:
+        a = leaf([-25.0, -3.0, 0.7, 25.0])
+        (slope,) = torch.autograd.grad(fn.bernoulli_entropy(a).sum(), a)
+        np.testing.assert_allclose(slope, [-v * ref.sigmoid(v) * ref.sigmoid(-v) for v in a.tolist()], rtol=1e-8)
+
+
+class TestDtypes:
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("hard", [False, True])
+    def test_output_and_gradients_keep_their_dtypes(self, dtype: torch.dtype, hard: bool) -> None:
+        x = torch.randn(8, 3).to(dtype).requires_grad_()
+        a = torch.tensor(-1.0, requires_grad=True)
+        y = fn.concrete_dropout(x, a, hard=hard)
+        assert y.dtype == dtype
+        y.sum().backward()
+        assert x.grad is not None
+        assert x.grad.dtype == dtype
+        assert hard or (a.grad is not None and a.grad.dtype == torch.float32)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_noise_and_mask_are_float32_for_half_precision(self, dtype: torch.dtype) -> None:
+        """bfloat16 uniforms have 2^8 values: a rate below 0.004 would drop nothing or far too much."""
+        torch.manual_seed(1)
+        x = torch.ones(200_000, dtype=dtype)
+        a = torch.tensor(ref.logit(0.001))
+        y = fn.concrete_dropout(x, a, hard=True)
+        torch.manual_seed(1)
+        expected = torch.rand(200_000) < 0.001
+        assert torch.equal(y == 0, expected)
+        assert fn.dropout_scale(a.to(dtype), torch.rand(3)).dtype == torch.float32
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_half_precision_rounds_only_the_result(self, dtype: torch.dtype) -> None:
+        x, noise, a = torch.randn(100).to(dtype), torch.rand(100), torch.tensor(ref.logit(0.3))
+        y = fn.concrete_dropout(x, a, noise=noise)
+        assert torch.equal(y, fn.concrete_dropout(x.float(), a, noise=noise).to(dtype))
+
+    def test_rate_gradient_is_summed_in_float32(self) -> None:
+        """A sum of 2^16 small terms in bfloat16 would stop growing at 256."""
+        a = torch.tensor(ref.logit(0.3), requires_grad=True)
+        exact = torch.tensor(ref.logit(0.3), dtype=torch.float64, requires_grad=True)
+        x, noise = torch.ones(65_536, dtype=torch.bfloat16), torch.rand(65_536)
+        fn.concrete_dropout(x, a, noise=noise).sum(dtype=torch.float32).backward()
+        fn.concrete_dropout(x.double(), exact, noise=noise.double()).sum().backward()
+        assert a.grad is not None
+        assert exact.grad is not None
+        assert a.grad.item() == pytest.approx(exact.grad.item(), rel=1e-3)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_half_precision_rate_has_the_float32_gradient(self, dtype: torch.dtype) -> None:
+        """Its parts nearly cancel, so they must not be rounded one by one."""
+        noise, x, weight = torch.rand(1000), torch.randn(1000), torch.randn(8)
+        gradients = []
+        for a in (torch.tensor(3.25, dtype=dtype), torch.tensor(3.25)):
+            a.requires_grad_()
+            y = fn.concrete_dropout(x, a, noise=noise, temperature=1.0)
+            (y.square().mean() + fn.dropout_kl(a, weight.square().sum(), 8) / 1000).backward()
+            assert a.grad is not None
+            gradients.append(a.grad)
+        assert gradients[0].item() == pytest.approx(gradients[1].item(), rel=torch.finfo(dtype).eps * 2)
+
+    def test_autocast(self) -> None:
+        model = gd.learn_dropout(nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)))
+        seen = []
+        model[2].register_forward_hook(lambda module, args, output: seen.append((args[0].dtype, output.dtype)))
+        with torch.autocast("cpu", torch.bfloat16):
+            y = model(torch.randn(8, 16))
+            loss = gd.negative_elbo(y.square().mean(), model, num_data=50)
+        loss.backward()
+        assert seen == [(torch.bfloat16, torch.bfloat16)]
+        assert loss.kl.dtype == torch.float32
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, name
+            assert parameter.grad.dtype == torch.float32
+            assert parameter.grad.isfinite().all()
+
+    def test_autocast_does_not_round_mask_entropy_or_kl(self) -> None:
+        a, noise = torch.tensor([-1.3, 2.2]), torch.tensor([0.37, 0.91])
+        results = []
+        for enabled in (False, True):
+            with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+                kl = fn.dropout_kl(a, torch.tensor([1.1, 0.7]), 2)
+                results.append((fn.dropout_scale(a, noise), fn.bernoulli_entropy(a), fn.inverse_keep(a), kl))
+        for plain, cast in zip(*results, strict=True):
+            assert cast.dtype == torch.float32
+            assert torch.equal(plain, cast)
+
+    def test_widened_and_finite_exp(self) -> None:
+        assert [fn.widened(torch.ones(1, dtype=d)).dtype for d in DTYPES] == [torch.float32] * 3 + [torch.float64]
+        assert fn.widened(torch.tensor([3])).dtype == torch.float32
+        value = torch.tensor([-300.0, 1.5, 300.0], requires_grad=True)
+        result = fn.finite_exp(value)
+        assert result.isfinite().all()
+        np.testing.assert_allclose(result.detach()[:2], [0.0, math.exp(1.5)], rtol=1e-6)
+        assert result[2] > 0.999 * torch.finfo(torch.float32).max
+        result.sum().backward()
+        assert value.grad is not None
+        np.testing.assert_allclose(value.grad, [0.0, math.exp(1.5), 0.0], rtol=1e-6)
+
+
+X = [1.0, -0.75, 0.0, 0.004, 30.0]  # exact in every dtype or near enough
+
+
+def _fits(values: list[float], dtype: torch.dtype) -> bool:
+    return all(abs(value) < 0.98 * torch.finfo(dtype).max for value in values)
+
+
+@settings(max_examples=300)
+@given(
+    p_logit=st.one_of(st.floats(-1e4, 1e4), st.floats(-40, 40)),
+    temperature=st.floats(0.05, 2.0),
+    uniform=st.floats(0, 1, exclude_max=True),
+    p_dtype=st.sampled_from(DTYPES),
+    x_dtype=st.sampled_from(DTYPES),
+)
+@example(p_logit=17.0, temperature=0.1, uniform=0.5, p_dtype=torch.float32, x_dtype=torch.float32)
+@example(p_logit=9.0, temperature=0.1, uniform=0.5, p_dtype=torch.float16, x_dtype=torch.float16)
+@example(p_logit=1e4, temperature=2.0, uniform=0.0, p_dtype=torch.float16, x_dtype=torch.bfloat16)
+@example(p_logit=89.0, temperature=2.0, uniform=0.9, p_dtype=torch.float32, x_dtype=torch.float32)
+@example(p_logit=-1e4, temperature=0.05, uniform=0.0, p_dtype=torch.float64, x_dtype=torch.float16)
+def test_finite_for_every_logit_dtype_temperature_and_noise(
+    p_logit: float, temperature: float, uniform: float, p_dtype: torch.dtype, x_dtype: torch.dtype
+) -> None:
+    """No NaN, and no Inf where the exact number, computed in float64, fits the dtype."""
+    wide = torch.float64 if p_dtype == torch.float64 else torch.float32
+    eps = torch.finfo(wide).eps
+    noise = torch.tensor([uniform, 0.0, 1 - eps / 2, eps / 2, 0.3], dtype=wide).clamp(max=1 - eps / 2)
+    clamped = noise.double().clamp(eps / 2, 1 - eps / 2).tolist()
+    for hard in (False, True):
+        x = torch.tensor(X).to(x_dtype).requires_grad_()
+        a = torch.tensor(p_logit).to(p_dtype).requires_grad_()
+        exact_a = a.item()
+        if hard:
+            scales = [ref.hard_scale(exact_a, u) for u in noise.tolist()]
+        else:
+            scales = [ref.soft_scale(exact_a, u, temperature) for u in clamped]
+        exact = [v * s if v else 0.0 for v, s in zip(x.tolist(), scales, strict=True)]
+        y = fn.concrete_dropout(x, a, noise=noise, temperature=temperature, hard=hard)
+        assert y.dtype == x_dtype
+        fits = torch.tensor([_fits([value], x_dtype) and _fits([value], wide) for value in exact])
+        assert not y.isnan().any()
+        assert y[fits].isfinite().all()
+        if not _fits(exact + scales, wide):  # the output itself overflows: there is no gradient to speak of
+            continue
+        near = 0.04 if torch.bfloat16 in (p_dtype, x_dtype) else 0.02
+        for value, expected, ok in zip(y.tolist(), exact, fits.tolist(), strict=True):
+            if ok and not hard:
+                assert value == pytest.approx(expected, rel=near, abs=1e-4)
+        y.backward(torch.ones_like(y))
+        assert x.grad is not None
+        assert not x.grad.isnan().any()
+        assert all(
+            g == g and (abs(g) < math.inf or not _fits([s], x_dtype)) for g, s in zip(x.grad, scales, strict=True)
+        )
+        if not hard:
+            slopes = [ref.soft_scale_slope(exact_a, u, temperature) for u in clamped]
+            terms = [v * s if v else 0.0 for v, s in zip(x.tolist(), slopes, strict=True)]
+            assert a.grad is not None
+            assert not a.grad.isnan()
+            if _fits([sum(abs(term) for term in terms)], p_dtype):
+                assert a.grad.isfinite()
+
+
+@settings(max_examples=200)
+@given(
+    p_logit=st.one_of(st.floats(-1e4, 1e4), st.floats(-40, 40), st.floats(80, 100)),
+    weight=st.one_of(st.just(0.0), st.floats(-100, 100)),
+    precision=st.sampled_from([1e-4, 1.0, 50.0]),
+    p_dtype=st.sampled_from(DTYPES),
+    weight_dtype=st.sampled_from(DTYPES),
+)
+@example(p_logit=85.0, weight=10.0, precision=1e-4, p_dtype=torch.float32, weight_dtype=torch.float32)
+def test_entropy_and_kl_are_finite_for_every_logit(
+    p_logit: float, weight: float, precision: float, p_dtype: torch.dtype, weight_dtype: torch.dtype
+) -> None:
+    a = torch.tensor(p_logit).to(p_dtype).requires_grad_()
+    w = torch.tensor([weight, 0.0]).to(weight_dtype).requires_grad_()
+    exact_a = a.item()
+    entropy = fn.bernoulli_entropy(a)
+    assert 0 <= entropy.item() <= math.log(2) + 1e-6
+    assert entropy.item() == pytest.approx(ref.entropy(exact_a), rel=1e-5, abs=1e-30)
+    (slope,) = torch.autograd.grad(entropy, a)
+    expected = -exact_a * ref.sigmoid(exact_a) * ref.sigmoid(-exact_a)
+    assert slope.item() == pytest.approx(expected, rel=0.02, abs=1e-6)
+    assert fn.inverse_keep(a).isfinite()
+
+    wide = entropy.dtype
+    kl = fn.dropout_kl(a, w.to(wide).square().sum(), 2, precision=precision)
+    assert kl.dtype == wide
+    inverse = ref.exp(-ref.log_sigmoid(-exact_a))
+    weight_term = 0.5 * precision * w[0].item() ** 2 * inverse if w[0] != 0 else 0.0
+    assert not kl.isnan()
+    if _fits([weight_term], wide):
+        assert kl.isfinite()
+        if _fits([inverse, precision * inverse], wide):  # else it is saturated
+            assert kl.item() == pytest.approx(weight_term - 2 * ref.entropy(exact_a), rel=1e-2, abs=1e-4)
+    kl.backward()
+    assert a.grad is not None
+    assert w.grad is not None
+    assert not a.grad.isnan()
+    assert not w.grad.isnan().any()
+    if _fits([weight_term + abs(expected)], p_dtype):
+        assert a.grad.isfinite()
+    slope_of_weight = precision * abs(w[0].item()) * inverse
+    if _fits([slope_of_weight], weight_dtype) and _fits([slope_of_weight], wide):
+        assert w.grad.isfinite().all()
+    assert w.grad[1] == 0
+
+
+class TestTransforms:
+    def test_vmap_randomness(self) -> None:
+        a, x = torch.tensor(0.0), torch.ones(64)
+
+        def dropped(x: Tensor, a: Tensor) -> Tensor:
+            return fn.concrete_dropout(x, a, hard=True)
+
+        different = torch.func.vmap(dropped, in_dims=(0, None), randomness="different")(x.expand(3, 64), a)
+        assert not torch.equal(different[0], different[1])
+        same = torch.func.vmap(dropped, in_dims=(0, None), randomness="same")(x.expand(3, 64), a)
+        assert torch.equal(same[0], same[1])
+        assert set(same.flatten().tolist()) == {0.0, 2.0}
+        rates = torch.func.vmap(dropped, in_dims=(None, 0), randomness="same")(x, torch.tensor([-9.0, 0.0, 9.0]))
+        kept = (rates > 0).sum(1).tolist()
+        assert kept[0] > kept[1] > kept[2]
+
+    def test_per_example_gradients_are_the_loop(self) -> None:
+        a, noise = double([-1.0, 0.3]), torch.rand(5, 2, dtype=torch.float64)
+        x = torch.randn(5, 2, dtype=torch.float64)
+
+        def loss(a: Tensor, x: Tensor, noise: Tensor) -> Tensor:
+            return fn.concrete_dropout(x, a, noise=noise, temperature=0.5).square().sum()
+
+        batched = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(a, x, noise)
+        for row, single_x, u in zip(batched, x, noise, strict=True):
+            leaf_a = a.clone().requires_grad_()
+            (expected,) = torch.autograd.grad(loss(leaf_a, single_x, u), leaf_a)
+            torch.testing.assert_close(row, expected)
+
+    def test_hessian_of_the_kl(self) -> None:
+        hessian = torch.func.jacrev(torch.func.jacrev(lambda a: fn.dropout_kl(a, double([1.0, 2.0]), 2)))(
+            double([0.2, -1.0])
+        )
+        assert hessian[0, 1] == hessian[1, 0] == 0
+        assert hessian.diagonal().isfinite().all()
+
+    def test_vmap_over_an_ensemble(self) -> None:
+        models = [gd.learn_dropout(nn.Linear(4, 2)) for _ in range(3)]
+        parameters, buffers = torch.func.stack_module_state(models)
+        x = torch.randn(6, 4)
+
+        def call(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
+            return torch.func.functional_call(models[0], (parameters, buffers), (x,))
+
+        outputs = torch.func.vmap(call, randomness="different")(parameters, buffers)
+        assert outputs.shape == (3, 6, 2)
+        assert outputs.isfinite().all()
+
+    def test_compile_gives_the_eager_result(self) -> None:
+        def function(x: Tensor, a: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+            y = fn.concrete_dropout(x, a, noise=noise, temperature=0.2)
+            return y, fn.dropout_kl(a, x.square().sum(), 3)
+
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+        x, noise = torch.randn(4, 3), torch.rand(4, 3)
+        results = []
+        for call in (function, compiled):
+            a = torch.tensor(0.4, requires_grad=True)
+            y, kl = call(x, a, noise)
+            (y.square().sum() + kl).backward()
+            results.append((y.detach(), kl.detach(), a.grad))
+        torch.testing.assert_close(results[0], results[1])
+
+    def test_compiled_training_step_of_a_converted_model(self) -> None:
+        """One graph, random numbers included."""
+        model = gd.learn_dropout(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            mean, log_variance = model(x).chunk(2, dim=-1)
+            return gd.negative_elbo(gd.gaussian_nll(mean, log_variance, y), model, num_data=100).total
+
+        compiled = torch.compile(step, fullgraph=True, backend="eager")
+        x, y = torch.randn(16, 4), torch.randn(16, 1)
+        torch.manual_seed(3)
+        expected = step(x, y)
+        torch.manual_seed(3)
+        torch.testing.assert_close(compiled(x, y), expected)
+
+    @pytest.mark.parametrize("training", [True, False])
+    def test_export(self, training: bool) -> None:
+        model = gd.learn_dropout(nn.Linear(64, 2), p=0.4).train(training)
+        x = torch.randn(3, 64)
+        exported = torch.export.export(model, (x,)).module()
+        first, second = exported(x), exported(x)
+        assert torch.equal(first, second) is not training
+        if not training:
+            torch.testing.assert_close(first, model(x))
+
+    def test_deepcopy_and_pickle(self) -> None:
+        model = gd.learn_dropout(nn.Linear(4, 2), p=0.3)
+        model(torch.randn(3, 4)).sum().backward()  # leaves nothing that cannot be copied
+        gd.kl_divergence(model)
+        x = torch.randn(5, 4)
+        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            torch.manual_seed(5)
+            expected = model(x)
+            torch.manual_seed(5)
+            assert torch.equal(other(x), expected)
+            assert gd.dropout_rates(other) == gd.dropout_rates(model)
+
+
+class TestSideEffects:
+    @pytest.mark.parametrize("hard", [False, True])
+    def test_inputs_are_not_changed(self, hard: bool) -> None:
+        x, a, noise = torch.randn(5, 3), torch.tensor([0.1, -0.4, 2.0]), torch.rand(5, 3)
+        copies = [t.clone() for t in (x, a, noise)]
+        fn.concrete_dropout(x, a, noise=noise, hard=hard)
+        assert all(torch.equal(t, c) for t, c in zip((x, a, noise), copies, strict=True))
+
+    def test_site_does_not_change_its_input(self) -> None:
+        x = torch.randn(5, 3)
+        before = x.clone()
+        site = ConcreteDropout(3, p=0.5)
+        site(x)
+        with gd.sampling(site):
+            site(x)
+        assert torch.equal(x, before)
+
+    def test_generator_is_reproducible_and_leaves_the_global_state(self) -> None:
+        x, a = torch.ones(4, 50), torch.tensor(0.3)
+        state = torch.get_rng_state()
+
+        def dropped(seed: int, x: Tensor = x) -> Tensor:
+            return fn.concrete_dropout(x, a, generator=torch.Generator().manual_seed(seed), hard=True)
+
+        assert torch.equal(dropped(7), dropped(7))
+        assert not torch.equal(dropped(7), dropped(8))
+        for dtype in DTYPES:  # the noise does not depend on the dtype of the activations
+            assert torch.equal(dropped(7, x.to(dtype)) > 0, dropped(7) > 0)
+        assert torch.equal(torch.get_rng_state(), state)
+        noise = fn.uniform_noise((4, 50), generator=torch.Generator().manual_seed(7))
+        assert torch.equal(fn.concrete_dropout(x, a, noise=noise, hard=True), dropped(7))
+
+    def test_noise_of_the_meta_device_and_of_a_named_dtype(self) -> None:
+        assert fn.uniform_noise((2,), device="meta", generator=torch.Generator()).device.type == "meta"
+        noise = fn.uniform_noise((1000,), dtype=torch.float64)
+        assert noise.dtype == torch.float64
+        assert 0 <= noise.min() <= noise.max() < 1
+
+
+class TestErrors:
+    @pytest.mark.parametrize("temperature", [0.0, -0.1, math.nan])
+    def test_temperature(self, temperature: float) -> None:
+        a, noise = torch.tensor(0.0), torch.rand(3)
+        with pytest.raises(ValueError, match=r"`temperature` must be a positive number, got .*; 0.1 is the usual"):
+            fn.soft_keep(a, noise, temperature=temperature)
+        with pytest.raises(ValueError, match="`temperature` must be a positive number"):
+            fn.concrete_dropout(torch.ones(3), a, noise=noise, temperature=temperature)
+
+    @pytest.mark.parametrize("shape", [(5,), (4, 2, 3), (3, 1), (2, 2)])
+    def test_noise_that_does_not_broadcast(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(ValueError, match=r"`noise` of shape .* must broadcast to `x` of shape \(2, 3\)"):
+            fn.concrete_dropout(torch.ones(2, 3), torch.tensor(0.0), noise=torch.rand(shape))
+
+    @pytest.mark.parametrize("shape", [(2,), (1, 1, 1), (3, 3)])
+    def test_rates_that_do_not_broadcast(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(ValueError, match=r"`p_logit` of shape .* must broadcast to `x`"):
+            fn.concrete_dropout(torch.ones(2, 3), torch.zeros(shape))
+
+    @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+    def test_input_that_is_not_floating(self, dtype: torch.dtype) -> None:
+        with pytest.raises(TypeError, match=r"`x` must be a floating tensor, got torch\."):
+            fn.concrete_dropout(torch.ones(3, dtype=dtype), torch.tensor(0.0))
+
+    def test_kl_shapes(self) -> None:
+        with pytest.raises(ValueError, match=r"`square_norm` must have the shape of `p_logit`, \(3,\), got \(\)"):
+            fn.dropout_kl(torch.zeros(3), torch.tensor(1.0), 3)
+        with pytest.raises(ValueError, match="one for each of 8 units, got 3"):
+            fn.dropout_kl(torch.zeros(3), torch.ones(3), 8)
+
+    @pytest.mark.parametrize("shape", [(), (3,), (4, 5)])
+    def test_split_of_an_odd_output(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(ValueError, match=r"halves of its last dimension.*2 D outputs"):
+            fn.split_gaussian(torch.zeros(shape))
+
+    def test_split(self) -> None:
+        mean, log_variance = fn.split_gaussian(torch.arange(8.0).view(2, 4))
+        assert mean.tolist() == [[0, 1], [4, 5]]
+        assert log_variance.tolist() == [[2, 3], [6, 7]]
+
+
+@pytest.fixture
+def site() -> ConcreteDropout:
+    torch.manual_seed(0)
+    return ConcreteDropout(6, p=0.4)
+
+
+class TestSite:
+    def test_eval_passes_the_input_on(self, site: ConcreteDropout) -> None:
+        x = torch.randn(3, 6)
+        assert site.eval()(x) is x
+        assert not site.is_active
+
+    def test_training_is_relaxed_and_differs_by_row(self, site: ConcreteDropout) -> None:
+        torch.manual_seed(2)
+        y = site(torch.ones(50, 6))
+        torch.manual_seed(2)
+        expected = fn.dropout_scale(site.p_logit, torch.rand(50, 6))
+        torch.testing.assert_close(y, expected)
+        assert y.requires_grad
+
+    @pytest.mark.parametrize(
+        ("feature_dim", "batch_dim", "shape", "shared"),
+        [
+            (-1, 0, (4, 7, 6), (4, 1, 6)),  # tokens
+            (-1, 1, (7, 4, 6), (1, 4, 6)),  # tokens, time first
+            (-2, 0, (4, 6, 5), (4, 6, 1)),  # 1-D signals
+            (-3, 0, (4, 6, 5, 3), (4, 6, 1, 1)),  # images
+            (-4, 0, (4, 6, 2, 5, 3), (4, 6, 1, 1, 1)),  # volumes
+            (-3, 0, (6, 5, 3), (6, 1, 1)),  # one image
+            (-1, 0, (6,), (6,)),  # one row
+            (-1, 1, (7, 6), (1, 6)),  # one sequence, time first
+        ],
+    )
+    def test_one_mask_for_all_positions_of_an_example(
+        self, feature_dim: int, batch_dim: int, shape: tuple[int, ...], shared: tuple[int, ...]
+    ) -> None:
+        site = ConcreteDropout(6, p=0.4, temperature=2.0, feature_dim=feature_dim, batch_dim=batch_dim)
+        scale = site.scale(torch.ones(shape))
+        assert scale.shape == shared
+        assert len(scale.unique()) == math.prod(shared)
+        assert site(torch.ones(shape)).shape == shape
+
+    @pytest.mark.parametrize("temperature", [0.1, 2.0])
+    def test_factors_have_the_temperature_of_the_site(self, temperature: float) -> None:
+        site = ConcreteDropout(6, p=0.4, temperature=temperature)
+        results = []
+        for call in (lambda: site.scale(torch.ones(4, 6)), lambda: site(torch.ones(4, 6))):
+            torch.manual_seed(5)
+            results.append(call())
+        torch.manual_seed(5)
+        expected = fn.dropout_scale(site.p_logit, torch.rand(4, 6), temperature=temperature)
+        for result in results:
+            torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
+
+    def test_per_unit(self) -> None:
+        site = ConcreteDropout(3, p=0.4, per_unit=True)
+        assert site.p_logit.shape == (3,)
+        np.testing.assert_allclose(site.p, [0.4] * 3, rtol=1e-6)
+        set_logit(site, torch.tensor([-30.0, 0.0, 30.0]))
+        with gd.sampling(site, shared=False):
+            y = site(torch.ones(2000, 3))
+        kept = (y > 0).float().mean(0)
+        np.testing.assert_allclose(kept, [1, 0.5, 0], atol=0.05)
+        site.train()(torch.ones(4, 3)).sum().backward()
+        assert site.scaled_logit.grad is not None
+        assert site.scaled_logit.grad.shape == (3,)
+
+    def test_fix(self, site: ConcreteDropout) -> None:
+        keys = list(site.state_dict())
+        site.fix()
+        site.fix()  # twice is once
+        assert site.is_fixed
+        assert list(site.state_dict()) == keys
+        assert not list(site.parameters())
+        assert site.p.item() == pytest.approx(0.4)
+        y = site(torch.ones(5000, 6))
+        assert not y.requires_grad
+        np.testing.assert_allclose(sorted(y.unique().tolist()), [0, 1 / 0.6], rtol=1e-5)
+        assert (y == 0).float().mean().item() == pytest.approx(0.4, abs=0.02)
+        assert copy.deepcopy(site).is_fixed
+
+    def test_repr(self, site: ConcreteDropout) -> None:
+        assert repr(site) == "ConcreteDropout(num_units=6, one rate, temperature=0.1)"
+        site.fix()
+        assert repr(site).endswith("temperature=0.1, fixed)")
+        assert "a rate for each unit" in repr(ConcreteDropout(6, per_unit=True))
+
+    def test_float64_rate(self) -> None:
+        site = ConcreteDropout(3, dtype=torch.float64)
+        x = torch.ones(2, 3)
+        assert site(x).dtype == torch.float32
+        assert site.scale(x).dtype == torch.float64
+
+    @pytest.mark.parametrize("shape", [(5,), (3, 5), (6, 3), ()])
+    def test_wrong_number_of_units(self, site: ConcreteDropout, shape: tuple[int, ...]) -> None:
+        with pytest.raises(ValueError, match="the input must have 6 units at dimension -1, got shape"):
+            site(torch.ones(shape))
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"num_units": 0}, "`num_units` must be at least 1, got 0"),
+            ({"p": 0.0}, r"`p` must be strictly between 0 and 1, got 0\.0; p is the probability of dropping"),
+            ({"p": 1.0}, "`p` must be strictly between 0 and 1"),
+            ({"p": math.nan}, "`p` must be strictly between 0 and 1"),
+            ({"temperature": 0.0}, "`temperature` must be a positive number, got 0"),
+            ({"feature_dim": 1}, "`feature_dim` is counted from the end and must be negative, got 1"),
+        ],
+    )
+    def test_constructor_errors(self, arguments: dict[str, float], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            ConcreteDropout(**{"num_units": 3, **arguments})  # type: ignore[arg-type]

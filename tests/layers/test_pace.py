@@ -1,0 +1,198 @@
+"""How fast rates move: the unit of their parameter, its gradient in each way to run a site, and states from before."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from sklearn.datasets import load_diabetes
+from torch import Tensor, nn
+
+import gumdrop as gd
+from gumdrop import functional as fn
+from gumdrop.functional import fused_kl as kl
+from gumdrop.functional import fused_masks as bulk
+from gumdrop.functional.fused_kl import Prior, shared_rate_kl
+from gumdrop.layers import UNIT, ConcreteDropout
+from gumdrop.networks import mlp
+
+from builders import reference as ref
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+def rates_of_diabetes(parameters: Callable[[nn.Module], Any]) -> list[float]:
+    """Rates after README's loop, ten epochs long."""
+    x, y = (torch.from_numpy(part).float()[:400] for part in load_diabetes(return_X_y=True))
+    x, y = x / x.std(0), ((y - y.mean()) / y.std())[:, None]
+    torch.manual_seed(0)
+    model = mlp(10, 2, hidden=(64, 64))
+    optimizer = torch.optim.AdamW(parameters(model), lr=1e-3)
+    for _ in range(10):
+        for rows in torch.randperm(len(x)).split(32):
+            mean, log_variance = model(x[rows]).chunk(2, dim=-1)
+            nll = gd.gaussian_nll(mean, log_variance, y[rows])
+            loss = gd.negative_elbo(nll, model, num_data=len(x))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return [float(p) for p in gd.dropout_rates(model).values()]
+
+
+def test_ten_epochs_over_all_parameters() -> None:
+    """All rates start from .1. If the logits were parameters, they would move by .13 at most: from .09 to .112."""
+    plainly, in_groups = (rates_of_diabetes(each) for each in (nn.Module.parameters, gd.parameter_groups))
+    assert max(plainly[:2]) < 0.06
+    assert plainly[2] > 0.18
+    assert all(abs(one - other) < 0.15 for one, other in zip(plainly, in_groups, strict=True))
+
+
+@pytest.mark.parametrize("per_unit", [False, True])
+def test_gradient_descent_goes_by_the_gradient_of_the_logit(per_unit: bool) -> None:
+    model, x = gd.learn_dropout(nn.Linear(5, 3), p=0.3, per_unit=per_unit), torch.randn(7, 5)
+    site: Any = model.concrete_dropout
+    logit = site.p_logit.detach().requires_grad_()
+    optimizer = torch.optim.SGD([site.scaled_logit], lr=0.2)
+    torch.manual_seed(1)
+    (model(x).square().sum() + gd.kl_divergence(model, lengthscale=1.0)).backward()
+    optimizer.step()
+    torch.manual_seed(1)
+    y = nn.functional.linear(fn.concrete_dropout(x, logit, noise=torch.rand(7, 5)), model.weight, model.bias)
+    squares = model.weight.square()
+    loss = y.square().sum() + fn.dropout_kl(logit, squares.sum(0) if per_unit else squares.sum(), 5)
+    (gradient,) = torch.autograd.grad(loss, logit)
+    torch.testing.assert_close(site.p_logit, logit - 0.2 * gradient, rtol=1e-4, atol=1e-6)
+
+
+def by_autograd(loss: Callable[[Tensor], Tensor], scaled: Tensor) -> Tensor:
+    value = scaled.clone().requires_grad_()
+    return torch.autograd.grad(loss(value), value)[0]
+
+
+WAYS: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]] = {
+    "grad": lambda loss, scaled: torch.func.grad(loss)(scaled),
+    "compiled": lambda loss, scaled: by_autograd(torch.compile(loss, backend="aot_eager"), scaled),
+    "vmap": lambda loss, scaled: torch.func.vmap(torch.func.grad(loss), randomness="same")(scaled.expand(2))[1],
+    "around vmap": lambda loss, scaled: by_autograd(
+        lambda value: torch.func.vmap(loss, randomness="same")(value.expand(2))[1], scaled
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("what", ["output", "kl"])
+def test_all_ways_to_run_a_site_have_one_gradient(way: str, what: str) -> None:
+    model, x = gd.learn_dropout(nn.Linear(5, 3), p=0.3), torch.randn(7, 5)
+
+    class Objective(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self) -> Tensor:
+            return self.model(x).square().sum() if what == "output" else gd.kl_divergence(self.model)
+
+    def loss(scaled: Tensor) -> Tensor:
+        return torch.func.functional_call(objective, {"model.concrete_dropout.scaled_logit": scaled}, ())
+
+    objective, scaled = Objective(), model.concrete_dropout.scaled_logit.detach()
+    gradients = []
+    for each in (by_autograd, WAYS[way]):
+        torch.manual_seed(1)
+        gradients.append(each(loss, scaled))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_gradients_of_gradients(shape: tuple[int, ...]) -> None:
+    """The operations written by hand against the formulas with a logit whose derivative is a tenth."""
+    scaled, x = (torch.randn(shape) / UNIT).requires_grad_(), torch.randn(4, 3, requires_grad=True)
+    priors = [Prior(2.0, 3), Prior(0.3)]
+    found: list[tuple[Tensor, ...]] = []
+    for by_hand in (True, False):
+        torch.manual_seed(1)
+        if by_hand:
+            y = bulk.relaxed_dropout(x, scaled, (4, 3), temperature=0.1, unit=UNIT)
+        else:
+            y = fn.concrete_dropout(x, fn.logit_of(scaled, UNIT), noise=torch.rand(4, 3))
+        loss = y.pow(3).sum()
+        if not shape:
+            form = shared_rate_kl if by_hand else kl._plain
+            loss = loss + form([scaled], [x, 2 * x], priors, 0.6, UNIT).square()
+        first = torch.autograd.grad(loss, (scaled, x), create_graph=True)
+        squares = first[0].square().sum() + first[1].square().sum()
+        found.append((*first, *torch.autograd.grad(squares, (scaled, x))))
+    for mine, other in zip(*found, strict=True):
+        torch.testing.assert_close(mine, other, rtol=2e-4, atol=1e-4)
+
+
+def test_numbers_and_tensors_of_the_kl_give_the_same() -> None:
+    scaled, norms = [torch.tensor(-0.9), torch.tensor(0.3)], torch.tensor([2.0, 0.5, 3.0]).double()
+    priors = [Prior(1.0, 5), Prior(2.0, 8), Prior(4.0)]
+    ways = (kl._terms_of_tensors, kl._terms_of_numbers)
+    for mine, other in zip(*(way(scaled, norms, priors, 0.3, UNIT) for way in ways), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-6, atol=0.0)
+
+
+def test_the_logit_of_a_parameter() -> None:
+    scaled = torch.tensor([-0.2, 0.05], requires_grad=True)
+    logit = fn.logit_of(scaled, UNIT)
+    assert torch.equal(logit, UNIT * scaled)
+    torch.testing.assert_close(torch.autograd.grad(logit.sum(), scaled)[0], torch.full((2,), 1 / UNIT))
+    with torch.no_grad():
+        assert torch.equal(fn.logit_of(scaled, UNIT), logit)
+    assert fn.logit_of(scaled.bfloat16(), UNIT).dtype == torch.float32
+
+
+def test_start_at() -> None:
+    site = ConcreteDropout(3, p=0.3, per_unit=True)
+    site.start_at(0.02)
+    torch.testing.assert_close(site.p, torch.full((3,), 0.02))
+    torch.testing.assert_close(site.p_logit, torch.full((3,), ref.logit(0.02)))
+    site.scaled_logit.data.zero_()
+    site.reset_parameters()
+    torch.testing.assert_close(site.p, torch.full((3,), 0.02))
+
+
+# What was stored when the parameter was the logit
+
+
+def of_logits(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A state dict as it was before."""
+    place = "scaled_logit"
+    return {
+        name.replace(place, "p_logit"): UNIT * value if name.endswith(place) else value for name, value in state.items()
+    }
+
+
+@pytest.mark.parametrize("options", [{}, {"per_unit": True}])
+@pytest.mark.parametrize("assign", [False, True])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_state_dicts_of_logits(options: dict[str, Any], assign: bool, fixed: bool) -> None:
+    first, other = (nn.Linear(4, 4) for _ in range(2))
+    model = gd.learn_dropout(nn.Sequential(first, nn.LSTM(4, 4)), p=0.3, **options)
+    twin = gd.learn_dropout(nn.Sequential(other, nn.LSTM(4, 4)), **options)
+    if fixed:
+        gd.fix_dropout(twin)
+    old = of_logits(model.state_dict())
+    kept = dict(old)
+    twin.load_state_dict(old, assign=assign)
+    assert old.keys() == kept.keys()
+    for (name, value), mine in zip(model.state_dict().items(), twin.state_dict().values(), strict=True):
+        torch.testing.assert_close(mine, value, msg=name)
+
+
+def test_state_dicts_of_logits_with_tied_layers() -> None:
+    def tied() -> nn.Module:
+        layers = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        layers[1].weight = layers[0].weight
+        return gd.learn_dropout(layers, p=0.3)
+
+    model, twin = tied(), gd.fix_dropout(tied())
+    twin.load_state_dict(of_logits(model.state_dict()))
+    assert gd.dropout_rates(twin) == pytest.approx(gd.dropout_rates(model))

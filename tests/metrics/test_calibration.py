@@ -1,0 +1,301 @@
+"""Split-conformal intervals and p-values: the guarantee over many splits, and a library as oracle."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from scipy import optimize, special, stats
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.linear_model import BayesianRidge
+from sklearn.metrics import log_loss
+
+import gumdrop as gd
+from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
+from gumdrop.metrics import ConformalIntervals, conformal_sets, fit_temperature, outlier_p_values
+
+QUICK = {"hidden_layer_sizes": (16,), "n_members": 2, "n_mc_samples": 40, "random_state": 0}
+
+
+class Wrong:
+    """A model that is wrong in mean and in spread."""
+
+    def predict(self, X, return_std=False):
+        return X[:, 0] + 3, 0.1 + 0.05 * np.abs(X[:, 0])
+
+
+def data(num_rows: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    x = random.normal(size=(num_rows, 2))
+    return x, 2 * x[:, 0] + random.standard_t(3, num_rows)
+
+
+@pytest.mark.parametrize(("count", "coverage"), [(9, 0.9), (30, 0.9), (57, 0.8), (40, 0.5)])
+def test_coverage_over_many_splits_is_that_of_the_guarantee(count, coverage) -> None:
+    """Held-out and new rows are exchangeable, so the rank of a new residual is uniform: exactly k / (n + 1)."""
+    random, splits = np.random.default_rng(0), 2000
+    inside = 0
+    for _ in range(splits):
+        x, y = data(count + 1, random)
+        lower, upper = ConformalIntervals(Wrong()).calibrate(x[:count], y[:count]).predict_interval(x[count:], coverage)
+        inside += int(lower[0] <= y[count] <= upper[0])
+    expected = math.ceil((count + 1) * coverage - 1e-9) / (count + 1)
+    assert coverage <= expected + 1e-9 <= coverage + 1 / (count + 1)
+    low, high = stats.binom(splits, expected).ppf([0.0005, 0.9995])
+    assert low <= inside <= high
+
+
+def test_the_rank_of_the_residual_is_that_of_exact_arithmetic() -> None:
+    """24 rows at 0.28 ask for residual 7: (24 + 1) 0.28 is a little more than that in floating point."""
+
+    class Zero:
+        def predict(self, X, return_std=False):
+            return np.zeros(len(X)), np.ones(len(X))
+
+    for count in range(9, 60):
+        intervals = ConformalIntervals(Zero()).calibrate(np.zeros((count, 1)), 1.0 + np.arange(count))
+        for percent in range(1, 91):
+            _, upper = intervals.predict_interval(np.zeros((1, 1)), percent / 100)
+            assert upper[0] == math.ceil((count + 1) * Fraction(percent, 100))
+
+
+def test_intervals_of_the_estimator_hold_what_they_promise_on_a_real_set() -> None:
+    """A poor model, three passes long, on patients: over 300 splits of held-out rows."""
+    X, y = load_diabetes(return_X_y=True)
+    model = ConcreteDropoutRegressor(**QUICK, max_iter=3).fit(X[:150], y[:150])
+    mean, std = model.predict(X[150:], return_std=True)
+
+    class Known:
+        def predict(self, rows, return_std=False):
+            return mean[rows], std[rows]
+
+    random, shares = np.random.default_rng(0), []
+    for _ in range(300):
+        order = random.permutation(len(mean))
+        held_out, new = order[:100], order[100:]
+        lower, upper = ConformalIntervals(Known()).calibrate(held_out, y[150:][held_out]).predict_interval(new, 0.9)
+        shares.append(np.mean((lower <= y[150:][new]) & (y[150:][new] <= upper)))
+    expected = math.ceil(101 * 0.9) / 101
+    assert np.mean(shares) == pytest.approx(expected, abs=4 * np.std(shares) / 300**0.5)
+
+
+def test_intervals_agree_with_the_library_crepes() -> None:
+    crepes = pytest.importorskip("crepes")
+    random = np.random.default_rng(1)
+    x, y = data(150, random)
+    model = BayesianRidge().fit(x[:50], y[:50])
+    ours = ConformalIntervals(model).calibrate(x[50:100], y[50:100])
+    mean, std = model.predict(x[50:], return_std=True)
+    oracle = crepes.ConformalRegressor().fit(y[50:100] - mean[:50], sigmas=std[:50])
+    for coverage in (0.5, 0.8, 0.93):
+        expected = oracle.predict_int(mean[50:], sigmas=std[50:], confidence=coverage)
+        np.testing.assert_allclose(np.column_stack(ours.predict_interval(x[100:], coverage)), expected)
+
+
+def test_several_outputs_have_intervals_of_their_own() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(200, 1))
+    y = np.column_stack([x[:, 0] + random.normal(size=200), 100 * random.normal(size=200)])
+    model = GaussianProcessRegressor(alpha=1.0, normalize_y=True).fit(x[:50], y[:50])
+    lower, upper = ConformalIntervals(model).calibrate(x[50:100], y[50:100]).predict_interval(x[100:])
+    assert lower.shape == (100, 2)
+    assert (((lower <= y[100:]) & (y[100:] <= upper)).mean(0) > 0.75).all()
+
+
+def test_errors_say_what_to_do() -> None:
+    x, y = data(20, np.random.default_rng(0))
+    intervals = ConformalIntervals(Wrong())
+    with pytest.raises(AttributeError, match=r"call `calibrate\(X, y\)` first"):
+        intervals.predict_interval(x)
+    for wrong in (y[:-1], y[:, None], np.full(20, np.nan)):
+        with pytest.raises(ValueError, match=r"`y` must hold finite numbers of shape \(20,\)"):
+            intervals.calibrate(x, wrong)
+    intervals.calibrate(x[:8], y[:8])
+    with pytest.raises(ValueError, match=r"`coverage` of 0.9 needs at least 9 held-out rows, got 8"):
+        intervals.predict_interval(x, 0.9)
+    for wrong in (0.0, 1.0):
+        with pytest.raises(ValueError, match="`coverage` must be strictly between 0 and 1"):
+            intervals.predict_interval(x, wrong)
+    with pytest.raises(ValueError, match=r"`score` and `reference` must be of shape \(N,\) and \(n,\)"):
+        outlier_p_values([1.0], [])
+
+
+def test_p_values_are_their_definition_and_alarms_are_false_as_often_as_they_say() -> None:
+    random = np.random.default_rng(0)
+    reference, new = random.integers(0, 5, 40), random.integers(0, 7, 30)
+    expected = [(1 + sum(r >= s for r in reference)) / 41 for s in new]
+    np.testing.assert_allclose(outlier_p_values(new, reference), expected)
+    alarms = sum(outlier_p_values(*np.split(random.normal(size=20), [1]))[0] <= 0.1 for _ in range(3000))
+    low, high = stats.binom(3000, 0.1).ppf([0.0005, 0.9995])
+    assert low <= alarms <= high
+
+
+def test_temperature_of_scikit_learn_works_on_the_classifier() -> None:
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:900], y[:900].astype(str)
+    model = ConcreteDropoutClassifier(**QUICK, max_iter=8).fit(X[:300], y[:300])
+    scaled = CalibratedClassifierCV(FrozenEstimator(model), method="temperature").fit(X[300:600], y[300:600])
+    before, after = model.predict_proba(X[600:]), scaled.predict_proba(X[600:])
+    assert log_loss(y[600:], after) < log_loss(y[600:], before)
+    np.testing.assert_array_equal(before.argmax(1), after.argmax(1))
+
+
+# Sets of classes
+
+
+def rows_of_classes(count: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of a model that is far too sure of itself, and labels."""
+    logits = random.normal(size=(count, 4))
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    labels = np.array([random.choice(4, p=each) for each in p])
+    sure = np.exp(3 * logits)
+    return sure / sure.sum(1, keepdims=True), labels
+
+
+def naive_sets(p, held_out, target, coverage, score) -> np.ndarray:
+    def of(row, c):
+        if score == "lac":
+            return 1 - row[c]
+        ahead = [k for k in range(len(row)) if row[k] > row[c] or (row[k] == row[c] and k <= c)]
+        return sum(sorted((row[k] for k in ahead), reverse=True))
+
+    known = sorted(of(row, y) for row, y in zip(held_out, target, strict=True))
+    reached = known[math.ceil((len(known) + 1) * coverage - 1e-9) - 1]
+    return np.array([[of(row, c) <= reached for c in range(len(row))] for row in p])
+
+
+@pytest.mark.parametrize("score", ["lac", "aps"])
+@pytest.mark.parametrize(("count", "coverage"), [(9, 0.9), (30, 0.8), (40, 0.5)])
+def test_sets_cover_as_often_as_the_guarantee_says(score, count, coverage) -> None:
+    """The rank of a new label's score among continuous ones is uniform: exactly k / (n + 1)."""
+    random, splits = np.random.default_rng(0), 1500
+    p, y = (part.reshape(splits, count + 1, *part.shape[1:]) for part in rows_of_classes(splits * (count + 1), random))
+    inside = sum(
+        int(conformal_sets(p[i, count:], p[i, :count], y[i, :count], coverage=coverage, score=score)[0, y[i, count]])
+        for i in range(splits)
+    )
+    expected = math.ceil((count + 1) * coverage - 1e-9) / (count + 1)
+    low, high = stats.binom(splits, expected).ppf([0.0005, 0.9995])
+    assert low <= inside
+    # With "aps" the least likely class has a score of 1 in every row, so there are ties, which only help.
+    assert inside <= high or score == "aps"
+
+
+@pytest.mark.parametrize("score", ["lac", "aps"])
+def test_sets_are_their_definition(score) -> None:
+    random = np.random.default_rng(2)
+    p, y = rows_of_classes(60, random)
+    p[::5] = [0.4, 0.2, 0.2, 0.2]  # classes that are equally likely
+    for coverage in (0.5, 0.8, 0.93):
+        found = conformal_sets(p[40:], p[:40], y[:40], coverage=coverage, score=score)
+        np.testing.assert_array_equal(found, naive_sets(p[40:], p[:40], y[:40], coverage, score))
+        tensors = conformal_sets(*map(torch.tensor, (p[40:], p[:40], y[:40])), coverage=coverage, score=score)
+        np.testing.assert_array_equal(tensors, found)
+    assert (conformal_sets(p[40:], p[:40], y[:40], score="aps").sum(1) >= 1).all()
+
+
+def test_sets_agree_with_the_library_crepes() -> None:
+    crepes = pytest.importorskip("crepes")
+    p, y = rows_of_classes(150, np.random.default_rng(1))
+    oracle = crepes.ConformalClassifier().fit(1 - p[np.arange(100), y[:100]])
+    for coverage in (0.5, 0.8, 0.93):
+        expected = oracle.predict_set(1 - p[100:], confidence=coverage, smoothing=False)
+        np.testing.assert_array_equal(conformal_sets(p[100:], p[:100], y[:100], coverage=coverage), expected)
+
+
+def test_errors_of_sets_say_what_to_do() -> None:
+    p, y = rows_of_classes(20, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="`score` must be 'lac' or 'aps', got 'margin'"):
+        conformal_sets(p, p, y, score="margin")
+    for wrong in ((p, p, y[:-1]), (p[:, :3], p, y), (p[0], p, y)):
+        with pytest.raises(ValueError, match=r"must be of shape \(N, C\), \(n, C\) and \(n,\), got"):
+            conformal_sets(*wrong)
+    for wrong in (y + 1, y - 1, y.astype(float)):
+        with pytest.raises(ValueError, match="`target` must hold indices of the 4 classes, from 0 on"):
+            conformal_sets(p, p, wrong)
+    with pytest.raises(ValueError, match=r"`coverage` of 0.99 needs at least 99 held-out rows, got 20"):
+        conformal_sets(p, p, y, coverage=0.99)
+    with pytest.raises(ValueError, match="`coverage` must be strictly between 0 and 1, got 1"):
+        conformal_sets(p, p, y, coverage=1.0)
+
+
+# Temperature
+
+
+def mixture_nll(logits: np.ndarray, y: np.ndarray, temperature: float) -> float:
+    """Negative log likelihood of averaged draws, (S, N, C), in nats per row."""
+    log_p = special.log_softmax(logits / temperature, axis=2)[:, np.arange(len(y)), y]
+    return -np.mean(special.logsumexp(log_p, axis=0) - np.log(len(logits)))
+
+
+@pytest.mark.parametrize("draws", [1, 6])
+def test_temperature_has_the_best_likelihood(draws) -> None:
+    random = np.random.default_rng(0)
+    p, y = rows_of_classes(300, random)
+    logits = np.log(p) + random.normal(size=(draws, 300, 4))
+    best = optimize.minimize_scalar(lambda t: mixture_nll(logits, y, t), bounds=(0.1, 20), options={"xatol": 1e-9})
+    tensors = torch.tensor(logits), torch.tensor(y)
+    assert fit_temperature(*tensors) == pytest.approx(best.x, rel=1e-4)
+    assert best.x > 1.5
+    if draws == 1:
+        assert fit_temperature(tensors[0][0], tensors[1]) == pytest.approx(best.x, rel=1e-4)
+
+
+def test_temperature_of_a_share_is_known() -> None:
+    """Rows that are all alike, right in three of four: sigmoid(z / T) = 3/4."""
+    y = torch.tensor([0, 0, 0, 1])
+    logits = torch.tensor([[5.0, 0.0]]).expand(4, 2)
+    assert fit_temperature(logits, y) == pytest.approx(5 / math.log(3), rel=1e-6)
+    assert fit_temperature(logits.log_softmax(1), y) == pytest.approx(5 / math.log(3), rel=1e-6)
+    for shape in ((4,), (4, 1), (1, 4), (1, 4, 1), (2, 2)):
+        one = torch.full(shape, -5.0)
+        target = y.reshape(shape[1:] if shape[0] == 1 else shape)
+        assert fit_temperature(one, target, likelihood="bernoulli") == pytest.approx(5 / math.log(3), rel=1e-6)
+
+
+def test_temperature_of_pixels_is_that_of_their_rows() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(2, 3, 4, 5, 6, generator=generator)
+    target = torch.randint(0, 4, (3, 5, 6), generator=generator)
+    rows = logits.movedim(2, 4).flatten(1, 3)
+    assert fit_temperature(logits, target) == pytest.approx(fit_temperature(rows, target.flatten()), rel=1e-6)
+
+
+def test_scaled_predictions_have_the_likelihood_that_was_learned() -> None:
+    torch.manual_seed(0)
+    model = gd.learn_dropout(torch.nn.Linear(3, 4), p=0.2)
+    model.weight.data.mul_(8.0)
+    x = torch.randn(200, 3)
+    with torch.no_grad():
+        y = torch.distributions.Categorical(logits=model.eval()(x) / 4).sample()
+    temperature = fit_temperature(gd.sample(model, x, num_samples=30, seed=0), y)
+
+    def score(temperature: float) -> float:
+        prediction = gd.predict_classification(model, x, num_samples=30, seed=0, temperature=temperature)
+        return prediction.log_prob(y).mean().item()
+
+    assert temperature > 2
+    assert score(temperature) > max(score(0.98 * temperature), score(1.02 * temperature), score(1.0))
+
+
+def test_temperature_leaves_nothing_behind_and_works_without_gradients() -> None:
+    logits, y = torch.randn(5, 3, requires_grad=True), torch.tensor([0, 1, 2, 1, 1])
+    with torch.no_grad():
+        fit_temperature(logits, y)
+    assert logits.grad is None
+
+
+def test_errors_of_temperature() -> None:
+    y = torch.tensor([0, 1, 0])
+    for logits in (torch.zeros(4, 2), torch.zeros(5, 4, 2), torch.zeros(3, 2, 2)):
+        with pytest.raises(ValueError, match="`target` must have the shape of `logits` without draws and classes"):
+            fit_temperature(logits, y)
+    with pytest.raises(ValueError, match="C >= 2"):
+        fit_temperature(torch.zeros(3, 1), y)
+    with pytest.raises(ValueError, match="`logits` must be finite; for probabilities pass their logs"):
+        fit_temperature(torch.tensor([[0.0, -math.inf]] * 3), y)
+    with pytest.raises(ValueError, match="`likelihood` must be 'categorical' or 'bernoulli'"):
+        fit_temperature(torch.zeros(3, 2), y, likelihood="gaussian")

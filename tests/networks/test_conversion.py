@@ -1,0 +1,1104 @@
+"""Conversion of whole models: what changes, what stays, and that the result is an ordinary module."""
+
+import copy
+import pickle
+import warnings
+from io import BytesIO
+
+import pytest
+import torch
+from safetensors.torch import load_file, load_model, save_file, save_model
+from torch import nn
+from torch._dynamo.testing import CompileCounter
+from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.nn.utils import parametrizations, parametrize
+
+import gumdrop as gd
+from gumdrop.layers import SITE, ConcreteDropout, dropout_blocks
+
+from builders.rates import set_logit
+
+LOGITS = "concrete_dropout"
+
+
+def mlp(*dropout, width=8):
+    """Two layers with a given dropout between them."""
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), *dropout, nn.Linear(width, 2))
+
+
+def report_of(model, **options):
+    """Convert a model and return what was reported."""
+    reports = []
+    gd.learn_dropout(model, report=reports.append, **options)
+    (report,) = reports
+    return report
+
+
+def rates(model):
+    return pytest.approx(gd.dropout_rates(model))
+
+
+class Branches(nn.Module):
+    """A forward that depends on its data and so cannot be traced, over parts that can."""
+
+    def __init__(self, dropout=None):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), dropout or nn.Dropout(0.3), nn.Linear(8, 8))
+        self.last = nn.Dropout(0.4)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x):
+        h = self.body(x)
+        if h.sum() > 0:
+            h = -h
+        return self.head(self.last(h))
+
+
+# What is reported
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(5, 8)
+        self.drop = nn.Dropout(0.2)
+        self.body = nn.Linear(8, 8)
+        self.norm = nn.LayerNorm(8)
+        self.residual_drop = nn.Dropout(0.3)
+        self.bilinear = nn.Bilinear(8, 8, 8)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, tokens):
+        x = self.norm(self.body(self.drop(self.embedding(tokens))))
+        x = x + self.residual_drop(x)
+        return self.head(self.bilinear(x, x))
+
+
+def test_report_names_what_was_done_and_why():
+    report = report_of(Mixed(), exclude=["head"])
+    assert report.converted == {"body": "Linear"}
+    assert report.replaced == {"drop": "body starts from p = 0.2"}
+    assert report.left == {
+        "embedding": "Embedding takes indices; `embeddings=True` drops word types",
+        "norm": "LayerNorm is a normalisation",
+        "bilinear": "Bilinear is not a known layer type; name it in `custom` if it takes one tensor",
+        "head": "excluded by `include`, `exclude`, `types` or `predicate`",
+        "residual_drop": "Dropout(p=0.3) was not seen to feed converted layers only; it acts as before, on top of "
+        "learned rates",
+    }
+    lines = str(report).splitlines()
+    assert lines[0].split() == ["learned", "body", "Linear"]
+    assert lines[1] == "replaced    drop           body starts from p = 0.2"
+    assert len(lines) == 7
+
+
+def test_report_is_frozen_and_names_the_root():
+    report = report_of(nn.Linear(8, 2))
+    assert report.converted == {"": "Linear"}
+    assert str(report) == "learned     (the model)  Linear"
+    with pytest.raises(AttributeError):
+        report.converted = {}
+
+
+def test_layers_of_unknown_type_give_a_warning_and_a_report_silences_it():
+    with pytest.warns(UserWarning, match=r"left modules with weights alone \(bilinear: Bilinear is not a known"):
+        gd.learn_dropout(Mixed())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report_of(Mixed())
+        gd.learn_dropout(Mixed(), exclude=["bilinear"])
+        gd.learn_dropout(Mixed(), types=nn.Linear)
+
+
+def test_a_long_warning_is_cut():
+    model = nn.Sequential(nn.Linear(8, 8), *(nn.Bilinear(8, 8, 8) for _ in range(8)))
+    with pytest.warns(UserWarning, match=r"5: Bilinear is not[^;]*; name it[^;]*; and 3 more\)"):
+        gd.learn_dropout(model)
+
+
+def test_gains_and_slopes_are_no_weights_that_could_be_dropped():
+    class Gain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.gain = nn.Linear(8, 8), nn.Parameter(torch.ones(8))
+
+    model = nn.Sequential(nn.PReLU(), Gain(), gd.HomoscedasticNoise(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gd.learn_dropout(copy.deepcopy(model))
+    assert report_of(model).left == {
+        "0": "PReLU has no weight matrix of its own",
+        "1": "Gain has no weight matrix of its own",
+        "2": "HomoscedasticNoise has variances and no weights",
+    }
+
+
+def test_the_warning_points_at_the_caller():
+    with pytest.warns(UserWarning, match="left modules") as caught:
+        gd.learn_dropout(Mixed())
+    assert caught[0].filename == __file__
+
+
+# Which layers
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["0", "2.a", "2.b"]),
+        ({"include": ["2.*"]}, ["2.a", "2.b"]),
+        ({"exclude": ("*.a", "0")}, ["2.b"]),
+        ({"include": ["2.*"], "exclude": ["*.b"]}, ["2.a"]),
+        ({"types": nn.Linear}, ["0", "2.b"]),
+        ({"types": (nn.Conv1d, nn.LSTM)}, ["2.a"]),
+        ({"predicate": lambda name, layer: name.endswith("b") and layer.out_features == 3}, ["2.b"]),
+    ],
+)
+def test_choice_of_layers(options, expected):
+    inner = nn.ModuleDict({"a": nn.Conv1d(8, 3, 1), "b": nn.Linear(8, 3)})
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), inner)
+    if "predicate" in options:
+        options = options | {"types": nn.Linear}
+    report = report_of(model, **options)
+    assert list(report.converted) == list(gd.dropout_rates(model)) == expected
+    assert set(report.left) == {"0", "2.a", "2.b"} - set(expected)
+
+
+def test_predicate_sees_layers_that_could_be_converted_only():
+    seen = []
+    gd.learn_dropout(Mixed(), predicate=lambda name, layer: seen.append(name) or True, report=str)
+    assert seen == ["body", "head"]
+
+
+@pytest.mark.parametrize("name", ["include", "exclude"])
+def test_a_single_string_is_no_sequence_of_patterns(name):
+    with pytest.raises(TypeError, match="`include`, `exclude` and `time_first` must be sequences of patterns"):
+        gd.learn_dropout(mlp(), **{name: "0*"})
+
+
+def test_nothing_to_convert():
+    with pytest.raises(ValueError, match=r"`model` has nothing to convert \(it has no layers\)"):
+        gd.learn_dropout(nn.Sequential(nn.ReLU(), nn.Dropout()))
+    with pytest.raises(ValueError, match=r"nothing to convert \(the model: LayerNorm is a normalisation\); see"):
+        gd.learn_dropout(nn.LayerNorm(8))
+    with pytest.raises(ValueError, match="0: excluded by `include`, `exclude`, `types` or `predicate`"):
+        gd.learn_dropout(nn.Sequential(nn.Linear(8, 2)), exclude=["0"])
+
+
+def test_a_converted_model_stays_as_it_is():
+    model = gd.learn_dropout(mlp(), p=0.3)
+    sites = [block.site for block in dropout_blocks(model)]
+    with pytest.raises(ValueError, match="0: has learned dropout already; 2: has learned dropout already"):
+        gd.learn_dropout(model, p=0.1)
+    assert [block.site for block in dropout_blocks(model)] == sites
+    assert all(len(model[i]._forward_pre_hooks) == 1 for i in (0, 2))
+
+
+def test_conversion_in_two_steps():
+    model = mlp()
+    gd.learn_dropout(model, include=["0"], p=0.2)
+    report = report_of(model, p=0.4)
+    assert report.converted == {"2": "Linear"}
+    assert report.left == {"0": "has learned dropout already"}
+    assert rates(model) == {"0": 0.2, "2": 0.4}
+
+
+@pytest.mark.parametrize("model", [lambda x: x, "model", None, [nn.Linear(2, 2)]])
+def test_only_modules(model):
+    with pytest.raises(TypeError, match=r"`model` must be a torch.nn.Module, got"):
+        gd.learn_dropout(model)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"p": 0.0}, r"`p` must be strictly between 0 and 1, got 0\.0"),
+        ({"p": 1.0}, r"`p` must be strictly between 0 and 1, got 1\.0"),
+        ({"p": float("nan")}, "`p` must be strictly between 0 and 1, got nan"),
+        ({"temperature": 0.0}, r"`temperature` must be a positive number, got 0\.0"),
+    ],
+)
+def test_values_out_of_range_leave_the_model_untouched(options, message):
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    keys = list(model.state_dict())
+    with pytest.raises(ValueError, match=message):
+        gd.learn_dropout(model, **options)
+    assert list(model.state_dict()) == keys
+    assert isinstance(model[0], nn.Dropout)
+
+
+def test_options_reach_every_site():
+    model = gd.learn_dropout(nn.ModuleList([nn.Linear(8, 2), nn.LSTM(8, 4)]), p=0.2, temperature=0.5, per_unit=True)
+    for block in dropout_blocks(model):
+        assert block.site.temperature == 0.5
+        torch.testing.assert_close(block.site.p, torch.full((8,), 0.2))
+    assert {name: rate.shape for name, rate in gd.dropout_rates(model).items()} == {"0": (8,), "1.ih_l0": (8,)}
+
+
+def test_lazy_layers_are_named_and_not_passed_over():
+    model = nn.Sequential(nn.Linear(8, 8), nn.LazyLinear(2))
+    with pytest.warns(UserWarning, match="1: LazyLinear is not initialised yet; run the model once first"):
+        gd.learn_dropout(model)
+    with pytest.raises(ValueError, match="0: LazyLinear is not initialised yet"):
+        gd.learn_dropout(nn.Sequential(nn.LazyLinear(2)))
+    model = nn.Sequential(nn.LazyLinear(8), nn.LazyConv1d(2, 1))
+    model(torch.randn(3, 4, 5))
+    assert list(gd.dropout_rates(gd.learn_dropout(model))) == ["0", "1"]
+
+
+def test_a_known_layer_is_known_whatever_its_name():
+    class NormalizedLinear(nn.Linear):
+        def forward(self, x):
+            return super().forward(nn.functional.normalize(x))
+
+    assert report_of(NormalizedLinear(8, 2)).converted == {"": "NormalizedLinear"}
+
+
+def test_recurrent_and_attention_classes_with_a_forward_of_their_own_are_left():
+    class Reversed(nn.LSTM):
+        def forward(self, x):
+            return super().forward(x.flip(0))
+
+    class Averaged(nn.MultiheadAttention):
+        def forward(self, x):
+            return super().forward(x, x, x)[0]
+
+    class Named(nn.GRU):
+        tag = "runs PyTorch's forward"
+
+    model = nn.ModuleList([Reversed(8, 4), Averaged(8, 2), Named(8, 4)])
+    with pytest.warns(UserWarning, match=r"\(0: Reversed overrides forward; 1: Averaged overrides forward\)"):
+        gd.learn_dropout(model)
+    assert list(gd.dropout_rates(model)) == ["2.ih_l0"]
+    assert "forward" not in vars(model[0])
+    assert SITE not in model[1].out_proj._modules
+
+
+# What stays
+
+
+def test_weights_classes_attributes_and_keys_stay():
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8, 4), nn.LSTM(4, 4))
+    before = model.state_dict(keep_vars=True)
+    classes = [type(module) for module in model]
+    gd.learn_dropout(model)
+    after = model.state_dict(keep_vars=True)
+    assert all(after[name] is value for name, value in before.items())
+    assert [name for name in after if name not in before] == [
+        "0.concrete_dropout.scaled_logit",
+        "3.concrete_dropout.scaled_logit",
+        "4.concrete_dropout.ih_l0.scaled_logit",
+    ]
+    assert [type(module) for module in model] == classes
+    assert (model[0].in_channels, model[3].in_features, model[4].hidden_size) == (3, 8, 4)
+
+
+def test_learn_dropout_returns_the_model_itself():
+    model = mlp()
+    assert gd.learn_dropout(model) is model
+    assert gd.fix_dropout(model) is model
+
+
+def test_old_checkpoints_load_but_for_the_logits_and_new_ones_load_strictly():
+    plain = mlp(nn.Dropout(0.3))
+    old = copy.deepcopy(plain.state_dict())
+    model = gd.learn_dropout(mlp(nn.Dropout(0.3)))
+    missing, unexpected = model.load_state_dict(old, strict=False)
+    assert missing == ["0.concrete_dropout.scaled_logit", "3.concrete_dropout.scaled_logit"]
+    assert unexpected == []
+    other = gd.learn_dropout(mlp(nn.Dropout(0.3)), p=0.45)
+    other.load_state_dict(model.state_dict(), strict=True)
+    assert gd.dropout_rates(other) == gd.dropout_rates(model)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_modes_stay(training):
+    model = mlp(nn.Dropout(0.3)).train(training)
+    x = torch.randn(4, 8)
+    expected = model(x)
+    gd.learn_dropout(model)
+    assert {module.training for module in model.modules()} == {training}
+    assert torch.equal(model(x), expected) is not training
+
+
+def test_frozen_weights_stay_frozen_and_their_rates_learn():
+    model = mlp().requires_grad_(False)
+    gd.learn_dropout(model)
+    model(torch.randn(4, 8)).sum().backward()
+    assert all((p.grad is not None) is (LOGITS in name) for name, p in model.named_parameters())
+
+
+def test_torchs_random_state_stays():
+    model = mlp(nn.Dropout(0.3))
+    state = torch.get_rng_state()
+    gd.learn_dropout(model)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+# Dropout that is there already
+
+
+@pytest.mark.parametrize("dropout", [nn.Dropout(0.3), nn.Dropout1d(0.3), nn.Dropout2d(0.3), nn.Dropout3d(0.3)])
+def test_dropout_in_a_sequential_is_taken_over(dropout):
+    model = mlp(dropout)
+    report = report_of(model, p=0.1)
+    assert isinstance(model[2], nn.Identity)
+    assert report.replaced == {"2": "3 starts from p = 0.3"}
+    assert rates(model) == {"0": 0.1, "3": 0.3}
+
+
+def test_dropout_in_a_forward_is_taken_over():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.third = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(16, 2)
+            self.drop_first, self.drop_second = nn.Dropout(0.2), nn.Dropout(0.3)
+
+        def forward(self, x):
+            rows, _ = x.shape
+            h = self.drop_first(torch.relu(x))
+            assert h.dim() is not None
+            h = torch.cat([self.first(h), self.second(input=h)], dim=-1)
+            h = self.drop_second(h)
+            return self.third(h).view(rows, h.shape[0] // rows, 2)
+
+    model = Net()
+    report = report_of(model)
+    assert report.replaced == {
+        "drop_first": "first, second starts from p = 0.2",
+        "drop_second": "third starts from p = 0.3",
+    }
+    assert rates(model) == {"first": 0.2, "second": 0.2, "third": 0.3}
+    assert not any(isinstance(module, nn.Dropout) for module in model.modules())
+
+
+def test_flatten_and_identity_may_stand_between():
+    model = nn.Sequential(nn.Conv1d(3, 4, 1), nn.Dropout(0.3), nn.Flatten(), nn.Identity(), nn.Linear(8, 2))
+    assert report_of(model).replaced == {"1": "4 starts from p = 0.3"}
+    assert rates(model) == {"0": 0.1, "4": 0.3}
+    assert model(torch.randn(5, 3, 2)).shape == (5, 2)
+
+
+@pytest.mark.parametrize("between", [nn.ReLU(), nn.LayerNorm(8), nn.Unflatten(1, (8,)), nn.Dropout(0.2)])
+def test_dropout_that_feeds_something_else_stays(between):
+    model = mlp(nn.Dropout(0.3), between)
+    report = report_of(model)
+    assert isinstance(model[2], nn.Dropout)
+    assert "was not seen to feed converted layers only; it acts as before" in report.left["2"]
+
+
+class Elsewhere(nn.Module):
+    """Dropout whose output goes into a layer and into something else as well."""
+
+    def __init__(self, use):
+        super().__init__()
+        self.drop, self.layer, self.gru, self.use = nn.Dropout(0.5), nn.Linear(8, 8), nn.GRU(8, 8), use
+
+    def forward(self, x):
+        return self.use(self, x, self.drop(x))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda net, x, h: net.layer(h) + h,
+        lambda net, x, h: (net.layer(h), h),
+        lambda net, x, h: net.layer(torch.relu(h)),
+        lambda net, x, h: net.layer(h[:, :8]),
+        lambda net, x, h: net.layer(x) * h.mean(),
+        lambda net, x, h: net.gru(x, h)[0],
+        lambda net, x, h: net.gru(hx=h, input=x)[0],
+        lambda net, x, h: net.gru(h, h)[0],
+    ],
+)
+def test_dropout_that_is_used_elsewhere_too_stays_and_acts(use):
+    model = Elsewhere(use)
+    report = report_of(model, p=1e-12)
+    assert isinstance(model.drop, nn.Dropout)
+    assert "acts as before" in report.left["drop"]
+    x = torch.randn(1, 8)
+    draws = [model(x) for _ in range(2)]
+    assert not torch.equal(*(draw[0] if isinstance(draw, tuple) else draw for draw in draws))
+
+
+def test_dropout_in_front_of_an_excluded_layer_stays():
+    model = nn.Sequential(nn.Dropout(0.3), nn.Linear(8, 8), nn.Dropout(0.3), nn.Linear(8, 2))
+    assert list(report_of(model, exclude=["3"]).replaced) == ["0"]
+    assert isinstance(model[2], nn.Dropout)
+
+
+def test_dropout_that_is_never_called_stays():
+    model = nn.Sequential()
+    model.add_module("body", nn.Linear(8, 2))
+    model.body.spare = nn.Dropout(0.3)
+    assert list(report_of(model).left) == ["body.spare"]
+
+
+def test_dropout_whose_output_is_not_used_stays():
+    model = Elsewhere(lambda net, x, h: net.layer(x))
+    assert report_of(model).replaced == {}
+    assert isinstance(model.drop, nn.Dropout)
+
+
+def test_one_dropout_module_in_several_places_is_replaced_in_all():
+    drop = nn.Dropout(0.3)
+    model = nn.Sequential(nn.Linear(8, 8), drop, nn.Linear(8, 8), drop, nn.Linear(8, 2))
+    report = report_of(model)
+    assert report.replaced == dict.fromkeys(["1", "3"], "2, 4 starts from p = 0.3")
+    assert not any(isinstance(module, nn.Dropout) for module in model)
+
+
+def test_one_dropout_module_in_a_place_that_needs_it_stays_in_all():
+    drop = nn.Dropout(0.3)
+    model = nn.Sequential(nn.Linear(8, 8), drop, nn.Linear(8, 8), drop, nn.ReLU())
+    assert report_of(model).replaced == {}
+    assert model[1] is model[3] is drop
+
+
+def test_zero_rate_is_no_rate_to_start_from_and_full_rate_stays():
+    model = mlp(nn.Dropout(0.0))
+    assert report_of(model, p=0.2).replaced == {"2": "3 (its p was 0)"}
+    assert rates(model) == {"0": 0.2, "3": 0.2}
+    model = mlp(nn.Dropout(1.0))
+    assert report_of(model).replaced == {}
+    assert isinstance(model[2], nn.Dropout)
+
+
+def test_taken_over_rate_is_that_of_the_input_alone():
+    """Hidden and inner units were not dropped before; they start from ``p``."""
+    model = nn.Sequential(nn.Dropout(0.5), nn.LSTM(8, 8, num_layers=2))
+    gd.learn_dropout(model, p=0.2, recurrent=True)
+    assert rates(model) == {"1.ih_l0": 0.5, "1.hh_l0": 0.2, "1.ih_l1": 0.2, "1.hh_l1": 0.2}
+
+    class Attend(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop, self.attention = nn.Dropout(0.5), nn.MultiheadAttention(8, 2)
+
+        def forward(self, x):
+            x = self.drop(x)
+            return self.attention(x, x, value=x)[0]
+
+    model = gd.learn_dropout(Attend(), p=0.2)
+    assert rates(model) == {"attention.in_proj": 0.5, "attention.out_proj": 0.2}
+
+
+def test_parts_of_a_model_that_cannot_be_traced():
+    model = Branches()
+    report = report_of(model)
+    assert report.replaced == {"body.2": "body.3 starts from p = 0.3"}
+    assert isinstance(model.last, nn.Dropout)
+    assert "last" in report.left
+    assert rates(model) == {"body.0": 0.1, "body.3": 0.3, "head": 0.1}
+
+
+def test_a_dropout_that_code_out_of_sight_uses_acts_there_still():
+    """It stands in a part that can be traced and under a name of its own, for which nothing is known."""
+    drop = nn.Dropout(0.5)
+    model = Branches(drop)
+    model.last = drop
+    gd.learn_dropout(model, p=1e-12)
+    assert isinstance(model.body[2], nn.Identity)
+    assert model.last is drop
+
+
+def test_no_dropout_acts_twice():
+    """With every rate known, the variance of a linear model tells how often its input is dropped."""
+    model = nn.Sequential(nn.Dropout(0.4), nn.Linear(64, 1, bias=False))
+    nn.init.ones_(model[1].weight)
+    gd.fix_dropout(gd.learn_dropout(model))
+    output = model(torch.ones(4000, 64))
+    assert output.var().item() == pytest.approx(64 * 0.4 / 0.6, rel=0.15)
+    assert output.mean().item() == pytest.approx(64, rel=0.01)
+
+
+class Optional(nn.Module):
+    """A forward whose optional argument changes where its dropout leads."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop, self.first, self.second = nn.Dropout(0.5), nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x, labels=None):
+        h = self.drop(x)
+        if labels is not None:
+            return self.first(h)
+        return h + self.second(h)
+
+
+def test_both_paths_of_an_optional_argument_count():
+    model = Optional()
+    assert report_of(model).replaced == {}
+    assert isinstance(model.drop, nn.Dropout)
+
+
+def test_tracing_leaves_nothing_on_the_model():
+    class Remembers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop, self.layer, self.calls, self.seen = nn.Dropout(0.3), nn.Linear(8, 8), 0, []
+            self.register_buffer("steps", torch.zeros(()))
+
+        def forward(self, x):
+            self.calls += 1
+            self.steps += 1
+            self.last = self.drop(x)
+            self.seen.append(self.last)
+            return self.layer(self.last)
+
+    model = gd.learn_dropout(Remembers())
+    assert isinstance(model.drop, nn.Identity)
+    assert (model.calls, model.seen, model.steps.item()) == (0, [], 0)
+    assert not hasattr(model, "last")
+    copy.deepcopy(model)
+
+
+def test_tracing_copies_no_weights(monkeypatch):
+    model = mlp(nn.Dropout(0.3))
+    monkeypatch.setattr(nn.Parameter, "__deepcopy__", lambda self, memo: pytest.fail("copied"))
+    gd.learn_dropout(model)
+    assert isinstance(model[2], nn.Identity)
+
+
+def test_a_model_that_cannot_be_copied_is_converted_all_the_same():
+    class Stubborn(nn.Sequential):
+        def __deepcopy__(self, memo):
+            raise RuntimeError("no copies")
+
+    model = Stubborn(nn.Dropout(0.3), nn.Linear(8, 2), nn.Sequential(nn.Dropout(0.4), nn.Linear(2, 2)))
+    assert report_of(model).replaced == {"2.0": "2.1 starts from p = 0.4"}
+    assert isinstance(model[0], nn.Dropout)
+
+
+# Shared weights
+
+
+def test_two_layers_with_one_weight_have_one_rate_and_count_once():
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    single = gd.learn_dropout(copy.deepcopy(model[0]))
+    model[2].weight = model[0].weight
+    gd.learn_dropout(model)
+    assert model[0].concrete_dropout is model[2].concrete_dropout
+    assert len([name for name, _ in model.named_parameters() if LOGITS in name]) == 1
+    second_bias = 0.5 * 8 * model[2].bias.square().sum()
+    torch.testing.assert_close(gd.kl_divergence(model), gd.kl_divergence(single) + second_bias)
+    assert gd.dropout_rates(model).keys() == {"0", "2"}
+    assert len(gd.parameter_groups(model)[1]["params"]) == 1
+    gd.fix_dropout(model)
+    assert model[0].concrete_dropout.is_fixed
+
+
+def test_shared_rate_starts_from_the_dropout_of_either_layer():
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Dropout(0.4), nn.Linear(8, 8))
+    model[3].weight = model[0].weight
+    gd.learn_dropout(model)
+    assert rates(model) == {"0": 0.4, "3": 0.4}
+
+
+def test_a_layer_that_joins_later_takes_the_rate_of_its_weight():
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    model[1].weight = model[0].weight
+    gd.learn_dropout(model, include=["0"], p=0.3)
+    gd.learn_dropout(model, include=["1"])
+    assert model[0].concrete_dropout is model[1].concrete_dropout
+    assert rates(model) == {"0": 0.3, "1": 0.3}
+
+
+def test_embedding_tied_to_the_output_layer():
+    model = nn.Sequential(nn.Embedding(10, 8), nn.Linear(8, 8), nn.Linear(8, 10, bias=False))
+    model[2].weight = model[0].weight
+    report = report_of(model)
+    assert list(report.converted) == ["1", "2"]
+    assert model[2].weight is model[0].weight
+    assert [block.name for block in dropout_blocks(model)] == ["1", "2"]
+    single = gd.kl_divergence(model[1]) + gd.kl_divergence(model[2])
+    torch.testing.assert_close(gd.kl_divergence(model), single)
+
+
+def test_a_convolution_and_its_transpose_with_one_weight_do_not_share_a_rate():
+    """The two drop different dimensions of the weight, so they cannot be one posterior."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ConvTranspose2d(8, 3, 3))
+    model[1].weight = model[0].weight
+    with pytest.warns(UserWarning, match="1: shares its weight with a converted layer that takes its transpose"):
+        gd.learn_dropout(model)
+    assert list(gd.dropout_rates(model)) == ["0"]
+    model(torch.randn(2, 3, 6, 6)).sum().backward()
+
+
+def test_a_transpose_that_is_converted_later_has_a_rate_of_its_own():
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ConvTranspose2d(8, 3, 3))
+    model[1].weight = model[0].weight
+    gd.learn_dropout(model, include=["0"])
+    gd.learn_dropout(model, include=["1"])
+    assert [block.site.num_units for block in dropout_blocks(model)] == [3, 8]
+    model(torch.randn(2, 3, 6, 6)).sum().backward()
+
+
+def test_recurrent_modules_with_one_weight_share_its_rate_alone():
+    model = nn.ModuleList([nn.GRU(8, 8), nn.GRU(8, 8)])
+    model[1].weight_ih_l0 = model[0].weight_ih_l0
+    gd.learn_dropout(model, recurrent=True)
+    first, second = (module.concrete_dropout for module in model)
+    assert first["ih_l0"] is second["ih_l0"]
+    assert first["hh_l0"] is not second["hh_l0"]
+
+
+def test_a_module_that_stands_twice_is_converted_once():
+    shared = nn.Linear(8, 8)
+    model = nn.Sequential(shared, nn.ReLU(), shared)
+    single = gd.learn_dropout(copy.deepcopy(shared))
+    report = report_of(model)
+    assert list(report.converted) == ["0"]
+    assert len(shared._forward_pre_hooks) == 1
+    torch.testing.assert_close(gd.kl_divergence(model), gd.kl_divergence(single))
+
+
+def test_dropout_in_front_of_a_layer_that_stands_twice():
+    shared = nn.Linear(8, 8)
+    model = nn.ModuleDict({"a": nn.Sequential(shared), "b": nn.Sequential(nn.Dropout(0.3), shared)})
+    assert report_of(model).replaced == {"b.0": "a.0 starts from p = 0.3"}
+
+
+# Parametrised layers, dtypes, devices
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("parametrization", [parametrizations.weight_norm, parametrizations.spectral_norm])
+@pytest.mark.parametrize("make", [lambda **kw: nn.Linear(8, 8, **kw), lambda **kw: nn.Conv1d(8, 8, 1, **kw)])
+def test_parametrized_layers(make, parametrization, bias):
+    model = nn.Sequential(*(parametrization(make(bias=bias).double()) for _ in range(4)))
+    x = torch.randn(3, 8, 8, dtype=torch.float64)
+    expected = model.eval()(x)
+    gd.learn_dropout(model)  # without a warning
+    assert list(gd.dropout_rates(model)) == ["0", "1", "2", "3"]
+    assert {block.site.p_logit.dtype for block in dropout_blocks(model)} == {torch.float64}
+    assert len({id(block.site) for block in dropout_blocks(model)}) == 4
+    torch.testing.assert_close(model(x), expected)
+    single = sum(gd.kl_divergence(module) for module in model)
+    torch.testing.assert_close(gd.kl_divergence(model), single)
+    with torch.no_grad():  # weights that are computed are freed at once: their ids come again
+        torch.testing.assert_close(gd.kl_divergence(model), single)
+    model.train()(x).sum().backward()
+    gd.kl_divergence(model).backward()
+    assert all(block.site.scaled_logit.grad.isfinite() for block in dropout_blocks(model))
+
+
+def test_parametrized_layers_are_in_the_report_when_they_are_left():
+    model = nn.Sequential(parametrizations.weight_norm(nn.Linear(8, 8, bias=False)), nn.Linear(8, 2))
+    assert report_of(model, include=["1"]).left == {"0": "excluded by `include`, `exclude`, `types` or `predicate`"}
+
+
+def test_parametrization_after_conversion():
+    model = gd.learn_dropout(mlp())
+    parametrizations.weight_norm(model[0])
+    assert parametrize.is_parametrized(model[0])
+    model(torch.randn(4, 8)).sum().backward()
+    assert model[0].concrete_dropout.scaled_logit.grad.abs() > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_logits_are_never_in_half_precision(dtype):
+    model = gd.learn_dropout(nn.ModuleList([nn.Linear(8, 2), nn.LSTM(8, 2), nn.MultiheadAttention(8, 2)]).to(dtype))
+    expected = torch.float64 if dtype == torch.float64 else torch.float32
+    assert {block.site.p_logit.dtype for block in dropout_blocks(model)} == {expected}
+    assert gd.kl_divergence(model).dtype == expected
+
+
+def test_meta_device():
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.3), nn.LSTM(8, 4, num_layers=2, dropout=0.2))
+    gd.learn_dropout(model, recurrent=True)
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+    real = gd.learn_dropout(
+        nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.3), nn.LSTM(8, 4, num_layers=2, dropout=0.2)), recurrent=True
+    )
+    model.to_empty(device="cpu").load_state_dict(real.state_dict())
+    assert gd.dropout_rates(model) == gd.dropout_rates(real)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: nn.Linear(8, 2), (4, 8)),
+        (lambda: nn.LSTM(8, 2), (4, 3, 8)),
+        (lambda: nn.Conv1d(8, 2, 1), (4, 8, 3)),
+    ],
+)
+def test_a_layer_can_be_the_model(make, shape):
+    model = gd.learn_dropout(make(), p=0.3)
+    names = list(gd.dropout_rates(model))
+    assert names in ([""], ["ih_l0"])
+    x = torch.randn(shape)
+    draws = gd.sample(model, x, num_samples=2, seed=0, output=lambda r: r[0] if isinstance(r, tuple) else r)
+    assert not torch.equal(draws[0], draws[1])
+
+
+# An ordinary module
+
+
+def everything():
+    return nn.ModuleDict(
+        {
+            "mlp": mlp(nn.Dropout(0.3)),
+            "conv": nn.Conv1d(8, 8, 1),
+            "rnn": nn.LSTM(8, 4, num_layers=2, bidirectional=True),
+            "attention": nn.TransformerEncoderLayer(8, 2, 8, dropout=0.0),
+        }
+    )
+
+
+class Everything(nn.Module):
+    """One model with every kind of site, and with two layers that share a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = everything()
+        self.tied = nn.Linear(8, 8)
+        self.tied.weight = self.parts.mlp[0].weight
+
+    def forward(self, x):
+        x = self.parts.conv(self.tied(x).mT).mT
+        x = self.parts.attention(self.parts.rnn(x)[0])
+        return self.parts.mlp(x)
+
+
+def converted(seed=0, **options):
+    torch.manual_seed(seed)
+    return gd.learn_dropout(Everything(), p=0.3, recurrent=True, **options)
+
+
+def through_state_dict(model, per_unit):
+    other = converted(seed=1, per_unit=per_unit)
+    other.load_state_dict(model.state_dict(), strict=True)
+    return other
+
+
+def through_torch_save(model, per_unit):
+    file = BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["learned", "fixed"])
+@pytest.mark.parametrize("per_unit", [False, True], ids=["one rate", "per unit"])
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda model, per_unit: copy.deepcopy(model),
+        lambda model, per_unit: pickle.loads(pickle.dumps(model)),
+        through_torch_save,
+        through_state_dict,
+    ],
+    ids=["deepcopy", "pickle", "torch.save", "state dict"],
+)
+def test_copies_predict_the_same_under_the_same_seed(again, per_unit, fixed):
+    model = converted(per_unit=per_unit)
+    if fixed:
+        gd.fix_dropout(model)
+    other = again(model, per_unit)
+    x = torch.randn(2, 5, 8)
+    draws = gd.sample(model, x, num_samples=3, seed=0)
+    assert torch.equal(gd.sample(other, x, num_samples=3, seed=0), draws)
+    assert torch.equal(other.eval()(x), model.eval()(x))
+    assert torch.equal(gd.kl_divergence(other), gd.kl_divergence(model))
+    assert other.tied.concrete_dropout is other.parts.mlp[0].concrete_dropout
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    assert torch.equal(gd.sample(model, x, num_samples=3, seed=0), draws)
+
+
+def test_safetensors(tmp_path):
+    """Shared tensors are stored once by ``save_model``; ``save_file`` takes the keys of models without them."""
+    model = converted()
+    save_model(model, str(tmp_path / "model.safetensors"))
+    other = converted(seed=1)
+    load_model(other, str(tmp_path / "model.safetensors"))
+    x = torch.randn(2, 5, 8)
+    assert torch.equal(gd.sample(other, x, num_samples=3, seed=0), gd.sample(model, x, num_samples=3, seed=0))
+
+    model = gd.learn_dropout(mlp())
+    save_file(model.state_dict(), tmp_path / "weights.safetensors")
+    other = gd.learn_dropout(mlp())
+    other.load_state_dict(load_file(tmp_path / "weights.safetensors"), strict=True)
+    assert torch.equal(other.eval()(x), model.eval()(x))
+
+
+def test_weights_only_loading():
+    file = BytesIO()
+    model = converted()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    converted(seed=1).load_state_dict(torch.load(file, weights_only=True), strict=True)
+
+
+def test_compiles_without_a_break_and_once():
+    torch.compiler.reset()
+    model = gd.learn_dropout(mlp(nn.Dropout(0.3)), p=0.3)
+    counter = CompileCounter()
+    compiled = torch.compile(model, fullgraph=True, backend=counter)
+    x = torch.randn(4, 8)
+    for _ in range(3):
+        compiled(x).sum().backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.01
+    assert counter.frame_count == 1
+    assert model[0].concrete_dropout.scaled_logit.grad.abs() > 0
+    assert not torch.equal(compiled(x), compiled(x))
+    torch.testing.assert_close(torch.compile(model.eval(), fullgraph=True, backend="eager")(x), model(x))
+    torch.compiler.reset()
+
+
+def test_compiled_with_inductor_semantics_by_aot_eager():
+    torch.compiler.reset()
+    model = gd.learn_dropout(nn.Sequential(nn.Conv1d(8, 8, 1), nn.Flatten(), nn.Linear(24, 2)), p=0.3)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    x = torch.randn(4, 8, 3)
+    torch.manual_seed(0)
+    compiled(x).square().sum().backward()
+    actual = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    torch.manual_seed(0)
+    model(x).square().sum().backward()
+    torch.testing.assert_close(actual, [parameter.grad for parameter in model.parameters()])
+    torch.compiler.reset()
+
+
+def test_compiled_encoder_layer():
+    torch.compiler.reset()
+    model = gd.learn_dropout(nn.TransformerEncoderLayer(8, 2, 8, dropout=0.0, batch_first=True), p=0.3)
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    x = torch.randn(2, 5, 8)
+    torch.manual_seed(0)
+    expected = model(x)
+    torch.manual_seed(0)
+    torch.testing.assert_close(compiled(x), expected)
+    torch.compiler.reset()
+
+
+_EXPORTS = {
+    "train, fixed rows": (True, 4),
+    "train, any rows": (True, 7),
+    "eval, fixed rows": (False, 4),
+    "eval, any rows": (False, 7),
+}
+
+
+@pytest.mark.parametrize(("training", "rows"), _EXPORTS.values(), ids=_EXPORTS.keys())
+def test_export(training, rows):
+    model = gd.learn_dropout(mlp(nn.Dropout(0.3)), p=0.3).train(training)
+    shapes = None if rows == 4 else ({0: torch.export.Dim("rows", min=2)},)
+    program = torch.export.export(model, (torch.randn(4, 8),), dynamic_shapes=shapes)
+    x = torch.randn(rows, 8)
+    torch.manual_seed(0)
+    expected = model(x)
+    torch.manual_seed(0)
+    torch.testing.assert_close(program.module()(x), expected)
+    assert "0.concrete_dropout.scaled_logit" in program.state_dict
+
+
+def test_functional_call_uses_the_rates_that_it_is_given():
+    model = gd.learn_dropout(mlp(), p=0.3)
+    values = {name: torch.full_like(v, -3.0) if LOGITS in name else v for name, v in model.named_parameters()}
+    x = torch.randn(4, 8)
+    torch.testing.assert_close(functional_call(model, values, (x,)), copy.deepcopy(model).eval()(x))
+
+
+def test_ensembles_by_vmap():
+    models = [gd.learn_dropout(mlp(), p=p) for p in (0.1, 0.3, 0.6)]
+    parameters, buffers = stack_module_state(models)
+    base = copy.deepcopy(models[0]).to("meta")
+    x = torch.randn(5, 8)
+
+    def call(values, buffers):
+        return functional_call(base, (values, buffers), (x,))
+
+    output = vmap(call, randomness="different")(parameters, buffers)
+    assert output.shape == (3, 5, 2)
+    assert not torch.equal(vmap(call, randomness="different")(parameters, buffers), output)
+
+    gradients = vmap(grad(lambda values, buffers: call(values, buffers).square().sum()), randomness="different")(
+        parameters, buffers
+    )
+    for name, gradient in gradients.items():
+        assert gradient.isfinite().all(), name
+        assert (gradient.reshape(3, -1) != 0).any(1).all(), name
+
+    base.eval()
+    expected = torch.stack([model.eval()(x) for model in models])
+    torch.testing.assert_close(vmap(call, randomness="different")(parameters, buffers), expected)
+
+
+def test_objective_by_vmap():
+    models = [gd.learn_dropout(mlp(), p=p) for p in (0.1, 0.3, 0.6)]
+    parameters, _ = stack_module_state(models)
+
+    def kl(values):
+        twin = copy.deepcopy(models[0])
+        with torch.nn.utils.stateless._reparametrize_module(twin, values):
+            return gd.kl_divergence(twin)
+
+    torch.testing.assert_close(vmap(kl)(parameters), torch.stack([gd.kl_divergence(model) for model in models]))
+
+
+# Fixed rates
+
+
+def test_fixed_rates_are_buffers_under_the_same_keys():
+    model = converted()
+    learned, keys = gd.dropout_rates(model), list(model.state_dict())
+    gd.fix_dropout(model)
+    assert gd.dropout_rates(model) == learned
+    assert set(model.state_dict()) == set(keys)
+    assert not any(LOGITS in name for name, _ in model.named_parameters())
+    assert {name for name, _ in model.named_buffers(remove_duplicate=False)} == {k for k in keys if LOGITS in k}
+    assert gd.parameter_groups(model)[1]["params"] == []
+    torch.optim.AdamW(gd.parameter_groups(model))
+    gd.fix_dropout(model)  # again, and nothing happens
+    assert gd.dropout_rates(model) == learned
+
+
+def test_learned_checkpoints_load_into_fixed_models_and_back():
+    learned, fixed = converted(), gd.fix_dropout(converted(seed=1))
+    fixed.load_state_dict(learned.state_dict(), strict=True)
+    assert gd.dropout_rates(fixed) == gd.dropout_rates(learned)
+    assert all(block.site.is_fixed for block in dropout_blocks(fixed))
+    x = torch.randn(2, 5, 8)
+    assert torch.equal(gd.sample(fixed, x, num_samples=2, seed=0), gd.sample(learned, x, num_samples=2, seed=0))
+    converted(seed=2).load_state_dict(fixed.state_dict(), strict=True)
+
+
+@pytest.mark.parametrize("per_unit", [False, True])
+def test_fixed_masks_in_training_are_draws_at_the_learned_rate(per_unit):
+    model = gd.learn_dropout(nn.Linear(6, 6, bias=False), p=0.3, per_unit=per_unit)
+    nn.init.eye_(model.weight)
+    if per_unit:
+        set_logit(model.concrete_dropout, torch.linspace(0.1, 0.6, 6).logit())
+    gd.fix_dropout(model)
+    rate = model.concrete_dropout.p.expand(6)
+    output = model(torch.ones(5000, 6))
+    assert (output.eq(0) | output.isclose(1 / (1 - rate))).all()
+    torch.testing.assert_close(output.eq(0).float().mean(0), rate, atol=0.03, rtol=0)
+    assert model.eval()(torch.ones(2, 6)).eq(1).all()
+
+
+def test_fixed_models_have_a_kl_whose_gradient_reaches_the_weights():
+    model = converted()
+    expected = gd.kl_divergence(model)
+    kl = gd.kl_divergence(gd.fix_dropout(model))
+    torch.testing.assert_close(kl, expected)
+    kl.backward()
+    assert all(block.weight.grad.any() for block in dropout_blocks(model))
+
+
+def test_fixed_attention_and_recurrent_modules_train():
+    model = gd.fix_dropout(converted(per_unit=True))
+    output = model(torch.randn(2, 5, 8))
+    output.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+    assert not torch.equal(model(torch.ones(2, 5, 8)), model(torch.ones(2, 5, 8)))
+
+
+def test_fixing_and_reading_need_a_converted_model():
+    for function in (gd.fix_dropout, gd.dropout_rates):
+        with pytest.raises(ValueError, match=r"`model` has no learned dropout; convert it with"):
+            function(mlp())
+
+
+# Reading
+
+
+def test_names_of_the_rates():
+    assert list(gd.dropout_rates(converted())) == [
+        "parts.mlp.0",
+        "parts.mlp.3",
+        "parts.conv",
+        *(f"parts.rnn.{part}_{end}" for end in ("l0", "l0_reverse", "l1", "l1_reverse") for part in ("ih", "hh")),
+        "parts.attention.self_attn.in_proj",
+        "parts.attention.self_attn.out_proj",
+        "parts.attention.linear1",
+        "parts.attention.linear2",
+        "tied",
+    ]
+
+
+def test_rates_are_copies():
+    model = gd.learn_dropout(nn.Linear(8, 2), per_unit=True)
+    (rate,) = gd.dropout_rates(model).values()
+    rate.zero_()
+    assert not rate.requires_grad
+    torch.testing.assert_close(gd.dropout_rates(model)[""], torch.full((8,), 0.1))
+    (rate,) = gd.dropout_rates(gd.learn_dropout(nn.Linear(8, 2), p=0.25)).values()
+    assert rate == pytest.approx(0.25)
+    assert isinstance(rate, float)
+
+
+# Optimisers
+
+
+def test_parameter_groups_split_all_parameters():
+    model = nn.Sequential(mlp(), gd.HomoscedasticNoise(2))
+    gd.learn_dropout(model)
+    weights, logits, noise = gd.parameter_groups(model, weight_decay=0.02, rate_lr=0.5)
+    assert (weights["weight_decay"], logits["weight_decay"], noise["weight_decay"]) == (0.02, 0.0, 0.0)
+    assert [group.get("lr") for group in (weights, logits, noise)] == [None, 0.5, None]
+    assert [id(p) for p in logits["params"]] == [id(model[0][i].concrete_dropout.scaled_logit) for i in (0, 2)]
+    assert [id(p) for p in noise["params"]] == [id(model[1].log_variance)]
+    every = [id(p) for group in (weights, logits, noise) for p in group["params"]]
+    assert sorted(every) == sorted(id(p) for p in model.parameters())
+    assert len(gd.parameter_groups(gd.learn_dropout(mlp()))) == 2
+    assert gd.parameter_groups(gd.learn_dropout(mlp()))[1]["lr"] == 0.005
+    assert "lr" not in gd.parameter_groups(gd.learn_dropout(mlp()), rate_lr=None)[1]
+
+
+@pytest.mark.parametrize("weight_decay", [-0.1, float("nan")])
+def test_weight_decay_out_of_range(weight_decay):
+    with pytest.raises(ValueError, match="`weight_decay` must be at least 0, got"):
+        gd.parameter_groups(gd.learn_dropout(mlp()), weight_decay=weight_decay)
+
+
+def test_decay_alone_moves_no_rate_and_no_noise():
+    model = gd.learn_dropout(nn.Sequential(mlp(), gd.HomoscedasticNoise(2, log_variance=-1.0)), p=0.1)
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    optimizer = torch.optim.AdamW(gd.parameter_groups(model, weight_decay=0.1), lr=0.1)
+    for _ in range(20):
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+    for name, value in model.named_parameters():
+        stays = LOGITS in name or "log_variance" in name
+        assert torch.equal(value, before[name]) is stays, name
+
+
+def test_rates_have_a_learning_rate_of_their_own():
+    model = gd.learn_dropout(mlp(), p=0.5)
+    optimizer = torch.optim.SGD(gd.parameter_groups(model, rate_lr=0.25), lr=0.0)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    weight = model[0].weight.detach().clone()
+    optimizer.step()
+    assert torch.equal(model[0].weight, weight)
+    assert model[0].concrete_dropout.scaled_logit.item() == pytest.approx(-0.25)
+
+
+def test_a_site_by_itself_is_a_module_like_others():
+    site = ConcreteDropout(8)
+    assert report_of(nn.Sequential(site, nn.Linear(8, 2))).converted == {"1": "Linear"}
+
+
+def test_time_first_layers_share_a_mask_over_time_and_not_over_examples():
+    model = gd.learn_dropout(nn.Sequential(nn.Linear(6, 6, bias=False)), p=0.5, time_first=["0"])
+    nn.init.eye_(model[0].weight)
+    kept = model(torch.ones(5, 40, 6)).detach()  # (time, examples, units)
+    assert torch.equal(kept, kept[:1].expand_as(kept))
+    assert (kept[0].round() != kept[0, :1].round()).any()
+
+
+@pytest.mark.parametrize("argument", ["include", "exclude", "time_first"])
+def test_a_pattern_that_matches_nothing_is_an_error(argument):
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    with pytest.raises(ValueError, match="has a name like 'haed'"):
+        gd.learn_dropout(model, **{argument: ["0", "haed"]})
+    assert not list(dropout_blocks(model))

@@ -1,0 +1,137 @@
+"""Dropout of a model's own beside learned rates: left, and said so, or switched off."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import gumdrop as gd
+from gumdrop.layers import dropout_blocks
+
+from builders.rates import set_logit
+
+ON_TOP = "; it acts as before, on top of learned rates"
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+class Functional(nn.Module):
+    """A module that drops by functions, at rates that it keeps as numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drop = nn.Linear(8, 8), nn.Dropout(0.3)
+        self.dropout, self.attention_dropout = 0.2, 0.4
+        self.scale, self.use_dropout, self.no_dropout = 0.5, True, 0.0
+
+    def forward(self, x):
+        x = F.dropout(self.layer(x), self.dropout, self.training)
+        return F.dropout(x, self.drop.p if self.training else 0.0, self.training) + x
+
+
+def parts():
+    return nn.ModuleDict(
+        {
+            "functional": Functional(),
+            "attention": nn.MultiheadAttention(8, 2, dropout=0.25),
+            "lstm": nn.LSTM(8, 8, num_layers=2, dropout=0.15),
+            "left_lstm": nn.LSTM(8, 8, num_layers=2, dropout=0.35),
+            "alpha": nn.AlphaDropout(0.45),
+            "none": nn.Dropout(0.0),
+        }
+    )
+
+
+LEFT = {
+    "functional.drop": "Dropout(p=0.3) was not seen to feed converted layers only",
+    "functional.dropout": "dropout = 0.2, which functions of Functional may read",
+    "functional.attention_dropout": "attention_dropout = 0.4, which functions of Functional may read",
+    "attention.dropout": "dropout of attention weights, p = 0.25",
+    "left_lstm.dropout": "dropout between layers, p = 0.35",
+    "alpha": "AlphaDropout(p=0.45) was not seen to feed converted layers only",
+}
+
+
+def report_of(model, **options):
+    reports = []
+    gd.learn_dropout(model, report=reports.append, exclude=["left_lstm"], **options)
+    return reports[0]
+
+
+def test_what_stays_is_in_the_report():
+    model = parts()
+    report = report_of(model)
+    stays = {name: what for name, what in report.left.items() if ON_TOP in what}
+    assert stays == {name: what + ON_TOP for name, what in LEFT.items()}
+    assert report.removed == {}
+    assert report.replaced == {"lstm.dropout": "lstm starts from p = 0.15 between its layers"}
+    assert model["functional"].drop.p == 0.3
+
+
+def test_what_is_removed_is_in_the_report_and_off():
+    model = parts()
+    report = report_of(model, plain_dropout="remove")
+    assert report.removed == LEFT
+    assert not any(ON_TOP in what for what in report.left.values())
+    assert "removed     alpha" in str(report)
+    functional = model["functional"]
+    assert (functional.dropout, functional.attention_dropout, functional.drop.p) == (0.0, 0.0, 0.0)
+    assert (functional.scale, functional.use_dropout) == (0.5, True)
+    assert model["attention"].dropout == model["left_lstm"].dropout == model["alpha"].p == 0.0
+    assert model["lstm"].dropout == 0.15  # what its rates started from; its sites act in its place
+
+
+def test_classes_and_keys_stay():
+    model, other = parts(), parts()
+    report_of(model, plain_dropout="remove")
+    report_of(other)
+    assert list(model.state_dict()) == list(other.state_dict())
+    assert {n: type(m) for n, m in model.named_modules()} == {n: type(m) for n, m in other.named_modules()}
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True), (4, 3, 8)),
+        (Functional, (4, 8)),
+    ],
+)
+def test_after_removal_nothing_drops_but_learned_rates(make, shape):
+    """With rates near 0 a training pass is then an eval pass."""
+    x = torch.randn(shape)
+    for plain_dropout, same in (("keep", False), ("remove", True)):
+        model = gd.learn_dropout(make(), plain_dropout=plain_dropout).train()
+        with torch.no_grad():
+            for block in dropout_blocks(model):
+                set_logit(block.site, -30.0)
+        first, second = model(x), model(x)
+        assert torch.allclose(first, second, atol=1e-5) == same
+    model.eval()
+    torch.testing.assert_close(model(x), first, atol=1e-5, rtol=1e-5)
+
+
+def test_predictions_have_no_plain_dropout_after_removal():
+    model = gd.learn_dropout(Functional(), plain_dropout="remove")
+    x = torch.randn(4, 8)
+    draws = gd.sample(model, x, num_samples=3, seed=0)
+    again = gd.sample(model.layer, x, num_samples=3, seed=0)
+    torch.testing.assert_close(draws, 2 * again)
+
+
+def test_a_wrong_word_is_refused_before_anything_is_done():
+    model = Functional()
+    with pytest.raises(ValueError, match='`plain_dropout` must be "keep" or "remove", got \'off\''):
+        gd.learn_dropout(model, plain_dropout="off")
+    assert "concrete_dropout" not in dict(model.layer.named_children())
+
+
+def test_dropout_in_front_of_a_layer_that_extends_pytorchs_is_taken_over():
+    class Scaled(nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    report = report_of(nn.ModuleDict({"body": nn.Sequential(nn.Dropout(0.3), Scaled(8, 8)), **parts()}))
+    assert report.replaced["body.0"] == "body.1 starts from p = 0.3"

@@ -1,0 +1,383 @@
+"""Models that others wrote: converted, sampled, trained and stored as they are."""
+
+import copy
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import gumdrop as gd
+from gumdrop.layers import dropout_blocks
+
+from builders.rates import set_logit
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+transformers = pytest.importorskip("transformers", reason="needs the package transformers")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@dataclass
+class Case:
+    """A model with random weights, inputs for it, and how to convert it and to read its output."""
+
+    make: Any
+    inputs: Any
+    sites: int
+    output: Any = None
+
+
+def bert():
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config = BertConfig(
+        vocab_size=20,
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=16,
+        num_labels=3,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    return BertForSequenceClassification(config)
+
+
+def gpt2():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=20,
+        n_positions=16,
+        n_embd=8,
+        n_layer=2,
+        n_head=2,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return GPT2LMHeadModel(config)
+
+
+def resnet():
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    config = ResNetConfig(embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic", num_labels=3)
+    return ResNetForImageClassification(config)
+
+
+def convnext():
+    from transformers import ConvNextConfig, ConvNextForImageClassification
+
+    config = ConvNextConfig(num_stages=2, hidden_sizes=[4, 8], depths=[1, 1], patch_size=2, num_labels=3)
+    return ConvNextForImageClassification(config)
+
+
+def encoder():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    return nn.Sequential(nn.TransformerEncoder(layer, num_layers=2, enable_nested_tensor=False), nn.Linear(8, 3))
+
+
+def tokens():
+    mask = torch.ones(4, 6, dtype=torch.long)
+    mask[0, 4:] = 0
+    return {"input_ids": torch.randint(20, (4, 6)), "attention_mask": mask}
+
+
+def images():
+    return {"pixel_values": torch.randn(4, 3, 16, 16)}
+
+
+def logits(result):
+    return result.logits
+
+
+CASES = {
+    "bert": Case(bert, tokens, 14, logits),
+    "gpt2": Case(gpt2, tokens, 9, logits),
+    "resnet": Case(resnet, images, 7, logits),
+    "convnext": Case(convnext, images, 9, logits),
+    "torch encoder": Case(encoder, lambda: {"input": torch.randn(4, 6, 8)}, 9),
+}
+cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def convert(case, model=None, **options):
+    model = case.make() if model is None else model
+    return gd.learn_dropout(model, p=0.2, report=lambda report: None, **options)
+
+
+def run(case, model, inputs):
+    result = model(**inputs)
+    return result if case.output is None else case.output(result)
+
+
+@cases
+def test_keys_classes_and_eval_output_stay(case):
+    model = case.make().eval()
+    inputs = case.inputs()
+    keys, classes = list(model.state_dict()), {name: type(module) for name, module in model.named_modules()}
+    with torch.no_grad():
+        expected = run(case, model, inputs)
+        convert(case, model)
+        torch.testing.assert_close(run(case, model, inputs), expected)
+    assert len(list(dropout_blocks(model))) == case.sites
+    assert [key for key in model.state_dict() if "concrete_dropout" not in key] == keys
+    assert len(model.state_dict()) == len(keys) + case.sites
+    for name, cls in classes.items():
+        assert type(model.get_submodule(name)) is cls or issubclass(cls, nn.Dropout), name
+
+
+@cases
+def test_draws_differ_and_leave_nothing(case):
+    model, inputs = convert(case).eval(), case.inputs()
+    state = copy.deepcopy(model.state_dict())
+    with torch.no_grad():
+        expected = run(case, model, inputs)
+        with gd.sampling(model, seed=0):
+            first, second = run(case, model, inputs), run(case, model, inputs)
+        assert torch.equal(run(case, model, inputs), expected)
+    assert not torch.allclose(first, second)
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert not any(module.training for module in model.modules())
+
+
+@cases
+def test_every_site_acts(case):
+    """A site that its model never calls would look converted and do nothing."""
+    model, inputs = convert(case).eval(), case.inputs()
+    with torch.no_grad():
+        expected = run(case, model, inputs)
+        for block in dropout_blocks(model):
+            set_logit(block.site, 0.0)
+            block.site.train()
+            assert any(not torch.equal(run(case, model, inputs), expected) for _ in range(5)), block.name
+            block.site.eval()
+
+
+@cases
+def test_predictions(case):
+    model, inputs = convert(case), case.inputs()
+    draws = gd.sample(model, inputs, num_samples=3, seed=0, output=case.output)
+    again = gd.sample(model, inputs, num_samples=3, seed=0, output=case.output, batch_size=3)
+    torch.testing.assert_close(again, draws)
+    assert not torch.allclose(draws[0], draws[1])
+
+    def classes(result):
+        return (result if case.output is None else case.output(result)).flatten(1)[:, :3]
+
+    prediction = gd.predict_classification(model, inputs, num_samples=3, seed=0, output=classes)
+    torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(4))
+    assert (prediction.mutual_information > 0).any()  # of untrained networks it is near the rounding of entropies
+
+
+@pytest.mark.parametrize("per_unit", [False, True], ids=["one rate", "per unit"])
+@cases
+def test_a_training_step_gives_every_rate_a_gradient(case, per_unit):
+    model, inputs = convert(case, per_unit=per_unit).train(), case.inputs()
+    optimizer = torch.optim.AdamW(gd.parameter_groups(model, weight_decay=0.01), lr=1e-2)
+    before = {name: torch.as_tensor(rate) for name, rate in gd.dropout_rates(model).items()}
+    target = torch.tensor([0, 1, 2, 0])
+    nll = gd.categorical_nll(run(case, model, inputs).flatten(1)[:, :3], target)
+    nll.mean().backward()  # the likelihood alone: the KL has a gradient for every rate anyhow
+    for block in dropout_blocks(model):
+        assert block.site.scaled_logit.grad is not None, block.name
+        assert block.site.scaled_logit.grad.isfinite().all(), block.name
+        assert block.site.scaled_logit.grad.any(), block.name
+    optimizer.zero_grad()
+    loss = gd.negative_elbo(gd.categorical_nll(run(case, model, inputs).flatten(1)[:, :3], target), model, num_data=100)
+    loss.backward()
+    optimizer.step()
+    assert loss.total.isfinite()
+    for name, rate in gd.dropout_rates(model).items():
+        assert not torch.equal(torch.as_tensor(rate), before[name]), name
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["learned", "fixed"])
+@cases
+def test_state_dict_round_trip(case, fixed):
+    model, inputs = convert(case), case.inputs()
+    with torch.no_grad():
+        for block in dropout_blocks(model):
+            set_logit(block.site, block.site.p_logit + torch.rand(()))
+    if fixed:
+        gd.fix_dropout(model)
+    other = convert(case)
+    other.load_state_dict(copy.deepcopy(model.state_dict()), strict=True)
+    assert gd.dropout_rates(other) == gd.dropout_rates(model)
+    draws = [gd.sample(m, inputs, num_samples=2, seed=0, output=case.output) for m in (model, other)]
+    assert torch.equal(*draws)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "resnet", "convnext"])
+def test_save_pretrained_round_trip(name, tmp_path):
+    """The files of a converted model open as those of the model it was; the rates are in them too."""
+    from safetensors.torch import load_file
+
+    case = CASES[name]
+    model, inputs = convert(case), case.inputs()
+    with torch.no_grad():
+        for block in dropout_blocks(model):
+            set_logit(block.site, block.site.p_logit + torch.rand(()))
+    model.save_pretrained(tmp_path)
+
+    plain = type(model).from_pretrained(tmp_path, local_files_only=True)
+    torch.testing.assert_close(run(case, plain.eval(), inputs), run(case, model.eval(), inputs))
+
+    again = convert(case, plain)
+    missing, unexpected = again.load_state_dict(load_file(tmp_path / "model.safetensors"), strict=False)
+    assert set(missing) <= set(getattr(model, "_tied_weights_keys", None) or ())
+    assert unexpected == []
+    draws = [gd.sample(m, inputs, num_samples=2, seed=0, output=case.output) for m in (model, again)]
+    assert torch.equal(*draws)
+
+
+def test_models_that_come_in_eval_mode_stay_in_it():
+    """``from_pretrained`` gives models in eval mode; conversion must not make them stochastic."""
+    case = CASES["bert"]
+    model, inputs = convert(case, case.make().eval()), case.inputs()
+    assert torch.equal(run(case, model, inputs), run(case, model, inputs))
+
+
+def test_a_layer_type_can_be_left():
+    """GPT-2's layers are known by now; who names the head alone leaves them."""
+    model = gd.learn_dropout(gpt2(), include=["lm_head"])
+    assert list(gd.dropout_rates(model)) == ["lm_head"]
+
+
+def test_gpt2_keeps_its_tied_embedding():
+    case = CASES["gpt2"]
+    model = convert(case)
+    assert model.lm_head.weight is model.transformer.wte.weight
+    entropy = sum(block.site.num_units for block in dropout_blocks(model))
+    assert entropy == 2 * (8 + 8 + 8 + 32) + 8
+    matrix = next(block for block in dropout_blocks(model) if block.name.endswith("0.attn.c_attn"))
+    assert matrix.columns(matrix.weight).shape == (24, 8)
+
+
+def test_a_resnet_keeps_its_batch_statistics_while_sampling():
+    case = CASES["resnet"]
+    model, inputs = convert(case).train(), case.inputs()
+    before = {name: value.clone() for name, value in model.named_buffers()}
+    gd.sample(model, inputs, num_samples=2, seed=0, output=case.output)
+    assert all(torch.equal(value, before[name]) for name, value in model.named_buffers())
+    assert all(module.training for module in model.modules())
+
+
+# Models that are built without memory, as `from_pretrained` does
+
+
+class Classifier(transformers.BertForSequenceClassification):
+    """A class that converts itself; one rate starts where a dropout of the model was."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.extra = nn.Sequential(nn.Dropout(0.3), nn.Linear(3, 3))
+        gd.learn_dropout(self, p=0.05, report=lambda report: None)
+
+
+class Part(transformers.BertForSequenceClassification):
+    """A class that converts the model inside it."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert = gd.learn_dropout(self.bert, p=0.05, report=lambda report: None)
+
+
+class Head(transformers.BertForSequenceClassification):
+    """A class that converts no more than a layer of PyTorch."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        gd.learn_dropout(self.classifier, p=0.05)
+
+
+def dirty_memory(monkeypatch, value):
+    """Let tensors that nobody fills hold a value, as memory may that was used before."""
+    empty_like = torch.empty_like
+
+    def dirty(*args, **kwargs):
+        made = empty_like(*args, **kwargs)
+        return made.fill_(value) if made.is_floating_point() and made.device.type == "cpu" else made
+
+    monkeypatch.setattr(torch, "empty_like", dirty)
+
+
+@pytest.fixture
+def plain_checkpoint(tmp_path):
+    bert().save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("cls", [Classifier, Part, Head])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rates_start_where_they_should_from_a_plain_checkpoint(cls, dtype, plain_checkpoint, monkeypatch):
+    dirty_memory(monkeypatch, 5.8e28)
+    model = cls.from_pretrained(plain_checkpoint, local_files_only=True, dtype=dtype)
+    expected = gd.dropout_rates(cls(model.config))
+    assert gd.dropout_rates(model) == expected
+    assert expected.get("extra.1", 0.3) == pytest.approx(0.3)
+    assert {block.site.p_logit.dtype for block in dropout_blocks(model)} == {torch.float32}
+
+
+@pytest.mark.parametrize("cls", [Classifier, Part, Head])
+def test_rates_come_back_from_a_checkpoint_of_its_own(cls, tmp_path, monkeypatch):
+    model = cls(bert().config)
+    with torch.no_grad():
+        for block in dropout_blocks(model):
+            set_logit(block.site, block.site.p_logit + torch.rand(()))
+    model.save_pretrained(tmp_path)
+    dirty_memory(monkeypatch, 5.8e28)
+    again = cls.from_pretrained(tmp_path, local_files_only=True)
+    assert gd.dropout_rates(again) == gd.dropout_rates(model)
+    inputs = tokens()
+    draws = [gd.sample(m, inputs, num_samples=2, seed=0, output=logits) for m in (model, again)]
+    assert torch.equal(*draws)
+
+
+def test_a_rate_that_was_learned_is_not_initialised_again(plain_checkpoint):
+    for model in (Classifier(bert().config), Classifier.from_pretrained(plain_checkpoint, local_files_only=True)):
+        with torch.no_grad():
+            for block in dropout_blocks(model):
+                set_logit(block.site, -1.0)
+        before = gd.dropout_rates(model)
+        for each in (model, copy.deepcopy(model)):
+            each.init_weights()
+            assert gd.dropout_rates(each) == before
+
+
+def test_one_key_that_is_missing(tmp_path, monkeypatch):
+    """Rates that a checkpoint has are loaded, and those that it lacks start."""
+    model = Classifier(bert().config)
+    with torch.no_grad():
+        for block in dropout_blocks(model):
+            set_logit(block.site, -1.0)
+    state = model.state_dict()
+    lost = [key for key in state if key.startswith(("classifier.concrete", "extra.1.concrete"))]
+    model.save_pretrained(tmp_path, state_dict={key: value for key, value in state.items() if key not in lost})
+    dirty_memory(monkeypatch, 5.8e28)
+    rates = gd.dropout_rates(Classifier.from_pretrained(tmp_path, local_files_only=True))
+    assert len(lost) == 2
+    assert (rates.pop("classifier"), rates.pop("extra.1")) == (pytest.approx(0.05), pytest.approx(0.3))
+    assert set(rates.values()) == {torch.tensor(-1.0).sigmoid().item()}
+
+
+def test_memory_that_nobody_wrote_to_is_refused():
+    with torch.device("meta"):
+        model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3)))
+    model.to_empty(device="cpu")
+    nn.init.ones_(model[0].weight)
+    set_logit(model[0].concrete_dropout, 5.8e28)
+    message = "must be a number between -10000 and 10000, got 5.8e[+]28: .* call `reset_parameters"
+    with pytest.raises(ValueError, match=f"drop probability of '0' {message}"):
+        gd.dropout_rates(model)

@@ -1,0 +1,256 @@
+"""The default prior: its strength by hand, how it is chosen, what it leaves to learn, and the warning of a stronger."""
+
+import copy
+import gc
+import itertools
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+import gumdrop as gd
+from gumdrop.networks import mlp
+from gumdrop.objective.elbo import _heard, default_lengthscale
+from gumdrop.objective.kl import CAPS
+from gumdrop.training import fit, fit_stacked
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+def network(*sizes: int, **options: Any) -> nn.Module:
+    layers = [layer for pair in itertools.pairwise(sizes) for layer in (nn.Linear(*pair), nn.ReLU())]
+    return gd.learn_dropout(nn.Sequential(*layers[:-1]), **options)
+
+
+def by_hand(model: Any, precision_of: Callable[[nn.Linear], float]) -> float:
+    """KL of a chain of Linear layers by loops over its layers and units."""
+    total = 0.0
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            p = torch.sigmoid(layer.concrete_dropout.p_logit.detach().double()).expand(layer.in_features)
+            entropy = -(p * p.log() + (1 - p) * (1 - p).log())
+            squares = layer.weight.detach().double().square().sum(0) / (1 - p)
+            bias = layer.bias.detach().double().square().sum()
+            total += float(precision_of(layer) / 2 * (squares.sum() + bias) - entropy.sum())
+    return total
+
+
+class TestStrength:
+    @pytest.mark.parametrize("name", ["classification", "regression"])
+    @pytest.mark.parametrize("per_unit", [False, True])
+    def test_fan_in_capped_in_nats_a_row(self, name: Any, per_unit: bool) -> None:
+        model = network(6, 40, 2, p=0.3, per_unit=per_unit)
+        count = 6 * 40 + 40 + 40 * 2 + 2
+        for num_data in (1, 20, 3000, 10**6):
+            scale = min(1.0, 2 * CAPS[name] * num_data / count)
+            expected = by_hand(model, lambda layer, scale=scale: scale * layer.in_features)
+            for rows in (num_data, torch.tensor(num_data)):
+                kl = gd.kl_divergence(model, num_data=rows, lengthscale=name)
+                assert kl.item() == pytest.approx(expected, rel=1e-4, abs=1e-3)
+
+    @pytest.mark.parametrize("width", [10, 100, 1000])
+    def test_weights_of_the_priors_own_size_cost_the_cap(self, width: int) -> None:
+        model: Any = network(width, width, width, p=1e-9)
+        for layer in model[::2]:
+            nn.init.constant_(layer.weight, width**-0.5)
+            nn.init.constant_(layer.bias, width**-0.5)
+        for name, cap in CAPS.items():
+            assert gd.kl_divergence(model, num_data=10, lengthscale=name).item() / 10 == pytest.approx(cap, rel=0.02)  # type: ignore[arg-type]
+
+    def test_many_rows_make_it_fan_in(self) -> None:
+        model = network(3, 4, 2)
+        kl = gd.kl_divergence(model, num_data=10**4, lengthscale="classification")
+        assert torch.equal(kl, gd.kl_divergence(model, lengthscale="fan_in"))
+
+    def test_a_tied_weight_counts_once(self) -> None:
+        layer = nn.Linear(50, 50)
+        tied = gd.learn_dropout(nn.Sequential(layer, nn.ReLU(), layer))
+        single = gd.learn_dropout(nn.Sequential(nn.Linear(50, 50)))
+        single.load_state_dict(tied.state_dict(), strict=False)
+        kl = [gd.kl_divergence(each, num_data=9, lengthscale="regression").item() for each in (single, tied)]
+        assert kl[0] == pytest.approx(kl[1])
+
+    def test_gradients(self) -> None:
+        """The gradient by hand is that of the plain formula, which a tensor as `num_data` takes."""
+        model = network(9, 30, 2, p=0.2)
+        parameters = list(model.parameters())
+
+        def slopes(num_data: int | Tensor) -> tuple[Tensor, ...]:
+            kl = gd.kl_divergence(model, num_data=num_data, lengthscale="classification")
+            return torch.autograd.grad(kl, parameters, create_graph=True)
+
+        for mine, plain in zip(slopes(15), slopes(torch.tensor(15)), strict=True):
+            torch.testing.assert_close(mine, plain)
+        second = [
+            torch.autograd.grad(sum(each.square().sum() for each in slopes(rows)), parameters)  # type: ignore[arg-type]
+            for rows in (15, torch.tensor(15))
+        ]
+        for mine, plain in zip(*second, strict=True):
+            torch.testing.assert_close(mine, plain)
+
+    def test_needs_the_number_of_rows(self) -> None:
+        with pytest.raises(ValueError, match="'regression' depends on the number of rows; give `num_data`"):
+            gd.kl_divergence(network(3, 2), lengthscale="regression")
+
+
+class TestChoice:
+    def test_by_likelihood(self) -> None:
+        x, two = torch.zeros(4, 1), torch.zeros(4, 2)
+        labels = torch.zeros(4, dtype=torch.long)
+        assert default_lengthscale(gd.gaussian_nll(x, x, x)) == "regression"
+        assert default_lengthscale(gd.gaussian_nll(x[:, 0], torch.tensor(0.0), x[:, 0])) == "regression"
+        for nll in (gd.categorical_nll(two, labels), gd.bernoulli_nll(x, x), gd.poisson_nll(x, x), torch.zeros(4)):
+            assert default_lengthscale(nll) == "classification"
+
+    def test_of_the_loss(self) -> None:
+        model = network(5, 300, 2)
+        x = torch.randn(8, 5)
+        mean, log_variance = model(x).chunk(2, -1)
+        gaussian = gd.gaussian_nll(mean, log_variance, torch.randn(8, 1))
+        categorical = gd.categorical_nll(model(x), torch.ones(8, dtype=torch.long))
+        names = ["regression", "classification", "classification"]
+        for nll, name in zip((gaussian, gaussian.mean(), categorical), names, strict=True):
+            kl = gd.negative_elbo(nll, model, num_data=30).kl
+            assert kl == gd.kl_divergence(model, num_data=30, lengthscale=name) / 30  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "a function"])
+    def test_of_the_loops(self, likelihood: Any) -> None:
+        """Data sets of two sizes, and steps too small to move anything: the KL of the first epoch is known."""
+        models = [mlp(3, 2, hidden=[60]) for _ in range(2)]
+        x, name = [torch.randn(n, 3) for n in (8, 20)], "regression"
+        y = [torch.randn(n, 1) for n in (8, 20)]
+        if likelihood == "categorical":
+            y, name = [torch.randint(2, (n,)) for n in (8, 20)], "classification"
+        if likelihood == "a function":
+            likelihood = lambda output, target: gd.gaussian_nll(output[:, :1], output[:, 1:], target)  # noqa: E731
+        options: dict[str, Any] = {"likelihood": likelihood, "epochs": 1, "lr": 1e-9}
+        data = list(zip(x, y, strict=True))
+        expected = [
+            gd.kl_divergence(model, num_data=len(each), lengthscale=name).item() / len(each)  # type: ignore[arg-type]
+            for model, each in zip(models, x, strict=True)
+        ]
+        stacked = fit_stacked([copy.deepcopy(model) for model in models], data, **options)
+        assert [result.history[0].kl for result in stacked] == pytest.approx(expected, rel=1e-4)
+        for model, pair, kl in zip(models, data, expected, strict=True):
+            assert fit(copy.deepcopy(model), pair, **options).history[0].kl == pytest.approx(kl, rel=1e-4)
+
+    def test_compiled(self) -> None:
+        model = network(5, 40, 2)
+
+        def loss(x: Tensor, y: Tensor) -> Tensor:
+            mean, log_variance = model(x).chunk(2, -1)
+            return gd.negative_elbo(gd.gaussian_nll(mean, log_variance, y), model, num_data=40).kl
+
+        x, y = torch.randn(8, 5), torch.randn(8, 1)
+        compiled = torch.compile(loss, fullgraph=True, backend="eager")
+        torch.testing.assert_close(compiled(x, y), loss(x, y))
+
+
+class TestWhatIsLearned:
+    """Under fan-in, both of these learn nothing."""
+
+    @staticmethod
+    def trained(model: nn.Module, loss_of: Callable[..., Any], x: Tensor, y: Tensor, epochs: int) -> nn.Module:
+        optimizer = torch.optim.AdamW(gd.parameter_groups(model, rate_lr=5e-3), lr=5e-3)
+        for _ in range(epochs):
+            for rows in torch.randperm(len(x)).split(32):
+                loss = gd.negative_elbo(loss_of(model(x[rows]), y[rows]), model, num_data=len(x))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        return model
+
+    def test_digits(self) -> None:
+        x, y = load_digits(return_X_y=True)
+        inputs, labels = torch.tensor(x / 16, dtype=torch.float32), torch.tensor(y)
+        model = self.trained(network(64, 128, 128, 10), gd.categorical_nll, inputs[:800], labels[:800], epochs=6)
+        prediction = gd.predict_classification(model, inputs[1200:], seed=0)
+        assert (prediction.probabilities.argmax(1) == labels[1200:]).float().mean() > 0.85
+
+    def test_a_wide_regression(self) -> None:
+        x = torch.randn(200, 5)
+        y = x[:, :1] * x[:, 1:2] + 0.1 * torch.randn(200, 1)
+        model = self.trained(
+            network(5, 200, 200, 2), lambda out, target: gd.gaussian_nll(*out.chunk(2, -1), target), x, y, epochs=20
+        )
+        assert (gd.predict_regression(model, x, seed=0).mean - y).square().mean() < 0.5 * y.var()
+
+
+class TestWarning:
+    x, labels = torch.zeros(20, 30), torch.arange(20) % 10
+
+    def loss(self, model: nn.Module, **options: Any) -> Any:
+        return gd.negative_elbo(gd.categorical_nll(model(self.x), self.labels), model, num_data=20, **options)
+
+    def test_once_for_each_model(self) -> None:
+        for _ in range(2):
+            model = network(30, 100, 10)
+            with pytest.warns(UserWarning, match=r"'fan_in'` weighs .* nats a row, the likelihood 2\.\d.*drowns"):
+                self.loss(model, lengthscale="fan_in")
+            self.loss(model, lengthscale="fan_in")  # warnings are errors
+
+    def test_names_the_caller(self) -> None:
+        with pytest.warns(UserWarning, match="drowns") as caught:
+            gd.negative_elbo(torch.ones(3), network(30, 100, 10), num_data=20, lengthscale=11.0)
+        assert caught[0].filename == __file__
+
+    @pytest.mark.parametrize("lengthscale", [None, "classification", "regression", 0.3])
+    def test_not_of_what_lets_data_speak(self, lengthscale: Any) -> None:
+        self.loss(network(30, 100, 10), lengthscale=lengthscale)
+
+    def test_not_of_a_number_weaker_than_fan_in(self) -> None:
+        """Ten points, a wide network and standard normal weights: the noisy line of the paper, which is learned."""
+        model = mlp(1, 2, hidden=[500, 500])
+        assert gd.negative_elbo(torch.ones(10), model, num_data=10, lengthscale=1.0).kl > 10
+
+    def test_not_where_the_likelihood_is_louder(self) -> None:
+        """A long sentence, or a target in small units."""
+        gd.negative_elbo(torch.full((4,), 500.0), network(30, 100, 10), num_data=20, lengthscale="fan_in")
+
+    def test_not_of_a_trained_model_that_knows_its_rows(self) -> None:
+        model = network(5, 10, 2)
+        kl = gd.negative_elbo(torch.zeros(4), model, num_data=10, lengthscale="fan_in").kl
+        assert 0 < kl < 3
+
+    def test_the_default_is_quiet_whatever_the_size(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for width in (10, 3000):
+                self.loss(network(30, width, width, 10))
+
+    def test_compiled_code_neither_warns_nor_breaks(self) -> None:
+        model = network(30, 100, 10)
+        graphs = []
+
+        def backend(graph: Any, _: Any) -> Any:
+            graphs.append(graph)
+            return graph.forward
+
+        compiled = torch.compile(
+            lambda x: self.loss(model, lengthscale="fan_in").total + 0 * x, fullgraph=True, backend=backend
+        )
+        values = [compiled(torch.zeros(())).item() for _ in range(3)]
+        assert len(graphs) == 1
+        assert all(math.isfinite(value) for value in values)
+
+    def test_a_model_without_numbers(self) -> None:
+        model = network(30, 100, 10).to("meta")
+        gd.negative_elbo(torch.ones(3, device="meta"), model, num_data=20, lengthscale="fan_in")
+
+    def test_models_are_let_go(self) -> None:
+        gc.collect()
+        before = len(_heard)
+        model = network(3, 2)
+        gd.negative_elbo(torch.ones(3), model, num_data=20, lengthscale=1.0)
+        assert len(_heard) == before + 1
+        del model
+        gc.collect()
+        assert len(_heard) == before

@@ -1,0 +1,788 @@
+"""Likelihoods against torch.distributions, the KL against its naive twin, and the loss in nats per datum."""
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, distributions, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import gumdrop as gd
+from gumdrop.layers import UNIT, ConcreteDropout
+from gumdrop.objective import LIKELIHOODS
+
+from builders import reference as ref
+from builders.rates import set_logit
+
+
+def array(value: Tensor) -> np.ndarray:
+    return value.detach().double().numpy()
+
+
+def double(values: object) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+class TestLikelihoods:
+    @pytest.mark.parametrize("events", [(), (3,), (2, 4, 3)])
+    @pytest.mark.parametrize("noise", ["each", "event", "scalar"])
+    def test_gaussian(self, events: tuple[int, ...], noise: str) -> None:
+        mean, y = torch.randn(5, *events), torch.randn(5, *events)
+        log_variance = torch.randn({"each": (5, *events), "event": events, "scalar": ()}[noise])
+        expected = -distributions.Normal(mean, torch.exp(log_variance / 2)).log_prob(y).reshape(5, -1).sum(1)
+        nll = gd.gaussian_nll(mean, log_variance, y)
+        assert nll.shape == (5,)
+        torch.testing.assert_close(nll, expected, rtol=1e-5, atol=1e-5)
+        first = mean.flatten()[0].item(), y.flatten()[0].item(), log_variance.flatten()[0].item()
+        if not events:
+            naive = -ref.normal_log_density(first[1], first[0], math.exp(first[2]))
+            assert nll[0].item() == pytest.approx(naive, rel=1e-5)
+
+    @pytest.mark.parametrize("shape", [(), (6,), (4, 3)])
+    def test_categorical(self, shape: tuple[int, ...]) -> None:
+        logits, y = torch.randn(5, 7, *shape), torch.randint(7, (5, *shape))
+        log_prob = distributions.Categorical(logits=logits.movedim(1, -1)).log_prob(y)
+        nll = gd.categorical_nll(logits, y)
+        assert nll.shape == (5,)
+        torch.testing.assert_close(nll, -log_prob.reshape(5, -1).sum(1))
+
+    @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
+    def test_categorical_takes_labels_of_every_integer_dtype(self, dtype: torch.dtype) -> None:
+        logits, y = torch.randn(4, 3), torch.tensor([2, 0, 1, 1])
+        assert torch.equal(gd.categorical_nll(logits, y.to(dtype)), gd.categorical_nll(logits, y))
+
+    @pytest.mark.parametrize("void", [255, -1, -100, 2])
+    def test_categorical_ignores_void_positions(self, void: int) -> None:
+        logits, y = torch.randn(2, 3, 4), torch.randint(2, (2, 4))
+        y[0, 1], y[1, 3] = void, void
+        nll = gd.categorical_nll(logits, y, ignore_index=void)
+        log_p = torch.log_softmax(logits, 1)
+        for n in range(2):
+            expected = -sum(log_p[n, y[n, i], i].item() for i in range(4) if y[n, i] != void)
+            assert nll[n].item() == pytest.approx(expected, rel=1e-5)
+
+    def test_categorical_ignores_nothing_unasked(self) -> None:
+        """PyTorch's cross_entropy would silently skip -100."""
+        with pytest.raises(IndexError, match="-100 is out of bounds"):
+            gd.categorical_nll(torch.randn(2, 3), torch.tensor([1, -100]))
+
+    @pytest.mark.parametrize("shape", [(), (3,), (2, 4)])
+    def test_bernoulli(self, shape: tuple[int, ...]) -> None:
+        logits, y = torch.randn(5, *shape), torch.randint(2, (5, *shape))
+        log_prob = distributions.Bernoulli(logits=logits).log_prob(y.float())
+        expected = -log_prob.reshape(5, -1).sum(1)
+        torch.testing.assert_close(gd.bernoulli_nll(logits, y), expected)
+        assert gd.bernoulli_nll(logits, y).shape == (5,)
+
+    def test_bernoulli_of_a_soft_label(self) -> None:
+        nll = gd.bernoulli_nll(torch.tensor([0.7]), torch.tensor([0.3]))
+        p = ref.sigmoid(0.7)
+        assert nll.item() == pytest.approx(-0.3 * math.log(p) - 0.7 * math.log(1 - p), rel=1e-6)
+
+    @pytest.mark.parametrize("shape", [(), (3,), (2, 4)])
+    def test_poisson_counts_the_factorial(self, shape: tuple[int, ...]) -> None:
+        log_rate, y = torch.randn(5, *shape), torch.randint(9, (5, *shape))
+        expected = -distributions.Poisson(log_rate.exp()).log_prob(y.float()).reshape(5, -1).sum(1)
+        torch.testing.assert_close(gd.poisson_nll(log_rate, y), expected, rtol=1e-5, atol=1e-5)
+        one = gd.poisson_nll(torch.tensor([1.2]), torch.tensor([4]))
+        assert one.item() == pytest.approx(math.exp(1.2) - 4 * 1.2 + math.log(24), rel=1e-6)
+
+    def test_table_of_likelihoods(self) -> None:
+        y = torch.rand(4, 2)
+        output = torch.randn(4, 4)
+        table = LIKELIHOODS
+        assert set(table) == {"gaussian", "categorical", "bernoulli", "poisson"}
+        torch.testing.assert_close(table["gaussian"](output, y), gd.gaussian_nll(output[:, :2], output[:, 2:], y))
+        torch.testing.assert_close(
+            table["categorical"](output, torch.arange(4)), gd.categorical_nll(output, torch.arange(4))
+        )
+        with pytest.raises(ValueError, match="halves of its last dimension"):
+            table["gaussian"](torch.randn(4, 3), y)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_half_precision_outputs_are_summed_in_float32(self, dtype: torch.dtype) -> None:
+        a, y = torch.randn(3, 400).to(dtype), torch.rand(3, 400)
+        for nll in (gd.bernoulli_nll, gd.poisson_nll):
+            assert nll(a, y).dtype == torch.float32
+            torch.testing.assert_close(nll(a, y), nll(a.float(), y))
+        torch.testing.assert_close(gd.gaussian_nll(a, a, y), gd.gaussian_nll(a.float(), a.float(), y))
+        labels = torch.randint(400, (3,))
+        torch.testing.assert_close(gd.categorical_nll(a, labels), gd.categorical_nll(a.float(), labels))
+        log_rate = torch.tensor([5.0]).to(dtype)  # 257 is no bfloat16 number
+        expected = math.exp(5) - 257 * 5 + math.lgamma(258)
+        assert gd.poisson_nll(log_rate, torch.tensor([257])).item() == pytest.approx(expected, rel=1e-5)
+
+    @pytest.mark.parametrize(
+        ("residual", "log_variance"),
+        [
+            (0.0, -100.0),
+            (0.0, -300.0),
+            (0.0, 300.0),
+            (1e-30, -60.0),
+            (1e20, 100.0),
+            (-1e15, 0.0),
+            (3.0, 1e4),
+        ],
+    )
+    def test_gaussian_is_finite_where_the_exact_value_is(self, residual: float, log_variance: float) -> None:
+        mean = torch.tensor([[residual]], requires_grad=True)
+        s = torch.tensor([[log_variance]], requires_grad=True)
+        nll = gd.gaussian_nll(mean, s, torch.zeros(1, 1))
+        exact = 0.5 * (math.log(2 * math.pi) + log_variance)
+        if residual:
+            exact += 0.5 * math.exp(2 * math.log(abs(residual)) - log_variance)
+        assert nll.item() == pytest.approx(exact, rel=1e-4)
+        nll.sum().backward()
+        assert mean.grad is not None
+        assert s.grad is not None
+        assert mean.grad.isfinite().all()
+        assert s.grad.isfinite().all()
+
+    def test_gaussian_is_never_nan(self) -> None:
+        for log_variance in (-1e4, -200.0, 200.0, 1e4):
+            for residual in (0.0, 1e-20, 1.0, 1e30):
+                mean = torch.tensor([residual], requires_grad=True)
+                s = torch.tensor([log_variance], requires_grad=True)
+                nll = gd.gaussian_nll(mean, s, torch.zeros(1))
+                nll.sum().backward()
+                assert not nll.isnan().any(), (residual, log_variance)
+                assert mean.grad is not None
+                assert s.grad is not None
+                assert not mean.grad.isnan().any(), (residual, log_variance)
+                assert not s.grad.isnan().any(), (residual, log_variance)
+
+    def test_others_are_finite_for_extreme_values(self) -> None:
+        extreme = torch.tensor([-1e4, 1e4])
+        np.testing.assert_allclose(gd.bernoulli_nll(extreme, torch.tensor([0.0, 1.0])), [0, 0], atol=1e-6)
+        np.testing.assert_allclose(gd.bernoulli_nll(extreme, torch.tensor([1.0, 0.0])), [1e4, 1e4])
+        logits = torch.tensor([[1e4, -1e4], [1e4, -1e4]])
+        np.testing.assert_allclose(gd.categorical_nll(logits, torch.tensor([0, 1])), [0, 2e4], atol=1e-6)
+        np.testing.assert_allclose(
+            gd.poisson_nll(torch.tensor([-1e4, -1e4]), torch.tensor([0, 2])), [0, 2e4 + math.log(2)]
+        )
+        large = gd.poisson_nll(torch.tensor([math.log(1e6)]), torch.tensor([1_000_000]))
+        assert large.item() == pytest.approx(0.5 * math.log(2 * math.pi * 1e6), abs=2)  # cancellation in float32
+
+    @pytest.mark.parametrize(
+        "nll", [gd.bernoulli_nll, gd.poisson_nll, lambda a, y: gd.gaussian_nll(a, torch.zeros(()), y)]
+    )
+    @pytest.mark.parametrize("shapes", [((4,), (4, 1)), ((4, 1), (4,)), ((4, 1), (1, 1)), ((4, 2), (4, 3)), ((), ())])
+    def test_no_silent_broadcasting(
+        self, nll: Callable[[Tensor, Tensor], Tensor], shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    ) -> None:
+        with pytest.raises(ValueError, match=r"must have the same shape.*\(N,\) and \(N, 1\) differ"):
+            nll(torch.zeros(shapes[0]), torch.zeros(shapes[1]))
+
+    @pytest.mark.parametrize("shape", [(4,), (1, 3), (2,), (3, 1)])
+    def test_log_variance_shape(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(ValueError, match=r"`log_variance` must be a scalar or have the shape of `mean`, \(4, 3\)"):
+            gd.gaussian_nll(torch.zeros(4, 3), torch.zeros(shape), torch.zeros(4, 3))
+
+    @pytest.mark.parametrize(
+        ("logits", "target"), [((4,), (4,)), ((4, 3), (4, 1)), ((4, 3, 2), (4, 3)), ((4, 3), (5,))]
+    )
+    def test_categorical_shapes(self, logits: tuple[int, ...], target: tuple[int, ...]) -> None:
+        with pytest.raises(ValueError, match="`target` must have the shape of `logits` without its class dimension"):
+            gd.categorical_nll(torch.zeros(logits), torch.zeros(target, dtype=torch.long))
+
+    def test_categorical_wants_integers(self) -> None:
+        with pytest.raises(TypeError, match=r"`target` must hold class indices, got torch.float32; .*target.long\(\)"):
+            gd.categorical_nll(torch.zeros(4, 3), torch.zeros(4))
+
+
+def conv_columns(layer: Any) -> np.ndarray:
+    """Weights as (rows, input channels), by loops: column k holds what input channel k is multiplied with."""
+    weight, groups = array(layer.weight), layer.groups
+    columns: list[list[float]] = [[] for _ in range(layer.in_channels)]
+    per_group_in, per_group_out = layer.in_channels // groups, layer.out_channels // groups
+    for out in range(layer.out_channels):
+        group = out // per_group_out
+        for i in range(per_group_in):
+            k = group * per_group_in + i
+            kernel = weight[k, out % per_group_out] if layer.transposed else weight[out, i]
+            columns[k].extend(kernel.ravel())
+    return np.array(columns).T
+
+
+CONVOLUTIONS = [
+    (nn.Conv1d(4, 6, 3), 4 * 3),
+    (nn.Conv2d(4, 6, (3, 2)), 4 * 6),
+    (nn.Conv2d(4, 6, 3, groups=2), 2 * 9),
+    (nn.Conv2d(4, 8, 3, groups=4, bias=False), 9),
+    (nn.Conv3d(2, 3, 2), 2 * 8),
+    (nn.ConvTranspose1d(4, 2, 3), 4 * 3),
+    (nn.ConvTranspose2d(4, 6, 3, groups=2), 2 * 9),
+    (nn.ConvTranspose3d(2, 4, 2, groups=2), 8),
+]
+
+
+class TestKl:
+    @pytest.mark.parametrize("p", [0.05, 0.3, 0.8])
+    @pytest.mark.parametrize("lengthscale", [0.01, 1, 2.5, "fan_in", "weak"])
+    def test_linear(self, p: float, lengthscale: Any) -> None:
+        """The bias is not divided by 1 - p, and 1 - p is not squared."""
+        model = gd.learn_dropout(nn.Linear(5, 3), p=p)
+        precision = {"fan_in": 5, "weak": 0.5}.get(lengthscale) or lengthscale**2
+        expected = ref.kl(p, array(model.weight), [array(model.bias)], precision=precision)
+        assert gd.kl_divergence(model, lengthscale=lengthscale).item() == pytest.approx(expected, rel=1e-4)
+
+    def test_terms_one_by_one(self) -> None:
+        model = gd.learn_dropout(nn.Linear(2, 1), p=0.75)
+        model.weight.data, model.bias.data = torch.tensor([[0.0, 0.0]]), torch.tensor([0.0])
+        entropy = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
+        assert gd.kl_divergence(model, lengthscale=2).item() == pytest.approx(-2 * entropy, rel=1e-5)
+        model.bias.data = torch.tensor([3.0])
+        assert gd.kl_divergence(model, lengthscale=2).item() == pytest.approx(4 / 2 * 9 - 2 * entropy, rel=1e-5)
+        model.weight.data = torch.tensor([[0.5, -1.5]])
+        expected = 4 / 2 * 9 + 4 / 2 * 2.5 / 0.25 - 2 * entropy
+        assert gd.kl_divergence(model, lengthscale=2).item() == pytest.approx(expected, rel=1e-5)
+
+    @pytest.mark.parametrize("per_unit", [False, True])
+    @pytest.mark.parametrize(("layer", "fan_in"), CONVOLUTIONS, ids=lambda v: type(v).__name__)
+    def test_convolutions_count_channels(self, layer: Any, fan_in: int, per_unit: bool) -> None:
+        model: Any = gd.learn_dropout(copy.deepcopy(layer), p=0.3, per_unit=per_unit)
+        rates: Any = 0.3
+        if per_unit:
+            rates = list(np.linspace(0.1, 0.8, layer.in_channels))
+            set_logit(model.concrete_dropout, torch.tensor([ref.logit(p) for p in rates], dtype=torch.float32))
+        biases = [] if layer.bias is None else [array(layer.bias)]
+        for lengthscale, precision in [("fan_in", fan_in), (0.7, 0.49)]:
+            expected = ref.kl(rates, conv_columns(layer), biases, precision=precision)
+            assert gd.kl_divergence(model, lengthscale=lengthscale).item() == pytest.approx(expected, rel=1e-4)
+
+    @pytest.mark.parametrize(("layer", "fan_in"), CONVOLUTIONS, ids=lambda v: type(v).__name__)
+    def test_columns_are_what_dropping_a_channel_zeroes(self, layer: Any, fan_in: int) -> None:
+        """A rate that only channel k has multiplies exactly the weights that channel k meets."""
+        model: Any = gd.learn_dropout(copy.deepcopy(layer), per_unit=True)
+        model.weight.grad = None
+        k = 1
+        x = torch.zeros(1, layer.in_channels, *[5] * len(layer.kernel_size))
+        x[:, k] = torch.rand_like(x[:, k]) + 1
+        model.eval()(x).square().sum().backward()
+        reached = array(model.weight.grad) != 0
+        model.weight.grad = None
+        gd.kl_divergence(model)
+        squares = []
+        for shift in (0.0, 1.0):
+            model.concrete_dropout.scaled_logit.data[k] = shift / UNIT
+            (gradient,) = torch.autograd.grad(gd.kl_divergence(model, lengthscale=1.0), model.weight)
+            squares.append(array(gradient))
+        assert np.array_equal(squares[0] != squares[1], reached)
+
+    def test_rate_for_each_unit(self) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(3, 4), per_unit=True)
+        rates = [0.1, 0.45, 0.9]
+        set_logit(model.concrete_dropout, torch.tensor([ref.logit(p) for p in rates]))
+        expected = ref.kl(rates, array(model.weight), [array(model.bias)], precision=3)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+
+    @pytest.mark.parametrize("recurrent", [False, True])
+    def test_lstm_has_only_the_weights_that_are_dropped(self, recurrent: bool) -> None:
+        """Input dropout zeroes columns of W_ih; W_hh has no part in that posterior."""
+        model: Any = gd.learn_dropout(nn.LSTM(3, 4, num_layers=2, bidirectional=True), p=0.2, recurrent=recurrent)
+        expected = 0.0
+        for suffix in ("l0", "l0_reverse", "l1", "l1_reverse"):
+            for part in ("ih", "hh") if recurrent else ("ih",):
+                weight, bias = (array(getattr(model, f"{kind}_{part}_{suffix}")) for kind in ("weight", "bias"))
+                assert weight.shape == (16, 4 if part == "hh" else 3 if "l0" in suffix else 8)
+                expected += ref.kl(0.2, weight, [bias], precision=weight.shape[1])
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+        gradients = torch.autograd.grad(gd.kl_divergence(model), [model.weight_hh_l0], allow_unused=True)
+        assert (gradients[0] is not None) is recurrent
+
+    @pytest.mark.parametrize("sizes", [{}, {"kdim": 3, "vdim": 5}])
+    def test_attention(self, sizes: dict[str, int]) -> None:
+        model: Any = gd.learn_dropout(nn.MultiheadAttention(4, 2, **sizes), p=0.35)
+        nn.init.normal_(model.in_proj_bias)
+        nn.init.normal_(model.out_proj.bias)
+        expected = ref.kl(0.35, array(model.out_proj.weight), [array(model.out_proj.bias)], precision=4)
+        expected += 4 / 2 * float((array(model.in_proj_bias) ** 2).sum())
+        if sizes:
+            for weight in (model.q_proj_weight, model.k_proj_weight, model.v_proj_weight):
+                expected += ref.kl(0.35, array(weight), precision=weight.shape[1])
+        else:
+            expected += ref.kl(0.35, array(model.in_proj_weight), precision=4)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+
+    def test_layers_add_up(self) -> None:
+        model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+        gd.learn_dropout(model, p=0.3)
+        expected = sum(ref.kl(0.3, array(m.weight), [array(m.bias)], precision=1.44) for m in (model[0], model[2]))
+        assert gd.kl_divergence(model, lengthscale=1.2).item() == pytest.approx(expected, rel=1e-5)
+
+    def test_shared_module_counts_once(self) -> None:
+        layer = nn.Linear(4, 4)
+        model = gd.learn_dropout(nn.Sequential(layer, nn.ReLU(), layer), p=0.3)
+        expected = ref.kl(0.3, array(layer.weight), [array(layer.bias)], precision=4)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+
+    def test_tied_weight_counts_once_and_its_biases_each(self) -> None:
+        first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+        second.weight = first.weight
+        model = gd.learn_dropout(nn.Sequential(first, second), p=0.3)
+        expected = ref.kl(0.3, array(first.weight), [array(first.bias), array(second.bias)], precision=4)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+        second.bias = first.bias
+        expected = ref.kl(0.3, array(first.weight), [array(first.bias)], precision=4)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+
+    def test_weight_tied_to_an_embedding_counts_once(self) -> None:
+        embedding, head = nn.Embedding(7, 4), nn.Linear(4, 7, bias=False)
+        head.weight = embedding.weight
+        model = gd.learn_dropout(nn.Sequential(embedding, head), p=0.3)
+        expected = ref.kl(0.3, array(head.weight), precision=4)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+
+    def test_custom_layer_with_a_transposed_weight(self) -> None:
+        class Transposed(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.weight = nn.Parameter(torch.randn(3, 5))
+                self.bias = nn.Parameter(torch.randn(5))
+
+            def forward(self, x: Tensor) -> Tensor:
+                return x @ self.weight + self.bias
+
+        model = gd.learn_dropout(nn.Sequential(Transposed()), p=0.3, custom={Transposed: lambda m: m.weight.T})
+        layer: Any = model[0]
+        expected = ref.kl(0.3, array(layer.weight).T, [array(layer.bias)], precision=3)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+        other = Transposed()
+        other.weight, other.bias = layer.weight, layer.bias
+        tied = nn.Sequential(layer, other)
+        gd.learn_dropout(tied, p=0.3, custom={Transposed: lambda m: m.weight.T})
+        assert gd.kl_divergence(tied, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+
+    def test_parameters_that_are_views_of_one_vector_all_count(self) -> None:
+        """As in functional calls with a flat vector: parts of one base, some of them of one size, are not tied."""
+        model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 3)), p=0.3)
+        vector = nn.utils.parameters_to_vector(model.parameters()).detach().requires_grad_()
+
+        class Kl(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(self) -> Tensor:
+                return gd.kl_divergence(self.model)
+
+        parts, start = {}, 0
+        for name, parameter in model.named_parameters():
+            parts[f"model.{name}"] = vector[start : start + parameter.numel()].view(parameter.shape)
+            start += parameter.numel()
+        for context in (torch.enable_grad(), torch.no_grad()):
+            with context:
+                flat = torch.func.functional_call(Kl(), parts, ())
+                torch.testing.assert_close(flat, gd.kl_divergence(model))
+
+    def test_vmap_over_an_ensemble(self) -> None:
+        models = [gd.learn_dropout(nn.Linear(3, 2), p=p) for p in (0.1, 0.4)]
+
+        class Kl(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = models[0]
+
+            def forward(self) -> Tensor:
+                return gd.kl_divergence(self.model)
+
+        parameters, _ = torch.func.stack_module_state(models)
+        stacked = {f"model.{name}": value for name, value in parameters.items()}
+        values = torch.func.vmap(lambda part: torch.func.functional_call(Kl(), part, ()))(stacked)
+        torch.testing.assert_close(values, torch.stack([gd.kl_divergence(model) for model in models]))
+
+    @pytest.mark.filterwarnings("ignore:learn_dropout left")
+    def test_weights_that_are_computed_all_count(self) -> None:
+        model = nn.Sequential(*[nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)) for _ in range(8)])
+        gd.learn_dropout(model, p=0.3)
+        expected = sum(ref.kl(0.3, array(m.weight), [array(m.bias)], precision=4) for m in model)  # type: ignore
+        with torch.no_grad():
+            assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
+
+    def test_homoscedastic_noise_has_its_gamma_prior(self) -> None:
+        layer = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
+        noise = gd.HomoscedasticNoise(2, gamma_prior=(3.0, 0.5))
+        noise.log_variance.data = torch.tensor([0.4, -1.1])
+        model = nn.Sequential(layer, noise)
+        tau = np.exp([-0.4, 1.1])
+        prior = float((-3.0 * np.log(tau) + 0.5 * tau).sum())
+        assert gd.kl_divergence(model).item() == pytest.approx(gd.kl_divergence(layer).item() + prior, rel=1e-5)
+        # -log Gamma(tau; a, b) plus the Jacobian of log tau, up to a constant
+        density = distributions.TransformedDistribution(
+            distributions.Gamma(3.0, 0.5), [distributions.ExpTransform().inv]
+        )
+        difference = -density.log_prob(torch.tensor([-0.4, 1.1])).sum() + density.log_prob(torch.zeros(2)).sum()
+        assert difference.item() == pytest.approx(prior - 2 * 0.5, rel=1e-4)
+        noise.log_variance.data = torch.full((2,), -math.log(3.0 / 0.5))  # the mode
+        (gradient,) = torch.autograd.grad(gd.kl_divergence(model), noise.log_variance)
+        np.testing.assert_allclose(gradient, [0, 0], atol=1e-5)
+        plain = nn.Sequential(layer, gd.HomoscedasticNoise(2, log_variance=0.7))
+        assert gd.kl_divergence(plain).item() == pytest.approx(gd.kl_divergence(layer).item(), rel=1e-6)
+
+    def test_is_computed_from_the_parameters_each_time(self) -> None:
+        model: Any = gd.learn_dropout(nn.Sequential(nn.Linear(3, 2)), p=0.3)
+        gd.kl_divergence(model).backward()
+        gd.kl_divergence(model).backward()  # no graph is kept from the first
+        before = gd.kl_divergence(model, lengthscale="fan_in")
+        set_logit(model[0].concrete_dropout, torch.tensor(ref.logit(0.6)))
+        after = gd.kl_divergence(model, lengthscale="fan_in")
+        assert after != before
+        assert after.item() == pytest.approx(
+            ref.kl(0.6, array(model[0].weight), [array(model[0].bias)], precision=3), rel=1e-5
+        )
+
+    def test_does_not_depend_on_what_was_run(self) -> None:
+        """Nothing is kept from a forward pass: neither a number of elements nor a graph."""
+        model = gd.learn_dropout(nn.Conv2d(3, 4, 3), p=0.3)
+        fresh = gd.kl_divergence(model)
+        attributes = {name: dict(vars(module)) for name, module in model.named_modules()}
+        model(torch.randn(2, 3, 9, 9)).sum().backward()
+        model.eval()(torch.randn(3, 5, 5))
+        model.train()
+        assert {name: set(vars(m)) for name, m in model.named_modules()} == {n: set(a) for n, a in attributes.items()}
+        assert torch.equal(gd.kl_divergence(model), fresh)
+        copy.deepcopy(model)
+
+    def test_gradient_of_a_rate(self) -> None:
+        """d KL / d logit = l^2/2 |W|^2 p/(1-p) + K logit p (1-p)."""
+        model: Any = gd.learn_dropout(nn.Linear(5, 3, bias=False), p=0.3)
+        scaled = model.concrete_dropout.scaled_logit
+        gradient = UNIT * torch.autograd.grad(gd.kl_divergence(model, lengthscale=1.3), scaled)[0]
+        squares = float((array(model.weight) ** 2).sum())
+        expected = 1.69 / 2 * squares * 0.3 / 0.7 + 5 * ref.logit(0.3) * 0.3 * 0.7
+        assert gradient.item() == pytest.approx(expected, rel=1e-4)
+
+    @pytest.mark.parametrize("p_logit", [-1e4, -60.0, 60.0, 1e4])
+    @pytest.mark.parametrize("zero", [False, True])
+    def test_extreme_rates(self, p_logit: float, zero: bool) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(784, 3))
+        if zero:
+            nn.init.zeros_(model.weight)
+        set_logit(model.concrete_dropout, p_logit)
+        kl = gd.kl_divergence(model)
+        kl.backward()
+        assert not kl.isnan()
+        assert kl.isfinite() or p_logit == 1e4
+        assert all(not parameter.grad.isnan().any() for parameter in model.parameters())
+
+    def test_half_precision_model(self) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(300, 300), p=0.3).bfloat16()
+        kl = gd.kl_divergence(model, lengthscale=1.0)
+        assert kl.dtype == torch.float32
+        p = ref.sigmoid(model.concrete_dropout.p_logit.item())
+        weight, bias = array(model.weight), array(model.bias)
+        expected = 0.5 * (weight**2).sum() / (1 - p) + 0.5 * (bias**2).sum() - 300 * ref.entropy(ref.logit(p))
+        assert kl.item() == pytest.approx(expected, rel=1e-4)
+
+    def test_fixed_rates_still_weigh_the_prior_of_the_weights(self) -> None:
+        model: Any = gd.fix_dropout(gd.learn_dropout(nn.Linear(3, 2), p=0.3))
+        kl = gd.kl_divergence(model, lengthscale="fan_in")
+        assert kl.item() == pytest.approx(ref.kl(0.3, array(model.weight), [array(model.bias)], precision=3), rel=1e-5)
+        kl.backward()
+        assert model.concrete_dropout.scaled_logit.grad is None
+
+    def test_errors(self) -> None:
+        with pytest.raises(ValueError, match=r"`model` has no learned dropout; convert it with `gumdrop.learn_dropout"):
+            gd.kl_divergence(nn.Linear(3, 2))
+        with pytest.raises(ValueError, match="no learned dropout"):
+            gd.kl_divergence(nn.Sequential(nn.Linear(3, 2), gd.HomoscedasticNoise(2)))
+        loose = nn.Sequential(gd.learn_dropout(nn.Linear(3, 2)), ConcreteDropout(2))
+        with pytest.raises(ValueError, match="site '1' is attached to no layer"):
+            gd.kl_divergence(loose)
+        with pytest.raises(ValueError, match="site '0' is attached to no layer"):
+            gd.kl_divergence(nn.Sequential(ConcreteDropout(2)))
+
+    @pytest.mark.parametrize("lengthscale", [0, -1.0, math.nan, "fanin", None])
+    def test_lengthscale_errors(self, lengthscale: Any) -> None:
+        with pytest.raises(ValueError, match=r'`lengthscale` must be a positive number, .*"fan_in" or "weak", got '):
+            gd.kl_divergence(gd.learn_dropout(nn.Linear(3, 2)), lengthscale=lengthscale)
+
+
+def accelerator(steps: int) -> Any:
+    return pytest.importorskip("accelerate").Accelerator(cpu=True, gradient_accumulation_steps=steps)
+
+
+class TestNegativeElbo:
+    def test_parts_add_up_in_nats_per_datum(self) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
+        nll = torch.tensor([1.0, 2.5, 0.7, 4.0])
+        loss = gd.negative_elbo(nll, model, num_data=250, lengthscale=1.7)
+        assert loss.nll.item() == pytest.approx(2.05)
+        expected = ref.kl(0.3, array(model.weight), [array(model.bias)], precision=1.7**2) / 250
+        assert loss.kl.item() == pytest.approx(expected, rel=1e-5)
+        assert loss.total.item() == pytest.approx(2.05 + expected, rel=1e-6)
+        assert loss == loss.nll + loss.kl == loss.total
+
+    @pytest.mark.parametrize("batch", [1, 7, 250])
+    def test_weight_of_the_kl_is_independent_of_the_batch(self, batch: int) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
+        kl = gd.kl_divergence(model).item()
+        loss = gd.negative_elbo(torch.full((batch,), 1.5), model, num_data=250)
+        assert loss.kl.item() == pytest.approx(kl / 250, rel=1e-6)
+        assert loss.nll.item() == pytest.approx(1.5)
+
+    @torch.no_grad()
+    def test_batches_of_an_epoch_sum_to_the_elbo(self) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 1), p=0.3).eval()
+        x, y = torch.randn(60, 3), torch.randn(60, 1)
+
+        def nll(rows: slice) -> Tensor:
+            return gd.gaussian_nll(model(x[rows]), torch.tensor(0.3), y[rows])
+
+        whole = gd.negative_elbo(nll(slice(None)), model, num_data=60).total
+        parts = [gd.negative_elbo(nll(slice(i, i + 12)), model, num_data=60).total for i in range(0, 60, 12)]
+        torch.testing.assert_close(torch.stack(parts).mean(), whole)
+
+    def test_mean_nll_is_taken_as_it_is(self) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 2))
+        nll = torch.rand(8)
+        one = gd.negative_elbo(nll, model, num_data=20)
+        other = gd.negative_elbo(nll.mean(), model, num_data=20)
+        assert torch.equal(one.total, other.total)
+
+    def test_backward_reaches_weights_and_rates(self) -> None:
+        model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)))
+        for _ in range(2):
+            loss = gd.negative_elbo(model(torch.randn(8, 3)).square().sum(1), model, num_data=100)
+            loss.backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, name
+            assert parameter.grad.abs().sum() > 0, name
+
+    def test_it_is_computed_with_like_any_loss(self) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
+        loss = gd.negative_elbo(torch.rand(4), model, num_data=40)
+        other = gd.negative_elbo(torch.rand(4), model, num_data=40)
+        number = loss.total.item()
+        assert loss.item() == float(loss.detach()) == number == pytest.approx((loss.nll + loss.kl).item())
+        results = [loss / 4, 4 * loss, loss * 4, -loss, loss + 1, sum([loss, other]), loss.detach(), loss.total]
+        numbers = [number / 4, 4 * number, 4 * number, -number, number + 1, number + other.item(), number, number]
+        for result, expected in zip(results, numbers, strict=True):
+            assert type(result) is Tensor  # and has no parts, which would not be its own
+            assert result.item() == pytest.approx(expected)
+        assert f"{loss:.3f}" == f"{number:.3f}"
+        assert torch.stack([loss, other]).mean().item() == pytest.approx((number + other.item()) / 2)
+
+    @pytest.mark.parametrize(
+        ("backward", "factor"),
+        [
+            (lambda loss: loss.backward(), 1.0),
+            (lambda loss: (loss / 4).backward(), 0.25),
+            (lambda loss: loss.__itruediv__(4).backward(), 0.25),
+            (lambda loss: (loss + loss).backward(), 2.0),
+            (lambda loss: sum([loss, 2 * loss]).backward(), 3.0),
+            (lambda loss: torch.amp.GradScaler("cpu", init_scale=8.0).scale(loss).backward(), 8.0),
+            (lambda loss: torch.amp.GradScaler("cpu", enabled=False).scale(loss).backward(), 1.0),
+            (lambda loss: [each.backward() for each in torch.amp.GradScaler("cpu", init_scale=8.0).scale([loss])], 8.0),
+            (lambda loss: accelerator(3).backward(loss), 1 / 3),
+        ],
+    )
+    def test_gradients_are_those_of_the_number(self, backward: Callable[[Any], Any], factor: float) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
+        model.eval()
+
+        def loss() -> gd.objective.NegativeElbo:
+            nll = gd.categorical_nll(model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
+            return gd.negative_elbo(nll, model, num_data=40)
+
+        one = loss()
+        expected = torch.autograd.grad(one.nll + one.kl, list(model.parameters()))
+        backward(loss())
+        for parameter, gradient in zip(model.parameters(), expected, strict=True):
+            torch.testing.assert_close(parameter.grad, factor * gradient)
+
+    def test_a_scaled_step_is_the_step(self) -> None:
+        models = [gd.learn_dropout(nn.Linear(3, 2), p=0.3).eval() for _ in range(2)]
+        models[1].load_state_dict(models[0].state_dict())
+        for model, enabled in zip(models, (True, False), strict=True):
+            scaler, optimizer = torch.amp.GradScaler("cpu", enabled=enabled), torch.optim.SGD(model.parameters(), 0.1)
+            nll = gd.categorical_nll(model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
+            scaler.scale(gd.negative_elbo(nll, model, num_data=40)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+            torch.testing.assert_close(one, other)
+
+    def test_a_training_step_may_return_it_in_lightning(self, tmp_path: Path) -> None:
+        lightning = pytest.importorskip("lightning")
+
+        class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+            def __init__(self, total: bool) -> None:
+                super().__init__()
+                torch.manual_seed(0)
+                self.network, self.total = gd.learn_dropout(nn.Linear(3, 2), p=0.3), total
+
+            def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+                nll = gd.categorical_nll(self.network(batch[0]), batch[1])
+                loss = gd.negative_elbo(nll, self.network, num_data=40)
+                self.log("loss", loss)
+                return loss.total if self.total else loss
+
+            def configure_optimizers(self) -> torch.optim.Optimizer:
+                return torch.optim.SGD(self.parameters(), 0.1)
+
+        rows = TensorDataset(torch.linspace(-1, 1, 60).view(20, 3), torch.arange(20) % 2)
+        modules = [Module(total) for total in (True, False)]
+        for module in modules:
+            trainer = lightning.Trainer(
+                max_epochs=2, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False,
+                enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path,
+                accumulate_grad_batches=2,
+            )  # fmt: skip
+            torch.manual_seed(1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what Lightning says of workers and logging
+                trainer.fit(module, DataLoader(rows, batch_size=5))
+            assert trainer.callback_metrics["loss"].isfinite()
+        for one, other in zip(modules[0].parameters(), modules[1].parameters(), strict=True):
+            assert torch.equal(one, other)
+
+    @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # of any loss, where a graph breaks
+    @pytest.mark.parametrize("fullgraph", [False, True])
+    def test_compiled(self, fullgraph: bool) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(3, 2), p=0.3).eval()
+
+        def loss(x: Tensor) -> gd.objective.NegativeElbo:
+            nll = gd.categorical_nll(model(x), torch.zeros(8, dtype=torch.long))
+            return gd.negative_elbo(nll, model, num_data=40)
+
+        def step(x: Tensor) -> Tensor:
+            each = loss(x)
+            (each / 2).backward()
+            return each.detach()
+
+        x = torch.ones(8, 3)
+        expected = loss(x)
+        got = torch.compile(loss, fullgraph=fullgraph, backend="eager")(x)
+        torch.testing.assert_close(torch.stack([got, got.nll, got.kl]), torch.stack([expected, got.nll, expected.kl]))
+        if not fullgraph:
+            torch.testing.assert_close(torch.compile(step, backend="eager")(x), expected.detach())
+            assert model.weight.grad is not None
+
+    def test_under_transforms(self) -> None:
+        model: Any = gd.learn_dropout(nn.Linear(3, 2), p=0.3).eval()
+        parameters = {name: value.detach() for name, value in model.named_parameters()}
+
+        class Loss(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(self) -> Tensor:
+                nll = gd.categorical_nll(self.model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
+                return gd.negative_elbo(nll, self.model, num_data=40)
+
+        def of(values: dict[str, Tensor]) -> Any:
+            return torch.func.functional_call(loss, {f"model.{name}": value for name, value in values.items()}, ())
+
+        loss = Loss()
+        loss().backward()
+        for name, gradient in torch.func.grad(of)(parameters).items():
+            torch.testing.assert_close(gradient, model.get_parameter(name).grad)
+
+    def test_numpy_integers_count(self) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 2))
+        loss = gd.negative_elbo(torch.ones(4), model, num_data=np.int64(100))  # type: ignore[arg-type]
+        assert torch.equal(loss.total, gd.negative_elbo(torch.ones(4), model, num_data=100).total)
+
+    @pytest.mark.parametrize("num_data", [100.0, True, None, "100", torch.tensor(100)])
+    def test_num_data_must_be_an_integer(self, num_data: Any) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 2))
+        with pytest.raises(TypeError, match="`num_data` must be an integer, the number of examples in"):
+            gd.negative_elbo(torch.ones(4), model, num_data=num_data)
+
+    def test_num_data_has_no_default(self) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 2))
+        with pytest.raises(TypeError, match="num_data"):
+            gd.negative_elbo(torch.ones(4), model)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="positional"):
+            gd.negative_elbo(torch.ones(4), model, 100)  # type: ignore[misc]
+
+    @pytest.mark.parametrize(("nll", "num_data"), [((4,), 3), ((), 0), ((4,), -5), ((), -1)])
+    def test_num_data_is_at_least_the_batch(self, nll: tuple[int, ...], num_data: int) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 2))
+        with pytest.raises(ValueError, match=r"`num_data` must be at least the batch of \d, got .*loader\.dataset"):
+            gd.negative_elbo(torch.ones(nll), model, num_data=num_data)
+
+    @pytest.mark.parametrize("shape", [(4, 1), (4, 8, 8)])
+    def test_nll_must_be_one_number_for_each_example(self, shape: tuple[int, ...]) -> None:
+        model = gd.learn_dropout(nn.Linear(3, 2))
+        with pytest.raises(ValueError, match=r"`nll` must hold one value for each example, shape \(N,\), got"):
+            gd.negative_elbo(torch.ones(shape), model, num_data=1000)
+
+    def test_published_coefficients(self) -> None:
+        """The table of method.md: exact NLL has l^2 / (2 N) and 1 / N; fixed precision tau scales both by 2 / tau."""
+        tau, num_data, lengthscale = 4.0, 50, 0.8
+        model: Any = gd.learn_dropout(nn.Linear(3, 1, bias=False), p=0.3).eval()
+        x, y = torch.randn(50, 3), torch.randn(50, 1)
+        nll = gd.gaussian_nll(model(x), torch.tensor(-math.log(tau)), y)
+        loss = gd.negative_elbo(nll, model, num_data=num_data, lengthscale=lengthscale).total.item()
+        squares = float((array(model.weight) ** 2).sum())
+        published = (
+            float(((array(y) - array(model(x))) ** 2).mean())
+            + lengthscale**2 / (tau * num_data) * squares / 0.7
+            - 2 / (tau * num_data) * 3 * ref.entropy(ref.logit(0.3))
+        )
+        constant = 0.5 * math.log(2 * math.pi / tau)
+        assert loss == pytest.approx(published * tau / 2 + constant, rel=1e-5)
+
+
+@pytest.mark.parametrize("p", [0.15, 0.4])
+def test_elbo_of_a_linear_model_is_the_sum_over_all_masks(p: float) -> None:
+    """Expected NLL over all 2^K Bernoulli masks against hard masks drawn by the library; exact KL."""
+    problem = ref.linear_problem(20, num_units=8)
+    weight = problem.best_weight(p, *ref.hard_moments(p))
+    model: Any = gd.learn_dropout(nn.Linear(8, 1, bias=False), p=p)
+    model.weight.data = torch.tensor(weight, dtype=torch.float32)[None]
+    x, y = torch.tensor(problem.x, dtype=torch.float32), torch.tensor(problem.y, dtype=torch.float32)[:, None]
+    log_variance = torch.tensor(math.log(problem.noise_variance))
+    means = gd.sample(model, x, num_samples=8000, seed=0)
+    draws = torch.stack([gd.gaussian_nll(mean, log_variance, y).mean() for mean in means])
+    error = draws.std().item() / math.sqrt(len(draws))
+    exact = problem.nll_by_enumeration(weight, p) / 20
+    assert error < 0.01 * exact
+    assert draws.mean().item() == pytest.approx(exact, abs=4 * error)
+    loss = gd.negative_elbo(draws.mean(), model, num_data=20, lengthscale=math.sqrt(problem.precision))
+    assert loss.total.item() == pytest.approx(exact + problem.kl(weight, p) / 20, abs=4 * error)
+
+
+class TestHomoscedasticNoise:
+    def test_output_reads_like_a_heteroscedastic_network(self) -> None:
+        noise = gd.HomoscedasticNoise(2, log_variance=-0.7)
+        mean = torch.randn(5, 3, 2)
+        output = noise(mean)
+        assert output.shape == (5, 3, 4)
+        assert torch.equal(output[..., :2], mean)
+        np.testing.assert_allclose(output[..., 2:].detach(), -0.7, rtol=1e-6)
+        assert noise(mean.bfloat16()).dtype == torch.bfloat16
+
+    def test_maximum_likelihood_is_the_mean_square(self) -> None:
+        noise = gd.HomoscedasticNoise(2)
+        residual = torch.randn(400, 2) * torch.tensor([0.5, 3.0])
+        optimizer = torch.optim.LBFGS(noise.parameters(), max_iter=50)
+
+        def closure() -> Tensor:
+            optimizer.zero_grad()
+            output = noise(torch.zeros(400, 2))
+            loss = gd.gaussian_nll(output[:, :2], output[:, 2:], residual).mean()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        np.testing.assert_allclose(noise.log_variance.detach().exp(), residual.square().mean(0), rtol=1e-3)
+
+    def test_errors(self) -> None:
+        with pytest.raises(ValueError, match="`num_outputs` must be at least 1, got 0"):
+            gd.HomoscedasticNoise(0)
+        for prior in [(0.0, 1.0), (1.0, -2.0)]:
+            with pytest.raises(ValueError, match="`gamma_prior` must be a positive shape and rate, got"):
+                gd.HomoscedasticNoise(1, gamma_prior=prior)
+        with pytest.raises(ValueError, match=r"the input must have 3 means, got shape \(5, 1\)"):
+            gd.HomoscedasticNoise(3)(torch.zeros(5, 1))

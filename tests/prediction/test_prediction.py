@@ -1,0 +1,884 @@
+"""Monte-Carlo prediction: closed forms, mixtures, and nothing left behind."""
+
+import itertools
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import gumdrop as gd
+from gumdrop.layers import ConcreteDropout
+from gumdrop.prediction import RegressionPrediction
+
+from builders import reference as ref
+from builders.models import fingerprint, mixed_model
+from builders.rates import set_logit
+
+Context = Callable[..., AbstractContextManager[Any]]
+CONTEXTS = [gd.sampling, gd.draw]
+
+
+def linear(num_units: int, num_outputs: int = 1, *, p: float, **options: Any) -> Any:
+    return gd.learn_dropout(nn.Linear(num_units, num_outputs), p=p, **options)
+
+
+class TestClosedForm:
+    """Dropout in front of a linear map has output variance p / (1 - p) sum w^2 x^2."""
+
+    @pytest.mark.parametrize("p", [0.1, 0.35, 0.6])
+    def test_a_mask_for_each_row(self, p: float) -> None:
+        model = linear(20, p=p)
+        x = torch.randn(20)
+        with torch.no_grad(), gd.sampling(model, seed=1, shared=False):
+            y = model(x.expand(100_000, 20))
+        self.check(model, x, y[:, 0], p)
+
+    def test_rows_of_many_draws(self) -> None:
+        model = linear(20, p=0.35)
+        x = torch.randn(3, 20)
+        y = gd.sample(model, x, num_samples=60_000, seed=2)
+        for n in range(3):
+            self.check(model, x[n], y[:, n, 0], 0.35)
+
+    def test_a_rate_for_each_unit(self) -> None:
+        model = linear(3, p=0.5, per_unit=True)
+        rates = torch.tensor([0.1, 0.4, 0.7])
+        set_logit(model.concrete_dropout, rates.logit())
+        x = torch.randn(3)
+        with torch.no_grad(), gd.sampling(model, seed=1, shared=False):
+            y = model(x.expand(100_000, 3))[:, 0]
+        expected = (rates / (1 - rates) * (model.weight[0] * x).square()).sum().item()
+        assert y.var().item() == pytest.approx(expected, rel=0.02)
+
+    def test_fixed_rate(self) -> None:
+        model = gd.fix_dropout(linear(20, p=0.35))
+        x = torch.randn(20)
+        with torch.no_grad():
+            y = model.train()(x.expand(100_000, 20))
+        self.check(model, x, y[:, 0], 0.35)
+
+    @staticmethod
+    def check(model: Any, x: Tensor, y: Tensor, p: float) -> None:
+        expected = p / (1 - p) * (model.weight[0] * x).square().sum().item()
+        error = math.sqrt(expected / len(y))
+        assert y.mean().item() == pytest.approx((model.weight[0] @ x + model.bias[0]).item(), abs=4 * error)
+        assert y.var().item() == pytest.approx(expected, rel=0.02)
+
+    def test_predicted_variance(self) -> None:
+        """The same through predict_regression, whose epistemic part it is."""
+        p, x = 0.3, torch.randn(2, 20)
+        model = linear(20, p=p)
+        prediction = gd.predict_regression(model, x, num_samples=20_000, seed=0, log_variance=-1.0, keep_draws=False)
+        for n in range(2):
+            expected = p / (1 - p) * (model.weight[0] * x[n]).square().sum().item()
+            assert prediction.epistemic[n].item() == pytest.approx(expected, rel=0.05)
+            assert prediction.aleatoric[n].item() == pytest.approx(math.exp(-1), rel=1e-5)
+            assert prediction.variance[n].item() == pytest.approx(expected + math.exp(-1), rel=0.05)
+
+    def test_convolution_drops_whole_channels(self) -> None:
+        """p / (1 - p) times the sum over channels of the squared contribution of a whole channel."""
+        p, x = 0.3, torch.randn(1, 5, 4, 4)
+        model: Any = gd.learn_dropout(nn.Conv2d(5, 1, 4, bias=False), p=p)
+        y = gd.sample(model, x, num_samples=20_000, seed=0).flatten()
+        by_channel = (model.weight[0] * x[0]).sum((1, 2))
+        assert y.var().item() == pytest.approx((p / (1 - p) * by_channel.square().sum()).item(), rel=0.05)
+
+    def test_tokens_share_the_mask_of_their_example(self) -> None:
+        p, x = 0.3, torch.randn(1, 7, 5)
+        model = linear(5, p=p)
+        y = gd.sample(model, x, num_samples=20_000, seed=0)[..., 0].sum(-1)[:, 0]  # summed over tokens
+        contribution = model.weight[0] * x[0].sum(0)
+        assert y.var().item() == pytest.approx((p / (1 - p) * contribution.square().sum()).item(), rel=0.05)
+
+
+def single_layer_lstm() -> nn.LSTM:
+    """With a dropout that has nothing to stand between, of which PyTorch warns when it is given to the constructor."""
+    model = nn.LSTM(3, 4)
+    model.dropout = 0.5
+    return model
+
+
+class TestNothingLeftBehind:
+    @pytest.mark.parametrize("context", CONTEXTS)
+    def test_context(self, context: Context) -> None:
+        model, x = mixed_model(), torch.randn(5, 6)
+        before = fingerprint(model)
+        with context(model):
+            model(x)
+            assert not any(module.training for module in model.modules())
+            torch.rand(3)  # the caller's draws inside do not count either
+        assert fingerprint(model) == before
+
+    @pytest.mark.parametrize("context", CONTEXTS)
+    def test_context_after_an_exception(self, context: Context) -> None:
+        model = mixed_model()
+        before = fingerprint(model)
+        with pytest.raises(ValueError, match="must have 6 units"), context(model):
+            model(torch.zeros(5, 7))
+        assert fingerprint(model) == before
+
+    def test_flags_that_are_changed_inside(self) -> None:
+        model = mixed_model()
+        before = fingerprint(model)
+        with gd.sampling(model):
+            model.train()
+        assert fingerprint(model) == before
+
+    @pytest.mark.parametrize("predict", [gd.sample, gd.predict_regression, gd.predict_classification])
+    @pytest.mark.parametrize("seed", [0, None])
+    def test_predictions(self, predict: Callable[..., Any], seed: int | None) -> None:
+        model, x = mixed_model(), torch.randn(5, 6)
+        before, copy_of_x = fingerprint(model), x.clone()
+        predict(model, x, num_samples=4, seed=seed)
+        assert fingerprint(model) == before
+        assert torch.equal(x, copy_of_x)
+
+    def test_predictions_after_an_exception(self) -> None:
+        """Also while the exception, and with it the frame that it left, is still held."""
+        model, x = mixed_model(), torch.randn(5, 6)
+        before = fingerprint(model)
+        with pytest.raises(ValueError, match="halves") as held:
+            gd.predict_regression(model, x, output=lambda y: y[:, :1])
+        assert fingerprint(model) == before
+        with pytest.raises(ValueError, match="C >= 2") as also_held:
+            gd.predict_classification(model, x, output=lambda y: y[:, :1])
+        assert fingerprint(model) == before
+        assert held.value is not also_held.value
+
+    def test_batch_statistics_do_not_change_and_are_used(self) -> None:
+        model = nn.Sequential(nn.BatchNorm1d(3), gd.learn_dropout(nn.Linear(3, 1)))
+        norm: Any = model[0]
+        norm.running_mean += 5.0
+        set_logit(model[1].concrete_dropout, -50.0)  # type: ignore[operator, union-attr]
+        statistics = {name: value.clone() for name, value in norm.state_dict().items()}
+        x = torch.randn(8, 3)
+        y = gd.sample(model, x, num_samples=2, seed=0)[0]
+        assert all(torch.equal(value, statistics[name]) for name, value in norm.state_dict().items())
+        torch.testing.assert_close(y, model.eval()(x).detach())
+
+    def test_the_global_seed_of_other_devices_is_not_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """torch.manual_seed seeds every accelerator, of which only some are restored."""
+
+        def forbidden(*args: Any) -> None:
+            raise AssertionError("seeds all devices")
+
+        monkeypatch.setattr(torch, "manual_seed", forbidden)
+        monkeypatch.setattr(torch.random, "manual_seed", forbidden)
+        monkeypatch.setattr(torch.cuda, "manual_seed_all", forbidden)
+        gd.sample(linear(3, p=0.5), torch.randn(2, 3), num_samples=2, seed=0)
+
+    def test_own_forward_of_a_dropout_comes_back(self) -> None:
+        """Other libraries set forwards of instances as well."""
+        model = nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 1))
+
+        def own(x: Tensor) -> Tensor:
+            return x
+
+        vars(model[0])["forward"] = own
+        with gd.sampling(model), gd.draw(model):
+            pass
+        assert vars(model[0])["forward"] is own
+
+
+class TestContexts:
+    def test_nested_contexts_do_not_add_up(self) -> None:
+        """The inner one rules; of two masks at once the variance would be 3 / (1 - p) times too large."""
+        p, x = 0.5, torch.ones(1, 4)
+        model = nn.Sequential(nn.Dropout(p), nn.Linear(4, 1, bias=False))
+        nn.init.ones_(model[1].weight)  # type: ignore[arg-type]
+        alone = gd.sample(model, x, num_samples=200, seed=3)
+        for outer in CONTEXTS:
+            with outer(model, seed=1):
+                assert torch.equal(gd.sample(model, x, num_samples=200, seed=3), alone)
+
+    def test_outer_context_goes_on_after_the_inner_one(self) -> None:
+        model, x = mixed_model(), torch.randn(3, 6)
+        with gd.draw(model, seed=1):
+            expected = model(x)
+            with gd.draw(model, seed=2):
+                assert not torch.equal(model(x), expected)
+            with gd.sampling(model, seed=2):
+                assert not torch.equal(model(x), model(x))
+            assert torch.equal(model(x), expected)
+
+    def test_part_of_a_model(self) -> None:
+        model = mixed_model()
+        first: Any = model[0]
+        with gd.sampling(first):
+            assert first.concrete_dropout.is_active
+            assert model[5].concrete_dropout.noise_source is None  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize("context", CONTEXTS)
+    def test_seeds(self, context: Context) -> None:
+        model, x = nn.Sequential(ConcreteDropout(200, p=0.5), nn.Dropout(0.5)), torch.randn(3, 200)  # 2^400 draws
+        outputs = []
+        for seed in (0, 0, 1, None, None):
+            with context(model, seed=seed):
+                outputs.append(model(x).detach())
+        assert torch.equal(outputs[0], outputs[1])
+        for first, second in itertools.combinations(outputs[1:], 2):
+            assert not torch.equal(first, second)
+
+    @pytest.mark.parametrize("plain", [False, True])
+    def test_masks_are_shared_by_rows_or_not(self, plain: bool) -> None:
+        model = nn.Sequential(nn.Dropout(0.5)) if plain else nn.Sequential(ConcreteDropout(200, p=0.5))
+        x = torch.ones(6, 200)
+        with gd.sampling(model, seed=0):
+            y = model(x)
+            assert set(y.unique().tolist()) == {0.0, 2.0}
+            assert (y == y[0]).all()
+            assert not torch.equal(model(x), y)
+        with gd.sampling(model, seed=0, shared=False):
+            y = model(x)
+            assert len(y.unique(dim=0)) == 6
+            correlation = torch.corrcoef(y)[~torch.eye(6, dtype=torch.bool)]
+            assert correlation.abs().max() < 0.3
+
+    def test_draws_have_gradients(self) -> None:
+        """Thompson sampling and attribution differentiate through a drawn function."""
+        model, x = linear(4, p=0.4), torch.randn(3, 4, requires_grad=True)
+        with gd.draw(model, seed=0):
+            model(x).sum().backward()
+        assert x.grad is not None
+        mask = x.grad[0] / model.weight[0]
+        kept = mask > 0.5
+        assert 0 < kept.sum() < 4
+        torch.testing.assert_close(mask, kept / 0.6)
+
+    def test_draw_is_one_function_for_every_input(self) -> None:
+        model = mixed_model()
+        x, z = torch.randn(9, 6), torch.randn(4, 6)
+        with torch.no_grad(), gd.draw(model, seed=3) as drawn:
+            assert drawn is model
+            y = model(x)
+            torch.testing.assert_close(model(x), y, rtol=0, atol=0)
+            torch.testing.assert_close(model(x[2:5]), y[2:5])
+            torch.testing.assert_close(torch.cat([model(z), model(x)])[4:], y)
+            torch.testing.assert_close(torch.cat([model(row[None]) for row in x]), y)
+
+    def test_drawn_convolution_does_not_depend_on_the_image_size(self) -> None:
+        model: Any = gd.learn_dropout(nn.Conv2d(8, 2, 3), p=0.5)
+        x = torch.randn(2, 8, 9, 9)
+        with torch.no_grad(), gd.draw(model, seed=3):
+            torch.testing.assert_close(model(x[..., :6]), model(x)[..., :4])
+
+    def test_transformer_fast_path(self) -> None:
+        """The fused path of an encoder layer in eval skips dropout under no_grad."""
+        model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True).eval()
+        assert torch.backends.mha.get_fastpath_enabled()
+        x = torch.randn(3, 5, 8)
+        with torch.no_grad(), gd.sampling(model):
+            assert not torch.backends.mha.get_fastpath_enabled()
+            assert not torch.equal(model(x), model(x))
+        assert torch.backends.mha.get_fastpath_enabled()
+        y = gd.sample(model, x, num_samples=5, seed=0)
+        assert (y.var(0) > 0).all()
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            with gd.sampling(model):
+                pass
+            assert not torch.backends.mha.get_fastpath_enabled()  # as it was, whatever that is
+        finally:
+            torch.backends.mha.set_fastpath_enabled(True)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: nn.MultiheadAttention(8, 2, dropout=0.5, batch_first=True),
+            lambda: nn.LSTM(8, 8, 2, dropout=0.5, batch_first=True),
+            lambda: nn.AlphaDropout(0.5),
+        ],
+        ids=["attention", "lstm", "alpha"],
+    )
+    def test_dropout_that_takes_no_masks(self, make: Callable[[], nn.Module]) -> None:
+        """It is on while sampling, from the same seed the same, and a draw of it is an error and not a constant."""
+        torch.manual_seed(0)
+        model = make().eval()
+        x = torch.randn(3, 5, 8)
+        arguments = (x, x, x) if isinstance(model, nn.MultiheadAttention) else (x,)
+
+        def call() -> Tensor:
+            output = model(*arguments)
+            return output if isinstance(output, Tensor) else output[0]
+
+        outputs = []
+        for seed in (0, 0, 1):
+            with torch.no_grad(), gd.sampling(model, seed=seed):
+                outputs.append(call())
+                assert not torch.equal(call(), outputs[-1])
+        assert torch.equal(outputs[0], outputs[1])
+        assert not torch.equal(outputs[0], outputs[2])
+        with pytest.raises(ValueError, match="no dropout"), gd.draw(model):
+            pass
+
+    def test_draw_switches_off_what_it_cannot_keep(self) -> None:
+        model = gd.learn_dropout(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)).eval()
+        x = torch.randn(3, 5, 8)
+        with torch.no_grad(), gd.draw(model, seed=0):
+            assert torch.equal(model(x), model(x))
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            nn.Linear(3, 1),
+            nn.Sequential(nn.Linear(3, 1), nn.Dropout(0.0)),
+            nn.LSTM(3, 4, dropout=0.0, num_layers=2),
+            single_layer_lstm(),
+            nn.MultiheadAttention(4, 2),
+            nn.Sequential(nn.AlphaDropout(0.0)),
+        ],
+        ids=["none", "zero", "lstm", "single layer", "attention", "alpha"],
+    )
+    def test_error_if_nothing_is_stochastic(self, model: nn.Module) -> None:
+        x = torch.randn(2, 3)
+        before = fingerprint(model)
+        for context in CONTEXTS:
+            with pytest.raises(ValueError, match=r"`model` has no dropout.*gumdrop.learn_dropout"), context(model):
+                pass
+        for predict in (gd.sample, gd.predict_regression, gd.predict_classification):
+            with pytest.raises(ValueError, match="`model` has no dropout"):
+                predict(model, x)
+        assert fingerprint(model) == before
+
+
+class TestPlainDropout:
+    """Models with torch.nn's own dropout, which nothing was done to."""
+
+    @pytest.mark.parametrize("p", [0.2, 0.5])
+    def test_variance_has_the_closed_form(self, p: float) -> None:
+        model: Any = nn.Sequential(nn.Dropout(p), nn.Linear(20, 1)).eval()
+        x = torch.randn(20)
+        with torch.no_grad(), gd.sampling(model, seed=1, shared=False):
+            y = model(x.expand(100_000, 20))[:, 0]
+        TestClosedForm.check(model[1], x, y, p)
+        draws = gd.sample(model, x[None], num_samples=20_000, seed=1).flatten()
+        assert draws.var().item() == pytest.approx(y.var().item(), rel=0.05)
+
+    @pytest.mark.parametrize(
+        ("dropout", "shape", "mask"),
+        [
+            (nn.Dropout, (6, 5), (1, 5)),
+            (nn.Dropout, (6, 5, 4), (1, 5, 4)),
+            (nn.Dropout1d, (6, 5, 4), (1, 5, 1)),
+            (nn.Dropout2d, (6, 5, 4, 3), (1, 5, 1, 1)),
+            (nn.Dropout3d, (6, 5, 4, 3, 2), (1, 5, 1, 1, 1)),
+            (nn.Dropout, (5,), (5,)),
+            (nn.Dropout1d, (5, 4), (5, 1)),
+            (nn.Dropout3d, (5, 4, 3, 2), (5, 1, 1, 1)),
+        ],
+    )
+    def test_shape_of_the_mask(
+        self, dropout: Callable[[float], nn.Module], shape: tuple[int, ...], mask: tuple[int, ...]
+    ) -> None:
+        model = dropout(0.5)
+        kept = torch.zeros(mask)
+        with gd.sampling(model, seed=0):
+            for _ in range(40):
+                y = model(torch.ones(shape))
+                assert y.shape == shape
+                assert set(y.unique().tolist()) <= {0.0, 2.0}
+                corner = y[tuple(slice(size) for size in mask)]
+                assert torch.equal(corner.expand(shape), y)
+                kept += corner / 2
+        assert (kept > 0).all()
+        assert (kept < 40).all()
+        assert len(kept.unique()) > 1
+
+    def test_as_torch_drops_in_training(self) -> None:
+        """The same distribution as PyTorch's own forward: rate, scale and what is dropped together."""
+        for model, x in [
+            (nn.Dropout(0.3), torch.ones(40_000, 3)),
+            (nn.Dropout1d(0.3), torch.ones(10_000, 3, 4)),
+            (nn.Dropout2d(0.3), torch.ones(10_000, 3, 2, 2)),
+        ]:
+            expected = model.train()(x)
+            with gd.sampling(model, seed=0, shared=False):
+                y = model(x)
+            assert y.mean().item() == pytest.approx(expected.mean().item(), abs=0.02)
+            assert y.std().item() == pytest.approx(expected.std().item(), abs=0.02)
+            mine, theirs = (value.flatten(1).mean(1).std().item() for value in (y, expected))
+            assert mine == pytest.approx(theirs, abs=0.02)
+
+    def test_everything_dropped(self) -> None:
+        model = nn.Dropout(1.0)
+        with gd.sampling(model):
+            assert torch.equal(model(torch.randn(3, 2)), torch.zeros(3, 2))
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+    def test_dtype(self, dtype: torch.dtype) -> None:
+        with gd.sampling(model := nn.Dropout(0.5)):
+            assert model(torch.ones(3, 2, dtype=dtype)).dtype == dtype
+
+    def test_input_is_not_changed(self) -> None:
+        model, x = nn.Dropout(0.5, inplace=True), torch.ones(3, 50)
+        with gd.sampling(model):
+            model(x)
+        assert torch.equal(x, torch.ones(3, 50))
+
+    def test_two_uses_of_one_module_have_two_masks(self) -> None:
+        """Many models share one nn.Dropout: in a drawn function its uses must not have the same mask."""
+
+        class Twice(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.dropout = nn.Dropout(0.5)
+
+            def forward(self, x: Tensor) -> Tensor:
+                return self.dropout(self.dropout(x)).sum(1, keepdim=True)
+
+        model, x = Twice(), torch.ones(5, 4)
+        y = gd.sample(model, x, num_samples=20_000, seed=0)[:, 0, 0]
+        assert y.var().item() == pytest.approx(4 * (1 / 0.25 - 1), rel=0.05)  # with one mask: 4 * 7
+        for batch_size in (1, 2, 5):  # each pass over the model begins with the first mask
+            draws = gd.sample(model, x, num_samples=50, seed=0, batch_size=batch_size)
+            assert torch.equal(draws[:, :, 0], y[:50, None].expand(50, 5))
+        with gd.draw(model, seed=0):
+            assert torch.equal(model(x), model(x))
+
+    def test_learned_site_used_twice_has_one_mask(self) -> None:
+        """Its mask is a draw of the weights of its layer, and these are the same."""
+        layer = gd.learn_dropout(nn.Linear(4, 4, bias=False), p=0.5)
+        nn.init.eye_(layer.weight)
+        model = nn.Sequential(layer, layer)
+        y = gd.sample(model, torch.ones(1, 4), num_samples=200, seed=0)
+        assert set(y.unique().tolist()) == {0.0, 4.0}
+        assert (y == 4).float().mean().item() == pytest.approx(0.5, abs=0.06)
+
+    @pytest.mark.parametrize("in_place", [False, True])
+    @pytest.mark.parametrize("plain", [False, True])
+    def test_compiled_models_are_stochastic_too(self, plain: bool, in_place: bool) -> None:
+        """A compiled model does not look for hooks that came after it was compiled."""
+        torch.manual_seed(0)
+        model: Any = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 1)) if plain else linear(4, p=0.5)
+        model.eval()
+        x = torch.randn(6, 4)
+        expected = gd.sample(model, x, num_samples=12, seed=0)
+        assert (expected.var(0) > 0).all()
+        if in_place:
+            model.compile(backend="eager")
+        compiled = model if in_place else torch.compile(model, backend="eager")
+        with torch.no_grad():
+            before = compiled(x)
+        torch.testing.assert_close(gd.sample(compiled, x, num_samples=12, seed=0), expected)
+        torch.testing.assert_close(gd.sample(compiled, x, num_samples=12, seed=0, batch_size=4), expected)
+        with torch.no_grad():
+            assert torch.equal(compiled(x), before)
+
+
+class TestInvariance:
+    @pytest.fixture
+    def model(self) -> nn.Module:
+        torch.manual_seed(0)
+        return mixed_model()
+
+    def test_row_order(self, model: nn.Module) -> None:
+        x, order = torch.randn(10, 6), torch.randperm(10)
+        y = gd.sample(model, x, num_samples=7, seed=0)
+        torch.testing.assert_close(gd.sample(model, x[order], num_samples=7, seed=0), y[:, order])
+        torch.testing.assert_close(gd.sample(model, x[3:4], num_samples=7, seed=0), y[:, 3:4])
+
+    @pytest.mark.parametrize("batch_size", [1, 3, 9, 10, 1000])
+    def test_batch_size(self, model: nn.Module, batch_size: int) -> None:
+        x = torch.randn(10, 6)
+        y = gd.sample(model, x, num_samples=7, seed=0)
+        torch.testing.assert_close(gd.sample(model, x, num_samples=7, seed=0, batch_size=batch_size), y)
+        regression = gd.predict_regression(model, x, num_samples=7, seed=0)
+        batched = gd.predict_regression(model, x, num_samples=7, seed=0, batch_size=batch_size)
+        torch.testing.assert_close(batched.epistemic, regression.epistemic)
+        classes = gd.predict_classification(model, x, num_samples=7, seed=0)
+        batches = gd.predict_classification(model, x, num_samples=7, seed=0, batch_size=batch_size)
+        torch.testing.assert_close(batches.probabilities, classes.probabilities)
+
+    def test_seed(self, model: nn.Module) -> None:
+        x = torch.randn(4, 6)
+        y = gd.sample(model, x, num_samples=7, seed=0)
+        assert torch.equal(gd.sample(model, x, num_samples=7, seed=0), y)
+        assert not torch.equal(gd.sample(model, x, num_samples=7, seed=1), y)
+        assert not torch.equal(gd.sample(model, x, num_samples=7), gd.sample(model, x, num_samples=7))
+        torch.testing.assert_close(gd.sample(model, x, num_samples=12, seed=0)[:7], y)  # more draws go on from fewer
+        assert len(y.flatten(1).unique(dim=0)) == 7
+        torch.manual_seed(99)
+        assert torch.equal(gd.sample(model, x, num_samples=7, seed=0), y)
+
+    def test_sites_have_independent_masks(self) -> None:
+        """Two sites of one size and one seed must not draw the same units."""
+        model = nn.Sequential(ConcreteDropout(500, p=0.5), ConcreteDropout(500, p=0.5))
+        with gd.sampling(model, seed=0):
+            y = model(torch.ones(1, 500))
+        assert (y > 0).float().mean().item() == pytest.approx(0.25, abs=0.06)
+
+    def test_many_seeds_give_as_many_functions(self) -> None:
+        """Each seed of 300 has masks of its own, and so has each site of 300."""
+        model, x = linear(64, p=0.5), torch.randn(1, 64)
+        assert len({gd.sample(model, x, num_samples=1, seed=seed).item() for seed in range(300)}) == 300
+        sites = [linear(64, p=0.5) for _ in range(300)]
+        masks = []
+        with gd.sampling(nn.ModuleList(sites), seed=0):
+            for site in sites:
+                masks.append(tuple((site.concrete_dropout(torch.ones(1, 64)) > 0).flatten().tolist()))
+        assert len(set(masks)) == 300
+
+    def test_a_pass_more_of_one_site_does_not_move_another(self) -> None:
+        first, second = ConcreteDropout(20, p=0.5), ConcreteDropout(20, p=0.5)
+        model, x = nn.Sequential(first, second), torch.ones(1, 20)
+        with gd.sampling(model, seed=0):
+            expected = second(x)
+        with gd.sampling(model, seed=0):
+            first(x)
+            assert torch.equal(second(x), expected)
+
+    def test_float64_and_half_models(self) -> None:
+        for dtype in (torch.float64, torch.bfloat16):
+            model = linear(6, p=0.5).to(dtype)
+            assert gd.sample(model, torch.randn(2, 6, dtype=dtype), num_samples=2).dtype == dtype
+
+
+class TwoInputs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = linear(6, 2, p=0.4)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return self.layer(torch.cat([left, 2 * right], dim=1))
+
+
+class Wrapped(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = linear(6, 2, p=0.4)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.layer(x)}
+
+
+class TestInputs:
+    def test_tuple_list_and_mapping(self) -> None:
+        model = TwoInputs()
+        left, right = torch.randn(5, 2), torch.randn(5, 4)
+        y = gd.sample(model, (left, right), num_samples=3, seed=0)
+        assert y.shape == (3, 5, 2)
+        for x in ({"right": right, "left": left}, [left, right]):
+            assert torch.equal(gd.sample(model, x, num_samples=3, seed=0), y)  # type: ignore[arg-type]
+        batched = gd.sample(model, {"right": right, "left": left}, num_samples=3, seed=0, batch_size=2)
+        torch.testing.assert_close(batched, y)
+        assert gd.predict_regression(model, (left, right), seed=0).mean.shape == (5, 1)
+        assert gd.predict_classification(model, (left, right), seed=0).label.shape == (5,)
+
+    def test_output(self) -> None:
+        model, x = Wrapped(), torch.randn(5, 6)
+        with pytest.raises(TypeError, match=r"the model returned a dict; pass `output`.*result.logits"):
+            gd.sample(model, x)
+        y = gd.sample(model, x, num_samples=3, seed=0, output=lambda result: result["logits"])
+        torch.testing.assert_close(y, gd.sample(model.layer, x, num_samples=3, seed=0))
+        for predict in (gd.predict_regression, gd.predict_classification):
+            predict(model, x, output=lambda result: result["logits"])
+            with pytest.raises(TypeError, match="pass `output`"):
+                predict(model, x)
+
+    @pytest.mark.parametrize("predict", [gd.sample, gd.predict_regression, gd.predict_classification])
+    def test_errors(self, predict: Callable[..., Any]) -> None:
+        model, x = linear(6, 2, p=0.4), torch.randn(5, 6)
+        with pytest.raises(ValueError, match="`num_samples` must be at least 1, got 0"):
+            predict(model, x, num_samples=0)
+        with pytest.raises(ValueError, match="`batch_size` must be at least 1, got 0; None takes all"):
+            predict(model, x, batch_size=0)
+        with pytest.raises(ValueError, match=r"`x` must hold tensors with the same number of rows.* got \[0\]"):
+            predict(model, x[:0])
+        with pytest.raises(ValueError, match=r"same number of rows, at least 1, got \[4, 5\]"):
+            predict(model, (x, x[:4]))
+        with pytest.raises(ValueError, match="same number of rows"):
+            predict(model, ())
+        with pytest.raises(TypeError, match=r"`x` must be a tensor, a tuple or mapping of tensors, .* got ndarray"):
+            predict(model, x.numpy())
+        with pytest.raises(TypeError, match=r"`x` must hold tensors with rows .* got ndarray at 'other'; name what"):
+            predict(model, {"input": x, "other": x.numpy()})
+
+
+class TestRegression:
+    @pytest.fixture
+    def model(self) -> nn.Module:
+        torch.manual_seed(0)
+        return gd.learn_dropout(nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 4)), p=0.3)
+
+    @pytest.fixture
+    def x(self) -> Tensor:
+        torch.manual_seed(1)
+        return torch.randn(5, 6)
+
+    def test_moments_of_the_mixture(self, model: nn.Module, x: Tensor) -> None:
+        prediction = gd.predict_regression(model, x, num_samples=30, seed=0)
+        y = gd.sample(model, x, num_samples=30, seed=0).double().numpy()
+        means, variances = y[..., :2], np.exp(y[..., 2:])
+        np.testing.assert_allclose(prediction.draw_means, means, rtol=1e-5)
+        np.testing.assert_allclose(prediction.draw_variances, variances, rtol=1e-5)
+        np.testing.assert_allclose(prediction.mean, means.mean(0), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(prediction.epistemic, means.var(0), rtol=1e-4)
+        np.testing.assert_allclose(prediction.aleatoric, variances.mean(0), rtol=1e-5)  # not exp of the mean
+        assert not np.allclose(prediction.aleatoric, np.exp(y[..., 2:].mean(0)), rtol=1e-3)
+        second = (means**2 + variances).mean(0)  # E y^2
+        np.testing.assert_allclose(prediction.variance, second - means.mean(0) ** 2, rtol=1e-4)
+        np.testing.assert_allclose(prediction.std, np.sqrt(second - means.mean(0) ** 2), rtol=1e-4)
+        assert prediction.mean.shape == (5, 2)
+        assert not prediction.mean.requires_grad
+
+    def test_log_density_is_that_of_each_row(self, model: nn.Module, x: Tensor) -> None:
+        prediction = gd.predict_regression(model, x, num_samples=30, seed=0)
+        assert prediction.draw_means is not None
+        assert prediction.draw_variances is not None
+        target = torch.randn(5, 2)
+        expected = ref.mixture_log_density(
+            target.numpy(), prediction.draw_means.double().numpy(), prediction.draw_variances.double().numpy()
+        )
+        assert prediction.log_prob(target).shape == (5,)
+        np.testing.assert_allclose(prediction.log_prob(target), expected, rtol=1e-4)
+        far = prediction.log_prob(target + 1e6)  # no underflow to log 0
+        assert far.isfinite().all()
+
+    def test_density_is_the_slope_of_the_distribution_function(self, model: nn.Module, x: Tensor) -> None:
+        model, x = model.double(), x.double()
+        prediction = gd.predict_regression(model, x, num_samples=30, seed=0, output=lambda y: y[:, [0, 2]])
+        grid = torch.linspace(-8, 8, 4001, dtype=torch.float64)
+        for n in range(5):
+            row = RegressionPrediction(
+                *(getattr(prediction, name)[n : n + 1] for name in ("mean", "epistemic", "aleatoric")),
+                prediction.draw_means[:, n : n + 1],  # type: ignore[index]
+                prediction.draw_variances[:, n : n + 1],  # type: ignore[index]
+            )
+            density = torch.stack([row.log_prob(value.view(1, 1)).exp() for value in grid[1000:3001:200]]).flatten()
+            upper, lower = (row.cdf(grid[1000:3001:200, None] + h).flatten() for h in (1e-5, -1e-5))
+            torch.testing.assert_close((upper - lower) / 2e-5, density, rtol=1e-5, atol=1e-8)
+
+    def test_quantiles_against_simulation(self, model: nn.Module, x: Tensor) -> None:
+        prediction = gd.predict_regression(model, x, num_samples=50, seed=0)
+        assert prediction.draw_means is not None
+        assert prediction.draw_variances is not None
+        noise = torch.randn(4000, *prediction.draw_means.shape)
+        simulated = (prediction.draw_means + noise * prediction.draw_variances.sqrt()).flatten(0, 1).numpy()
+        for q in (0.01, 0.2, 0.5, 0.9, 0.99):
+            value = prediction.quantile(q)
+            assert value.shape == (5, 2)
+            np.testing.assert_allclose(prediction.cdf(value), q, atol=1e-5)
+            np.testing.assert_allclose((simulated <= value.numpy()).mean(0), q, atol=0.006)
+        np.testing.assert_allclose(prediction.quantile(0.3), np.quantile(simulated, 0.3, axis=0), atol=0.03)
+
+    @pytest.mark.parametrize("coverage", [0.5, 0.9, 0.99])
+    def test_interval(self, model: nn.Module, x: Tensor, coverage: float) -> None:
+        prediction = gd.predict_regression(model, x, num_samples=50, seed=0)
+        low, high = prediction.interval(coverage)
+        assert (low < high).all()
+        np.testing.assert_allclose(prediction.cdf(high) - prediction.cdf(low), coverage, atol=1e-5)
+        np.testing.assert_allclose(prediction.cdf(low), 1 - prediction.cdf(high), atol=1e-5)  # central
+        default = prediction.interval()
+        np.testing.assert_allclose(prediction.cdf(default[1]) - prediction.cdf(default[0]), 0.9, atol=1e-5)
+
+    def test_one_component_is_a_gaussian(self) -> None:
+        model, x = linear(6, p=0.3), torch.randn(3, 6)
+        prediction = gd.predict_regression(model, x, num_samples=1, seed=0, log_variance=math.log(4.0))
+        assert torch.equal(prediction.epistemic, torch.zeros(3, 1))
+        np.testing.assert_allclose(prediction.quantile(0.975) - prediction.mean, 1.959964 * 2, rtol=1e-5)
+        low, high = prediction.interval(0.6827)
+        np.testing.assert_allclose(high - low, 4.0, rtol=1e-3)
+
+    def test_coverage_of_targets_from_the_mixture(self) -> None:
+        model, x = linear(6, p=0.4), torch.randn(4000, 6)
+        with torch.no_grad(), gd.sampling(model, seed=7, shared=False):
+            target = model(x) + 0.3 * torch.randn(4000, 1)
+        prediction = gd.predict_regression(model, x, num_samples=300, seed=0, log_variance=math.log(0.09))
+        low, high = prediction.interval(0.8)
+        inside = ((target >= low) & (target <= high)).float().mean().item()
+        assert inside == pytest.approx(0.8, abs=0.03)
+
+    def test_without_draws(self, model: nn.Module, x: Tensor) -> None:
+        kept = gd.predict_regression(model, x, num_samples=30, seed=0)
+        lean = gd.predict_regression(model, x, num_samples=30, seed=0, keep_draws=False)
+        for name in ("mean", "epistemic", "aleatoric", "variance", "std"):
+            torch.testing.assert_close(getattr(lean, name), getattr(kept, name))
+        assert lean.draw_means is None
+        for call in (
+            lambda: lean.quantile(0.5),
+            lambda: lean.interval(),
+            lambda: lean.cdf(torch.zeros(5, 2)),
+            lambda: lean.log_prob(torch.zeros(5, 2)),
+        ):
+            with pytest.raises(ValueError, match="the draws were not kept; predict with `keep_draws=True`"):
+                call()
+
+    def test_other_units(self, model: nn.Module, x: Tensor) -> None:
+        """What is said of s y + t is what was said of y, in other words."""
+        prediction = gd.predict_regression(model, x, num_samples=30, seed=0)
+        scale, shift = torch.tensor([3.0, 0.2]), torch.tensor([-5.0, 40.0])
+        other, y = prediction.rescale(scale, shift), torch.randn(5, 2)
+        torch.testing.assert_close(other.mean, scale * prediction.mean + shift)
+        torch.testing.assert_close(other.std, scale * prediction.std)
+        torch.testing.assert_close(other.epistemic / other.variance, prediction.epistemic / prediction.variance)
+        torch.testing.assert_close(other.log_prob(scale * y + shift), prediction.log_prob(y) - scale.log().sum())
+        for mine, was in zip(other.interval(0.8), prediction.interval(0.8), strict=True):
+            torch.testing.assert_close(mine, scale * was + shift, rtol=1e-4, atol=1e-4)
+
+    @pytest.mark.parametrize("log_variance", [-0.7, torch.tensor(-0.7), torch.tensor([-0.7, 0.4])])
+    def test_known_noise(self, log_variance: Any) -> None:
+        model, x = linear(6, 2, p=0.3), torch.randn(5, 6)
+        prediction = gd.predict_regression(model, x, num_samples=20, seed=0, log_variance=log_variance)
+        assert prediction.mean.shape == (5, 2)
+        expected = np.broadcast_to(np.exp(np.asarray(log_variance)), (5, 2))
+        np.testing.assert_allclose(prediction.aleatoric, expected, rtol=1e-5)
+        y = gd.sample(model, x, num_samples=20, seed=0)
+        np.testing.assert_allclose(prediction.epistemic, y.var(0, correction=0), rtol=1e-4)
+
+    def test_learned_homoscedastic_noise(self) -> None:
+        model = nn.Sequential(linear(6, 2, p=0.3), gd.HomoscedasticNoise(2, log_variance=0.3))
+        prediction = gd.predict_regression(model, torch.randn(5, 6), num_samples=5)
+        np.testing.assert_allclose(prediction.aleatoric, math.exp(0.3), rtol=1e-5)
+
+    def test_moments_do_not_cancel(self) -> None:
+        """A mean of 1e4 and a standard deviation of 0.1: the difference of two squares has no digit of it."""
+        model = linear(6, p=0.3)
+        model.bias.data.fill_(1e4)
+        model.weight.data *= 0.1
+        x = torch.randn(2, 6)
+        prediction = gd.predict_regression(model, x, num_samples=2000, seed=0, log_variance=0.0)
+        expected = 0.3 / 0.7 * (model.weight * x).square().sum(1, keepdim=True)
+        np.testing.assert_allclose(prediction.epistemic, expected.detach(), rtol=0.15)
+
+    def test_half_precision_outputs_are_averaged_in_float32(self) -> None:
+        """Under bfloat16 a running mean of 1000 draws would stand still after the first few hundred."""
+        model: Any = gd.learn_dropout(nn.Sequential(nn.Linear(64, 4)), p=0.4)
+        x = torch.randn(3, 64)
+        with torch.autocast("cpu", torch.bfloat16):
+            y = gd.sample(model, x, num_samples=1000, seed=0).double()
+            prediction = gd.predict_regression(model, x, num_samples=1000, seed=0)
+            classes = gd.predict_classification(model, x, num_samples=1000, seed=0)
+        assert prediction.mean.dtype == torch.float32
+        np.testing.assert_allclose(prediction.mean, y[..., :2].mean(0), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(prediction.epistemic, y[..., :2].var(0, correction=0), rtol=1e-3)
+        np.testing.assert_allclose(prediction.aleatoric, y[..., 2:].exp().mean(0), rtol=1e-3)
+        np.testing.assert_allclose(classes.probabilities, y.softmax(-1).mean(0), rtol=1e-3)
+
+    @pytest.mark.parametrize("log_variance", [-1e4, -200.0, 200.0, 1e4])
+    def test_extreme_noise_is_never_nan(self, log_variance: float) -> None:
+        model, x = linear(6, p=0.3), torch.randn(3, 6)
+        prediction = gd.predict_regression(model, x, num_samples=5, seed=0, log_variance=log_variance)
+        assert prediction.aleatoric.isfinite().all()
+        assert (prediction.aleatoric > 0).all()
+        assert not prediction.log_prob(torch.randn(3, 1)).isnan().any()
+        assert not prediction.log_prob(prediction.mean).isnan().any()
+        assert not prediction.quantile(0.3).isnan().any()
+
+    def test_errors(self, model: nn.Module, x: Tensor) -> None:
+        prediction = gd.predict_regression(model, x, num_samples=3)
+        for shape in [(5,), (5, 1), (1, 2)]:
+            with pytest.raises(ValueError, match=r"`target` must have shape \(5, 2\), got"):
+                prediction.log_prob(torch.zeros(shape))
+        for q in (0.0, 1.0, -0.1, math.nan):
+            with pytest.raises(ValueError, match="`probability` must be strictly between 0 and 1, got"):
+                prediction.quantile(q)
+            with pytest.raises(ValueError, match="`coverage` must be strictly between 0 and 1, got"):
+                prediction.interval(q)
+        with pytest.raises(ValueError, match=r"halves of its last dimension, got shape \(5, 3\)"):
+            gd.predict_regression(linear(6, 3, p=0.3), x)
+        with pytest.raises(ValueError, match=r"`log_variance` must be a number or have shape \(4,\), got \(3,\)"):
+            gd.predict_regression(model, x, log_variance=torch.zeros(3))
+        with pytest.raises(AttributeError, match="cannot assign"):
+            prediction.mean = x  # type: ignore[misc]
+
+    @pytest.mark.parametrize("log_variance", [None, 0.0])
+    def test_output_without_a_dimension_for_the_targets(self, log_variance: float | None) -> None:
+        """Shape (N,) would be split into rows that are means and rows that are variances."""
+        with pytest.raises(ValueError, match=r"must return shape \(N, D\), got \(6,\).*unsqueeze"):
+            gd.predict_regression(
+                linear(6, p=0.3), torch.randn(6, 6), output=lambda y: y.squeeze(-1), log_variance=log_variance
+            )
+
+    def test_images_of_targets(self) -> None:
+        """Dense regression: outputs in the last dimension, everything else is kept."""
+        model, x = linear(6, 4, p=0.3), torch.randn(5, 7, 6)
+        prediction = gd.predict_regression(model, x, num_samples=10, seed=0)
+        assert prediction.mean.shape == (5, 7, 2)
+        target = torch.randn(5, 7, 2)
+        means, variances = prediction.draw_means, prediction.draw_variances
+        assert means is not None
+        assert variances is not None
+        expected = ref.mixture_log_density(
+            target.flatten(1).numpy(), means.flatten(2).double().numpy(), variances.flatten(2).double().numpy()
+        )
+        np.testing.assert_allclose(prediction.log_prob(target), expected, rtol=1e-4)
+
+
+class TestClassification:
+    @pytest.mark.parametrize("positions", [(), (3,), (2, 3)])
+    def test_against_naive_averages(self, positions: tuple[int, ...]) -> None:
+        model = linear(6, 4, p=0.5)
+        model.weight.data *= 4
+        x = torch.randn(5, *positions, 6)
+
+        def classes_first(y: Tensor) -> Tensor:
+            return y.movedim(-1, 1)
+
+        prediction = gd.predict_classification(model, x, num_samples=40, seed=0, output=classes_first)
+        logits = gd.sample(model, x, num_samples=40, seed=0).double().numpy()
+        p = np.exp(logits - logits.max(-1, keepdims=True))
+        p /= p.sum(-1, keepdims=True)
+        probabilities = np.moveaxis(prediction.probabilities.numpy(), 1, -1)
+        assert prediction.probabilities.shape == (5, 4, *positions)
+        np.testing.assert_allclose(probabilities, p.mean(0), rtol=1e-4)
+        of_mean_logits = np.exp(logits.mean(0)) / np.exp(logits.mean(0)).sum(-1, keepdims=True)
+        assert not np.allclose(probabilities, of_mean_logits, rtol=0.05)
+        for index in np.ndindex(5, *positions):
+            total = ref.discrete_entropy(p.mean(0)[index])
+            expected = np.mean([ref.discrete_entropy(draw[index]) for draw in p])
+            assert prediction.predictive_entropy[index].item() == pytest.approx(total, rel=1e-4)
+            assert prediction.expected_entropy[index].item() == pytest.approx(expected, rel=1e-4)
+            assert prediction.mutual_information[index].item() == pytest.approx(total - expected, abs=1e-5)
+        assert (prediction.mutual_information > 0).all()
+        assert torch.equal(prediction.label, torch.tensor(p.mean(0).argmax(-1)))
+        target = torch.randint(4, (5, *positions))
+        log_prob = prediction.log_prob(target)
+        assert log_prob.shape == target.shape
+        for index in np.ndindex(5, *positions):
+            naive = math.log(p.mean(0)[index][int(target[index])])
+            assert log_prob[index].item() == pytest.approx(naive, rel=1e-4)
+        assert torch.equal(prediction.log_prob(target.to(torch.uint8)), log_prob)
+
+    def test_bounds_in_nats(self) -> None:
+        """Draws that are certain and disagree: all uncertainty is about the function, and at most log 2."""
+        model: Any = linear(1, 2, p=0.5, include=[""])  # its one unit, which is left unless it is named
+        model.weight.data, model.bias.data = torch.tensor([[200.0], [-200.0]]), torch.tensor([-200.0, 200.0])
+        prediction = gd.predict_classification(model, torch.ones(1, 1), num_samples=4000, seed=0)
+        assert prediction.predictive_entropy.item() == pytest.approx(math.log(2), rel=1e-3)
+        assert prediction.expected_entropy.item() == pytest.approx(0, abs=1e-6)
+        assert prediction.mutual_information.item() == pytest.approx(math.log(2), rel=1e-3)
+        np.testing.assert_allclose(prediction.probabilities, [[0.5, 0.5]], atol=0.03)
+
+    def test_a_sure_function_has_no_information(self) -> None:
+        model = linear(6, 3, p=0.5)
+        set_logit(model.concrete_dropout, -60.0)
+        with pytest.warns(UserWarning, match="none of the 9 draws is likely to drop a unit"):
+            prediction = gd.predict_classification(model, torch.randn(50, 6), num_samples=9)
+        assert (prediction.mutual_information >= 0).all()
+        np.testing.assert_allclose(prediction.mutual_information, 0, atol=1e-6)
+
+    def test_extreme_logits(self) -> None:
+        model, x = linear(6, 3, p=0.5), torch.randn(5, 6) * 1e6
+        prediction = gd.predict_classification(model, x, num_samples=20, seed=0)
+        assert prediction.log_probabilities.isfinite().all()
+        assert prediction.predictive_entropy.isfinite().all()
+        assert prediction.mutual_information.isfinite().all()
+        np.testing.assert_allclose(prediction.probabilities.sum(1), 1, rtol=1e-5)
+
+    def test_errors(self) -> None:
+        model, x = linear(6, 3, p=0.5), torch.randn(5, 6)
+        prediction = gd.predict_classification(model, x, num_samples=3)
+        for shape in [(5, 1), (4,), (5, 3)]:
+            with pytest.raises(ValueError, match=r"`target` must have shape \(5,\), got"):
+                prediction.log_prob(torch.zeros(shape, dtype=torch.long))
+        with pytest.raises(TypeError, match=r"`target` must hold class indices, got torch.float32"):
+            prediction.log_prob(torch.zeros(5))
+        with pytest.raises(ValueError, match=r"logits of shape \(N, C, ...\) with C >= 2, got \(5, 1\)"):
+            gd.predict_classification(linear(6, 1, p=0.5), x)
+        with pytest.raises(ValueError, match=r"with C >= 2, got \(5,\)"):
+            gd.predict_classification(linear(6, 1, p=0.5), x, output=lambda y: y.squeeze(-1))

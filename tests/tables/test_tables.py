@@ -1,0 +1,441 @@
+import dataclasses
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.torch
+import torch
+
+from gumdrop.networks import dropout_rates
+from gumdrop.tables import TableError, load_table_model, read_table
+from gumdrop.tables.fitting import fit as table_fit
+from gumdrop.tables.fitting.fit import fit_table
+from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.tables.info import _what
+from gumdrop.tables.model import _checksum
+from gumdrop.tables.prediction import predict_frame
+from gumdrop.tables.results import rates_in_words, shown
+from gumdrop.training.state import TrainingState
+from gumdrop.views.explanation import headline, signed
+
+from builders.tables import NO_GRADE, NO_PRICE, QUICK, write_table
+
+
+@pytest.fixture(scope="module")
+def regression(tmp_path_factory):
+    place = tmp_path_factory.mktemp("tables")
+    fit_table(write_table(place / "houses.csv"), "price", place / "run", reading=NO_GRADE, settings=QUICK)
+    return place
+
+
+@pytest.fixture(scope="module")
+def classification(tmp_path_factory):
+    place = tmp_path_factory.mktemp("tables")
+    fit_table(write_table(place / "houses.csv"), "grade", place / "run", reading=NO_PRICE, settings=QUICK)
+    return place
+
+
+def test_a_fit_leaves_a_whole_folder_and_nothing_else(regression) -> None:
+    assert {path.name for path in regression.iterdir()} == {"houses.csv", "run"}
+    assert {path.name for path in (regression / "run").iterdir()} == {
+        "config.toml", "model.json", "model.safetensors", "predictions.csv", "results.json",
+    }  # fmt: skip
+
+
+def test_results_say_what_was_done(regression) -> None:
+    results = json.loads((regression / "run" / "results.json").read_text())
+    assert results["task"] == "regression"
+    assert len(results["table"].pop("sha256")) == 64
+    assert results["table"] | {"features": None} == {
+        "name": "houses.csv", "rows": 120, "train_rows": 96, "watched_rows": [11, 11, 11], "test_rows": 24,
+        "features": None, "encoded_features": 4,
+    }  # fmt: skip
+    assert [score["name"] for score in results["scores"]] == [
+        "learned dropout", "fixed dropout, p = 0.1", "gradient-boosted trees", "linear model",
+        "mean of the training part",
+    ]  # fmt: skip
+    assert [score["unskilled"] for score in results["scores"]] == [False] * 4 + [True]
+    assert set(results["scores"][0]["skill"]) == {"distance", "log likelihood"}
+    assert [rate["label"] for rate in results["rates"]] == ["input (4 encoded features)", "hidden layer 1 (12 units)"]
+    assert all(0 < rate["least"] < rate["p"] < rate["most"] < 1 for rate in results["rates"])
+    assert results["settings"] | {"epochs": 4, "batch_size": 32, "num_members": 3} == results["settings"]
+    assert results["best_epochs"] == [4, 4, 4]
+    assert len(results["history"]) == 4
+    assert results["notes"] == ["1 missing value in 'size' was set to the training median, to learn with"]
+
+
+def test_rates_that_went_to_0_are_put_into_words() -> None:
+    def rates(*most: float) -> list[dict[str, Any]]:
+        return [{"label": f"layer {i}", "p": p, "least": 0.0, "most": p} for i, p in enumerate(most)]
+
+    assert rates_in_words(rates(0.1, 0.02), 5) == ""
+    assert rates_in_words(rates(0.1, 0.001), 5).startswith("The rate of layer 1 has gone to 0")
+    gone = rates_in_words(rates(0.001, 0.001), 5)
+    assert gone.startswith("No dropout is left")
+    assert gone.endswith("only how the 5 networks differ.")
+    assert "0 for every row, and says nothing of what is unfamiliar" in rates_in_words(rates(0.001), 1)
+
+
+def test_cells_and_answers_are_written_out(regression) -> None:
+    assert [shown(value) for value in (413400.0, np.int64(75000), 2015, 0.5, True, None, "a")] == [
+        "413,400", "75,000", "2015", "0.5", "True", "", "a",
+    ]  # fmt: skip
+    model = load_table_model(regression / "run")
+    found = {"target": {"name": "price", "unit": "", "task": "regression"}, "coverage": 0.9}
+    row = {"row": 1, "prediction": 413386.2, "lower": 301000.4, "upper": 1.2e6}
+    assert headline(found, row) == "Row 1: price 413,386, 90% interval 301,000 to 1,200,000"
+    assert [signed(share) for share in (12345.6, -1380.0, 1e-5, 0.5)] == ["+12,346", "-1,380", "0", "+0.500"]
+    column = dataclasses.replace(model.schema.columns[0], least=1e5, most=2e6, mean=413400.0, std=170000.0)
+    assert _what(column) == "100,000 to 2,000,000, mean 413,400, std 170,000"
+
+
+def test_test_predictions_are_those_of_the_loaded_model(regression) -> None:
+    written = pd.read_csv(regression / "run" / "predictions.csv")
+    model = load_table_model(regression / "run")
+    frame = read_table(regression / "houses.csv").frame
+    again = predict_frame(model, frame).frame
+    for name in again.columns[:6]:
+        np.testing.assert_allclose(written[name], again[name].iloc[written["row"] - 1], rtol=2e-5)
+    np.testing.assert_allclose(written["observed"], frame["price"].iloc[written["row"] - 1])
+    np.testing.assert_allclose(again["std"] ** 2, again["epistemic_std"] ** 2 + again["aleatoric_std"] ** 2, rtol=1e-4)
+
+
+def test_scores_are_in_units_of_the_target(regression) -> None:
+    results = json.loads((regression / "run" / "results.json").read_text())
+    written = pd.read_csv(regression / "run" / "predictions.csv")
+    ours = results["scores"][0]["values"]
+    rmse = np.sqrt(np.mean((written["observed"] - written["prediction"]) ** 2))
+    assert ours["RMSE"] == pytest.approx(rmse, rel=1e-4)
+    inside = (written["lower"] <= written["observed"]) & (written["observed"] <= written["upper"])
+    assert ours["coverage of 90% interval"] == pytest.approx(inside.mean())
+    mean = results["scores"][-1]["values"]
+    spread = written["observed"].std()
+    assert mean["log likelihood"] == pytest.approx(-0.5 * np.log(2 * np.pi * spread**2) - 0.5, abs=0.3)
+
+
+def test_classification(classification) -> None:
+    results = json.loads((classification / "run" / "results.json").read_text())
+    assert results["target"]["classes"] == ["bad", "good"]
+    assert all(record["validation_nll"] > 0 for record in results["history"])
+    written = pd.read_csv(classification / "run" / "predictions.csv")
+    assert set(written["prediction"]) <= {"bad", "good"}
+    np.testing.assert_allclose(written["p(bad)"] + written["p(good)"], 1, rtol=1e-5)
+    assert (written["mutual_information"] >= 0).all()
+    assert results["scores"][0]["values"]["accuracy"] == pytest.approx(
+        (written["prediction"] == written["observed"]).mean()
+    )
+    of_the_observed = np.where(written["observed"] == "bad", written["p(bad)"], written["p(good)"])
+    assert results["scores"][0]["values"]["log likelihood"] == pytest.approx(np.log(of_the_observed).mean(), rel=1e-5)
+
+
+def test_the_probability_of_the_rarer_class_is_scored_as_a_ranking(classification) -> None:
+    ranking = json.loads((classification / "run" / "results.json").read_text())["ranking"]
+    written = pd.read_csv(classification / "run" / "predictions.csv")
+    of_class = written["observed"] == ranking["class"]
+    assert (ranking["rows"], ranking["other_rows"]) == (of_class.sum(), (~of_class).sum())
+    assert ranking["rows"] <= ranking["other_rows"]
+    p = written[f"p({ranking['class']})"].to_numpy()
+    pairs = np.sign(p[of_class][:, None] - p[~of_class])
+    assert ranking["auroc"] == pytest.approx((1 + pairs.mean()) / 2, abs=0.01)  # the file has seven digits
+
+
+def test_a_new_table_is_told_about_unseen_categories_and_missing_values(regression) -> None:
+    new = pd.DataFrame({"size": [50.0, np.nan, 61.0], "colour": ["red", "violet", "violet"]})
+    found = predict_frame(load_table_model(regression / "run"), new)
+    predictions, notes = found.frame, found.notes
+    assert len(predictions) == 3
+    assert np.isfinite(predictions.to_numpy()).all()
+    assert any("'violet' (2 rows)" in note for note in notes)
+    assert any("1 missing value in 'size'" in note for note in notes)
+
+
+def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> None:
+    written = pd.read_csv(regression / "run" / "predictions.csv")
+    assert written["aleatoric_std"].std() > 0
+    ensemble = load_table_model(regression / "run").ensemble
+    assert len(ensemble.members) == 3
+    assert not any(module.training for module in ensemble.modules())
+    assert ensemble.noise.weight.abs().max() > 0
+
+
+def test_the_fixed_twin_is_the_same_ensemble_at_one_rate(regression, tmp_path, monkeypatch) -> None:
+    rates = []
+    fit = table_fit.fit_regression_ensembles
+
+    def watched(make, train, **options):
+        fits = fit(make, train, **options)
+        rates.append([dropout_rates(member) for member in fits[0].model.members])
+        return fits
+
+    monkeypatch.setattr(table_fit, "fit_regression_ensembles", watched)
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
+    learned, fixed = rates
+    assert len(learned) == len(fixed) == 3
+    assert all(p == pytest.approx(0.1) for member in fixed for p in member.values())
+    assert any(abs(p - 0.1) > 0.01 for member in learned for p in member.values())
+
+
+def test_a_stopped_fit_goes_on_where_it_was(regression, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("gumdrop.training.state.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    record, seen = TrainingState.record, []
+
+    def stop_in_the_third_epoch(state, *records):
+        record(state, *records)
+        seen.append(records[0].epoch)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingState, "record", stop_in_the_third_epoch)
+    arguments = (regression / "houses.csv", "price", tmp_path / "run")
+    fit_table(*arguments, reading=NO_GRADE, settings=QUICK)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["stopped"] == {"done": 3, "planned": 4}
+    assert len(results["history"]) == 3
+    assert [score["name"] for score in results["scores"]][1] == "gradient-boosted trees"
+    assert load_table_model(tmp_path / "run").ensemble.noise.weight.isfinite().all()
+    assert [path.name for path in (tmp_path / "run.partial").iterdir()] == ["learned.checkpoint"]
+    fit_table(*arguments, reading=NO_GRADE, settings=QUICK)
+    assert seen == [1, 2, 3, 4, 1, 2, 3, 4]
+    for name in ("predictions.csv", "model.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (regression / "run" / name).read_bytes()
+    assert not (tmp_path / "run.partial").exists()
+
+
+def test_the_number_of_threads_is_left_alone(regression, tmp_path) -> None:
+    before = torch.get_num_threads()
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
+    assert torch.get_num_threads() == before
+
+
+def test_the_same_seed_gives_the_same_folder(regression, tmp_path) -> None:
+    fit_table(regression / "houses.csv", "price", tmp_path / "again", reading=NO_GRADE, settings=QUICK)
+    assert (tmp_path / "again" / "predictions.csv").read_bytes() == (
+        regression / "run" / "predictions.csv"
+    ).read_bytes()
+
+
+def test_the_global_random_state_is_left_alone(regression, tmp_path) -> None:
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
+    assert torch.equal(before, torch.get_rng_state())
+    assert (np.random.get_state()[1] == numpy_before).all()
+
+
+def test_an_existing_folder_is_not_touched(regression) -> None:
+    before = (regression / "run" / "results.json").read_bytes()
+    with pytest.raises(TableError, match=r"exists already.*--overwrite"):
+        fit_table(regression / "houses.csv", "price", regression / "run", settings=QUICK)
+    assert (regression / "run" / "results.json").read_bytes() == before
+
+
+def test_a_failed_overwrite_keeps_the_old_folder(regression, tmp_path, monkeypatch) -> None:
+    out = tmp_path / "run"
+    fit_table(regression / "houses.csv", "price", out, reading=NO_GRADE, settings=QUICK)
+    before = (out / "predictions.csv").read_bytes()
+    monkeypatch.setattr(
+        "gumdrop.tables.fitting.fit._write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+    )
+    with pytest.raises(OSError, match="disk full"):
+        fit_table(regression / "houses.csv", "price", out, reading=NO_GRADE, settings=QUICK, overwrite=True)
+    assert (out / "predictions.csv").read_bytes() == before
+
+
+def test_a_rare_class_may_miss_from_a_part(tmp_path) -> None:
+    frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
+    frame.loc[7, "grade"] = "superb"
+    frame.to_csv(tmp_path / "rare.csv", index=False)
+    fit_table(tmp_path / "rare.csv", "grade", tmp_path / "run", reading=NO_PRICE, settings=QUICK)
+    assert "p(superb)" in pd.read_csv(tmp_path / "run" / "predictions.csv")
+
+
+def test_classes_are_split_in_equal_shares_and_a_single_row_is_trained_on() -> None:
+    classes = np.array([0] * 50 + [1] * 30 + [2] * 19 + [3])
+    np.random.default_rng(0).shuffle(classes)
+    for seed in range(20):
+        test = table_fit._stratified(classes, 20, seed)
+        counts = np.bincount(classes[test], minlength=4)
+        assert len(set(test.tolist())) == 20
+        assert abs(counts - [10, 6, 4, 0]).max() <= 1
+        assert counts[3] == 0
+    assert not np.array_equal(np.sort(table_fit._stratified(classes, 20, 0)), np.sort(test))
+    assert len(table_fit._stratified(np.arange(12) // 2, 2, 0)) == 2
+
+
+def test_rows_without_a_target_are_left_out_and_rows_keep_their_numbers(tmp_path) -> None:
+    frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
+    frame.loc[frame.index % 4 == 0, "price"] = np.nan
+    frame.to_csv(tmp_path / "gaps.csv", index=False)
+    notes: list[str] = []
+    fit_table(tmp_path / "gaps.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK, notify=notes.append)
+    assert "30 of 120 rows have no 'price' and are left out" in notes
+    tested = pd.read_csv(tmp_path / "run" / "predictions.csv")
+    np.testing.assert_allclose(tested["observed"], frame["price"].iloc[tested["row"] - 1])
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_a_damaged_model_is_refused(regression, tmp_path, name) -> None:
+    for path in (regression / "run").iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TableError, match="damaged"):
+        load_table_model(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(TableError, match=r"holds no model\.json|missing"):
+        load_table_model(tmp_path)
+
+
+def copied(folder, place):
+    """The files of a model in another folder, and its description."""
+    for path in folder.iterdir():
+        (place / path.name).write_bytes(path.read_bytes())
+    return json.loads((place / "model.json").read_text())
+
+
+def test_files_of_two_models_do_not_go_together(regression, tmp_path) -> None:
+    copied(regression / "run", tmp_path)
+    model = load_table_model(tmp_path)
+    model.ensemble.noise.offset += 1
+    (tmp_path / "other").mkdir()
+    model.save(tmp_path / "other")
+    load_table_model(tmp_path / "other")
+    (tmp_path / "other" / "model.safetensors").rename(tmp_path / "model.safetensors")
+    with pytest.raises(TableError, match=r"model\.safetensors is missing, damaged or of another model"):
+        load_table_model(tmp_path)
+
+
+def test_no_bit_of_a_model_changes_in_silence(regression, tmp_path) -> None:
+    copied(regression / "run", tmp_path)
+    rng = np.random.default_rng(0)
+    frame = read_table(regression / "houses.csv").frame.head(3)
+    before = predict_frame(load_table_model(tmp_path), frame).frame
+    for name in ("model.json", "model.safetensors"):
+        whole = (tmp_path / name).read_bytes()
+        for place in rng.integers(len(whole), size=40):
+            changed = bytearray(whole)
+            changed[place] ^= 1 << rng.integers(8)
+            (tmp_path / name).write_bytes(changed)
+            try:  # a blank that became a line break changes nothing
+                pd.testing.assert_frame_equal(predict_frame(load_table_model(tmp_path), frame).frame, before)
+                assert name == "model.json"
+            except TableError as error:
+                assert "damaged" in str(error) or "has model format" in str(error)  # noqa: PT017
+        (tmp_path / name).write_bytes(whole)
+
+
+def test_a_model_from_before_the_checksums_is_read(regression, tmp_path) -> None:
+    description = copied(regression / "run", tmp_path) | {"format": 3}
+    del description["sha256"], description["weights_sha256"]
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    frame = read_table(regression / "houses.csv").frame
+    one, other = (predict_frame(load_table_model(folder), frame).frame for folder in (tmp_path, regression / "run"))
+    pd.testing.assert_frame_equal(one, other)
+
+
+def test_a_model_whose_rates_are_logits_is_read(regression, tmp_path) -> None:
+    description = copied(regression / "run", tmp_path) | {"format": 4}
+    tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    old = {name: 10 * value if "scaled_logit" in name else value for name, value in tensors.items()}
+    weights = safetensors.torch.save({name.replace("scaled_logit", "p_logit"): value for name, value in old.items()})
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    description |= {"weights_sha256": hashlib.sha256(weights).hexdigest()}
+    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": _checksum(description)}))
+    one, other = (load_table_model(folder).ensemble.state_dict() for folder in (tmp_path, regression / "run"))
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name], msg=name)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"num_members": 10**12}, "damaged: 1000000000000 networks"),
+        ({"num_members": 2}, "of another model"),
+        ({"num_members": "3"}, "damaged"),
+        ({"hidden": [10**12]}, "of another model"),
+        ({"hidden": [1] * 100}, "damaged: 3 networks with 100 hidden layers"),
+        ({"hidden": 12}, "damaged"),
+        ({"num_samples": 10**12}, "damaged: `num_samples` must be from 1 to"),
+        ({"num_samples": None}, "damaged"),
+        ({"coverage": 1.5}, "damaged: `coverage`"),
+        ({"seed": -1}, "damaged: `seed`"),
+        ({"seed": True}, "`seed` must be whole"),
+        ({"format": [3]}, r"has model format \[3\]"),
+        ({"schema": 5}, "not the schema of a table"),
+    ],
+)
+def test_what_a_description_says_is_checked(regression, tmp_path, change, words) -> None:
+    description = copied(regression / "run", tmp_path) | {"format": 3} | change
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    with pytest.raises(TableError, match=words):
+        load_table_model(tmp_path)
+
+
+def test_a_description_that_was_changed_by_hand_is_refused(regression, tmp_path) -> None:
+    description = copied(regression / "run", tmp_path)
+    (tmp_path / "model.json").write_text(json.dumps(description, indent=None))
+    load_table_model(tmp_path)  # its layout says nothing
+    description["schema"]["target"]["mean"] += 1
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    with pytest.raises(TableError, match="damaged, or was changed"):
+        load_table_model(tmp_path)
+    (tmp_path / "model.json").write_text("[" * 100_000)
+    with pytest.raises(TableError, match="damaged"):
+        load_table_model(tmp_path)
+
+
+def test_a_model_of_a_newer_format_is_refused(regression, tmp_path) -> None:
+    for path in (regression / "run").iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    description = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(description | {"format": 99, "gumdrop": "9.0"}))
+    with pytest.raises(TableError, match=r"format 99 \(gumdrop 9\.0\), this is .*; update gumdrop, or fit again"):
+        load_table_model(tmp_path)
+
+
+def test_a_target_whose_spread_is_small_beside_its_size(tmp_path) -> None:
+    frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
+    frames = {"near": frame, "far": frame.assign(price=frame["price"] + 1.7e9)}  # as Unix times are
+    written, scores = {}, {}
+    for name, each in frames.items():
+        each.to_csv(tmp_path / f"{name}.csv", index=False)
+        fit_table(tmp_path / f"{name}.csv", "price", tmp_path / name, reading=NO_GRADE, settings=QUICK)
+        written[name] = pd.read_csv(tmp_path / name / "predictions.csv")
+        results = json.loads((tmp_path / name / "results.json").read_text())
+        scores[name] = [list(score["values"].values()) for score in results["scores"]]
+    for name in ("observed", "prediction", "lower", "upper"):
+        np.testing.assert_allclose(written["far"][name] - 1.7e9, written["near"][name], atol=0.01)
+    np.testing.assert_allclose(written["far"]["std"], written["near"]["std"], rtol=1e-4)
+    np.testing.assert_allclose(scores["far"], scores["near"], rtol=1e-3)
+    apart = written["far"]["observed"] - written["far"]["prediction"]
+    assert scores["far"][0][0] == pytest.approx(np.sqrt(np.mean(apart**2)))
+    assert scores["far"][0][0] > 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"coverage": 1.0}, "`coverage` must be strictly between"),
+        ({"test_fraction": 0.0}, "`test_fraction` must be"),
+        ({"batch_size": 0}, "`batch_size` must be at least 1"),
+        ({"num_members": 0}, "`num_members` must be at least 1"),
+        ({"lr": 0.0}, "`lr` must be positive"),
+        ({"epochs": 0}, "`epochs` must be at least 1"),
+        ({"hidden": (5, 0)}, "`hidden` must hold positive sizes"),
+        ({"hidden": (70_000,)}, "`hidden` must hold positive sizes up to 65,536"),
+        ({"hidden": (5,) * 101}, "at most 100 of them"),
+        ({"hidden": (60_000, 60_000)}, "18,000,000,000 weights of 5 networks"),
+        ({"num_members": 10**6}, "`num_members` must be at most 1,000, got 1,000,000"),
+        ({"epochs": 10**12}, "`epochs` must be at most 1,000,000"),
+        ({"num_samples": 10**12}, "`num_samples` must be at most"),
+        ({"seed": 2**40}, "`seed` must be at most"),
+        ({"seed": -1}, "`seed` must be at least 0"),
+        ({"lr": float("inf")}, "`lr` must be positive and finite"),
+    ],
+)
+def test_bad_settings(options, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        FitSettings(**options)

@@ -1,0 +1,507 @@
+"""Tables: what is read, what is inferred, what is encoded, and what each refusal says."""
+
+import contextlib
+import datetime
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gumdrop.tables import TableError
+from gumdrop.tables import read_table as read
+from gumdrop.tables.schema.columns import CategoryColumn, NumericColumn
+from gumdrop.tables.schema.inference import infer_schema
+from gumdrop.tables.schema.schema import TableSchema
+
+ROWS = 40
+
+
+def write(folder, text, name="table.csv", encoding="utf-8"):
+    path = folder / name
+    data = text.encode(encoding)
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+def read_table(path, **options):
+    return read(path, **options).frame
+
+
+def houses(**extra):
+    rng = np.random.default_rng(0)
+    columns = {
+        "age": rng.normal(40.0, 9.0, ROWS),
+        "rooms": rng.integers(2, 6, ROWS),
+        "town": rng.choice(["Oslo", "Bergen", "Ås"], ROWS),
+        "price": rng.normal(300.0, 50.0, ROWS),
+    }
+    return pd.DataFrame({**columns, **extra})
+
+
+def with_cell(frame, column, row, value):
+    values = frame[column].tolist()
+    values[row] = value
+    return frame.assign(**{column: values})
+
+
+# Reading
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz"])
+def test_reads_each_separator_plain_and_gzipped(tmp_path, separator, name):
+    text = "age , town\n1.5, Oslo \n\n2,Ås\n".replace(",", separator)
+    frame = read_table(write(tmp_path, text, name))
+    assert frame.columns.tolist() == ["age", "town"]
+    assert frame["age"].tolist() == [1.5, 2.0]
+    assert frame["town"].tolist() == ["Oslo", "Ås"]
+
+
+def test_a_separator_inside_quotes_of_the_header_does_not_count(tmp_path):
+    frame = read_table(write(tmp_path, '"size, m, net";town\n1;"a;b"\n'))
+    assert frame.columns.tolist() == ["size, m, net", "town"]
+    assert frame["town"].tolist() == ["a;b"]
+
+
+def test_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
+    assert read_table(write(tmp_path, "a,b\n1,2\n", encoding="utf-8-sig")).columns.tolist() == ["a", "b"]
+
+
+def test_a_single_column_is_a_table(tmp_path):
+    assert read_table(write(tmp_path, "a\n1\n2\n"))["a"].tolist() == [1, 2]
+
+
+def test_usual_spellings_of_missing(tmp_path):
+    spellings = ["", "NA", "N/A", "nan", "NaN", "None", "null", "NULL", "?", "-", "na", " ? ", "#N/A"]
+    rows = "".join(f"{s},{s},7\n" for s in spellings)
+    frame = read_table(write(tmp_path, f"number,text,row\n1.5,x,7\n{rows}"))
+    assert frame["number"].isna().sum() == frame["text"].isna().sum() == len(spellings)
+    assert frame["row"].tolist() == [7] * (len(spellings) + 1)
+
+
+LONG = [2**53 + 1, None, -(2**62) - 1]
+
+
+def test_long_integers_keep_their_digits_beside_missing_cells(tmp_path):
+    """A float64 would round them, and pandas takes one where a cell is missing."""
+    rows = ["id,size,huge", *(f" {'' if i is None else i},1e300,{2**70}" for i in LONG)]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    frame = read_table(tmp_path / "t.csv")
+    assert [None if pd.isna(value) else value for value in frame["id"]] == LONG
+    assert frame["size"].tolist() == [1e300] * 3
+    assert frame["huge"].astype(float).tolist() == [2.0**70] * 3
+    many = pd.concat([frame.assign(size=[1.0, 2.0, 3.5])] * 4)
+    schema = infer_schema(many.assign(y=np.arange(12.0)), "y", drop=["huge"])
+    assert schema.encode_inputs(many).missing == {"id": 4}
+
+
+def test_long_integers_of_parquet_keep_their_digits(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(arrow.table({"id": LONG, "size": [1e300, None, 0.5]}), tmp_path / "t.parquet")
+    frame = read_table(tmp_path / "t.parquet")
+    assert [None if pd.isna(value) else value for value in frame["id"]] == LONG
+    assert frame["size"].dtype == float
+    assert frame["size"].dropna().tolist() == [1e300, 0.5]
+
+
+@pytest.mark.parametrize("yes", ["True", "TRUE", "true"])
+def test_booleans_stay_text_as_they_are_spelled(tmp_path, yes):
+    frame = read_table(write(tmp_path, f"a,b,c\n{yes},1,{yes}\n{yes},2,\n"))
+    assert frame["a"].tolist() == [yes, yes]
+    assert frame["c"].tolist()[0] == yes
+    assert frame["c"].isna().tolist() == [False, True]
+
+
+def test_a_column_without_a_name_gets_one(tmp_path):
+    assert read_table(write(tmp_path, ",a\n0,5\n1,6\n")).columns.tolist() == ["Unnamed: 0", "a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty or has no rows"),
+        ("\n \n", "is empty or has no rows"),
+        ("a,b\n", "is empty or has no rows"),
+        ("a,b\n1,2\n1,2,3\n", r"line 3 of .* has 3 cells, its header 2: correct that line"),
+        ("a,b\n1,2\n\n1\n", r"line 4 of .* has 1 cells"),
+        ("a, a\n1,2\n", "several columns named a: rename"),
+        ('a,b\n1,"2\n1,2\n', "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tmp_path, text, message):
+    with pytest.raises(TableError, match=message):
+        read_table(write(tmp_path, text))
+
+
+def test_what_is_no_text_is_refused(tmp_path):
+    with pytest.raises(TableError, match="save it as UTF-8"):
+        read_table(write(tmp_path, "a,b\nÅs,2\n", encoding="latin-1"))
+    with pytest.raises(TableError, match="save it as UTF-8"):
+        read_table(write(tmp_path, "a,b\nx,2\n", encoding="utf-16"))
+    whole = write(tmp_path, "a,b\n" + "1,2\n" * 500, "cut.csv.gz").read_bytes()
+    (tmp_path / "cut.csv.gz").write_bytes(whole[:-12])
+    with pytest.raises(TableError, match="cannot be read"):
+        read_table(tmp_path / "cut.csv.gz")
+
+
+def test_a_path_that_is_no_file_is_refused(tmp_path):
+    with pytest.raises(TableError, match="is not there: name a CSV or Parquet file"):
+        read_table(tmp_path / "absent.csv")
+    with pytest.raises(TableError, match="is a folder: name a CSV or Parquet file"):
+        read_table(tmp_path)
+
+
+# Encoding
+
+
+def test_training_columns_are_standardised():
+    frame = houses()
+    schema = infer_schema(frame, "price")
+    x, y = schema.encode_inputs(frame).x, schema.encode_target(frame)
+    assert x.dtype == y.dtype == np.float32
+    assert x.shape == (ROWS, schema.num_features) == (ROWS, 5)
+    assert y.shape == (ROWS, 1)
+    assert schema.feature_names == ["age", "rooms", "town=Bergen", "town=Oslo", "town=Ås"]
+    both = np.concatenate([x[:, :2], y], axis=1, dtype=np.float64)
+    np.testing.assert_allclose(both.mean(axis=0), 0.0, atol=1e-6)
+    np.testing.assert_allclose(both.std(axis=0), 1.0, atol=1e-6)
+    np.testing.assert_array_equal(x[:, 3] == 1, frame["town"] == "Oslo")
+    np.testing.assert_array_equal(x[:, 2:].sum(axis=1), 1.0)
+    np.testing.assert_allclose(y[:, 0] * schema.target.std + schema.target.mean, frame["price"], rtol=1e-6)
+
+
+def test_prediction_uses_the_statistics_of_training():
+    frame = houses()
+    schema = infer_schema(frame, "price")
+    x = schema.encode_inputs(frame).x
+    later = frame.iloc[[7, 3]][["town", "rooms", "age"]].assign(extra="ignored")
+    np.testing.assert_array_equal(schema.encode_inputs(later).x, x[[7, 3]])
+    assert schema.encode_inputs(frame.iloc[:0]).x.shape == (0, 5)
+
+
+@pytest.mark.parametrize("target", ["price", "town"])
+def test_json_round_trip_encodes_identically(target):
+    frame = with_cell(houses(), "age", 2, None)
+    schema = infer_schema(frame, target)
+    again = TableSchema.from_json(json.loads(json.dumps(schema.to_json())))
+    assert again == schema
+    np.testing.assert_array_equal(again.encode_inputs(frame).x, schema.encode_inputs(frame).x)
+    np.testing.assert_array_equal(again.encode_target(frame), schema.encode_target(frame))
+
+
+def test_missing_numbers_become_the_training_median_and_are_counted():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0, 90.0] * 2, "y": np.arange(10) / 3})
+    schema = infer_schema(with_cell(frame, "a", 9, None), "y")
+    (column,) = schema.columns
+    assert column == NumericColumn("a", 110 / 9, pytest.approx(np.std([1, 2, 3, 4, 90, 1, 2, 3, 4])), 3.0, 1.0, 90.0)
+    encoded = schema.encode_inputs(pd.DataFrame({"a": [None, 3.0, None]}))
+    assert encoded.x[0] == encoded.x[1] == encoded.x[2] == np.float32((3.0 - column.mean) / column.std)
+    assert encoded.missing == {"a": 2}
+    assert encoded.unseen == {}
+
+
+def test_missing_category_seen_in_training_is_a_category():
+    frame = with_cell(houses(), "town", 0, None)
+    schema = infer_schema(frame, "price")
+    assert schema.columns[2] == CategoryColumn("town", ("Bergen", "Oslo", "Ås", ""))
+    assert schema.feature_names[-1] == "town=(missing)"
+    encoded = schema.encode_inputs(frame)
+    np.testing.assert_array_equal(encoded.x[:, -1], np.eye(ROWS)[0])
+    assert encoded.missing == {"town": 1}
+
+
+def test_unseen_and_missing_categories_are_zeros_and_counted():
+    schema = infer_schema(houses(), "price")
+    later = houses().iloc[:5].assign(town=["Rome", "Oslo", "Rome", "Nice", None])
+    encoded = schema.encode_inputs(later)
+    assert encoded.unseen == {"town": {"Rome": 2, "Nice": 1}}
+    assert encoded.missing == {"town": 1}
+    np.testing.assert_array_equal(encoded.x[:, 2:], np.eye(3)[[1]] * np.array([[0], [1], [0], [0], [0]]))
+
+
+def test_constant_inputs_become_zeros():
+    schema = infer_schema(houses(flat=0.1), "price")
+    assert schema.columns[-1].std == 1.0
+    np.testing.assert_array_equal(schema.encode_inputs(houses(flat=0.1)).x[:, -1], 0.0)
+
+
+def test_booleans_become_categories_from_a_file_and_from_memory(tmp_path):
+    frame = houses(garden=np.arange(ROWS) % 2 == 0)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for table in (frame, read_table(tmp_path / "t.csv")):
+        assert infer_schema(table, "price").columns[-1] == CategoryColumn("garden", ("False", "True"))
+
+
+def test_categories_agree_however_pandas_reads_them(tmp_path):
+    codes = ["01", "2", "3a"] * 4
+    train = write(tmp_path, "code,y\n" + "".join(f"{c},{i / 3}\n" for i, c in enumerate(codes)))
+    schema = infer_schema(read_table(train), "y")
+    assert schema.columns[0].categories == ("1", "2", "3a")
+    encoded = schema.encode_inputs(read_table(write(tmp_path, "code\n01\n2.0\n", "new.csv")))
+    np.testing.assert_array_equal(encoded.x, np.eye(3)[:2])
+
+
+# The target
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "classes"),
+    [
+        ([0, 1], "classification", ("0", "1")),
+        ([-1.0, 1.0], "classification", ("-1", "1")),
+        ([0.5, 1.5], "classification", ("0.5", "1.5")),
+        ([0, 1, 2], "classification", ("0", "1", "2")),
+        ([3.0, 1.0, 2.0], "classification", ("1", "2", "3")),
+        (list(range(1, 11)), "classification", tuple(map(str, range(1, 11)))),
+        (list(range(11)), "regression", ()),
+        ([3, 4, 5, 6, 7, 8], "regression", ()),
+        ([0, 1, 3], "regression", ()),
+        ([0.0, 0.5, 1.0], "regression", ()),
+        (["no", "yes"], "classification", ("no", "yes")),
+        (["10", "9", "b"], "classification", ("10", "9", "b")),
+        ([True, False], "classification", ("False", "True")),
+    ],
+)
+def test_the_task_follows_from_the_target(values, task, classes):
+    frame = pd.DataFrame({"a": np.arange(66.0), "y": (values * 66)[:66]})
+    target = infer_schema(frame, "y").target
+    assert (target.task, target.classes) == (task, classes)
+
+
+def test_task_overrides_the_rule():
+    frame = houses(score=np.arange(ROWS) % 2, grade=np.arange(ROWS) % 4 + 3)
+    assert infer_schema(frame, "score", task="regression").target.std == pytest.approx(0.5)
+    assert infer_schema(frame, "grade", task="classification").target.classes == ("3", "4", "5", "6")
+    with pytest.raises(ValueError, match='`task` must be "regression" or "classification", got \'rank\''):
+        infer_schema(frame, "score", task="rank")
+
+
+def test_class_indices_follow_the_classes():
+    frame = houses()
+    schema = infer_schema(frame, "town")
+    indices = schema.encode_target(frame)
+    assert indices.dtype == np.int64
+    assert [schema.target.classes[i] for i in indices] == frame["town"].tolist()
+    assert (schema.target.mean, schema.target.std) == (0.0, 1.0)
+
+
+def test_numeric_labels_survive_a_change_of_type():
+    schema = infer_schema(houses(y=np.arange(ROWS) % 3), "y")
+    later = pd.DataFrame({"y": [2.0, 0.0]})
+    np.testing.assert_array_equal(schema.encode_target(later), [2, 0])
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"id": [f"u{i}" for i in range(ROWS)]}, r"'id' has 40 different texts in 40 rows.*`--drop id`"),
+        ({"day": ["12/31/23 10:15", "1/2/24"] * 20}, "'day' holds dates .*two digits: write the years in full"),
+        ({"day": ["1/2/2024", "3/4/2024"] * 20}, "'day' holds dates .*cannot be told apart: add --dates day-first"),
+        ({"day": ["31/1/2024", "1/31/2024"] * 20}, "they mix two orders"),
+        ({"day": ["2024-02-30", "2024-02-03"] * 20}, "'2024-02-30' in data row 1 .*no day of the calendar"),
+        ({"gap": np.nan}, "'gap' is missing in every row: fill it or `--drop gap`"),
+        ({"big": [np.inf, *range(39)]}, "'big' has 'inf' in data row 1, which is infinite or too large"),
+        (
+            {"size": [*map(str, range(39)), "wide"]},
+            "'size' has 'wide' in data row 40, which is not a number, unlike",
+        ),
+        ({"size": [f"{i},5" for i in range(ROWS)]}, "'size' holds numbers as text, such as '0,5': write 0.5, or"),
+        ({"Unnamed: 0": range(ROWS)}, "'Unnamed: 0' has no name .*`--drop 'Unnamed: 0'`"),
+    ],
+)
+def test_inputs_that_cannot_be_used_are_refused_until_dropped(column, message):
+    frame = houses(**column)
+    with pytest.raises(TableError, match=message):
+        infer_schema(frame, "price")
+    assert infer_schema(frame, "price", drop=list(column)).num_features == 5
+
+
+def test_text_that_rarely_repeats_is_refused_and_text_that_repeats_is_not():
+    frame = pd.DataFrame({"a": [f"t{i}" for i in range(60)] + ["t0"] * 30, "y": np.arange(90) / 7})
+    with pytest.raises(TableError, match="'a' has 60 different texts in 90 rows"):
+        infer_schema(frame, "y")
+    assert infer_schema(frame.assign(a=[f"t{i % 40}" for i in range(90)]), "y").num_features == 40
+    many = pd.DataFrame({"a": [f"t{i // 3}" for i in range(3003)], "y": np.arange(3003) / 7})
+    with pytest.raises(TableError, match="'a' has 1001 different texts"):
+        infer_schema(many, "y")
+
+
+def test_ranges_and_short_codes_are_categories_not_dates():
+    frame = houses(band=["10-19", "20-29", "30-39", "1/2"] * 10, month=["may", "jun"] * 20)
+    assert infer_schema(frame, "price").num_features == 11
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        (
+            [None, 1.0, 2.5, None] * 10,
+            {},
+            r"'y' is missing in 20 of 40 rows \(data rows 1, 4, 5,.*fill or remove",
+        ),
+        ([1.0, 2.0, np.inf, 4.0] * 10, {}, "'y' has 'inf' in data row 3"),
+        ([4.0] * ROWS, {}, "'y' is 4 in every row"),
+        (["a"] * ROWS, {}, "'y' is 'a' in every row"),
+        ([4] * ROWS, {"task": "classification"}, "'y' is '4' in every row"),
+        (
+            ["a", "b"] * 20,
+            {"task": "regression"},
+            r"'y' has 'a' in data row 1 \(and 39 more rows\), which is not a",
+        ),
+        (
+            np.arange(ROWS) / 7,
+            {"task": "classification"},
+            "'y' has 40 different numbers: use `--task regression`",
+        ),
+        ([f"u{i}" for i in range(ROWS)], {}, "'y' has 40 different texts"),
+    ],
+)
+def test_targets_that_cannot_be_learned_are_refused(values, options, message):
+    with pytest.raises(TableError, match=message):
+        infer_schema(houses(y=values), "y", **options)
+
+
+def test_absent_columns_are_named_with_near_matches():
+    frame = houses()
+    with pytest.raises(TableError, match=r"no column 'Prize' \(did you mean price\?\); its columns are: age, rooms"):
+        infer_schema(frame, "Prize")
+    with pytest.raises(TableError, match="no column 'zzz'; its columns"):
+        infer_schema(frame, "price", drop=["zzz"])
+    with pytest.raises(TableError, match=r"no column 'age' \(did you mean AGE\?\), 'town'"):
+        infer_schema(frame, "price").encode_inputs(frame[["age", "rooms"]].rename(columns={"age": "AGE"}))
+    with pytest.raises(TableError, match="no column 'price'"):
+        infer_schema(frame, "price").encode_target(frame[["age"]])
+
+
+def test_tables_with_nothing_to_learn_from_are_refused():
+    frame = houses()
+    with pytest.raises(TableError, match="9 rows: add some, at least 10"):
+        infer_schema(frame.iloc[:9], "price")
+    with pytest.raises(TableError, match="no input column is left"):
+        infer_schema(frame, "price", drop=["age", "rooms", "town"])
+    with pytest.raises(TableError, match="'price' is the target: take it out of `--drop`"):
+        infer_schema(frame, "price", drop=["price"])
+    twice = pd.concat([frame, frame[["age"]]], axis=1)
+    with pytest.raises(TableError, match="several columns named age"):
+        infer_schema(twice, "price")
+    with pytest.raises(TableError, match="several columns named age"):
+        infer_schema(frame, "price").encode_inputs(twice)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("old", "'age' has 'old' in data row 3, which is not a number"),
+        (-np.inf, "'age' has '-inf' in data row 3, which is infinite or too large"),
+        (True, "'age' has 'True' in data row 3, which is not a number"),
+    ],
+)
+def test_new_inputs_that_do_not_fit_are_refused(value, message):
+    schema = infer_schema(houses(), "price")
+    with pytest.raises(TableError, match=message):
+        schema.encode_inputs(with_cell(houses(), "age", 2, value))
+
+
+def test_new_numbers_that_leave_float32_are_refused():
+    schema = infer_schema(houses(tiny=np.arange(ROWS) * 1e-20), "price")
+    with pytest.raises(TableError, match=r"'tiny' has '1e.20' in data row 2, which is too far from all values"):
+        schema.encode_inputs(with_cell(houses(tiny=0.0), "tiny", 1, 1e20))
+
+
+def test_new_targets_that_do_not_fit_are_refused():
+    towns, prices = infer_schema(houses(), "town"), infer_schema(houses(), "price")
+    with pytest.raises(TableError, match=r"'Rome' in data row 2, which is not a class .*\(Bergen, Oslo, Ås\)"):
+        towns.encode_target(with_cell(houses(), "town", 1, "Rome"))
+    with pytest.raises(TableError, match=r"missing in 1 of 40 rows \(data rows 5\)"):
+        towns.encode_target(with_cell(houses(), "town", 4, None))
+    with pytest.raises(TableError, match="'price' has 'inf' in data row 1"):
+        prices.encode_target(with_cell(houses(), "price", 0, np.inf))
+
+
+def broken(data, place, value):
+    data = json.loads(json.dumps(data))
+    *path, last = place
+    inner = data
+    for key in path:
+        inner = inner[key]
+    if value is KeyError:
+        del inner[last]
+    else:
+        inner[last] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (["version"], 1, "version is 1, not 2"),
+        (["columns"], [], "there are no columns"),
+        (["columns"], KeyError, "'columns' is absent"),
+        (["columns", 0, "kind"], "Word", "'Word' is absent or unknown"),
+        (["columns", 0, "name"], 3, "name is 3"),
+        (["columns", 0, "mean"], "3", "mean is '3'"),
+        (["columns", 0, "median"], float("nan"), "median is nan"),
+        (["columns", 0, "std"], 0.0, "std is 0.0"),
+        (["columns", 2, "categories"], "abc", "categories is 'abc'"),
+        (["columns", 2, "categories"], [1], r"categories is \[1\]"),
+        (["target", "task"], "rank", "task is 'rank'"),
+        (["target", "classes"], ["a", "b"], "regression has 2 classes"),
+        (["target"], None, "not subscriptable"),
+    ],
+)
+def test_malformed_schemas_are_refused(place, value, message):
+    data = broken(infer_schema(houses(), "price").to_json(), place, value)
+    with pytest.raises(TableError, match=f"not the schema of a table: .*{message}.*; fit again"):
+        TableSchema.from_json(data)
+
+
+@pytest.mark.parametrize("data", [None, [], "x", {}])
+def test_what_is_no_schema_is_refused(data):
+    with pytest.raises(TableError, match="not the schema of a table"):
+        TableSchema.from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift", "words"),
+    [
+        (1e19, 0.0, r"deviation of 1e\+19, .*in a unit that is larger"),
+        (1e-23, 0.0, r"deviation of 1e-23, .*in a unit that is smaller"),
+        (3e3, 1e18, r"varies by 2.94e\+03 around values as large as 1e\+18, .*take a constant off it"),
+        (1e9, 1.7e18, None),  # nanoseconds
+        (67.0, 1.7e9, None),  # seconds
+    ],
+)
+def test_targets_that_numbers_cannot_hold_are_named_before_training(scale, shift, words) -> None:
+    wave = np.where(np.arange(30) % 2 == 0, 1.0, -1.0)
+    frame = pd.DataFrame({"x": range(30), "y": scale * wave + shift})
+    with pytest.raises(TableError, match=words) if words else contextlib.nullcontext():
+        infer_schema(frame, "y", task="regression")
+
+
+@pytest.mark.parametrize("day", ["1492-10-12", "9999-12-31"])
+@pytest.mark.parametrize("kind", ["text", "date", "timestamp"])
+def test_dates_that_pandas_cannot_hold_are_named(tmp_path, day, kind) -> None:
+    days = [f"2024-01-{i + 1:02}" for i in range(30)]
+    good = pd.DataFrame({"day": days, "y": np.arange(30) / 7})
+    frame = good.assign(day=[*days[:7], day, *days[8:]])
+    if kind == "text":
+        frame.to_csv(tmp_path / "t", index=False)
+    else:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        dates = pa.array(map(datetime.date.fromisoformat, frame["day"]), pa.date32())
+        pq.write_table(
+            pa.table({"day": dates if kind == "date" else dates.cast(pa.timestamp("us")), "y": frame["y"]}),
+            tmp_path / "t",
+        )
+    read = read_table(tmp_path / "t")
+    with pytest.raises(TableError, match=rf"column 'day' has '{day}.* in data row 8, .* from 1678 to 2261"):
+        infer_schema(read, "y")
+    with pytest.raises(TableError, match=rf"column 'day' has '{day}.* in data row 8, .* from 1678 to 2261"):
+        infer_schema(good, "y").encode_inputs(read)

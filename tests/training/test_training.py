@@ -1,0 +1,529 @@
+import json
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import gumdrop as gd
+from gumdrop.networks import mlp
+from gumdrop.training import CheckpointError, checkpoints, fit, loop, state
+from gumdrop.training.checkpoints import checksum
+from gumdrop.training.data import prepared, tensors_of
+
+from builders.rates import set_logit
+
+
+def wave(num_rows: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    x = torch.rand(num_rows, 2, generator=generator) * 4 - 2
+    noise = 0.1 * torch.randn(num_rows, 1, generator=generator)
+    return x, torch.sin(x[:, :1]) + 0.5 * x[:, 1:] + noise
+
+
+def network(seed: int = 3) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return mlp(2, 2, hidden=[16])
+
+
+def weights(model: nn.Module) -> torch.Tensor:
+    return torch.cat([value.flatten() for value in model.state_dict().values()])
+
+
+def test_fit_lowers_the_nll_and_moves_the_rates() -> None:
+    model = network()
+    result = fit(model, wave(), likelihood="gaussian", epochs=60, lr=2e-2)
+    assert [record.epoch for record in result.history] == list(range(1, 61))
+    assert result.history[-1].nll < result.history[0].nll - 0.5
+    assert all(abs(p - 0.1) > 0.005 for p in result.history[-1].rates.values())
+    assert result.history[-1].rates == pytest.approx({k: float(v) for k, v in gd.dropout_rates(model).items()})
+    assert not model.training
+
+
+def test_history_can_be_written_as_json() -> None:
+    result = fit(network(), wave(), likelihood="gaussian", epochs=2, validation=wave(24))
+    assert json.loads(json.dumps([vars(record) for record in result.history]))[1]["epoch"] == 2
+
+
+def test_the_kl_of_a_batch_is_weighed_by_num_data_not_by_the_batch() -> None:
+    def first_kl(batch_size: int, num_data: int | None = None) -> float:
+        return fit(network(), wave(), likelihood="gaussian", epochs=1, lr=1e-9, batch_size=batch_size,
+                   num_data=num_data).history[0].kl  # fmt: skip
+
+    assert first_kl(8) == pytest.approx(first_kl(96), rel=1e-4)
+    assert first_kl(8, num_data=9600) == pytest.approx(first_kl(8) / 100, rel=1e-4)
+
+
+def test_same_seed_same_model_and_the_global_random_state_is_left_alone() -> None:
+    models = [network(), network(), network()]
+    before = torch.get_rng_state()
+    for model, seed in zip(models, (1, 1, 2), strict=True):
+        fit(model, wave(), likelihood="gaussian", epochs=3, seed=seed)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(weights(models[0]), weights(models[1]))
+    assert not torch.equal(weights(models[0]), weights(models[2]))
+
+
+def test_the_best_epoch_on_held_out_data_is_kept() -> None:
+    model = network()
+    x, y = wave(16)
+    result = fit(model, (x, y), likelihood="gaussian", epochs=80, lr=5e-2, validation=wave(40), seed=1)
+    scores = [record.validation_nll for record in result.history]
+    assert result.best_epoch == int(np.argmin(scores)) + 1
+    kept = loop._mixture_nll(model, prepared(wave(40)), gd.objective.LIKELIHOODS["gaussian"], 20, 1)
+    assert kept == pytest.approx(min(scores), abs=1e-5)
+
+
+def test_the_held_out_value_is_that_of_the_averaged_prediction() -> None:
+    """Minus the log of the mean density over draws, not the mean of the logs, which is larger by half a nat here."""
+    torch.manual_seed(0)
+    model = mlp(2, 2, hidden=[16], p=0.5)
+    x, y = wave(40)
+    options = {"likelihood": "gaussian", "epochs": 1, "lr": 1e-9, "validation": (x, y + 1)}
+    (record,) = fit(model, wave(), **options, validation_samples=200, seed=3).history
+    prediction = gd.predict_regression(model, x, num_samples=200, seed=3)
+    assert record.validation_nll == pytest.approx(-prediction.log_prob(y + 1).mean().item(), abs=1e-4)
+    draws = gd.sample(model, x, num_samples=200, seed=3)
+    assert torch.stack([gd.gaussian_nll(*d.chunk(2, -1), y + 1) for d in draws]).mean() > record.validation_nll + 0.02
+
+
+def test_a_value_that_stays_the_same_is_no_better() -> None:
+    def flat(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return 0 * output.sum(1) + 1
+
+    result = fit(network(), wave(16), likelihood=flat, epochs=50, validation=wave(8), patience=4)
+    assert len(result.history) == 1 + 4
+
+
+def test_parts_of_a_batch_are_worth_the_whole() -> None:
+    """The KL counts once for a batch, in however many parts it runs. No unit is dropped: nothing else differs."""
+    models = [network() for _ in range(2)]
+    for model, accumulate in zip(models, (1, 3), strict=True):
+        for site in model.modules():
+            if isinstance(site, gd.layers.ConcreteDropout):
+                set_logit(site, -30.0)
+        options = {"likelihood": "gaussian", "epochs": 2, "batch_size": 32, "lengthscale": 1.0, "num_data": 96}
+        fit(model, wave(), **options, accumulate=accumulate)
+    torch.testing.assert_close(weights(models[0]), weights(models[1]), rtol=1e-3, atol=2e-4)
+
+
+def test_gradients_are_clipped_and_rates_have_a_learning_rate_of_their_own() -> None:
+    def moved(**options: float) -> tuple[float, float]:
+        """How far weights and logits went."""
+        model, before = network(), network()
+        fit(model, wave(), likelihood="gaussian", epochs=1, **options)
+        ways = {name: (a - b).abs().max().item() for (name, a), b in zip(
+            model.named_parameters(), before.parameters(), strict=True)}  # fmt: skip
+        logits = [way for name, way in ways.items() if "scaled_logit" in name]
+        return max(way for name, way in ways.items() if "scaled_logit" not in name), max(logits)
+
+    assert min(moved()) > 1e-3
+    assert max(moved(max_norm=1e-14)) < 1e-4  # far below what the optimiser divides by
+    weight, rate = moved(rate_lr=1e-9)
+    assert weight > 1e-3
+    assert rate < 1e-6
+
+
+def test_patience_stops_early() -> None:
+    result = fit(network(), wave(16), likelihood="gaussian", epochs=300, lr=5e-2, validation=wave(40), patience=5)
+    assert len(result.history) == result.best_epoch + 5 < 300
+
+
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch) -> None:
+    options = {"likelihood": "gaussian", "epochs": 6, "validation": wave(24), "seed": 4}
+    whole = network()
+    expected = fit(whole, wave(), **options)
+
+    monkeypatch.setattr(state, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    stopped, calls = network(), []
+
+    def interrupted(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        calls.extend([None] * output.requires_grad)
+        if len(calls) == 10:  # in the fourth epoch
+            raise KeyboardInterrupt
+        return gd.objective.LIKELIHOODS["gaussian"](output, target)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(stopped, wave(), **(options | {"likelihood": interrupted}), checkpoint=tmp_path / "run.pt")
+    calls.extend([None] * 100)
+    other = network(seed=99)  # the checkpoint holds all that counts
+    options |= {"likelihood": interrupted}
+    result = fit(other, wave(), **options, checkpoint=tmp_path / "run.pt")
+    assert result.history == expected.history
+    assert torch.equal(weights(other), weights(whole))
+    again = fit(network(seed=98), wave(), **options, checkpoint=tmp_path / "run.pt")  # finished: nothing to do
+    assert again.history == expected.history
+    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
+
+
+def test_an_interruption_leaves_the_best_model_so_far() -> None:
+    model, calls = network(), []
+
+    def interrupted(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        calls.append(None)
+        if len(calls) > 200 and output.requires_grad:
+            raise KeyboardInterrupt
+        return gd.objective.LIKELIHOODS["gaussian"](output, target)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, wave(), likelihood=interrupted, epochs=100, lr=0.5, validation=wave(40))
+    assert weights(model).isfinite().all()
+
+
+def flipped(data: bytes, place: int) -> bytes:
+    """The same with one bit changed."""
+    return data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda data: data[: len(data) // 2], "no whole checkpoint"),
+        (lambda data: b"", "no whole checkpoint"),
+        (lambda data: b"hello", "no whole checkpoint"),
+        (lambda data: flipped(data, len(data) // 3), "no whole checkpoint"),
+        (lambda data: flipped(data, len(data) - 9), "no whole checkpoint"),
+        (lambda data: data[:-32], "before format 3"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused(tmp_path, damage, words) -> None:
+    path = tmp_path / "run.pt"
+    fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CheckpointError, match=words):
+        fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "run.pt"
+    fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+    with pytest.raises(CheckpointError, match="epochs was 2, is 3"):
+        fit(network(), wave(), likelihood="gaussian", epochs=3, checkpoint=path)
+    x, y = wave()
+    with pytest.raises(CheckpointError, match="other data"):
+        fit(network(), (x, y + 1), likelihood="gaussian", epochs=2, checkpoint=path)
+    with pytest.raises(CheckpointError, match="another model"):
+        fit(mlp(2, 2, hidden=[7]), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_FORMAT", 5)
+    with pytest.raises(CheckpointError, match="has format 4"):
+        fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+
+
+def test_a_checkpoint_of_other_held_out_data_is_refused(tmp_path) -> None:
+    options = {"likelihood": "gaussian", "epochs": 1, "checkpoint": tmp_path / "run.pt"}
+    fit(network(), wave(), validation=wave(24), **options)
+    x, y = wave(24)
+    with pytest.raises(CheckpointError, match="other data"):
+        fit(network(), wave(), validation=(x, y + 1), **options)
+
+
+def test_a_failed_write_leaves_the_checkpoint_as_it_was(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "run.pt"
+    fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+    before = path.read_bytes()
+
+    def full_disk(contents, file) -> None:
+        file.write(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(state.torch, "save", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
+
+
+def test_a_loader_trains_too() -> None:
+    x, y = wave()
+    loader = DataLoader(TensorDataset(x, y), batch_size=10, shuffle=True)
+    result = fit(network(), loader, likelihood="gaussian", epochs=2)
+    assert len(result.history) == 2
+
+
+class Sum(nn.Module):
+    """A model of two inputs: what `network` is of one that holds them side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = network()
+
+    def forward(self, left: torch.Tensor, right: torch.Tensor, *, flip: bool = False, note: str | None = None):
+        assert note in (None, "kept")
+        return self.network(torch.cat([right, left] if flip else [left, right], dim=1))
+
+
+def columns(x: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"left": x[:, :1], "right": x[:, 1:]}
+
+
+@pytest.mark.parametrize("kind", ["tuple", "list", "mapping", "mapping with flags"])
+@pytest.mark.parametrize("options", [{}, {"accumulate": 2, "batch_size": 10}])
+def test_several_inputs_train_as_one_that_holds_them(kind, options) -> None:
+    def split(x: torch.Tensor):
+        flags = {"flip": False, "note": "kept"} if kind == "mapping with flags" else {}
+        parts = columns(x)
+        return {"tuple": tuple(parts.values()), "list": list(parts.values())}.get(kind, parts | flags)
+
+    options = options | {"likelihood": "gaussian", "epochs": 3}
+    one, several = network(), Sum()
+    (x, y), held_out = wave(), wave(24)
+    expected = fit(one, (x, y), validation=held_out, **options)
+    result = fit(several, (split(x), y), validation=(split(held_out[0]), held_out[1]), **options)
+    for record, other in zip(result.history, expected.history, strict=True):
+        assert record.nll == pytest.approx(other.nll, rel=1e-5)
+        assert record.validation_nll == pytest.approx(other.validation_nll, rel=1e-5)
+    torch.testing.assert_close(weights(several), weights(one))
+
+
+def test_loaders_of_several_inputs() -> None:
+    (x, y), (held_x, held_y) = wave(), wave(24)
+    options = {"likelihood": "gaussian", "epochs": 2}
+    expected = fit(network(), DataLoader(TensorDataset(x, y), batch_size=32), validation=(held_x, held_y), **options)
+    for pick in (lambda row: {"left": row[:1], "right": row[1:]}, lambda row: (row[:1], row[1:])):
+        train, validation = (
+            [(pick(row), target) for row, target in zip(*pair, strict=True)] for pair in ((x, y), (held_x, held_y))
+        )
+        loaders = DataLoader(train, batch_size=32), DataLoader(validation, batch_size=7)
+        result = fit(Sum(), loaders[0], validation=loaders[1], **options)
+        for record, other in zip(result.history, expected.history, strict=True):
+            assert record.nll == pytest.approx(other.nll, rel=1e-5)
+            assert record.validation_nll == pytest.approx(other.validation_nll, rel=1e-5)
+
+
+def test_a_batch_that_is_no_pair_is_named() -> None:
+    x, y = wave()
+    rows = [{"x": x[i], "labels": y[i]} for i in range(8)]
+    with pytest.raises(TypeError, match=r"a batch of `train` must be a pair .* got dict; a `collate_fn` of the loader"):
+        fit(network(), DataLoader(rows), likelihood="gaussian", epochs=1)
+    three = DataLoader(TensorDataset(x, x, y))
+    with pytest.raises(TypeError, match=r"a batch of `validation` must be a pair .* got 3 parts"):
+        fit(network(), (x, y), likelihood="gaussian", epochs=1, validation=three)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("batch_size", [5, 24])
+def test_a_validation_loader_scores_as_its_rows_do(batch_size, shuffle) -> None:
+    """The same functions in every batch, and batches of any size weigh as many rows as they hold."""
+    held_out = wave(24)
+    loader = DataLoader(TensorDataset(*held_out), batch_size=batch_size, shuffle=shuffle)
+    options = {"likelihood": "gaussian", "epochs": 4, "lr": 5e-2, "patience": 4}
+    models = network(), network()
+    expected = fit(models[0], wave(16), validation=held_out, **options)
+    result = fit(models[1], wave(16), validation=loader, **options)
+    assert [r.validation_nll for r in result.history] == pytest.approx([r.validation_nll for r in expected.history])
+    assert result.best_epoch == expected.best_epoch
+    assert torch.equal(weights(models[0]), weights(models[1]))
+
+
+def test_honest_noise_wants_rows_at_hand() -> None:
+    loader = DataLoader(TensorDataset(*wave(24)))
+    with pytest.raises(ValueError, match="`honest_noise` draws rows of `validation` at random, got a loader"):
+        fit(homoscedastic(), wave(), likelihood="gaussian", epochs=1, validation=loader, honest_noise=True)
+
+
+def test_a_stream_cannot_watch_a_sharded_model(monkeypatch) -> None:
+    class Stream(IterableDataset):
+        def __iter__(self):
+            yield wave(24)
+
+    monkeypatch.setattr(loop, "is_sharded", lambda model: True)
+    with pytest.raises(ValueError, match="`validation` of a sharded model must give all processes as many batches"):
+        fit(network(), wave(), likelihood="gaussian", epochs=1, validation=DataLoader(Stream(), batch_size=None))
+
+
+def test_honest_noise_with_several_inputs() -> None:
+    class Noisy(Sum):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = homoscedastic()
+
+    models, (x, y) = (homoscedastic(), Noisy()), wave()
+    fit(models[0], (x, y), likelihood="gaussian", epochs=4, validation=(x, y), honest_noise=True)
+    both = (columns(x), y)
+    fit(models[1], both, likelihood="gaussian", epochs=4, validation=both, honest_noise=True)
+    torch.testing.assert_close(weights(models[0]), weights(models[1]))
+
+
+def test_a_checkpoint_knows_the_values_of_several_inputs(tmp_path) -> None:
+    (x, y), place = wave(), tmp_path / "run.pt"
+    parts = columns(x)
+    options = {"likelihood": "gaussian", "epochs": 2, "checkpoint": place}
+    first = fit(Sum(), (parts, y), **options)
+    again = fit(Sum(), (dict(reversed(parts.items())), y), **options)  # the order of names says nothing
+    assert again.history == first.history
+    with pytest.raises(CheckpointError, match="other data"):
+        fit(Sum(), (parts | {"right": parts["right"] + 1}, y), **options)
+
+
+def test_the_checksum_of_one_input_is_what_it_was() -> None:
+    x, y = wave()
+    assert checksum(*tensors_of((x, y))) == checksum(x, y)
+    assert tensors_of(None) == tensors_of(DataLoader(TensorDataset(x, y))) == []
+
+
+def test_bad_inputs_among_several() -> None:
+    x, y = wave()
+    options = {"likelihood": "gaussian", "epochs": 1}
+    with pytest.raises(
+        ValueError, match=r"`train` must hold tensors with the same number of rows.* let the model itse"
+    ):
+        fit(Sum(), ((x[:, :1], x[:5, 1:]), y), **options)
+    strange = columns(x) | {"right": x[:, 1:].numpy()}
+    with pytest.raises(TypeError, match=r"`validation` must hold tensors with rows .* got ndarray at 'right'; let the"):
+        fit(Sum(), (columns(x), y), validation=(strange, y), **options)
+    broken = columns(x) | {"right": x[:, 1:].masked_fill(torch.arange(96)[:, None] == 3, float("nan"))}
+    with pytest.raises(ValueError, match="the inputs in `train` hold 1 values that are NaN"):
+        fit(Sum(), (broken, y), **options)
+
+
+@pytest.mark.parametrize("likelihood", ["categorical", "bernoulli", "poisson"])
+def test_other_likelihoods(likelihood) -> None:
+    x, y = wave()
+    target = {"categorical": (y > 0).long().squeeze(1), "bernoulli": (y > 0).float(), "poisson": y.exp().round()}
+    model = mlp(2, 2 if likelihood == "categorical" else 1, hidden=[8])
+    result = fit(model, (x, target[likelihood]), likelihood=likelihood, epochs=20, lr=2e-2)
+    assert result.history[-1].nll < result.history[0].nll
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"epochs": 0}, "`epochs` must be at least 1"),
+        ({"batch_size": 0}, "`batch_size` must be at least 1"),
+        ({"lr": 0.0}, "`lr` must be positive"),
+        ({"lr": float("nan")}, "`lr` must be positive"),
+        ({"rate_lr": -1.0}, "`rate_lr` must be positive"),
+        ({"max_norm": 0.0}, "`max_norm` must be positive"),
+        ({"patience": 3}, "`patience` needs `validation`"),
+        ({"honest_noise": True}, "`honest_noise` needs held-out data"),
+        ({"honest_noise": True, "validation": wave(8)}, "got 0 of these and such data"),
+        ({"likelihood": "cauchy"}, "one of gaussian, categorical"),
+        ({"num_data": 5}, "`num_data` must be at least the batch"),
+        ({"validation": (torch.zeros(2, 2), torch.zeros(3, 1))}, "`validation` must hold as many"),
+        ({"weight_decay": -1.0}, "`weight_decay` must be at least 0"),
+    ],
+)
+def test_bad_arguments(options, words) -> None:
+    arguments = {"likelihood": "gaussian", "epochs": 1} | options
+    with pytest.raises(ValueError, match=words):
+        fit(network(), wave(), **arguments)
+
+
+def test_bad_data() -> None:
+    x, y = wave()
+    with pytest.raises(ValueError, match="2 values that are NaN or infinite"):
+        fit(network(), (x, torch.cat([y[2:], y[:2] / 0])), likelihood="gaussian", epochs=1)
+    with pytest.raises(ValueError, match="inputs in `train` hold 1 values"):
+        fit(network(), (x.index_fill(0, torch.tensor([0]), 1.0).masked_fill(x == x[3, 1], float("nan")), y),
+            likelihood="gaussian", epochs=1)  # fmt: skip
+    with pytest.raises(ValueError, match="at least 1, got 0 and 0"):
+        fit(network(), (x[:0], y[:0]), likelihood="gaussian", epochs=1)
+
+
+def test_impossible_targets_and_data_of_other_kinds() -> None:
+    x, y = wave()
+    with pytest.raises(ValueError, match="which no bernoulli can give"):
+        fit(network(), (x, y * 3), likelihood="bernoulli", epochs=1)
+    with pytest.raises(ValueError, match="which no poisson can give"):
+        fit(network(), (x, y - 9), likelihood="poisson", epochs=1)
+    for data in ([x, y], (x.numpy(), y.numpy()), TensorDataset(x, y), x):
+        with pytest.raises(TypeError, match=r"`train` must be a tuple \(inputs, targets\)"):
+            fit(network(), data, likelihood="gaussian", epochs=1)
+
+
+def test_a_checkpoint_of_another_likelihood_is_refused(tmp_path) -> None:
+    x, y = wave()
+    model = mlp(2, 1, hidden=[4])
+    fit(model, (x, (y > 0).float()), likelihood="bernoulli", epochs=1, checkpoint=tmp_path / "run.pt")
+    with pytest.raises(CheckpointError, match="likelihood was bernoulli, is poisson"):
+        fit(model, (x, (y > 0).float()), likelihood="poisson", epochs=1, checkpoint=tmp_path / "run.pt")
+
+
+def test_an_unconverted_model_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no learned dropout"):
+        fit(nn.Linear(2, 2), wave(), likelihood="gaussian", epochs=1)
+
+
+def test_a_diverging_loss_is_named() -> None:
+    x, y = wave()
+    with pytest.raises(ValueError, match=r"not finite in epoch 1.*smaller `lr`"):
+        fit(network(), (x * 1e30, y * 1e30), likelihood="gaussian", epochs=2)
+
+
+def homoscedastic(seed: int = 3) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return mlp(2, 1, hidden=[64], homoscedastic_noise=True)
+
+
+def test_honest_noise_is_that_of_held_out_residuals() -> None:
+    """A network that learns 16 rows by heart believes its own residuals; others' tell the truth."""
+    options = {"likelihood": "gaussian", "epochs": 300, "lr": 2e-2, "lengthscale": 0.01, "validation": wave(200)}
+    x, y = wave(16)
+    y = y + 0.5 * torch.randn(16, 1, generator=torch.Generator().manual_seed(0))
+    proud, honest = homoscedastic(), homoscedastic()
+    fit(proud, (x, y), **(options | {"validation": None}))
+    result = fit(honest, (x, y), honest_noise=True, **options)
+    held_out_x, held_out_y = wave(200)
+    with gd.sampling(honest, seed=0, shared=False), torch.no_grad():
+        residuals = torch.cat([honest(held_out_x)[:, :1] - held_out_y for _ in range(20)])
+    variance = honest[-1].log_variance.exp().item()
+    assert variance == pytest.approx(residuals.square().mean().item(), rel=0.6)  # it lags where the best epoch is early
+    assert variance > 1.1 * proud[-1].log_variance.exp().item()
+    assert result.history[result.best_epoch - 1].validation_nll == min(r.validation_nll for r in result.history)
+    assert honest[-1].log_variance.requires_grad
+
+
+def test_honest_noise_goes_on_after_a_stop(tmp_path, monkeypatch) -> None:
+    options = {"epochs": 6, "validation": wave(24), "honest_noise": True, "batch_size": 16}
+    whole = homoscedastic()
+    expected = fit(whole, wave(), likelihood="gaussian", **options)
+    monkeypatch.setattr(state, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    calls = []
+
+    def interrupted(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        calls.extend([None] * output.requires_grad)
+        if len(calls) == 20:  # in the fourth epoch
+            raise KeyboardInterrupt
+        return gd.objective.LIKELIHOODS["gaussian"](output, target)
+
+    stopped = homoscedastic()
+    with pytest.raises(KeyboardInterrupt):
+        fit(stopped, wave(), likelihood=interrupted, **options, checkpoint=tmp_path / "run.pt")
+    assert stopped[-1].log_variance.requires_grad
+    calls.extend([None] * 100)
+    other = homoscedastic(seed=9)
+    result = fit(other, wave(), likelihood=interrupted, **options, checkpoint=tmp_path / "run.pt")
+    assert result.history == expected.history
+    assert torch.equal(weights(other), weights(whole))
+
+
+# A disk that is full
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(place)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no small disk can be made here: {getattr(error, 'stderr', error)!r}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_costs_no_checkpoint_that_was_there(small_disk) -> None:
+    place = small_disk / "run.checkpoint"
+    fit(network(), wave(), likelihood="gaussian", epochs=1, checkpoint=place)
+    before = place.read_bytes()
+    model = mlp(2, 2, hidden=[200, 200])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    run = state.TrainingState(model, optimizer, steps=1, settings={}, checkpoint=small_disk / "other.checkpoint")
+    for run._path in (place, small_disk / "other.checkpoint"):
+        with pytest.raises(OSError, match=r"the disk is full, so .*checkpoint is not written"):
+            run.save()
+    assert place.read_bytes() == before
+    assert [file.name for file in small_disk.iterdir()] == ["run.checkpoint"]

@@ -93,6 +93,7 @@ def learn_dropout(
         Gal, Hron & Kendall 2017, "Concrete Dropout" (arXiv:1705.07832).
 
     Example:
+        >>> from gumdrop import dropout_rates
         >>> model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 2))
         >>> model = learn_dropout(model, report=print)
         learned     0  Linear

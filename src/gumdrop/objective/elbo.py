@@ -102,7 +102,7 @@ def negative_elbo(
         TypeError: If ``num_data`` is not an integer.
 
     Example:
-        >>> from gumdrop import learn_dropout
+        >>> from gumdrop import categorical_nll, learn_dropout
         >>> model = learn_dropout(nn.Linear(3, 2))
         >>> nll = categorical_nll(model(torch.randn(8, 3)), torch.zeros(8, dtype=torch.long))
         >>> loss = negative_elbo(nll, model, num_data=1000)

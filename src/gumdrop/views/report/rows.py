@@ -126,7 +126,7 @@ def auroc_interval(auroc: float, positive: int, negative: int) -> tuple[float, f
 
     Example:
         >>> [round(end, 2) for end in auroc_interval(0.8, 20, 20)]
-        [0.64, 0.9]
+        [0.63, 0.9]
     """
     more, z = (positive + negative) / 2 - 1, float(norm.ppf(0.975))
 

@@ -91,6 +91,7 @@ def parameter_groups(
         ValueError: If ``weight_decay`` is negative.
 
     Example:
+        >>> import torch
         >>> from gumdrop import learn_dropout
         >>> model = learn_dropout(nn.Linear(4, 2))
         >>> optimizer = torch.optim.AdamW(parameter_groups(model, weight_decay=0.01), lr=1e-3)

@@ -17,7 +17,7 @@ from gumdrop import dropout_rates, learn_dropout, predict_classification, predic
 from gumdrop.export import ExportError, checking, export_model
 from gumdrop.export.draws import Draws
 from gumdrop.export.graphs import ModelGraph
-from gumdrop.layers import dropout_blocks
+from gumdrop.layers import bernoulli_factors, dropout_blocks
 
 from builders.waiting import HANG
 
@@ -53,10 +53,10 @@ def twin(model, x, noise):
     for row in noise:
         parts = row.split([site.num_units for site in sites])
         for site, part in zip(sites, parts, strict=True):
-            site.noise_source = lambda _, rows, part=part: part.unsqueeze(0)
+            site.factor_source = bernoulli_factors(lambda _, rows, part=part: part.unsqueeze(0))
         draws.append(model.eval()(x).detach())
     for site in sites:
-        site.noise_source = None
+        site.factor_source = None
     return torch.stack(draws).double().numpy()
 
 
@@ -187,7 +187,7 @@ def test_nothing_is_left_behind_in_the_model_or_the_random_state(tmp_path) -> No
     assert torch.equal(state, torch.get_rng_state())
     assert list(model.state_dict()) == keys
     assert all(module.training for module in model.modules())
-    assert all(block.site.noise_source is None for block in dropout_blocks(model))
+    assert all(block.site.factor_source is None for block in dropout_blocks(model))
 
 
 # What is refused

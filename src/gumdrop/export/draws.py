@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.export.errors import ExportError
-from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, bernoulli_factors, dropout_blocks, factors_from
 
 __all__ = ["Draws"]
 
@@ -58,7 +58,7 @@ class Draws(nn.Module):
         for block in dropout_blocks(self.model):
             if block.site not in self._sites.values():
                 self._sites[block.name] = block.site
-                block.site.noise_source = self._noise_of
+                block.site.factor_source = bernoulli_factors(self._noise_of)
         if not (self._sites or self.has_own_noise):
             raise ExportError(
                 "`model` has no dropout that can be drawn, so there is nothing stochastic to export; convert it with "
@@ -108,13 +108,8 @@ class Draws(nn.Module):
         Returns:
             Shape (N, ...).
         """
-        for site in self._sites.values():
-            site.noise_source = None
-        try:
+        with factors_from(None, self.model):
             return self._call(inputs)
-        finally:
-            for site in self._sites.values():
-                site.noise_source = self._noise_of
 
     def _call(self, inputs: Sequence[Tensor]) -> Tensor:
         result = self.model(*inputs) if self.names is None else self.model(**dict(zip(self.names, inputs, strict=True)))

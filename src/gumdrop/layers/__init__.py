@@ -11,9 +11,10 @@ from gumdrop.layers.attach import (
     share_sites,
 )
 from gumdrop.layers.block import Block
+from gumdrop.layers.factors import bernoulli_factors, factors_from
 from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.layers.passes import drawn_once, open_passes
-from gumdrop.layers.site import UNIT, ConcreteDropout, NoiseSource
+from gumdrop.layers.site import UNIT, ConcreteDropout, FactorSource
 from gumdrop.layers.watch import watch_rates, watch_training
 
 __all__ = [
@@ -21,13 +22,15 @@ __all__ = [
     "UNIT",
     "Block",
     "ConcreteDropout",
+    "FactorSource",
     "HomoscedasticNoise",
-    "NoiseSource",
     "WeightMatrix",
     "attach",
+    "bernoulli_factors",
     "check_rates",
     "drawn_once",
     "dropout_blocks",
+    "factors_from",
     "is_own_hook",
     "open_passes",
     "ordinary_rnn_or_attention",

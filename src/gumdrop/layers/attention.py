@@ -54,8 +54,8 @@ def _drop_inputs(sites: Any, query: Tensor, key: Tensor, value: Tensor) -> tuple
     site = sites["in_proj"]
     if not site.is_active:
         return query, key, value
-    scale = site.scale(query)
-    return _map_inputs(lambda x: (x * scale).to(x.dtype), query, key, value)
+    factor = site.factor(query)
+    return _map_inputs(lambda x: (x * factor).to(x.dtype), query, key, value)
 
 
 def _map_inputs(

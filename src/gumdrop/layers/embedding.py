@@ -32,20 +32,20 @@ def drop_words(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any],
     if not site.is_active:
         return output
     indices = args[0] if args else kwargs["input"]
-    return (output * _word_scale(site, indices, output).unsqueeze(-1)).to(output.dtype)
+    return (output * _word_factor(site, indices, output).unsqueeze(-1)).to(output.dtype)
 
 
-def _word_scale(site: ConcreteDropout, indices: Tensor, output: Tensor) -> Tensor:
+def _word_factor(site: ConcreteDropout, indices: Tensor, output: Tensor) -> Tensor:
     """Draw one factor for each word type of each sequence, and pick those of the words that are there."""
     has_rows = indices.ndim > site.batch_dim
     rows = indices.movedim(site.batch_dim, 0) if has_rows else indices.unsqueeze(0)
     words, count = rows.reshape(rows.shape[0], -1), rows.shape[0]
     if site.is_hard:
         every_word = output.new_empty(()).expand(*[1] * site.batch_dim, count, site.num_units)
-        scale = site.scale(every_word).flatten(0, -2).expand(count, -1).gather(1, words)
+        factor = site.factor(every_word).flatten(0, -2).expand(count, -1).gather(1, words)
     else:  # a relaxed mask costs much for each word type, so only for those that are there
-        noise = site.noise(count, indices.device).gather(1, words)
+        noise = site.fresh_noise(count, indices.device).gather(1, words)
         p_logit = site.p_logit if site.scaled_logit.ndim == 0 else site.p_logit[words]
-        scale = dropout_scale(p_logit, noise, temperature=site.temperature)
-    scale = scale.view(rows.shape)
-    return scale.movedim(0, site.batch_dim) if has_rows else scale.squeeze(0)
+        factor = dropout_scale(p_logit, noise, temperature=site.temperature)
+    factor = factor.view(rows.shape)
+    return factor.movedim(0, site.batch_dim) if has_rows else factor.squeeze(0)

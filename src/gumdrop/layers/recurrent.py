@@ -178,23 +178,24 @@ def _one_direction(
     sites: Any = module.concrete_dropout
     input_site = sites._modules.get(f"ih_{suffix}")
     if input_site is not None:
-        steps = steps.scaled(_sequence_scale(input_site, num_sequences, order, steps.data))
+        steps = steps.scaled(_sequence_factor(input_site, num_sequences, order, steps.data))
     recurrent_site = sites._modules.get(f"hh_{suffix}")
     weights = _weights(module, suffix)
     if recurrent_site is None:
         output, final = _fused(module, steps, state, list(weights.values()))
     else:
-        scale = _sequence_scale(recurrent_site, num_sequences, order, steps.data)
+        scale = _sequence_factor(recurrent_site, num_sequences, order, steps.data)
         output, final = _step_by_step(module.mode, steps, state, weights, scale)
     return (_Steps(output, steps.batch_sizes).reversed().data if backward else output), final
 
 
-def _sequence_scale(site: ConcreteDropout, num_sequences: int, order: Tensor | None, data: Tensor) -> Tensor:
+def _sequence_factor(site: ConcreteDropout, num_sequences: int, order: Tensor | None, data: Tensor) -> Tensor:
     """Draw one row of factors for each sequence, in the order of the packed rows."""
     if not site.is_active:
         return data.new_ones(1, 1).expand(num_sequences, site.num_units)
-    scale = site.scale(data.new_empty(()).expand(num_sequences, site.num_units)).expand(num_sequences, -1)
-    return scale if order is None else scale.index_select(0, order)
+    rows = data.new_empty(()).expand(num_sequences, site.num_units)  # stands for a shape
+    factor = site.factor(rows).expand(num_sequences, -1)
+    return factor if order is None else factor.index_select(0, order)
 
 
 def _weights(module: nn.RNNBase, suffix: str) -> dict[str, Tensor]:

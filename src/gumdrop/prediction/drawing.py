@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.functional.noise import uniform_noise
-from gumdrop.layers import ConcreteDropout, check_rates, drawn_once
+from gumdrop.layers import ConcreteDropout, bernoulli_factors, check_rates, drawn_once
 from gumdrop.prediction.switches import ELSEWHERE, Attribute, FastPath, Randomness, switched
 from gumdrop.prediction.twins import Restart, twin_of
 
@@ -168,7 +168,7 @@ class Stochastic(NamedTuple):
         for module in model.modules():
             yield module, "training", module in inside
         for site in self.learned:
-            yield site, "noise_source", functools.partial(_mask_site, noise)
+            yield site, "factor_source", bernoulli_factors(functools.partial(_mask_site, noise))
         for dropout in self.plain:
             # Not a hook: hooks of nested contexts would add up, and compiled models do not look for new ones.
             yield dropout, "forward", _PlainForward(noise, dropout)

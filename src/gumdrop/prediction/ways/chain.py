@@ -118,20 +118,15 @@ def run_chain(chain: Sequence[nn.Module], x: Tensor, chunk: Chunk) -> Tensor:
         chunk.was_used |= site is not None
         if scale is not None:
             assert isinstance(site, ConcreteDropout)
-            x = _dropped(x.unflatten(0, (-1, rows)), scale, site.feature_dim, in_place=ours).flatten(0, 1)
+            x = _dropped(site, x.unflatten(0, (-1, rows)), scale, in_place=ours).flatten(0, 1)
         x = torch.relu_(x) if ours and type(layer) is nn.ReLU else type(layer).forward(layer, x)
         chunk.see(x, len(x) // rows)
     return x.unflatten(0, (-1, rows))
 
 
-def _dropped(x: Tensor, scale: Tensor, feature_dim: int, *, in_place: bool) -> Tensor:
+def _dropped(site: ConcreteDropout, x: Tensor, scale: Tensor, *, in_place: bool) -> Tensor:
     """Multiply the units of x, (S or 1, N, ...), by the factors of each draw, (S, K)."""
-    feature = x.ndim + feature_dim
-    if feature < 2 or x.shape[feature] != scale.shape[1]:
-        raise ValueError(f"a row of shape {tuple(x.shape[2:])} has not {scale.shape[1]} units at {feature_dim}")
-    shape = [1] * x.ndim
-    shape[0], shape[feature] = scale.shape
-    scale = scale.view(shape)
+    scale = scale.view(len(scale), *site.factor_shape(x.shape, leading=2)[1:])
     if in_place and len(x) == len(scale) and torch.result_type(x, scale) == x.dtype:
         return x.mul_(scale)
     return (x * scale).to(x.dtype)

@@ -44,7 +44,7 @@ def foldable(model: nn.Module) -> Foldable:
 
 def _is_plain(layer: nn.Module, site: ConcreteDropout) -> bool:
     # A call of its own may also be that of a prediction around this one, which folds already.
-    has_own_code = vars(layer).keys() & {"forward", "_call_impl"} or vars(site).keys() & {"forward", "scale"}
+    has_own_code = vars(layer).keys() & {"forward", "_call_impl"} or "forward" in vars(site)
     hooks = [*layer._forward_pre_hooks.values(), *layer._forward_hooks.values()]
     return (
         not has_own_code
@@ -88,7 +88,7 @@ def _call(
     folds = decision.setdefault("folds", input.numel() > weight.numel())
     if not (folds and site.is_active):
         return forward(layer, site(input), *args, **kwargs)
-    scale = site.scale(input)
+    scale = site.factor(input)
     if scale.numel() != site.num_units:  # the model's forward draws a mask for each row
         return forward(layer, (input * scale).to(input.dtype), *args, **kwargs)
     shape = [1] * weight.ndim

@@ -86,6 +86,25 @@ def test_moments_are_those_of_the_library(tmp_path, per_unit) -> None:
     assert not torch.equal(program(X)["mean"], got["mean"])
 
 
+class Recurrent(nn.Module):
+    """Two recurrent layers whose own dropout learned rates take over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(3, 4, num_layers=2, dropout=0.5, batch_first=True), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+def test_dropout_between_layers_that_is_learned_by_now_is_no_obstacle(tmp_path) -> None:
+    torch.manual_seed(3)
+    model, x, noise = learn_dropout(Recurrent()), torch.randn(5, 4, 3), torch.rand(20, 11)
+    path = export_model(model, x, tmp_path / "model.onnx", variant="noise")
+    draws = twin(model, x, noise)
+    np.testing.assert_allclose(outputs(path, x=x, noise=noise)["mean"], draws[..., :1].mean(0), rtol=1e-4, atol=1e-6)
+
+
 def test_classes_through_convolutions_and_plain_dropout(tmp_path) -> None:
     layers = [nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Dropout2d(0.3), nn.Flatten(), nn.Linear(16, 3)]
     model = learn_dropout(nn.Sequential(*layers), types=nn.Linear, p=0.2)

@@ -8,13 +8,21 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.export.errors import ExportError
-from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, bernoulli_factors, dropout_blocks, factors_from
+from gumdrop.layers import (
+    KINDS,
+    ConcreteDropout,
+    HomoscedasticNoise,
+    bernoulli_factors,
+    dropout_blocks,
+    factors_from,
+    inner_dropout,
+)
 
 __all__ = ["Draws"]
 
 LAST_DIMENSION_ONLY = (
+    *(cls for kind in KINDS if kind.last_dimension_only for cls in kind.types),
     nn.Sequential,
-    nn.Linear,
     nn.ReLU,
     nn.LeakyReLU,
     nn.ELU,
@@ -134,13 +142,7 @@ def _renew_plain_dropout(model: nn.Module) -> bool:
     """Switch on every ``nn.Dropout*``; tell whether there was one."""
     found = False
     for name, module in model.named_modules():
-        if isinstance(module, (nn.AlphaDropout, nn.FeatureAlphaDropout)):
-            inside = module.p > 0
-        elif isinstance(module, nn.RNNBase):
-            inside = module.dropout > 0 and module.num_layers > 1
-        else:
-            inside = isinstance(module, nn.MultiheadAttention) and module.dropout > 0
-        if inside:
+        if inner_dropout(module):
             raise ExportError(
                 f"{name or 'the model'} ({type(module).__name__}) drops by itself, in code that cannot be given masks; "
                 "set its `dropout` to 0 before the export, or let its rates be learned"

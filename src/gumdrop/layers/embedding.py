@@ -8,12 +8,31 @@ References:
     (NIPS 2016, arXiv:1512.05287), section 4.2.
 """
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
 
 from gumdrop.functional.masks import dropout_scale
+from gumdrop.layers.block import SITE, Block
 from gumdrop.layers.site import ConcreteDropout
+
+__all__ = ["attach_embedding", "drop_words", "embedding_blocks"]
+
+
+def attach_embedding(layer: nn.Embedding, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
+    """Place a site that drops word types."""
+    layer.add_module(SITE, make_site(layer.num_embeddings))
+    layer.register_forward_hook(drop_words, with_kwargs=True)
+
+
+def embedding_blocks(name: str, layer: Any) -> Iterator[Block]:
+    """Give the block of an embedding: each output reads one row of the table, since the others are times zero."""
+    yield Block(name, layer.concrete_dropout, layer.weight, (), _transposed, 1)
+
+
+def _transposed(weight: Tensor) -> Tensor:
+    return weight.T
 
 
 def drop_words(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:

@@ -11,16 +11,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gumdrop.layers import SITE, ConcreteDropout, is_own_hook
-from gumdrop.layers.attach import drop_input
+from gumdrop.layers import KINDS, SITE, ConcreteDropout, is_own_hook
+from gumdrop.layers.dense import drop_input
 
 __all__ = ["Foldable", "foldable", "folded"]
 
 Foldable = list[tuple[nn.Module, ConcreteDropout]]
 
-INPUT_DIMENSION: dict[type[nn.Module], int] = {
-    **dict.fromkeys((nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d), 1),
-    **dict.fromkeys((nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d), 0),
+INPUT_DIMENSION = {
+    cls: kind.weight_input_dim for kind in KINDS for cls in kind.types if kind.weight_input_dim is not None
 }
 """Where the weight of a layer has its input units."""
 

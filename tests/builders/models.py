@@ -66,7 +66,7 @@ def fingerprint(model: nn.Module) -> Any:
             (len(module._forward_hooks), len(module._forward_pre_hooks), len(module._backward_hooks))
             for module in model.modules()
         ],
-        "sources": [module.noise_source for module in model.modules() if isinstance(module, ConcreteDropout)],
+        "sources": [module.factor_source for module in model.modules() if isinstance(module, ConcreteDropout)],
         "state": {name: value.tolist() for name, value in model.state_dict().items()},
         "grad": torch.is_grad_enabled(),
         "fast path": torch.backends.mha.get_fastpath_enabled(),

@@ -17,7 +17,7 @@ from gumdrop import dropout_rates, learn_dropout, predict_classification, predic
 from gumdrop.export import ExportError, checking, export_model
 from gumdrop.export.draws import Draws
 from gumdrop.export.graphs import ModelGraph
-from gumdrop.layers import dropout_blocks
+from gumdrop.layers import bernoulli_factors, dropout_blocks
 
 from builders.waiting import HANG
 
@@ -53,10 +53,10 @@ def twin(model, x, noise):
     for row in noise:
         parts = row.split([site.num_units for site in sites])
         for site, part in zip(sites, parts, strict=True):
-            site.noise_source = lambda _, rows, part=part: part.unsqueeze(0)
+            site.factor_source = bernoulli_factors(lambda _, rows, part=part: part.unsqueeze(0))
         draws.append(model.eval()(x).detach())
     for site in sites:
-        site.noise_source = None
+        site.factor_source = None
     return torch.stack(draws).double().numpy()
 
 
@@ -84,6 +84,25 @@ def test_moments_are_those_of_the_library(tmp_path, per_unit) -> None:
     torch.testing.assert_close(got["aleatoric"], want.aleatoric, rtol=0.2, atol=0)
     assert program(X[:1])["mean"].shape == (1, 2)
     assert not torch.equal(program(X)["mean"], got["mean"])
+
+
+class Recurrent(nn.Module):
+    """Two recurrent layers whose own dropout learned rates take over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(3, 4, num_layers=2, dropout=0.5, batch_first=True), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+def test_dropout_between_layers_that_is_learned_by_now_is_no_obstacle(tmp_path) -> None:
+    torch.manual_seed(3)
+    model, x, noise = learn_dropout(Recurrent()), torch.randn(5, 4, 3), torch.rand(20, 11)
+    path = export_model(model, x, tmp_path / "model.onnx", variant="noise")
+    draws = twin(model, x, noise)
+    np.testing.assert_allclose(outputs(path, x=x, noise=noise)["mean"], draws[..., :1].mean(0), rtol=1e-4, atol=1e-6)
 
 
 def test_classes_through_convolutions_and_plain_dropout(tmp_path) -> None:
@@ -187,7 +206,7 @@ def test_nothing_is_left_behind_in_the_model_or_the_random_state(tmp_path) -> No
     assert torch.equal(state, torch.get_rng_state())
     assert list(model.state_dict()) == keys
     assert all(module.training for module in model.modules())
-    assert all(block.site.noise_source is None for block in dropout_blocks(model))
+    assert all(block.site.factor_source is None for block in dropout_blocks(model))
 
 
 # What is refused

@@ -613,7 +613,7 @@ class TestSite:
         self, feature_dim: int, batch_dim: int, shape: tuple[int, ...], shared: tuple[int, ...]
     ) -> None:
         site = ConcreteDropout(6, p=0.4, temperature=2.0, feature_dim=feature_dim, batch_dim=batch_dim)
-        scale = site.scale(torch.ones(shape))
+        scale = site.factor(torch.ones(shape))
         assert scale.shape == shared
         assert len(scale.unique()) == math.prod(shared)
         assert site(torch.ones(shape)).shape == shape
@@ -622,7 +622,7 @@ class TestSite:
     def test_factors_have_the_temperature_of_the_site(self, temperature: float) -> None:
         site = ConcreteDropout(6, p=0.4, temperature=temperature)
         results = []
-        for call in (lambda: site.scale(torch.ones(4, 6)), lambda: site(torch.ones(4, 6))):
+        for call in (lambda: site.factor(torch.ones(4, 6)), lambda: site(torch.ones(4, 6))):
             torch.manual_seed(5)
             results.append(call())
         torch.manual_seed(5)
@@ -667,7 +667,7 @@ class TestSite:
         site = ConcreteDropout(3, dtype=torch.float64)
         x = torch.ones(2, 3)
         assert site(x).dtype == torch.float32
-        assert site.scale(x).dtype == torch.float64
+        assert site.factor(x).dtype == torch.float64
 
     @pytest.mark.parametrize("shape", [(5,), (3, 5), (6, 3), ()])
     def test_wrong_number_of_units(self, site: ConcreteDropout, shape: tuple[int, ...]) -> None:

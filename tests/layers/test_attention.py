@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.layers import dropout_blocks
+from gumdrop.layers import bernoulli_factors, dropout_blocks
 
 P = 0.4
 BATCH, TIME, WIDTH, HEADS = 3, 5, 6, 2
@@ -75,7 +75,7 @@ def force(module, rows, seed=1):
         kept[:, 0] = torch.arange(rows) % 2 == 0
         kept[:, 1] = torch.arange(rows) % 2 == 1
         factors[name] = kept / (1 - P)
-        site.noise_source = lambda site, rows, kept=kept: torch.where(kept, 0.999, 0.0)
+        site.factor_source = bernoulli_factors(lambda site, rows, kept=kept: torch.where(kept, 0.999, 0.0))
     return factors
 
 
@@ -195,7 +195,7 @@ def test_the_site_of_the_output_projection_acts(batch_first):
     converted = gd.learn_dropout(copy.deepcopy(module), p=P)
     factors = {"out_proj": force(converted, 1)["out_proj"]}
     in_proj = converted.concrete_dropout["in_proj"].eval()
-    in_proj.noise_source = None
+    in_proj.factor_source = None
     result = converted(*inputs)
     assert_same(result, twin_of(module, factors, 0)(*inputs))
     assert not torch.allclose(result[0], module(*inputs)[0])

@@ -8,6 +8,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.functional import dropout_kl, dropout_scale
+from gumdrop.layers import bernoulli_factors
 
 from builders.rates import set_logit
 
@@ -21,7 +22,7 @@ def embedding(p=0.3, **options):
 
 
 def scripted(module, noise):
-    module.concrete_dropout.noise_source = lambda site, rows: noise
+    module.concrete_dropout.factor_source = bernoulli_factors(lambda site, rows: noise)
     return module
 
 
@@ -115,6 +116,6 @@ def test_relaxed_masks_have_the_temperature_of_the_site(per_unit):
     torch.manual_seed(5)
     output = module(TOKENS)
     torch.manual_seed(5)
-    noise = site.noise(2, torch.device("cpu"))
+    noise = site.fresh_noise(2, torch.device("cpu"))
     scale = dropout_scale(site.p_logit, noise, temperature=2.0).gather(1, TOKENS)
     torch.testing.assert_close(output, module.weight[TOKENS] * scale.unsqueeze(-1))

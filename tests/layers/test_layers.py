@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.layers import SITE, UNIT, ConcreteDropout, attach, dropout_blocks, share_sites
+from gumdrop.layers import SITE, UNIT, ConcreteDropout, attach, bernoulli_factors, dropout_blocks, share_sites
 
 from builders.rates import set_logit
 
@@ -20,7 +20,7 @@ P = 0.3
 
 def force(site, kept):
     """Make a site draw these masks, (rows, K) or (1, K): the noise is above every rate or below it."""
-    site.noise_source = lambda site, rows: torch.where(kept, 0.999, 0.0)
+    site.factor_source = bernoulli_factors(lambda site, rows: torch.where(kept, 0.999, 0.0))
 
 
 def some_mask(rows, units, seed=0):
@@ -125,7 +125,7 @@ def test_an_unbatched_example_has_one_mask(make, shape):
     force(converted.concrete_dropout, kept)
     x = torch.randn(shape[1:])
     torch.testing.assert_close(converted(x), with_scaled_columns(layer, kept[0] / (1 - P))(x))
-    converted.concrete_dropout.noise_source = None
+    converted.concrete_dropout.factor_source = None
     assert converted(x).shape == layer(x).shape
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 import gumdrop as gd
-from gumdrop.layers import UNIT, ConcreteDropout, dropout_blocks
+from gumdrop.layers import UNIT, ConcreteDropout, bernoulli_factors, dropout_blocks
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning")  # PyTorch's own, once a process
 
@@ -74,7 +74,7 @@ def force(module, rows):
         kept[:, 0] = torch.arange(rows) % 2 == 0
         kept[:, 1] = torch.arange(rows) % 2 == 1
         masks[name] = kept
-        site.noise_source = lambda site, rows, kept=kept: torch.where(kept, 0.999, 0.0)
+        site.factor_source = bernoulli_factors(lambda site, rows, kept=kept: torch.where(kept, 0.999, 0.0))
     return masks
 
 
@@ -238,7 +238,7 @@ def test_only_the_copy_that_enters_the_gates_is_dropped():
     module = gd.learn_dropout(make("gru"), p=P, recurrent=True)
     for name, site in module.concrete_dropout.named_children():
         kept = torch.zeros(1, site.num_units) if name.startswith("hh") else torch.ones(1, site.num_units)
-        site.noise_source = lambda site, rows, kept=kept: torch.where(kept > 0, 0.999, 0.0)
+        site.factor_source = bernoulli_factors(lambda site, rows, kept=kept: torch.where(kept > 0, 0.999, 0.0))
     x, state = make_input("time_first")[:1], make_state(module, "time_first")
     gates = nn.functional.linear(x[0] / (1 - P), module.weight_ih_l0, module.bias_ih_l0).chunk(3, -1)
     hidden = module.bias_hh_l0.chunk(3)
@@ -340,8 +340,8 @@ def test_packed_rows_get_the_masks_of_their_sequences():
     one = module(pack_padded_sequence(padded, lengths, enforce_sorted=False))[0]
     order = [1, 2, 0]
     for site in module.concrete_dropout.children():
-        source = site.noise_source
-        site.noise_source = lambda site, rows, source=source: source(site, rows)[order]
+        source = site.factor_source
+        site.factor_source = lambda site, x, source=source: source(site, x)[order]
     other = module(pack_padded_sequence(padded[:, order], [lengths[i] for i in order]))[0]
     torch.testing.assert_close(one.data, other.data)
 
@@ -433,7 +433,7 @@ def test_one_inactive_site_leaves_its_weights_alone():
     x = make_input("time_first")
     masks = force(module, BATCH)
     hh = module.concrete_dropout["hh_l0"].eval()
-    hh.noise_source = None
+    hh.factor_source = None
     result = module(x)[0]
     plain = make("lstm")
     del masks["hh_l0"]

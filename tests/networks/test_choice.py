@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.layers import dropout_blocks
+from gumdrop.layers import bernoulli_factors, dropout_blocks
 
 from builders.rates import set_logit
 
@@ -217,12 +217,14 @@ def test_it_runs_as_with_an_input_site_that_drops_nothing(recurrent):
     model = gd.learn_dropout(lstm, recurrent=recurrent, p=0.4)
     set_logit(twin.concrete_dropout["ih_l0"], -60.0)
     for site in (*model.concrete_dropout.values(), *twin.concrete_dropout.values()):
-        site.noise_source = lambda site, rows: torch.linspace(0.3, 0.9, site.num_units).expand(rows, -1)
+        site.factor_source = bernoulli_factors(
+            lambda site, rows: torch.linspace(0.3, 0.9, site.num_units).expand(rows, -1)
+        )
     x = torch.randn(5, 3, 1)
     torch.testing.assert_close(model(x)[0], twin(x)[0])
     model.train()
     for site in model.concrete_dropout.values():
-        site.noise_source = None
+        site.factor_source = None
     model(x)[0].sum().backward()
     assert all(each.scaled_logit.grad.any() for each in model.concrete_dropout.values())
 

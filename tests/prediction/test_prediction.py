@@ -211,7 +211,7 @@ class TestContexts:
         first: Any = model[0]
         with gd.sampling(first):
             assert first.concrete_dropout.is_active
-            assert model[5].concrete_dropout.noise_source is None  # type: ignore[union-attr]
+            assert model[5].concrete_dropout.factor_source is None  # type: ignore[union-attr]
 
     @pytest.mark.parametrize("context", CONTEXTS)
     def test_seeds(self, context: Context) -> None:

@@ -245,7 +245,7 @@ class TestSingleDrops:
         torch.testing.assert_close(mean, model.eval()(x).detach())
 
     def test_errors(self) -> None:
-        with pytest.raises(ValueError, match=r"must have 7 units, got shape \(10, 8\)"):
+        with pytest.raises(ValueError, match=r"must have 7 units at dimension -1, got shape \(10, 8\)"):
             propagate_moments(converted(nn.Linear(7, 2), p=0.01), data(10, 8))
         with pytest.raises(ValueError, match=r"must return shape \(N, D\), got \(10, 3, 2\)"):
             propagate_moments(converted(nn.Linear(8, 2), p=0.01), data(10, 3, 8))
@@ -317,7 +317,7 @@ class TestNothingLeftBehind:
         (nn.Sequential(nn.Linear(8, 2)), "`model` has no dropout"),
         (converted(nn.Linear(8, 2), nn.BatchNorm1d(2, track_running_stats=False)), "without running statistics"),
         (converted(nn.Linear(8, 2), nn.Unflatten(1, (1, 2))), "layer '1' is a Unflatten"),
-        (converted(nn.Linear(7, 2)), r"must have 7 units, got shape \(10, 8\)"),
+        (converted(nn.Linear(7, 2)), r"must have 7 units at dimension -1, got shape \(10, 8\)"),
     ],
 )
 def test_errors(model: nn.Module, match: str) -> None:

@@ -8,13 +8,21 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.export.errors import ExportError
-from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.layers import (
+    KINDS,
+    ConcreteDropout,
+    HomoscedasticNoise,
+    bernoulli_factors,
+    dropout_blocks,
+    factors_from,
+    inner_dropout,
+)
 
 __all__ = ["Draws"]
 
 LAST_DIMENSION_ONLY = (
+    *(cls for kind in KINDS if kind.last_dimension_only for cls in kind.types),
     nn.Sequential,
-    nn.Linear,
     nn.ReLU,
     nn.LeakyReLU,
     nn.ELU,
@@ -58,7 +66,7 @@ class Draws(nn.Module):
         for block in dropout_blocks(self.model):
             if block.site not in self._sites.values():
                 self._sites[block.name] = block.site
-                block.site.noise_source = self._noise_of
+                block.site.factor_source = bernoulli_factors(self._noise_of)
         if not (self._sites or self.has_own_noise):
             raise ExportError(
                 "`model` has no dropout that can be drawn, so there is nothing stochastic to export; convert it with "
@@ -108,13 +116,8 @@ class Draws(nn.Module):
         Returns:
             Shape (N, ...).
         """
-        for site in self._sites.values():
-            site.noise_source = None
-        try:
+        with factors_from(None, self.model):
             return self._call(inputs)
-        finally:
-            for site in self._sites.values():
-                site.noise_source = self._noise_of
 
     def _call(self, inputs: Sequence[Tensor]) -> Tensor:
         result = self.model(*inputs) if self.names is None else self.model(**dict(zip(self.names, inputs, strict=True)))
@@ -139,13 +142,7 @@ def _renew_plain_dropout(model: nn.Module) -> bool:
     """Switch on every ``nn.Dropout*``; tell whether there was one."""
     found = False
     for name, module in model.named_modules():
-        if isinstance(module, (nn.AlphaDropout, nn.FeatureAlphaDropout)):
-            inside = module.p > 0
-        elif isinstance(module, nn.RNNBase):
-            inside = module.dropout > 0 and module.num_layers > 1
-        else:
-            inside = isinstance(module, nn.MultiheadAttention) and module.dropout > 0
-        if inside:
+        if inner_dropout(module):
             raise ExportError(
                 f"{name or 'the model'} ({type(module).__name__}) drops by itself, in code that cannot be given masks; "
                 "set its `dropout` to 0 before the export, or let its rates be learned"

@@ -1,36 +1,37 @@
 """Dropout sites with learned rates, and how they sit on layers."""
 
-from gumdrop.layers.attach import (
-    SITE,
-    WeightMatrix,
-    attach,
-    check_rates,
-    dropout_blocks,
-    is_own_hook,
-    ordinary_rnn_or_attention,
-    share_sites,
-)
-from gumdrop.layers.block import Block
+from gumdrop.layers.attach import attach, check_rates, dropout_blocks, is_own_hook, share_sites
+from gumdrop.layers.block import SITE, Block
+from gumdrop.layers.dense import WeightMatrix
+from gumdrop.layers.factors import bernoulli_factors, factors_from
+from gumdrop.layers.inner_dropout import drops_between_layers, inner_dropout
+from gumdrop.layers.kinds import KINDS, LayerKind, kind_of
 from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.layers.passes import drawn_once, open_passes
-from gumdrop.layers.site import UNIT, ConcreteDropout, NoiseSource
+from gumdrop.layers.site import UNIT, ConcreteDropout, FactorSource
 from gumdrop.layers.watch import watch_rates, watch_training
 
 __all__ = [
+    "KINDS",
     "SITE",
     "UNIT",
     "Block",
     "ConcreteDropout",
+    "FactorSource",
     "HomoscedasticNoise",
-    "NoiseSource",
+    "LayerKind",
     "WeightMatrix",
     "attach",
+    "bernoulli_factors",
     "check_rates",
     "drawn_once",
     "dropout_blocks",
+    "drops_between_layers",
+    "factors_from",
+    "inner_dropout",
     "is_own_hook",
+    "kind_of",
     "open_passes",
-    "ordinary_rnn_or_attention",
     "share_sites",
     "watch_rates",
     "watch_training",

@@ -4,35 +4,51 @@ PyTorch's function goes from the inputs to the output in one call and leaves no 
 output projection, so the forward with sites is written out here.
 """
 
+import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gumdrop.layers.block import SITE, Block, as_matrix, joined
 from gumdrop.layers.site import ConcreteDropout
 
+__all__ = ["attach_attention", "attention_blocks", "attention_forward"]
 
-def attention_sites(module: nn.MultiheadAttention, make_site: Callable[[int], ConcreteDropout]) -> nn.ModuleDict:
-    """Make the sites of an attention module: in front of its input projections and of its output projection.
+
+def attach_attention(module: nn.MultiheadAttention, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
+    """Place sites in front of the input projections of an attention module and of its output projection.
 
     Query, key and value projections that share one matrix share one site, whose mask zeroes its columns.
 
     Args:
-        module: The attention module.
+        module: The attention module; it gains sites ``in_proj`` (or ``q_proj``, ``k_proj``, ``v_proj``) and
+            ``out_proj``.
         make_site: Makes a site for a number of units.
-
-    Returns:
-        Sites ``in_proj`` (or ``q_proj``, ``k_proj``, ``v_proj``) and ``out_proj``.
     """
     if module._qkv_same_embed_dim:
         sizes = {"in_proj": module.embed_dim}
     else:
         sizes = {"q_proj": module.embed_dim, "k_proj": module.kdim, "v_proj": module.vdim}
     sizes["out_proj"] = module.embed_dim
-    return nn.ModuleDict({name: make_site(size) for name, size in sizes.items()})
+    module.add_module(SITE, nn.ModuleDict({name: make_site(size) for name, size in sizes.items()}))
+    vars(module)["forward"] = functools.partial(attention_forward, module)
+
+
+def attention_blocks(name: str, module: Any) -> Iterator[Block]:
+    """Give the blocks of an attention module, one for each site."""
+    bias: Tensor | None
+    for part, site in module.concrete_dropout.items():
+        if part == "out_proj":
+            weight, bias = module.out_proj.weight, module.out_proj.bias
+        else:
+            weight = getattr(module, f"{part}_weight")
+            # Three separate projections share one bias tensor, which counts with the first of them.
+            bias = module.in_proj_bias if part in ("in_proj", "q_proj") else None
+        yield Block(joined(name, part), site, weight, () if bias is None else (bias,), as_matrix, weight.shape[1])
 
 
 def _check_inputs(module: nn.MultiheadAttention, query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -54,8 +70,8 @@ def _drop_inputs(sites: Any, query: Tensor, key: Tensor, value: Tensor) -> tuple
     site = sites["in_proj"]
     if not site.is_active:
         return query, key, value
-    scale = site.scale(query)
-    return _map_inputs(lambda x: (x * scale).to(x.dtype), query, key, value)
+    factor = site.factor(query)
+    return _map_inputs(lambda x: (x * factor).to(x.dtype), query, key, value)
 
 
 def _map_inputs(
@@ -141,13 +157,13 @@ def attention_forward(
     Args:
         module: The module that holds its sites in ``concrete_dropout``.
         query: As for ``nn.MultiheadAttention``, like all that follow.
-        key: See there.
-        value: See there.
-        key_padding_mask: See there.
-        need_weights: See there.
-        attn_mask: See there.
-        average_attn_weights: See there.
-        is_causal: See there.
+        key: What is looked up.
+        value: What is mixed.
+        key_padding_mask: Keys to leave out, for each example.
+        need_weights: Whether to give the weights.
+        attn_mask: Keys to leave out, for each query.
+        average_attn_weights: Whether to give their mean over the heads.
+        is_causal: Whether ``attn_mask`` is the causal one.
 
     Returns:
         Output and attention weights, as the module's own forward gives them.

@@ -8,85 +8,87 @@ References:
     (NIPS 2016, arXiv:1512.05287).
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch import _VF, Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from gumdrop.layers.block import SITE, Block, as_matrix, joined
+from gumdrop.layers.recurrent_steps import Steps, run_fused, run_step_by_step, weights_of
 from gumdrop.layers.site import ConcreteDropout
 
-_FUSED: dict[str, Callable[..., Any]] = {
-    "LSTM": _VF.lstm,
-    "GRU": _VF.gru,
-    "RNN_TANH": _VF.rnn_tanh,
-    "RNN_RELU": _VF.rnn_relu,
-}
+__all__ = ["attach_recurrent", "recurrent_blocks", "recurrent_forward"]
 
 
-def directions(module: nn.RNNBase) -> list[str]:
-    """Name each layer and direction as PyTorch names its weights: ``l0``, ``l0_reverse``, ``l1``, ...
+def attach_recurrent(
+    module: nn.RNNBase, make_site: Callable[..., ConcreteDropout], *, recurrent: bool, own_input: bool
+) -> None:
+    """Place sites in front of the weights of a recurrent module.
 
     Args:
-        module: The recurrent module.
-
-    Returns:
-        The suffixes, in the order of the hidden states.
-    """
-    reverse = [""] + ["_reverse"] * module.bidirectional
-    return [f"l{layer}{suffix}" for layer in range(module.num_layers) for suffix in reverse]
-
-
-def recurrent_sites(
-    module: nn.RNNBase, make_site: Callable[[int], ConcreteDropout], *, recurrent: bool, own_input: bool = True
-) -> nn.ModuleDict:
-    """Make the sites of a recurrent module.
-
-    Args:
-        module: An LSTM, GRU or RNN.
+        module: An LSTM, GRU or RNN; it gains sites ``ih_l0``, ... in front of ``W_ih`` and, on request, ``hh_l0``, ...
+            in front of ``W_hh``.
         make_site: Makes a site for a number of units.
         recurrent: Also drop the hidden state on its way to the next step.
         own_input: Drop the input of the first layer.
-
-    Returns:
-        Sites ``ih_l0``, ... in front of ``W_ih`` and, on request, ``hh_l0``, ... in front of ``W_hh``.
     """
     sites = nn.ModuleDict()
-    for suffix in directions(module):
+    for suffix in _directions(module):
         if own_input or not suffix.startswith("l0"):
             sites[f"ih_{suffix}"] = make_site(getattr(module, f"weight_ih_{suffix}").shape[1])
         if recurrent:
             sites[f"hh_{suffix}"] = make_site(getattr(module, f"weight_hh_{suffix}").shape[1])
-    return sites
+    module.add_module(SITE, sites)
+    vars(module)["forward"] = functools.partial(recurrent_forward, module)
 
 
-class _Steps(NamedTuple):
-    """A batch of sequences with time first: (T, B, K), or packed rows (sum of lengths, K) with batch sizes."""
+def recurrent_blocks(name: str, module: Any) -> Iterator[Block]:
+    """Give the blocks of a recurrent module, one for each site."""
+    for suffix in _directions(module):
+        for part in (f"ih_{suffix}", f"hh_{suffix}"):
+            if part in module.concrete_dropout:
+                weight = getattr(module, f"weight_{part}")
+                biases = (getattr(module, f"bias_{part}"),) if module.bias else ()
+                yield Block(
+                    joined(name, part), module.concrete_dropout[part], weight, biases, as_matrix, weight.shape[1]
+                )
 
-    data: Tensor
-    batch_sizes: Tensor | None
 
-    def reversed(self) -> "_Steps":
-        """Turn every sequence around within its own length."""
-        if self.batch_sizes is None:
-            return _Steps(self.data.flip(0), None)
-        sizes = self.batch_sizes
-        start = sizes.cumsum(0) - sizes
-        time = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
-        row = torch.arange(len(time)) - start[time]
-        length = (sizes[None, :] > row[:, None]).sum(1)
-        index = start[length - 1 - time] + row
-        return _Steps(self.data[index.to(self.data.device)], sizes)
+def _directions(module: nn.RNNBase) -> list[str]:
+    """Name each layer and direction as PyTorch names its weights: ``l0``, ``l0_reverse``, ``l1``, ..."""
+    reverse = [""] + ["_reverse"] * module.bidirectional
+    return [f"l{layer}{suffix}" for layer in range(module.num_layers) for suffix in reverse]
 
-    def scaled(self, scale: Tensor) -> "_Steps":
-        """Multiply every step of sequence ``b`` by ``scale[b]``."""
-        if self.batch_sizes is None:
-            return _Steps((self.data * scale).to(self.data.dtype), None)
-        return _Steps(
-            (self.data * torch.cat([scale[:size] for size in self.batch_sizes])).to(self.data.dtype), self.batch_sizes
-        )
+
+class _Batch(NamedTuple):
+    """The arguments of a call, as a batch of sequences with time first."""
+
+    steps: Steps
+    states: list[tuple[Tensor, ...]]
+    """One for each layer and direction: (h,), or (h, c) for an LSTM."""
+    num_sequences: int
+    order: Tensor | None
+    """Of packed rows: the index of each sequence in the batch."""
+
+    @classmethod
+    def of(cls, module: nn.RNNBase, input: Tensor | PackedSequence, hx: Any) -> "_Batch":
+        if hx is not None:
+            hx = tuple(hx) if module.mode == "LSTM" else (hx,)
+        if isinstance(input, PackedSequence):
+            module.check_input(input.data, input.batch_sizes)
+            steps, order = Steps(input.data, input.batch_sizes), input.sorted_indices
+            num_sequences = int(input.batch_sizes[0])
+        else:
+            if input.dim() == 2:  # one sequence of its own
+                input = input.unsqueeze(0 if module.batch_first else 1)
+                hx = None if hx is None else tuple(h.unsqueeze(1) for h in hx)
+            module.check_input(input, None)
+            data = input.transpose(0, 1) if module.batch_first else input
+            steps, order, num_sequences = Steps(data, None), None, data.shape[1]
+        return cls(steps, _initial_states(module, steps.data, num_sequences, hx, order), num_sequences, order)
 
 
 def recurrent_forward(
@@ -108,44 +110,33 @@ def recurrent_forward(
     sites: Any = module.concrete_dropout
     if not any(site.is_active for site in sites.values()):
         return type(module).forward(module, input, hx)
-    if hx is not None:
-        hx = tuple(hx) if module.mode == "LSTM" else (hx,)
-    if isinstance(input, PackedSequence):
-        module.check_input(input.data, input.batch_sizes)
-        steps, order = _Steps(input.data, input.batch_sizes), input.sorted_indices
-        num_sequences = int(input.batch_sizes[0])
-    else:
-        unbatched = input.dim() == 2
-        if unbatched:
-            input = input.unsqueeze(0 if module.batch_first else 1)
-            hx = None if hx is None else tuple(h.unsqueeze(1) for h in hx)
-        module.check_input(input, None)
-        data = input.transpose(0, 1) if module.batch_first else input
-        steps, order, num_sequences = _Steps(data, None), None, data.shape[1]
-    states = _initial_states(module, steps.data, num_sequences, hx, order)
-
-    finals = []
-    suffixes = iter(zip(directions(module), states, strict=True))
-    output: Tensor | PackedSequence
+    batch = _Batch.of(module, input, hx)
+    steps, finals = batch.steps, []
+    suffixes = iter(zip(_directions(module), batch.states, strict=True))
     for _ in range(module.num_layers):
         outputs = []
         for _ in range(2 if module.bidirectional else 1):
             suffix, state = next(suffixes)
-            result, final = _one_direction(module, suffix, steps, state, num_sequences, order)
+            result, final = _one_direction(module, suffix, steps, state, batch.num_sequences, batch.order)
             outputs.append(result)
             finals.append(final)
-        steps = _Steps(torch.cat(outputs, dim=-1), steps.batch_sizes)
+        steps = Steps(torch.cat(outputs, dim=-1), steps.batch_sizes)
+    state = tuple(torch.stack(parts) for parts in zip(*finals, strict=True))
+    output, state = _as_given(module, input, steps.data, state)
+    return output, state if module.mode == "LSTM" else state[0]
 
-    final_state = tuple(torch.stack(parts) for parts in zip(*finals, strict=True))
+
+def _as_given(
+    module: nn.RNNBase, input: Tensor | PackedSequence, data: Tensor, state: tuple[Tensor, ...]
+) -> tuple[Tensor | PackedSequence, tuple[Tensor, ...]]:
+    """Bring output and final state into the form of the input."""
     if isinstance(input, PackedSequence):
         if input.unsorted_indices is not None:
-            final_state = tuple(h.index_select(1, input.unsorted_indices) for h in final_state)
-        output = PackedSequence(steps.data, input.batch_sizes, input.sorted_indices, input.unsorted_indices)
-    elif unbatched:
-        output, final_state = steps.data.squeeze(1), tuple(h.squeeze(1) for h in final_state)
-    else:
-        output = steps.data.transpose(0, 1) if module.batch_first else steps.data
-    return output, final_state if module.mode == "LSTM" else final_state[0]
+            state = tuple(h.index_select(1, input.unsorted_indices) for h in state)
+        return PackedSequence(data, input.batch_sizes, input.sorted_indices, input.unsorted_indices), state
+    if input.dim() == 2:
+        return data.squeeze(1), tuple(h.squeeze(1) for h in state)
+    return data.transpose(0, 1) if module.batch_first else data, state
 
 
 def _initial_states(
@@ -155,7 +146,7 @@ def _initial_states(
     sizes = [getattr(module, "proj_size", 0) or module.hidden_size]
     if module.mode == "LSTM":
         sizes.append(module.hidden_size)
-    expected = [(len(directions(module)), num_sequences, size) for size in sizes]
+    expected = [(len(_directions(module)), num_sequences, size) for size in sizes]
     if hx is None:
         hx = tuple(data.new_zeros(shape) for shape in expected)
     elif (shapes := [tuple(h.shape) for h in hx]) != expected:
@@ -168,7 +159,7 @@ def _initial_states(
 def _one_direction(
     module: nn.RNNBase,
     suffix: str,
-    steps: _Steps,
+    steps: Steps,
     state: tuple[Tensor, ...],
     num_sequences: int,
     order: Tensor | None,
@@ -178,83 +169,21 @@ def _one_direction(
     sites: Any = module.concrete_dropout
     input_site = sites._modules.get(f"ih_{suffix}")
     if input_site is not None:
-        steps = steps.scaled(_sequence_scale(input_site, num_sequences, order, steps.data))
+        steps = steps.scaled(_sequence_factor(input_site, num_sequences, order, steps.data))
     recurrent_site = sites._modules.get(f"hh_{suffix}")
-    weights = _weights(module, suffix)
+    weights = weights_of(module, suffix)
     if recurrent_site is None:
-        output, final = _fused(module, steps, state, list(weights.values()))
+        output, final = run_fused(module, steps, state, list(weights.values()))
     else:
-        scale = _sequence_scale(recurrent_site, num_sequences, order, steps.data)
-        output, final = _step_by_step(module.mode, steps, state, weights, scale)
-    return (_Steps(output, steps.batch_sizes).reversed().data if backward else output), final
+        scale = _sequence_factor(recurrent_site, num_sequences, order, steps.data)
+        output, final = run_step_by_step(module.mode, steps, state, weights, scale)
+    return (Steps(output, steps.batch_sizes).reversed().data if backward else output), final
 
 
-def _sequence_scale(site: ConcreteDropout, num_sequences: int, order: Tensor | None, data: Tensor) -> Tensor:
+def _sequence_factor(site: ConcreteDropout, num_sequences: int, order: Tensor | None, data: Tensor) -> Tensor:
     """Draw one row of factors for each sequence, in the order of the packed rows."""
     if not site.is_active:
         return data.new_ones(1, 1).expand(num_sequences, site.num_units)
-    scale = site.scale(data.new_empty(()).expand(num_sequences, site.num_units)).expand(num_sequences, -1)
-    return scale if order is None else scale.index_select(0, order)
-
-
-def _weights(module: nn.RNNBase, suffix: str) -> dict[str, Tensor]:
-    names = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * module.bias
-    names += ["weight_hr"] * (getattr(module, "proj_size", 0) > 0)
-    return {name: getattr(module, f"{name}_{suffix}") for name in names}
-
-
-def _fused(
-    module: nn.RNNBase, steps: _Steps, state: tuple[Tensor, ...], weights: list[Tensor]
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    hx = tuple(h.unsqueeze(0) for h in state)
-    hidden = hx if module.mode == "LSTM" else hx[0]
-    settings = (module.bias, 1, 0.0, module.training, False)  # one layer, no dropout of its own, one direction
-    if steps.batch_sizes is None:
-        output, *final = _FUSED[module.mode](steps.data, hidden, weights, *settings, False)
-    else:
-        output, *final = _FUSED[module.mode](steps.data, steps.batch_sizes, hidden, weights, *settings)
-    return output, tuple(h.squeeze(0) for h in final)
-
-
-def _step_by_step(
-    mode: str, steps: _Steps, state: tuple[Tensor, ...], weights: dict[str, Tensor], scale: Tensor
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Unroll over time, because the fused kernels cannot drop the hidden state on its way into ``W_hh``."""
-    gates = F.linear(steps.data, weights["weight_ih"], weights.get("bias_ih"))
-    rows = gates.unbind(0) if steps.batch_sizes is None else gates.split(steps.batch_sizes.tolist())
-    outputs, ended = [], []
-    for row in rows:
-        size = row.shape[0]  # not len, which would fix the rows of an exported model
-        if size < state[0].shape[0]:  # the shortest sequences, which stand last, have ended
-            ended.append(tuple(part[size:] for part in state))
-            state = tuple(part[:size] for part in state)
-        dropped = (state[0] * scale[:size]).to(state[0].dtype)
-        hidden_gates = F.linear(dropped, weights["weight_hh"], weights.get("bias_hh"))
-        state = _CELLS[mode](row, hidden_gates, state)
-        if "weight_hr" in weights:
-            state = (F.linear(state[0], weights["weight_hr"]), *state[1:])
-        outputs.append(state[0])
-    final = tuple(torch.cat(parts) for parts in zip(*[state, *ended[::-1]], strict=True))
-    return torch.stack(outputs) if steps.batch_sizes is None else torch.cat(outputs), final
-
-
-def _lstm_cell(input_gates: Tensor, hidden_gates: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    i, f, g, o = (input_gates + hidden_gates).chunk(4, dim=-1)
-    c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
-    return torch.sigmoid(o) * torch.tanh(c), c
-
-
-def _gru_cell(input_gates: Tensor, hidden_gates: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    input_r, input_z, input_n = input_gates.chunk(3, dim=-1)
-    hidden_r, hidden_z, hidden_n = hidden_gates.chunk(3, dim=-1)
-    z = torch.sigmoid(input_z + hidden_z)
-    n = torch.tanh(input_n + torch.sigmoid(input_r + hidden_r) * hidden_n)
-    return ((1 - z) * n + z * state[0],)
-
-
-_CELLS: dict[str, Callable[[Tensor, Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]] = {
-    "LSTM": _lstm_cell,
-    "GRU": _gru_cell,
-    "RNN_TANH": lambda input_gates, hidden_gates, state: (torch.tanh(input_gates + hidden_gates),),
-    "RNN_RELU": lambda input_gates, hidden_gates, state: (torch.relu(input_gates + hidden_gates),),
-}
+    rows = data.new_empty(()).expand(num_sequences, site.num_units)  # stands for a shape
+    factor = site.factor(rows).expand(num_sequences, -1)
+    return factor if order is None else factor.index_select(0, order)

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,8 +21,8 @@ learning rate of weights, Adam takes a logit that is a parameter itself nowhere 
 this unit it takes it as far as 4.
 """
 
-NoiseSource = Callable[["ConcreteDropout", int], Tensor]
-"""Gives a site the noise of one call for a number of rows: shape (rows, num_units), or (1, num_units) to share it."""
+FactorSource = Callable[["ConcreteDropout", Tensor], Tensor]
+"""Gives a site the factor ``z / (1 - p)`` for an input: shape (rows, num_units), or (1, num_units) for all rows."""
 
 
 class ConcreteDropout(nn.Module):
@@ -93,13 +93,13 @@ class ConcreteDropout(nn.Module):
         self.scaled_logit = nn.Parameter(torch.empty((num_units,) if per_unit else (), device=device, dtype=dtype))
         self.reset_parameters()
         self._has_value = not self.scaled_logit.is_meta
-        self.noise_source: NoiseSource | None = None
+        self.factor_source: FactorSource | None = None
         self.weight_matrix: Callable[[nn.Module], Tensor] | None = None
         self.use = SiteUse()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out who gives noise for a while: a copy that is made meanwhile has nothing of it."""
-        return {**vars(self), "noise_source": None}
+        """Leave out who gives factors for a while: a copy that is made meanwhile has nothing of it."""
+        return {**vars(self), "factor_source": None}
 
     def reset_parameters(self) -> None:
         """Set the rate to the one that it starts from, ``initial_p``."""
@@ -156,12 +156,12 @@ class ConcreteDropout(nn.Module):
     @property
     def is_active(self) -> bool:
         """Whether the next call drops anything."""
-        return self.training or self.noise_source is not None
+        return self.training or self.factor_source is not None
 
     @property
     def is_hard(self) -> bool:
-        """Whether masks are Bernoulli draws, without a gradient for the rate, rather than relaxed."""
-        return self.is_fixed or self.noise_source is not None
+        """Whether masks are Bernoulli draws or given, rather than relaxed."""
+        return self.is_fixed or self.factor_source is not None
 
     def fix(self) -> None:
         """Freeze the rate: it becomes a buffer of the same name, out of reach of any optimiser."""
@@ -170,26 +170,62 @@ class ConcreteDropout(nn.Module):
             del self.scaled_logit
             self.register_buffer("scaled_logit", scaled_logit)
 
-    def scale(self, x: Tensor) -> Tensor:
-        """Draw the factor that multiplies ``x``, of a shape that broadcasts to it.
+    def factor(self, x: Tensor) -> Tensor:
+        """Give the factor that multiplies ``x``: that of ``factor_source``, else a fresh one.
 
         Args:
             x: The layer's input.
 
         Returns:
-            ``z / (1 - p)``, in float32 or float64, with size 1 wherever the mask is shared.
+            ``z / (1 - p)``, in float32 or float64, in a shape that broadcasts to ``x``, with size 1 wherever the mask
+            is shared.
 
         Raises:
             ValueError: If ``x`` has not ``num_units`` at ``feature_dim``.
             TypeError: If ``x`` is not a floating tensor.
         """
         shape = self._mask_shape(x)
-        has_rows = self._has_rows(x)
-        noise = self.noise(shape[self.batch_dim] if has_rows else 1, x.device)
-        scale = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=self.is_hard)
-        if has_rows:
-            shape[self.batch_dim] = noise.shape[0]  # not len, which would fix the rows of an exported model
-        return scale.view(shape)
+        if self.factor_source is not None:
+            factor = self.factor_source(self, x)
+        else:
+            noise = self.fresh_noise(self.rows_of(x), x.device)
+            factor = dropout_scale(self.p_logit, noise, temperature=self.temperature, hard=self.is_fixed)
+        if self._has_rows(x):
+            shape[self.batch_dim] = factor.shape[0]  # not len, which would fix the rows of an exported model
+        return factor.view(shape)
+
+    def fresh_noise(self, rows: int, device: torch.device) -> Tensor:
+        """Draw the uniform noise of one pass, shape (rows, num_units)."""
+        self.use.called = True
+        dtype = torch.promote_types(self.scaled_logit.dtype, torch.float32)
+        draw = functools.partial(bulk_noise, (rows, self.num_units), dtype=dtype, device=device)
+        return drawn_once(self.use, (rows, "noise"), draw).to(device)
+
+    def rows_of(self, x: Tensor) -> int:
+        """Count the examples of an input."""
+        return x.shape[self.batch_dim] if self._has_rows(x) else 1
+
+    def factor_shape(self, shape: Sequence[int], leading: int = 0) -> list[int]:
+        """Check the shape of an input, and give that of a factor for all rows.
+
+        Args:
+            shape: Shape of the input.
+            leading: Number of dimensions in front that cannot hold the units.
+
+        Returns:
+            Size 1 for all dimensions but that of the units.
+
+        Raises:
+            ValueError: If the input has not ``num_units`` at ``feature_dim``.
+        """
+        dim = len(shape) + self.feature_dim
+        if dim < leading or shape[dim] != self.num_units:
+            raise ValueError(
+                f"the input must have {self.num_units} units at dimension {self.feature_dim}, got shape {tuple(shape)}"
+            )
+        result = [1] * len(shape)
+        result[dim] = self.num_units
+        return result
 
     def _has_rows(self, x: Tensor) -> bool:
         return self.batch_dim < x.ndim + self.feature_dim
@@ -198,45 +234,22 @@ class ConcreteDropout(nn.Module):
         """Check the input; give the shape of its mask, with size 1 for all dimensions but two."""
         if not x.is_floating_point():
             raise TypeError(f"the input must be a floating tensor, got {x.dtype}; convert it with x.float()")
-        if x.ndim < -self.feature_dim or x.shape[self.feature_dim] != self.num_units:
-            raise ValueError(
-                f"the input must have {self.num_units} units at dimension {self.feature_dim}, got shape "
-                f"{tuple(x.shape)}"
-            )
-        shape = [1] * x.ndim
-        shape[self.feature_dim] = self.num_units
+        shape = self.factor_shape(x.shape)
         if self._has_rows(x):
             shape[self.batch_dim] = x.shape[self.batch_dim]
         return shape
 
-    def noise(self, rows: int, device: torch.device) -> Tensor:
-        """Draw the uniform noise of one pass.
-
-        Args:
-            rows: Number of examples.
-            device: Where it is wanted.
-
-        Returns:
-            Shape (rows, num_units), or (1, num_units) where all rows share it.
-        """
-        if self.noise_source is not None:
-            return self.noise_source(self, rows).to(device)
-        self.use.called = True
-        dtype = torch.promote_types(self.scaled_logit.dtype, torch.float32)
-        draw = functools.partial(bulk_noise, (rows, self.num_units), dtype=dtype, device=device)
-        return drawn_once(self.use, (rows, "noise"), draw).to(device)
-
     def forward(self, x: Tensor) -> Tensor:
-        """Drop units of ``x`` in training and while sampling; pass it on otherwise."""
+        """Drop units of ``x`` in training and where factors are given; pass it on otherwise."""
         if not self.is_active:
             return x
         if self.is_hard:
-            return (x * self.scale(x)).to(x.dtype)
+            return (x * self.factor(x)).to(x.dtype)
         self.use.called = True
         trailing = [1] * (-1 - self.feature_dim)
         scaled_logit = self.scaled_logit.view(-1, *trailing) if self.scaled_logit.ndim else self.scaled_logit
         shape = self._mask_shape(x)
-        rows = shape[self.batch_dim] if self._has_rows(x) else 1
+        rows = self.rows_of(x)
 
         def once(kind: str, draw: Callable[[], Mask]) -> Mask:
             return drawn_once(self.use, (rows, kind), draw)

@@ -5,15 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
-from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, WeightMatrix, ordinary_rnn_or_attention
+from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, LayerKind, WeightMatrix, kind_of
 
 __all__ = ["Candidates", "choose", "reads_one_unit", "weight_matrix_of"]
-
-_KNOWN = (nn.Linear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
 
 
 def _stored(layer: Any) -> Tensor:
@@ -47,7 +44,7 @@ class Candidates(NamedTuple):
     """What of the latter may come as a surprise."""
 
 
-def _kinds(module: nn.Module) -> list[str]:
+def _classes(module: nn.Module) -> list[str]:
     """Name the class of a module and those that it inherits from, with their place."""
     return [f"{cls.__module__}.{cls.__qualname__}" for cls in type(module).__mro__]
 
@@ -65,7 +62,7 @@ def weight_matrix_of(
         The function, or None.
     """
     own = (function for cls, function in (custom or {}).items() if isinstance(layer, cls))
-    return next(own, None) or next((ELSEWHERE[kind] for kind in _kinds(layer) if kind in ELSEWHERE), None)
+    return next(own, None) or next((ELSEWHERE[cls] for cls in _classes(layer) if cls in ELSEWHERE), None)
 
 
 def reads_one_unit(module: nn.Module, matrix: WeightMatrix | None = None) -> bool:
@@ -80,8 +77,8 @@ def reads_one_unit(module: nn.Module, matrix: WeightMatrix | None = None) -> boo
     """
     if matrix is not None:
         return matrix(module).shape[1:] == (1,)
-    number = {nn.Linear: "in_features", _ConvNd: "in_channels", nn.RNNBase: "input_size"}
-    return any(isinstance(module, cls) and getattr(module, name) == 1 for cls, name in number.items())
+    kind = kind_of(module)
+    return kind is not None and kind.num_inputs is not None and getattr(module, kind.num_inputs) == 1
 
 
 def choose(
@@ -109,22 +106,22 @@ def choose(
     """
     found = Candidates({}, {}, {})
     inside, idle = _parts(model)
-    transposed: dict[int, bool] = {}
+    input_dims: dict[int, int] = {}
     users = Counter(id(weight) for module in model.modules() for weight in module.parameters(recurse=False))
     for name, module in model.named_modules():
         if id(module) in inside or isinstance(module, (ConcreteDropout, ParametrizationList)):
             continue
-        matrix = weight_matrix_of(module, custom)
-        is_known = matrix is not None or isinstance(module, _KNOWN)
-        reason = _nothing_to_convert(module, is_known, embeddings=embeddings) or idle.get(id(module))
-        surprise = None if reason else _cannot_convert(module, matrix is not None)
+        matrix, kind = weight_matrix_of(module, custom), kind_of(module)
+        is_asked_for = matrix is not None or (kind is not None and (embeddings or not kind.is_on_request))
+        reason = _nothing_to_convert(module, kind, is_asked_for) or idle.get(id(module))
+        surprise = None if reason else _cannot_convert(module, kind, matrix is not None)
         if not (reason or (wanted(name, module, predicate=None) if surprise else wanted(name, module))):
             reason = "excluded by `include`, `exclude`, `types` or `predicate`"
         if not (reason or surprise or name in named or _has_rest(module, recurrent)) and reads_one_unit(module, matrix):
             reason = f"{type(module).__name__} reads one unit, and would lose all of its input; name it in `include`"
-        if isinstance(module, _ConvNd) and not (reason or surprise):
-            is_transposed = isinstance(module, _ConvTransposeNd)
-            if transposed.setdefault(id(next(module.parameters())), is_transposed) != is_transposed:
+        if kind is not None and kind.weight_input_dim is not None and not (reason or surprise):
+            weight = id(next(module.parameters(), None))
+            if input_dims.setdefault(weight, kind.weight_input_dim) != kind.weight_input_dim:
                 surprise = "shares its weight with a converted layer that takes its transpose"
         if isinstance(module, nn.Embedding) and users[id(module.weight)] > 1:
             reason = reason or "shares its weight with another module"
@@ -142,11 +139,11 @@ def _parts(model: nn.Module) -> tuple[set[int], dict[int, str]]:
     inside: set[int] = set()
     idle: dict[int, str] = {}
     for module in model.modules():
-        if isinstance(module, (nn.MultiheadAttention, ParametrizationList)):
+        if isinstance(module, ParametrizationList) or ((kind := kind_of(module)) and kind.stands_for_parts):
             inside.update(id(child) for child in module.modules() if child is not module)
-        for kind in _kinds(module):
-            if kind in IDLE:
-                name, why = IDLE[kind]
+        for cls in _classes(module):
+            if cls in IDLE:
+                name, why = IDLE[cls]
                 idle.update((id(child), why) for child in module.get_submodule(name).modules())
     return inside, idle
 
@@ -156,31 +153,31 @@ def _has_rest(module: nn.Module, recurrent: bool) -> bool:
     return isinstance(module, nn.RNNBase) and (recurrent or module.num_layers > 1)
 
 
-def _nothing_to_convert(module: nn.Module, is_known: bool, *, embeddings: bool) -> str | None:
-    kind = type(module).__name__
+def _nothing_to_convert(module: nn.Module, kind: LayerKind | None, is_asked_for: bool) -> str | None:
+    name = type(module).__name__
     if SITE in module._modules:
         return "has learned dropout already"
-    if is_known:
+    if is_asked_for:
         return None
-    if isinstance(module, nn.Embedding):
-        return None if embeddings else f"{kind} takes indices; `embeddings=True` drops word types"
+    if kind is not None:
+        return f"{name} takes indices; `embeddings=True` drops word types"
     if isinstance(module, nn.EmbeddingBag):
-        return f"{kind} takes indices, which cannot be dropped"
+        return f"{name} takes indices, which cannot be dropped"
     if isinstance(module, HomoscedasticNoise):
-        return f"{kind} has variances and no weights"
-    if "Norm" in kind:
-        return f"{kind} is a normalisation"
+        return f"{name} has variances and no weights"
+    if "Norm" in name:
+        return f"{name} is a normalisation"
     own = list(module.parameters(recurse=False))
     if not any(isinstance(parameter, UninitializedParameter) or parameter.ndim > 1 for parameter in own):
-        return f"{kind} has no weight matrix of its own"
+        return f"{name} has no weight matrix of its own"
     return None
 
 
-def _cannot_convert(module: nn.Module, has_matrix: bool) -> str | None:
+def _cannot_convert(module: nn.Module, kind: LayerKind | None, has_matrix: bool) -> str | None:
     if any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters(recurse=False)):
         return f"{type(module).__name__} is not initialised yet; run the model once first"
-    if has_matrix or isinstance(module, (nn.Linear, nn.Embedding, _ConvNd)):
+    if has_matrix:
         return None
-    if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
-        return None if ordinary_rnn_or_attention(module) else f"{type(module).__name__} overrides forward"
-    return f"{type(module).__name__} is not a known layer type; name it in `custom` if it takes one tensor"
+    if kind is None:
+        return f"{type(module).__name__} is not a known layer type; name it in `custom` if it takes one tensor"
+    return None if kind.accepts(module) else f"{type(module).__name__} overrides forward"

@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from gumdrop.layers import SITE
+from gumdrop.layers import drops_between_layers, inner_dropout
 from gumdrop.networks.tracing import dropout_consumers
 
 __all__ = ["settle", "take_over"]
@@ -76,21 +76,17 @@ def _leftovers(model: nn.Module) -> Iterator[tuple[str, _Leftover]]:
             if module.p > 0:
                 what = f"{kind}(p={module.p:g}) was not seen to feed converted layers only"
                 yield name, _Leftover(module, "p", what)
-        elif not _has_none_between(module):
+        elif not isinstance(module, nn.RNNBase) or drops_between_layers(module):
             for attribute, value in vars(module).items():
                 if "dropout" in attribute and isinstance(value, float) and 0 < value <= 1:
                     place = f"{name}.{attribute}".removeprefix(".")
                     yield place, _Leftover(module, attribute, _described(module, attribute, value))
 
 
-def _has_none_between(module: nn.Module) -> bool:
-    """Tell whether the dropout of a recurrent module is learned by now, or has no place in it."""
-    return isinstance(module, nn.RNNBase) and (SITE in module._modules or module.num_layers == 1)
-
-
 def _described(module: nn.Module, attribute: str, p: float) -> str:
-    if isinstance(module, nn.MultiheadAttention):
-        return f"dropout of attention weights, p = {p:g}"
-    if isinstance(module, nn.RNNBase):
-        return f"dropout between layers, p = {p:g}"
-    return f"{attribute} = {p:g}, which functions of {type(module).__name__} may read"
+    inner = inner_dropout(module)
+    return (
+        f"dropout {inner}, p = {p:g}"
+        if inner
+        else f"{attribute} = {p:g}, which functions of {type(module).__name__} may read"
+    )

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.functional.noise import uniform_noise
-from gumdrop.layers import ConcreteDropout, check_rates, drawn_once
+from gumdrop.layers import ConcreteDropout, bernoulli_factors, check_rates, drawn_once, inner_dropout
 from gumdrop.prediction.switches import ELSEWHERE, Attribute, FastPath, Randomness, switched
 from gumdrop.prediction.twins import Restart, twin_of
 
@@ -124,15 +124,6 @@ class _PlainForward:
         return functools.partial, (type(self.site).forward, self.site)
 
 
-def _has_dropout_inside(module: nn.Module) -> bool:
-    """Tell whether a module drops by a flag of its own, in code that cannot be given masks."""
-    if isinstance(module, (nn.AlphaDropout, nn.FeatureAlphaDropout)):
-        return module.p > 0
-    if isinstance(module, nn.MultiheadAttention):
-        return module.dropout > 0
-    return isinstance(module, nn.RNNBase) and module.dropout > 0 and module.num_layers > 1
-
-
 class Stochastic(NamedTuple):
     """The modules of a model that drop."""
 
@@ -147,7 +138,7 @@ class Stochastic(NamedTuple):
         found = cls(
             [m for m in modules if isinstance(m, ConcreteDropout)],
             [m for m in modules if isinstance(m, (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)) and m.p > 0],
-            [m for m in modules if maskless and _has_dropout_inside(m)],
+            [m for m in modules if maskless and inner_dropout(m)],
         )
         if not any(found):
             raise ValueError(
@@ -168,7 +159,7 @@ class Stochastic(NamedTuple):
         for module in model.modules():
             yield module, "training", module in inside
         for site in self.learned:
-            yield site, "noise_source", functools.partial(_mask_site, noise)
+            yield site, "factor_source", bernoulli_factors(functools.partial(_mask_site, noise))
         for dropout in self.plain:
             # Not a hook: hooks of nested contexts would add up, and compiled models do not look for new ones.
             yield dropout, "forward", _PlainForward(noise, dropout)

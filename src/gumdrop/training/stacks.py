@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from gumdrop.functional.noise import uniform_noise
-from gumdrop.layers import UNIT, ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.layers import (
+    UNIT,
+    ConcreteDropout,
+    HomoscedasticNoise,
+    bernoulli_factors,
+    dropout_blocks,
+    factors_from,
+)
 from gumdrop.networks.rates import parameter_groups
 from gumdrop.objective.elbo import default_lengthscale
 from gumdrop.objective.kl import Lengthscale, kl_divergence
@@ -109,15 +116,11 @@ class Together(nn.Module):
     @contextlib.contextmanager
     def _drawing(self) -> Iterator[None]:
         """Switch the template from relaxed to drawn masks; no generator, so that each model draws its own."""
-        sites = [module for module in self._model.modules() if isinstance(module, ConcreteDropout)]
         try:
             self._model.eval()
-            for site in sites:
-                site.noise_source = _noise_of_rows
-            yield
+            with factors_from(bernoulli_factors(_noise_of_rows), self._model):
+                yield
         finally:
-            for site in sites:
-                site.noise_source = None
             self._model.train()
 
     def noises(self) -> list[Tensor]:

@@ -38,7 +38,6 @@ from gumdrop.prediction.moments.rules import drop, rule_of
 from gumdrop.prediction.moments.single_drops import (
     Step,
     drops_are_rare,
-    mask_shape,
     rows_at_once,
     single_drops,
     site_of,
@@ -132,7 +131,7 @@ def _by_slopes(layers: Layers, x: Tensor) -> OutputMoments:
         for layer, rule in layers:
             site = site_of(layer)
             if site is not None:  # rows are in dimension 0 of every layer of a chain
-                state = drop(state, site.p_logit.detach(), mask_shape(site, state.mean), sources)
+                state = drop(state, site.p_logit.detach(), site.factor_shape(state.mean.shape, leading=1), sources)
             state = rule(layer, state, sources)
     mean, variance = state
     _check_shape(mean)

@@ -1,6 +1,6 @@
 """Mean and variance behind each kind of layer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from gumdrop.prediction.moments.state import Source, Sources, State
 __all__ = ["drop", "rule_of"]
 
 
-def drop(state: State, p_logit: Tensor, shape: tuple[int, ...], sources: Sources) -> State:
+def drop(state: State, p_logit: Tensor, shape: Sequence[int], sources: Sources) -> State:
     """Multiply by masks of mean 1 and variance p / (1 - p)."""
     mean, variance = state
     odds = finite_exp(p_logit).to(mean.dtype)

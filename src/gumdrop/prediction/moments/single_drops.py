@@ -20,7 +20,7 @@ from gumdrop.functional.floats import finite_exp
 from gumdrop.functional.masks import inverse_keep
 from gumdrop.layers import SITE, UNIT, ConcreteDropout
 
-__all__ = ["Step", "drops_are_rare", "mask_shape", "rows_at_once", "single_drops", "site_of"]
+__all__ = ["Step", "drops_are_rare", "rows_at_once", "single_drops", "site_of"]
 
 RARE = 0.06
 """Largest rate up to which drops are rare."""
@@ -44,25 +44,6 @@ def site_of(layer: nn.Module) -> ConcreteDropout | None:
     """
     site = layer._modules.get(SITE)
     return site if isinstance(site, ConcreteDropout) else None
-
-
-def mask_shape(site: ConcreteDropout, x: Tensor) -> tuple[int, ...]:
-    """Give the shape of the mask of a site: one for each row, whatever its positions.
-
-    Args:
-        site: The site.
-        x: Its input.
-
-    Returns:
-        Size 1 for all dimensions but that of the units.
-
-    Raises:
-        ValueError: If the input has not as many units.
-    """
-    feature = x.ndim + site.feature_dim
-    if feature < 1 or x.shape[feature] != site.num_units:
-        raise ValueError(f"the input must have {site.num_units} units, got shape {tuple(x.shape)}")
-    return tuple(size if dim == feature else 1 for dim, size in enumerate(x.shape))
 
 
 def drops_are_rare(layers: Sequence[nn.Module]) -> bool:
@@ -120,7 +101,7 @@ def single_drops(steps: Sequence[Step], x: Tensor) -> tuple[Tensor, Tensor]:
         if site is None:
             x, all_kept = step(before), step(all_kept)
             continue
-        factor = inverse[first : first + site.num_units].view(mask_shape(site, x))
+        factor = inverse[first : first + site.num_units].view(site.factor_shape(x.shape, leading=1))
         x, all_kept, first = step(before), step(all_kept * factor), first + site.num_units
         outputs = _run(steps[i + 1 : end], _without_each(site, layer, step, before, x))
         without.append(outputs.unflatten(0, (-1, site.num_units)))
@@ -145,4 +126,5 @@ def _without_each(
         columns = layer.weight.T.contiguous()
         return torch.addcmul(after.unsqueeze(1), before.unsqueeze(-1), columns, value=-1).flatten(0, 1)
     keep = 1 - torch.eye(site.num_units, dtype=before.dtype, device=before.device)
-    return step((before.unsqueeze(1) * keep.view(-1, *mask_shape(site, before)[1:])).flatten(0, 1))
+    shape = site.factor_shape(before.shape, leading=1)
+    return step((before.unsqueeze(1) * keep.view(-1, *shape[1:])).flatten(0, 1))

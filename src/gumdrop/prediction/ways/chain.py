@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, is_own_hook
-from gumdrop.layers.attach import drop_input
+from gumdrop.layers import KINDS, SITE, ConcreteDropout, HomoscedasticNoise, is_own_hook
+from gumdrop.layers.dense import drop_input
 
 __all__ = ["Chunk", "chain_of", "first_drop", "run_chain"]
 
 ROWWISE: frozenset[type[nn.Module]] = frozenset(
     {
-        *(nn.Linear, nn.Identity, nn.Flatten, HomoscedasticNoise),
-        *(nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+        *(cls for kind in KINDS if kind.keeps_rows_apart for cls in kind.types),
+        *(nn.Identity, nn.Flatten, HomoscedasticNoise),
         *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm),
         *(nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d),
         *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),
@@ -118,20 +118,15 @@ def run_chain(chain: Sequence[nn.Module], x: Tensor, chunk: Chunk) -> Tensor:
         chunk.was_used |= site is not None
         if scale is not None:
             assert isinstance(site, ConcreteDropout)
-            x = _dropped(x.unflatten(0, (-1, rows)), scale, site.feature_dim, in_place=ours).flatten(0, 1)
+            x = _dropped(site, x.unflatten(0, (-1, rows)), scale, in_place=ours).flatten(0, 1)
         x = torch.relu_(x) if ours and type(layer) is nn.ReLU else type(layer).forward(layer, x)
         chunk.see(x, len(x) // rows)
     return x.unflatten(0, (-1, rows))
 
 
-def _dropped(x: Tensor, scale: Tensor, feature_dim: int, *, in_place: bool) -> Tensor:
+def _dropped(site: ConcreteDropout, x: Tensor, scale: Tensor, *, in_place: bool) -> Tensor:
     """Multiply the units of x, (S or 1, N, ...), by the factors of each draw, (S, K)."""
-    feature = x.ndim + feature_dim
-    if feature < 2 or x.shape[feature] != scale.shape[1]:
-        raise ValueError(f"a row of shape {tuple(x.shape[2:])} has not {scale.shape[1]} units at {feature_dim}")
-    shape = [1] * x.ndim
-    shape[0], shape[feature] = scale.shape
-    scale = scale.view(shape)
+    scale = scale.view(len(scale), *site.factor_shape(x.shape, leading=2)[1:])
     if in_place and len(x) == len(scale) and torch.result_type(x, scale) == x.dtype:
         return x.mul_(scale)
     return (x * scale).to(x.dtype)

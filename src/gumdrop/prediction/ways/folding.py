@@ -11,16 +11,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gumdrop.layers import SITE, ConcreteDropout, is_own_hook
-from gumdrop.layers.attach import drop_input
+from gumdrop.layers import KINDS, SITE, ConcreteDropout, is_own_hook
+from gumdrop.layers.dense import drop_input
 
 __all__ = ["Foldable", "foldable", "folded"]
 
 Foldable = list[tuple[nn.Module, ConcreteDropout]]
 
-INPUT_DIMENSION: dict[type[nn.Module], int] = {
-    **dict.fromkeys((nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d), 1),
-    **dict.fromkeys((nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d), 0),
+INPUT_DIMENSION = {
+    cls: kind.weight_input_dim for kind in KINDS for cls in kind.types if kind.weight_input_dim is not None
 }
 """Where the weight of a layer has its input units."""
 
@@ -44,7 +43,7 @@ def foldable(model: nn.Module) -> Foldable:
 
 def _is_plain(layer: nn.Module, site: ConcreteDropout) -> bool:
     # A call of its own may also be that of a prediction around this one, which folds already.
-    has_own_code = vars(layer).keys() & {"forward", "_call_impl"} or vars(site).keys() & {"forward", "scale"}
+    has_own_code = vars(layer).keys() & {"forward", "_call_impl"} or "forward" in vars(site)
     hooks = [*layer._forward_pre_hooks.values(), *layer._forward_hooks.values()]
     return (
         not has_own_code
@@ -88,7 +87,7 @@ def _call(
     folds = decision.setdefault("folds", input.numel() > weight.numel())
     if not (folds and site.is_active):
         return forward(layer, site(input), *args, **kwargs)
-    scale = site.scale(input)
+    scale = site.factor(input)
     if scale.numel() != site.num_units:  # the model's forward draws a mask for each row
         return forward(layer, (input * scale).to(input.dtype), *args, **kwargs)
     shape = [1] * weight.ndim

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.layers import SITE, ConcreteDropout
+from gumdrop.layers import SITE, ConcreteDropout, factors_from
 from gumdrop.prediction.switches import FallbackWarning, switched
 from gumdrop.prediction.ways.chain import Chunk
 
@@ -41,9 +41,7 @@ def run_batched(model: nn.Module, call: Callable[[], Tensor], sites: list[Concre
 
     def one_draw(scales: dict[int, Tensor]) -> Tensor:
         with contextlib.ExitStack() as stack:
-            for site in sites:
-                factor = functools.partial(_factor, site, scales.get(id(site)), chunk)
-                stack.enter_context(_replaced(site, "scale", factor))
+            stack.enter_context(factors_from(functools.partial(_factor, scales, chunk), model))
             for module in model.modules():
                 if isinstance(module, nn.RNNBase):
                     forward = functools.partial(_recurrent, module, module.forward, scales, chunk)
@@ -95,16 +93,13 @@ def _replaced(module: nn.Module, name: str, value: Any) -> Iterator[None]:
         own.update(before)
 
 
-def _factor(site: ConcreteDropout, scale: Tensor | None, chunk: Chunk, x: Tensor) -> Tensor:
-    """Stand in for `ConcreteDropout.scale` inside a draw of a chunk; ``scale`` has shape (K,)."""
-    if x.shape[site.feature_dim] != site.num_units:
-        raise ValueError(f"the input must have {site.num_units} units, got shape {tuple(x.shape)}")
+def _factor(scales: Mapping[int, Tensor], chunk: Chunk, site: ConcreteDropout, x: Tensor) -> Tensor:
+    """Give the factor of a site inside a draw of a chunk, whose ``scales`` have shape (K,)."""
     chunk.was_used = True
     if any(x.stride()):  # otherwise it only stands for a shape
         chunk.see(x)
-    shape = [1] * x.ndim
-    shape[site.feature_dim] = site.num_units
-    return torch.ones(shape, device=x.device) if scale is None else scale.view(shape)
+    scale = scales.get(id(site))
+    return torch.ones(1, site.num_units, device=x.device) if scale is None else scale.unsqueeze(0)
 
 
 # Recurrent modules: PyTorch has no batching rule for them
@@ -173,10 +168,11 @@ def _run_folded(
         return tensor.unflatten(dim, (count, num_sequences)).movedim(dim, 0)
 
     states = tuple(fold(state, 1) for state in tensors[:num_states])
+    scales = zip(sites, tensors[num_states:], strict=True)
+    rows = {site: scale.repeat_interleave(num_sequences, dim=0) for site, scale in scales}
     with contextlib.ExitStack() as stack:
-        for site, scale in zip(sites, tensors[num_states:], strict=True):
-            rows = scale.repeat_interleave(num_sequences, dim=0)
-            stack.enter_context(_replaced(site, "scale", lambda x, rows=rows: rows))
+        for site in sites:
+            stack.enter_context(factors_from(lambda site, x: rows[site], site))
         hx = None if not states else states if module.mode == "LSTM" else states[0]
         output, final = forward(fold(input, batch_dim), hx)
     finals = final if module.mode == "LSTM" else (final,)

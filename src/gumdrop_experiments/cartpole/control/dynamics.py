@@ -1,7 +1,6 @@
 """A model of the next state, learned from trials."""
 
 import contextlib
-import functools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional import dropout_scale
-from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
+from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, factors_from
 from gumdrop.networks import fix_dropout, mlp
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.training import fit
@@ -142,15 +141,13 @@ class Dynamics(nn.Module):
 
         trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
         self.requires_grad_(False)  # the gradient goes through the model to the policies
+        factors = {}  # once for all steps
         for site in sites:
             noise = torch.rand(num_particles, site.num_units, generator=generator)
-            # Once for all steps: the site itself would make its mask again at each.
-            factor = dropout_scale(site.p_logit, noise, hard=True).repeat(num_policies, 1)
-            vars(site)["forward"] = functools.partial(torch.mul, factor)
+            factors[site] = dropout_scale(site.p_logit, noise, hard=True).repeat(num_policies, 1)
         try:
-            yield advance
+            with factors_from(lambda site, x: factors[site], self.network):
+                yield advance
         finally:
-            for site in sites:
-                del vars(site)["forward"]
             for parameter in trained:
                 parameter.requires_grad_(True)

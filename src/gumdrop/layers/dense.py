@@ -1,0 +1,114 @@
+"""Learned dropout in front of dense and convolutional layers, and of any layer that takes one tensor: a pre-hook."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from gumdrop.layers.block import SITE, Block, as_matrix
+from gumdrop.layers.site import ConcreteDropout
+
+__all__ = [
+    "WeightMatrix",
+    "attach_convolution",
+    "attach_custom",
+    "attach_dense",
+    "convolution_blocks",
+    "custom_blocks",
+    "dense_blocks",
+    "drop_input",
+    "transposed_convolution_blocks",
+]
+
+WeightMatrix = Callable[[nn.Module], Tensor]
+"""Gives a layer's weight as a matrix (rows, K): column k is what dropping input unit k zeroes."""
+
+
+def drop_input(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+    """Forward pre-hook: pass the layer's input, positional or by keyword, through its site.
+
+    Args:
+        module: The layer.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+
+    Returns:
+        The arguments to call it with, or None to leave them.
+    """
+    site = module.get_submodule(SITE)
+    if args:
+        return (site(args[0]), *args[1:]), kwargs
+    name = next((name for name, value in kwargs.items() if isinstance(value, Tensor)), None)
+    return None if name is None else (args, {**kwargs, name: site(kwargs[name])})
+
+
+def _put_in_front(layer: nn.Module, site: ConcreteDropout) -> None:
+    layer.add_module(SITE, site)
+    layer.register_forward_pre_hook(drop_input, with_kwargs=True)
+
+
+def attach_dense(layer: nn.Linear, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
+    """Place a site that drops units."""
+    _put_in_front(layer, make_site(layer.in_features))
+
+
+def attach_convolution(layer: _ConvNd, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
+    """Place a site that drops whole channels."""
+    _put_in_front(layer, make_site(layer.in_channels, feature_dim=-1 - len(layer.kernel_size)))
+
+
+def attach_custom(layer: nn.Module, make_site: Callable[..., ConcreteDropout], weight_matrix: WeightMatrix) -> None:
+    """Place a site on a layer of any type, with the units last, which remembers how to read the weight."""
+    matrix = weight_matrix(layer)
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"`custom` must give the weight of {type(layer).__name__} as a matrix (rows, K), got shape "
+            f"{tuple(matrix.shape)}"
+        )
+    site = make_site(matrix.shape[1])
+    site.weight_matrix = weight_matrix
+    _put_in_front(layer, site)
+
+
+def dense_blocks(name: str, layer: Any) -> Iterator[Block]:
+    """Give the block of a layer with ``in_features`` and a weight (outputs, inputs)."""
+    yield Block(name, layer.concrete_dropout, layer.weight, _biases(layer), as_matrix, layer.in_features)
+
+
+def convolution_blocks(name: str, layer: Any) -> Iterator[Block]:
+    """Give the block of a convolution."""
+    columns = functools.partial(_convolution_columns, groups=layer.groups)
+    yield Block(name, layer.concrete_dropout, layer.weight, _biases(layer), columns, _fan_in(layer))
+
+
+def transposed_convolution_blocks(name: str, layer: Any) -> Iterator[Block]:
+    """Give the block of a transposed convolution."""
+    yield Block(name, layer.concrete_dropout, layer.weight, _biases(layer), _transposed_columns, _fan_in(layer))
+
+
+def custom_blocks(name: str, layer: Any) -> Iterator[Block]:
+    """Give the block of a layer whose site knows how to read its weight."""
+    matrix = layer.concrete_dropout.weight_matrix(layer)
+    yield Block(name, layer.concrete_dropout, matrix, _biases(layer), as_matrix, matrix.shape[1])
+
+
+def _biases(layer: nn.Module) -> tuple[Tensor, ...]:
+    bias = getattr(layer, "bias", None)
+    return (bias,) if isinstance(bias, Tensor) else ()
+
+
+def _fan_in(layer: Any) -> int:
+    return layer.in_channels // layer.groups * layer.weight[0, 0].numel()
+
+
+def _convolution_columns(weight: Tensor, groups: int) -> Tensor:
+    """Turn (out, in / groups, *kernel) into (out / groups * kernel, in)."""
+    grouped = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
+    return grouped.permute(1, 3, 0, 2).reshape(-1, groups * weight.shape[1])
+
+
+def _transposed_columns(weight: Tensor) -> Tensor:
+    """Turn (in, out / groups, *kernel) into (out / groups * kernel, in), whatever the groups."""
+    return weight.flatten(1).T

@@ -1,0 +1,106 @@
+"""What is known of each type of layer: a new type is one more row here."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from torch import nn
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+
+from gumdrop.layers.attention import attach_attention, attention_blocks
+from gumdrop.layers.block import Block
+from gumdrop.layers.dense import (
+    attach_convolution,
+    attach_dense,
+    convolution_blocks,
+    dense_blocks,
+    transposed_convolution_blocks,
+)
+from gumdrop.layers.embedding import attach_embedding, embedding_blocks
+from gumdrop.layers.recurrent import attach_recurrent, recurrent_blocks
+
+__all__ = ["DENSE", "KINDS", "LayerKind", "kind_of"]
+
+
+class LayerKind(NamedTuple):
+    """A family of layers that can have learned dropout."""
+
+    types: tuple[type[nn.Module], ...]
+    """An instance of one of them, or of a subclass, is of this kind."""
+    attach: Callable[..., None]
+    """Places the sites: takes the layer, what makes a site for a number of units, and as keywords `recurrent` and
+    `own_input`, see `gumdrop.layers.attach`."""
+    blocks: Callable[[str, Any], Iterator[Block]]
+    """Gives the sites of a layer of some name with their weights."""
+    num_inputs: str | None = None
+    """Attribute that counts the units or channels of an input; None if it has none."""
+    weight_input_dim: int | None = None
+    """Dimension of the weight that holds the input units, where there is one weight."""
+    is_on_request: bool = False
+    """Whether such layers are converted on request only."""
+    replaces_forward: bool = False
+    """Whether the layer runs a forward of ours, with sites inside, which stands in for PyTorch's alone."""
+    stands_for_parts: bool = False
+    """Whether its submodules belong to it."""
+    keeps_rows_apart: bool = False
+    """Whether, in eval, each row of an input, dimension 0, gives what it would give alone."""
+    last_dimension_only: bool = False
+    """Whether it works on the last dimension alone, whatever stands in front."""
+
+    def accepts(self, layer: nn.Module) -> bool:
+        """Tell whether a layer of this kind can have sites: one whose forward is replaced must run PyTorch's."""
+        own = (isinstance(layer, cls) and type(layer).forward is cls.forward for cls in self.types)
+        return not self.replaces_forward or any(own)
+
+
+DENSE = LayerKind(
+    (nn.Linear,),
+    attach_dense,
+    dense_blocks,
+    num_inputs="in_features",
+    weight_input_dim=1,
+    keeps_rows_apart=True,
+    last_dimension_only=True,
+)
+KINDS = (
+    DENSE,
+    LayerKind(
+        (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d, _ConvTransposeNd),
+        attach_convolution,
+        transposed_convolution_blocks,
+        num_inputs="in_channels",
+        weight_input_dim=0,
+        keeps_rows_apart=True,
+    ),
+    LayerKind(
+        (nn.Conv1d, nn.Conv2d, nn.Conv3d, _ConvNd),
+        attach_convolution,
+        convolution_blocks,
+        num_inputs="in_channels",
+        weight_input_dim=1,
+        keeps_rows_apart=True,
+    ),
+    LayerKind((nn.Embedding,), attach_embedding, embedding_blocks, is_on_request=True),
+    LayerKind(
+        (nn.LSTM, nn.GRU, nn.RNN, nn.RNNBase),
+        attach_recurrent,
+        recurrent_blocks,
+        num_inputs="input_size",
+        replaces_forward=True,
+    ),
+    LayerKind(
+        (nn.MultiheadAttention,), attach_attention, attention_blocks, replaces_forward=True, stands_for_parts=True
+    ),
+)
+"""All kinds; the first that fits counts."""
+
+
+def kind_of(layer: nn.Module) -> LayerKind | None:
+    """Find the kind of a layer.
+
+    Args:
+        layer: Any module.
+
+    Returns:
+        Its kind, or None if it is of no known type.
+    """
+    return next((kind for kind in KINDS if isinstance(layer, kind.types)), None)

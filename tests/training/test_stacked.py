@@ -147,12 +147,16 @@ def test_a_stopped_stack_goes_on(tmp_path, monkeypatch) -> None:
             raise KeyboardInterrupt
         return gd.objective.LIKELIHOODS["gaussian"](output, target)
 
+    interrupted.__qualname__ = "gaussian"
     with pytest.raises(KeyboardInterrupt):
         fit_stacked(networks(2), data, likelihood=interrupted, **options, checkpoint=tmp_path / "stack.pt")
     models = networks(2)
     results = fit_stacked(models, data, likelihood="gaussian", **options, checkpoint=tmp_path / "stack.pt")
     assert results == expected
     assert torch.equal(weights(models[1]), weights(expected_models[1]))
+    interrupted.__qualname__ = "student"
+    with pytest.raises(CheckpointError, match="likelihood was gaussian, is student"):
+        fit_stacked(models, data, likelihood=interrupted, **options, checkpoint=tmp_path / "stack.pt")
     with pytest.raises(CheckpointError, match="other data"):
         fit_stacked(models, data[::-1], likelihood="gaussian", **options, checkpoint=tmp_path / "stack.pt")
 
@@ -162,10 +166,12 @@ def test_bad_arguments() -> None:
         fit_stacked(networks(2), [task(0)], likelihood="gaussian", epochs=1)
     with pytest.raises(ValueError, match="`keep_best` needs `held_out` rows"):
         fit_stacked(networks(1), [task(0)], likelihood="gaussian", epochs=1, keep_best=True)
-    with pytest.raises(ValueError, match="`honest_noise` needs held-out data"):
-        fit_stacked(networks(1), [task(0)], likelihood="gaussian", epochs=1, honest_noise=True)
+    with pytest.raises(ValueError, match="`held_out_noise` needs held-out data"):
+        fit_stacked(networks(1), [task(0)], likelihood="gaussian", epochs=1, held_out_noise=True)
     with pytest.raises(ValueError, match="`epochs` must be at least 1"):
         fit_stacked(networks(1), [task(0)], likelihood="gaussian", epochs=0)
+    with pytest.raises(TypeError, match="got a setting `max_norm`, and the settings here are batch_size, lr"):
+        fit_stacked(networks(1), [task(0)], likelihood="gaussian", epochs=1, max_norm=1.0)
     x, y = task(0)
     with pytest.raises(ValueError, match="not finite in epoch 1"):
         fit_stacked(networks(1), [(x, y * 1e30)], likelihood="gaussian", epochs=1)
@@ -213,7 +219,7 @@ def _refuse(*arguments) -> None:
 
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.filterwarnings("ignore:the models are trained one after the other")
-def test_honest_noise_is_that_of_the_held_out_rows_of_each_model(together, monkeypatch) -> None:
+def test_held_out_noise_is_that_of_the_held_out_rows_of_each_model(together, monkeypatch) -> None:
     """The held-out rows of the second model are four times as noisy as those it trains on."""
     if not together:
         apart(monkeypatch)
@@ -224,7 +230,7 @@ def test_honest_noise_is_that_of_the_held_out_rows_of_each_model(together, monke
     held_out = [torch.arange(100, 120), torch.arange(120, 160)]
     models = noisy_networks(2)
     options = {"likelihood": "gaussian", "epochs": 150, "lr": 1e-2, "lengthscale": "weak"}
-    fit_stacked(models, [(x, y)] * 2, rows=rows, held_out=held_out, honest_noise=True, **options)
+    fit_stacked(models, [(x, y)] * 2, rows=rows, held_out=held_out, held_out_noise=True, **options)
     for model, each in zip(models, held_out, strict=True):
         with gd.sampling(model, seed=0, shared=False), torch.no_grad():
             residuals = torch.cat([model(x[each])[:, :1] - y[each] for _ in range(50)])
@@ -273,7 +279,7 @@ def test_the_held_out_value_is_that_of_the_averaged_prediction() -> None:
 def test_a_stopped_run_with_held_out_rows_goes_on(tmp_path) -> None:
     x, y = task(0, num_rows=40)
     options = {"rows": [torch.arange(30)] * 2, "held_out": [torch.arange(30, 40)] * 2, "epochs": 6, "batch_size": 8}
-    options |= {"honest_noise": True, "keep_best": True}
+    options |= {"held_out_noise": True, "keep_best": True}
     whole, models = noisy_networks(2), noisy_networks(2)
     expected = fit_stacked(whole, [(x, y)] * 2, likelihood="gaussian", **options)
     calls = 0

@@ -1,5 +1,6 @@
 import json
 import subprocess
+import typing
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import gumdrop as gd
 from gumdrop.networks import mlp
-from gumdrop.training import CheckpointError, checkpoints, fit, loop, state
+from gumdrop.training import CheckpointError, checkpoints, fit, fit_stacked, settings, single, state
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import prepared, tensors_of
 
@@ -72,7 +73,7 @@ def test_the_best_epoch_on_held_out_data_is_kept() -> None:
     result = fit(model, (x, y), likelihood="gaussian", epochs=80, lr=5e-2, validation=wave(40), seed=1)
     scores = [record.validation_nll for record in result.history]
     assert result.best_epoch == int(np.argmin(scores)) + 1
-    kept = loop._mixture_nll(model, prepared(wave(40)), gd.objective.LIKELIHOODS["gaussian"], 20, 1)
+    kept = single._mixture_nll(model, prepared(wave(40)), gd.objective.LIKELIHOODS["gaussian"], 20, 1)
     assert kept == pytest.approx(min(scores), abs=1e-5)
 
 
@@ -185,7 +186,7 @@ def flipped(data: bytes, place: int) -> bytes:
         (lambda data: b"hello", "no whole checkpoint"),
         (lambda data: flipped(data, len(data) // 3), "no whole checkpoint"),
         (lambda data: flipped(data, len(data) - 9), "no whole checkpoint"),
-        (lambda data: data[:-32], "before format 3"),
+        (lambda data: data[:-32], "before format 4"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused(tmp_path, damage, words) -> None:
@@ -209,6 +210,16 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(checkpoints, "CHECKPOINT_FORMAT", 5)
     with pytest.raises(CheckpointError, match="has format 4"):
         fit(network(), wave(), likelihood="gaussian", epochs=2, checkpoint=path)
+
+
+def test_a_setting_that_a_checkpoint_does_not_name_is_not_compared(tmp_path) -> None:
+    """As in a file of a version that did not have it."""
+    path, options = tmp_path / "run.pt", {"likelihood": "gaussian", "epochs": 2, "validation": wave(24)}
+    expected = fit(network(), wave(), checkpoint=path, **options)
+    contents = checkpoints.read_checkpoint(path, path.read_bytes())
+    assert contents["settings"].pop("tol") == 0.0
+    checkpoints.write_checkpoint(path, contents)
+    assert fit(network(), wave(), checkpoint=path, tol=0.5, **options) == expected
 
 
 def test_a_checkpoint_of_other_held_out_data_is_refused(tmp_path) -> None:
@@ -317,10 +328,10 @@ def test_a_validation_loader_scores_as_its_rows_do(batch_size, shuffle) -> None:
     assert torch.equal(weights(models[0]), weights(models[1]))
 
 
-def test_honest_noise_wants_rows_at_hand() -> None:
+def test_held_out_noise_wants_rows_at_hand() -> None:
     loader = DataLoader(TensorDataset(*wave(24)))
-    with pytest.raises(ValueError, match="`honest_noise` draws rows of `validation` at random, got a loader"):
-        fit(homoscedastic(), wave(), likelihood="gaussian", epochs=1, validation=loader, honest_noise=True)
+    with pytest.raises(ValueError, match="`held_out_noise` draws rows of `validation` at random, got a loader"):
+        fit(homoscedastic(), wave(), likelihood="gaussian", epochs=1, validation=loader, held_out_noise=True)
 
 
 def test_a_stream_cannot_watch_a_sharded_model(monkeypatch) -> None:
@@ -328,21 +339,21 @@ def test_a_stream_cannot_watch_a_sharded_model(monkeypatch) -> None:
         def __iter__(self):
             yield wave(24)
 
-    monkeypatch.setattr(loop, "is_sharded", lambda model: True)
+    monkeypatch.setattr(single, "is_sharded", lambda model: True)
     with pytest.raises(ValueError, match="`validation` of a sharded model must give all processes as many batches"):
         fit(network(), wave(), likelihood="gaussian", epochs=1, validation=DataLoader(Stream(), batch_size=None))
 
 
-def test_honest_noise_with_several_inputs() -> None:
+def test_held_out_noise_with_several_inputs() -> None:
     class Noisy(Sum):
         def __init__(self) -> None:
             super().__init__()
             self.network = homoscedastic()
 
     models, (x, y) = (homoscedastic(), Noisy()), wave()
-    fit(models[0], (x, y), likelihood="gaussian", epochs=4, validation=(x, y), honest_noise=True)
+    fit(models[0], (x, y), likelihood="gaussian", epochs=4, validation=(x, y), held_out_noise=True)
     both = (columns(x), y)
-    fit(models[1], both, likelihood="gaussian", epochs=4, validation=both, honest_noise=True)
+    fit(models[1], both, likelihood="gaussian", epochs=4, validation=both, held_out_noise=True)
     torch.testing.assert_close(weights(models[0]), weights(models[1]))
 
 
@@ -397,18 +408,33 @@ def test_other_likelihoods(likelihood) -> None:
         ({"rate_lr": -1.0}, "`rate_lr` must be positive"),
         ({"max_norm": 0.0}, "`max_norm` must be positive"),
         ({"patience": 3}, "`patience` needs `validation`"),
-        ({"honest_noise": True}, "`honest_noise` needs held-out data"),
-        ({"honest_noise": True, "validation": wave(8)}, "got 0 of these and such data"),
+        ({"held_out_noise": True}, "`held_out_noise` needs held-out data"),
+        ({"held_out_noise": True, "validation": wave(8)}, "got 0 of these and such data"),
         ({"likelihood": "cauchy"}, "one of gaussian, categorical"),
         ({"num_data": 5}, "`num_data` must be at least the batch"),
         ({"validation": (torch.zeros(2, 2), torch.zeros(3, 1))}, "`validation` must hold as many"),
         ({"weight_decay": -1.0}, "`weight_decay` must be at least 0"),
+        ({"accumulate": 0}, "`accumulate` must be at least 1"),
+        ({"validation_samples": 0}, "`validation_samples` must be at least 1"),
+        ({"tol": -1.0}, "`tol` must be at least 0"),
     ],
 )
 def test_bad_arguments(options, words) -> None:
     arguments = {"likelihood": "gaussian", "epochs": 1} | options
     with pytest.raises(ValueError, match=words):
         fit(network(), wave(), **arguments)
+
+
+def test_the_keyword_arguments_are_the_settings() -> None:
+    """Each has a name and a type in the signatures for editors, and the same in the record that documents it."""
+    fields = typing.get_type_hints(settings.TrainingSettings)
+    options, single = (typing.get_type_hints(kind) for kind in (settings.Options, settings.SingleOptions))
+    assert {"epochs": int} | single == fields
+    assert options == {name: fields[name] for name in options}
+    for function, known in ((fit, single), (fit_stacked, options)):
+        assert all(f"``{name}``" in function.__doc__ for name in known)
+    with pytest.raises(TypeError, match="got a setting `batchsize`, and the settings here are batch_size, lr, rate_lr"):
+        fit(network(), wave(), likelihood="gaussian", epochs=1, batchsize=3)
 
 
 def test_bad_data() -> None:
@@ -457,26 +483,26 @@ def homoscedastic(seed: int = 3) -> nn.Sequential:
     return mlp(2, 1, hidden=[64], homoscedastic_noise=True)
 
 
-def test_honest_noise_is_that_of_held_out_residuals() -> None:
+def test_held_out_noise_is_that_of_held_out_residuals() -> None:
     """A network that learns 16 rows by heart believes its own residuals; others' tell the truth."""
     options = {"likelihood": "gaussian", "epochs": 300, "lr": 2e-2, "lengthscale": 0.01, "validation": wave(200)}
     x, y = wave(16)
     y = y + 0.5 * torch.randn(16, 1, generator=torch.Generator().manual_seed(0))
-    proud, honest = homoscedastic(), homoscedastic()
-    fit(proud, (x, y), **(options | {"validation": None}))
-    result = fit(honest, (x, y), honest_noise=True, **options)
+    own, held_out = homoscedastic(), homoscedastic()
+    fit(own, (x, y), **(options | {"validation": None}))
+    result = fit(held_out, (x, y), held_out_noise=True, **options)
     held_out_x, held_out_y = wave(200)
-    with gd.sampling(honest, seed=0, shared=False), torch.no_grad():
-        residuals = torch.cat([honest(held_out_x)[:, :1] - held_out_y for _ in range(20)])
-    variance = honest[-1].log_variance.exp().item()
+    with gd.sampling(held_out, seed=0, shared=False), torch.no_grad():
+        residuals = torch.cat([held_out(held_out_x)[:, :1] - held_out_y for _ in range(20)])
+    variance = held_out[-1].log_variance.exp().item()
     assert variance == pytest.approx(residuals.square().mean().item(), rel=0.6)  # it lags where the best epoch is early
-    assert variance > 1.1 * proud[-1].log_variance.exp().item()
+    assert variance > 1.1 * own[-1].log_variance.exp().item()
     assert result.history[result.best_epoch - 1].validation_nll == min(r.validation_nll for r in result.history)
-    assert honest[-1].log_variance.requires_grad
+    assert held_out[-1].log_variance.requires_grad
 
 
-def test_honest_noise_goes_on_after_a_stop(tmp_path, monkeypatch) -> None:
-    options = {"epochs": 6, "validation": wave(24), "honest_noise": True, "batch_size": 16}
+def test_held_out_noise_goes_on_after_a_stop(tmp_path, monkeypatch) -> None:
+    options = {"epochs": 6, "validation": wave(24), "held_out_noise": True, "batch_size": 16}
     whole = homoscedastic()
     expected = fit(whole, wave(), likelihood="gaussian", **options)
     monkeypatch.setattr(state, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)

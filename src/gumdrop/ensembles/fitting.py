@@ -104,7 +104,7 @@ def fit_regression_ensembles(
         train,
         num_members,
         likelihood="gaussian",
-        honest_noise=True,
+        held_out_noise=True,
         keep_best=patience is not None,
         held_out_fraction=held_out_fraction,
         patience=patience,

@@ -90,7 +90,7 @@ def fit_streamed_ensemble(
             num_data=rows.num_rows,
             lr=lr,
             lengthscale=default if lengthscale is None else lengthscale,
-            honest_noise=regression,
+            held_out_noise=regression,
             seed=member_seed,
             checkpoint=None if checkpoint is None else _numbered(Path(checkpoint), i),
             progress=progress and f"{progress if isinstance(progress, str) else 'network'} {i + 1} of {num_members}",

@@ -149,7 +149,7 @@ def tensors_of(data: Data | None) -> list[Tensor]:
     return [*(rows[key] for key in sorted(rows, key=str)), data[1]]
 
 
-def set_epoch(data: Data, epoch: int) -> None:
+def set_epoch(data: Data | Prepared, epoch: int) -> None:
     """Tell a sampler or a stream, which has an order of its own for each epoch, which one this is.
 
     Args:

@@ -161,7 +161,8 @@ class TrainingState:
 
     def _load(self, path: Path, contents: bytes) -> None:
         state = read_checkpoint(path, contents)
-        changed = {name: (state["settings"].get(name), value) for name, value in self.settings.items()}
+        found = state["settings"]  # a file of an earlier version does not name them all
+        changed = {name: (found[name], value) for name, value in self.settings.items() if name in found}
         changed = {name: pair for name, pair in changed.items() if pair[0] != pair[1]}
         if changed:
             texts = [

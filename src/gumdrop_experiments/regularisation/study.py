@@ -26,7 +26,7 @@ from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import dropout_rates, learn_dropout, parameter_groups
 from gumdrop.objective import negative_elbo
 from gumdrop.objective.kl import Lengthscale
-from gumdrop.training.loop import epoch_seed
+from gumdrop.training.epochs import epoch_seed
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.options import RunOptions

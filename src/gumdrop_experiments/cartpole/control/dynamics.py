@@ -82,7 +82,7 @@ class Dynamics(nn.Module):
             likelihood="gaussian",
             epochs=epochs,
             validation=(x[held_out], y[held_out]),
-            honest_noise=True,
+            held_out_noise=True,
             validation_samples=VALIDATION_SAMPLES,
             batch_size=self.settings.batch_size,
             lr=self.settings.model_lr,

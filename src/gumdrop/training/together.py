@@ -1,4 +1,4 @@
-"""Several models under one set of calls: stacked into one batched program, or apart where that cannot be done."""
+"""Several models of one architecture under one set of calls, stacked into one batched program."""
 
 import contextlib
 import copy
@@ -21,25 +21,11 @@ from gumdrop.layers import (
     factors_from,
 )
 from gumdrop.networks.rates import parameter_groups
-from gumdrop.objective.elbo import default_lengthscale
-from gumdrop.objective.kl import Lengthscale, kl_divergence
-from gumdrop.prediction import sampling
-from gumdrop.training.loop import Likelihood, mean_rates
+from gumdrop.objective.kl import Lengthscale
+from gumdrop.training.in_turn import Losses
+from gumdrop.training.settings import Likelihood
 
-__all__ = ["Apart", "Together"]
-
-
-class _Losses(nn.Module):
-    """A model that returns its mean negative log likelihood and its KL per datum, both by one functional call."""
-
-    def __init__(self, model: nn.Module, lengthscale: Lengthscale | None) -> None:
-        super().__init__()
-        self.model, self.lengthscale = model, lengthscale
-
-    def forward(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
-        nll = nll_of(self.model(x), y)
-        lengthscale = default_lengthscale(nll) if self.lengthscale is None else self.lengthscale
-        return nll.mean(), kl_divergence(self.model, num_data=num_data, lengthscale=lengthscale) / num_data
+__all__ = ["Together"]
 
 
 def _noise_of_rows(site: ConcreteDropout, rows: int) -> Tensor:
@@ -56,7 +42,7 @@ class Together(nn.Module):
 
     def __init__(self, models: Sequence[nn.Module], lengthscale: Lengthscale | None) -> None:
         super().__init__()
-        parameters, buffers = stack_module_state([_Losses(model, lengthscale) for model in models])
+        parameters, buffers = stack_module_state([Losses(model, lengthscale) for model in models])
         # Dots cannot stand in the names of a module's own parameters.
         self._keys = {name: name.replace(".", "/") for name in [*parameters, *buffers]}
         wanted = {f"model.{name}": value.requires_grad for name, value in models[0].named_parameters()}
@@ -64,7 +50,7 @@ class Together(nn.Module):
             self.register_parameter(self._keys[name], nn.Parameter(value.detach(), requires_grad=wanted[name]))
         for name, value in buffers.items():
             self.register_buffer(self._keys[name], value)
-        self._template = [_Losses(copy.deepcopy(models[0]), lengthscale).train()]  # in a list: not a part of this one
+        self._template = [Losses(copy.deepcopy(models[0]), lengthscale).train()]  # in a list: not a part of this one
 
     @property
     def _model(self) -> nn.Module:
@@ -100,14 +86,7 @@ class Together(nn.Module):
 
     @torch.no_grad()
     def drawn(self, x: Tensor) -> Tensor:
-        """Outputs under Bernoulli masks, another one for each row.
-
-        Args:
-            x: Inputs, shape (models, B, ...).
-
-        Returns:
-            Shape (models, B, ...).
-        """
+        """Outputs under Bernoulli masks, another one for each row, shape (models, B, ...) as that of the inputs."""
         values = {name.removeprefix("model."): value for name, value in self._values().items()}
         with self._drawing():
             call = functools.partial(functional_call, self._model)
@@ -129,15 +108,7 @@ class Together(nn.Module):
         return [each for module in modules for each in self._stacked_of(module.log_variance).detach()]
 
     def groups(self, weight_decay: float, rate_lr: float) -> list[dict[str, Any]]:
-        """The parameter groups of one model, with stacked parameters in them.
-
-        Args:
-            weight_decay: See `gumdrop.parameter_groups`.
-            rate_lr: See there.
-
-        Returns:
-            Groups for an optimiser.
-        """
+        """The parameter groups of one model, with stacked parameters in them, see `gumdrop.parameter_groups`."""
         groups = parameter_groups(self._model, weight_decay=weight_decay, rate_lr=rate_lr)
         return [group | {"params": [self._stacked_of(each) for each in group["params"]]} for group in groups]
 
@@ -153,74 +124,3 @@ class Together(nn.Module):
         named = [(name.removeprefix("model."), value.detach()) for name, value in self._values().items()]
         count = len(named[0][1])
         return [{name: value[i] for name, value in named} for i in range(count)]
-
-
-class Apart(nn.Module):
-    """Models that cannot be stacked, called one after the other; the same calls as `Together`.
-
-    Args:
-        models: Converted models.
-        lengthscale: Prior, see `gumdrop.negative_elbo`.
-    """
-
-    def __init__(self, models: Sequence[nn.Module], lengthscale: Lengthscale | None) -> None:
-        super().__init__()
-        self.models = nn.ModuleList(models).train()
-        self._losses = [_Losses(model, lengthscale) for model in models]  # in a list: parameters stand once
-
-    def losses(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
-        """Losses of each model on a batch of its own; see `Together.losses`.
-
-        Args:
-            x: Inputs.
-            y: Targets.
-            num_data: Size of each training set.
-            nll_of: Negative log likelihood of each example.
-
-        Returns:
-            Mean negative log likelihood and KL per datum.
-        """
-        pairs = [call(*each, nll_of) for call, *each in zip(self._losses, x, y, num_data, strict=True)]
-        nll, kl = zip(*pairs, strict=True)
-        return torch.stack(nll), torch.stack(kl)
-
-    @torch.no_grad()
-    def drawn(self, x: Tensor) -> Tensor:
-        """Outputs under Bernoulli masks; see `Together.drawn`.
-
-        Args:
-            x: Inputs.
-
-        Returns:
-            Outputs.
-        """
-        outputs = []
-        for model, each in zip(self.models, x, strict=True):
-            with sampling(model, seed=int(torch.randint(2**31, ())), shared=False):
-                outputs.append(model(each))
-        return torch.stack(outputs)
-
-    def noises(self) -> list[Tensor]:
-        """Log variances of the `gumdrop.HomoscedasticNoise` of the models, each of shape (D,); not copies."""
-        return [module.log_variance.detach() for module in self.modules() if isinstance(module, HomoscedasticNoise)]
-
-    def groups(self, weight_decay: float, rate_lr: float) -> list[dict[str, Any]]:
-        """The parameter groups of all models.
-
-        Args:
-            weight_decay: See `gumdrop.parameter_groups`.
-            rate_lr: See there.
-
-        Returns:
-            Groups for an optimiser.
-        """
-        groups = [parameter_groups(model, weight_decay=weight_decay, rate_lr=rate_lr) for model in self.models]
-        return [group for each in groups for group in each]
-
-    def rates(self) -> list[dict[str, float]]:
-        """Drop probability of each site of each model, the mean where each unit has its own."""
-        return [mean_rates(model) for model in self.models]
-
-    def states(self) -> list[dict[str, Tensor]]:
-        """State of each model; not copies."""
-        return [model.state_dict() for model in self.models]

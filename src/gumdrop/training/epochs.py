@@ -1,0 +1,87 @@
+"""The training loop, for one model and for many: epochs, held-out values, records, an early end and a late resume."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.networks.rates import dropout_rates
+from gumdrop.training.progress import progress_bar
+from gumdrop.training.records import EpochRecord, FitResult
+from gumdrop.training.settings import TrainingSettings
+from gumdrop.training.state import TrainingState
+
+__all__ = ["FUSED_DEVICES", "Learner", "epoch_seed", "mean_rates", "run_epochs"]
+
+FUSED_DEVICES = ("cpu", "cuda")
+"""Where one kernel updates all parameters; elsewhere that of PyTorch's choice does."""
+
+
+class Learner(Protocol):
+    """What an epoch asks of the one model or the many that are trained."""
+
+    def train(self, epoch: int, state: TrainingState) -> Tensor:
+        """Take the steps of an epoch; give the mean negative log likelihood and KL of each model, shape (2, models)."""
+
+    def scores(self) -> list[float] | None:
+        """Negative log likelihood of the held-out data under each model; None if they are not watched."""
+
+    def rates(self) -> list[dict[str, float]]:
+        """Drop probability of each site of each model, the mean where each unit has its own."""
+
+
+def run_epochs(
+    learner: Learner, state: TrainingState, settings: TrainingSettings, progress: bool | str
+) -> list[FitResult]:
+    """Train until all epochs are done or no model gets better; torch's global random state is left as it was.
+
+    Args:
+        learner: The model or models.
+        state: Their state, from the start or from a checkpoint.
+        settings: The settings.
+        progress: Show a progress bar; a text stands in front of it.
+
+    Returns:
+        One result for each model.
+
+    Raises:
+        ValueError: If a loss stops being finite.
+    """
+    with torch.random.fork_rng(), progress_bar(progress, settings.epochs, len(state.epochs)) as advance:
+        while len(state.epochs) < settings.epochs and not state.is_stale(settings.patience, settings.tol):
+            epoch = len(state.epochs) + 1
+            torch.manual_seed(epoch_seed(settings.seed, epoch))
+            losses = learner.train(epoch, state)
+            if not losses.isfinite().all():
+                raise ValueError(f"the loss is not finite in epoch {epoch}; try a smaller `lr`")
+            rates = learner.rates()
+            scores: Sequence[float | None] = learner.scores() or [None] * len(rates)
+            lr = state.optimizer.param_groups[0]["lr"]
+            records = [
+                EpochRecord(epoch, nll, kl, score, lr, p)
+                for (nll, kl), score, p in zip(losses.T.tolist(), scores, rates, strict=True)
+            ]
+            state.record(*records)
+            advance(records[0])
+        state.save()
+    histories = zip(*state.epochs, strict=True)
+    return [FitResult(list(history), best) for history, best in zip(histories, state.best_epochs, strict=True)]
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """Seed of shuffling and masks of one epoch, so that a run can go on from any epoch.
+
+    Args:
+        seed: Seed of the run.
+        epoch: Number of the epoch.
+
+    Returns:
+        The seed.
+    """
+    return seed * 1_000_003 + epoch
+
+
+def mean_rates(model: nn.Module) -> dict[str, float]:
+    """Read the drop probability of each site, the mean where each unit has its own."""
+    return {name: float(torch.as_tensor(p).mean()) for name, p in dropout_rates(model).items()}

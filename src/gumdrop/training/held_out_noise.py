@@ -1,0 +1,65 @@
+"""The noise of a regression, taken from the residuals of held-out data as training goes on."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch import Tensor, nn
+
+from gumdrop.functional.floats import split_gaussian
+from gumdrop.layers import HomoscedasticNoise
+
+__all__ = ["MOST_NOISE_ROWS", "STEPS_BETWEEN_NOISE", "follow_residuals", "noise_of", "without_gradient"]
+
+STEPS_BETWEEN_NOISE = 10
+MOST_NOISE_ROWS = 256
+"""Held-out rows that are asked each time."""
+
+
+def noise_of(model: nn.Module, held_out: Any) -> Tensor:
+    """Find the log variance of a model, which is to follow the residuals of held-out data.
+
+    Args:
+        model: A model with one `gumdrop.HomoscedasticNoise`.
+        held_out: The data, or None.
+
+    Returns:
+        Its parameter, shape (D,).
+
+    Raises:
+        ValueError: If there is another number of them, or no data.
+    """
+    modules = [module for module in model.modules() if isinstance(module, HomoscedasticNoise)]
+    if len(modules) != 1 or held_out is None:
+        raise ValueError(
+            "`held_out_noise` needs held-out data and a model with one `gumdrop.HomoscedasticNoise`, got "
+            f"{len(modules)} of these and {'no' if held_out is None else 'such'} data"
+        )
+    return modules[0].log_variance
+
+
+@contextlib.contextmanager
+def without_gradient(parameters: Iterable[Tensor]) -> Iterator[None]:
+    """Context in which parameters are not trained."""
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+def follow_residuals(log_variance: Tensor, output: Tensor, y: Tensor, steps: int) -> None:
+    """Move the log variance of the noise towards that of held-out residuals, in place, quickly at first.
+
+    Args:
+        log_variance: Log variances, shape (..., D).
+        output: What drawn functions say of the held-out rows, means and log variances, shape (..., N, 2 D).
+        y: Observations, shape (..., N, D).
+        steps: Number of steps taken so far.
+    """
+    mean, _ = split_gaussian(output)
+    square = (y.to(mean.device) - mean).square().mean(-2)
+    log_variance.lerp_(square.clamp(min=1e-6).log(), max(0.1, STEPS_BETWEEN_NOISE / (steps + STEPS_BETWEEN_NOISE)))

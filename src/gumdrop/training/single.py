@@ -1,0 +1,264 @@
+"""Train one model, on one process or on many: minimise the negative ELBO and keep the best epoch."""
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Unpack
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+
+from gumdrop.networks.rates import parameter_groups
+from gumdrop.objective.elbo import default_lengthscale, negative_elbo
+from gumdrop.prediction import sampling
+from gumdrop.prediction.ways.evaluate import drawn
+from gumdrop.training.checkpoints import checksum
+from gumdrop.training.data import Data, Prepared, batches_of, check_data, deals_itself, prepared, set_epoch, tensors_of
+from gumdrop.training.epochs import FUSED_DEVICES, epoch_seed, mean_rates, run_epochs
+from gumdrop.training.held_out_noise import (
+    MOST_NOISE_ROWS,
+    STEPS_BETWEEN_NOISE,
+    follow_residuals,
+    noise_of,
+    without_gradient,
+)
+from gumdrop.training.processes.group import Portion, Ranks, ranks
+from gumdrop.training.processes.sharding import data_parallel, is_sharded
+from gumdrop.training.records import FitResult
+from gumdrop.training.settings import (
+    Likelihood,
+    SingleOptions,
+    TrainingSettings,
+    find_likelihood,
+    name_of,
+    settings_of,
+)
+from gumdrop.training.state import TrainingState
+
+__all__ = ["fit"]
+
+MOST_HELD_OUT_ROWS = 4096
+
+
+def fit(
+    model: nn.Module,
+    train: Data,
+    *,
+    likelihood: str | Likelihood,
+    epochs: int,
+    validation: Data | None = None,
+    num_data: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | str = False,
+    **settings: Unpack[SingleOptions],
+) -> FitResult:
+    """Train a converted model in place by AdamW with a one-cycle learning rate.
+
+    With ``validation`` data the model ends with the parameters of its best epoch, otherwise with the last. An
+    interruption (Ctrl-C) leaves it with the best so far. Training repeats exactly with the same seed on the same
+    machine, also across a stop and resume, and does not touch torch's global random state.
+
+    Under torchrun the same script trains on all processes together: each takes its shard of every batch and draws its
+    own masks, so that a run on several is the run on one, but for these masks. A model that
+    `gumdrop.training.processes.shard` has spread over the processes stays spread.
+
+    Args:
+        model: A converted model, on its device.
+        train: A pair (inputs, targets) with rows in dimension 0, or a DataLoader of such pairs. Inputs are a tensor, or
+            several as a tuple or mapping, which the model gets as arguments. Batches of a loader follow its own order
+            and seed; its sampler or dataset is told the epoch by ``set_epoch``, if it has that.
+        likelihood: ``"gaussian"`` (means and log variances in halves of the last output dimension),
+            ``"categorical"``, ``"bernoulli"``, ``"poisson"``, or a function of output and target that gives the
+            negative log likelihood of each example, in nats, shape (N,).
+        epochs: Passes over the data, at least 1.
+        validation: Held-out inputs and targets, or a loader of them, which the model is not trained on.
+        num_data: Size of the training set; the number of rows of ``train`` if None.
+        checkpoint: File to continue from if it exists, and to keep the state of the run in. It is written whole
+            or not at all.
+        progress: Show a progress bar; a text stands in front of it.
+        settings: ``batch_size``, ``lr``, ``rate_lr``, ``weight_decay``, ``lengthscale``, ``held_out_noise``,
+            ``patience``, ``tol``, ``max_norm``, ``accumulate``, ``autocast``, ``validation_samples`` and ``seed``, as
+            `gumdrop.training.TrainingSettings` documents them.
+
+    Returns:
+        The history and the best epoch.
+
+    Raises:
+        ValueError: If an argument is outside its range, data are not finite or rows do not match, or the loss
+            stops being finite.
+        TypeError: If ``train`` or ``validation`` is neither a pair of inputs and targets nor a loader, or a setting
+            has another name.
+        CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
+
+    Example:
+        >>> from gumdrop.networks.mlp import mlp
+        >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
+        >>> result = fit(mlp(1, 2), (x, x**2), likelihood="gaussian", epochs=2)
+        >>> [record.epoch for record in result.history]
+        [1, 2]
+    """
+    nll_of = find_likelihood(likelihood)
+    size = check_data(train, "train", likelihood)
+    choices = settings_of(epochs, settings, SingleOptions)
+    _check_validation(validation, model, likelihood, choices)
+    noise = noise_of(model, validation) if choices.held_out_noise else None
+    num_data = size if num_data is None else num_data
+    identity = choices.identity() | {"likelihood": name_of(likelihood), "num_data": num_data}
+    if checkpoint is not None:
+        identity["data"] = checksum(*tensors_of(train), *tensors_of(validation))
+    group = ranks()
+    optimizer = _optimizer(model, choices)
+    steps = group.most(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
+    state = TrainingState(model, optimizer, steps=epochs * steps, settings=identity, checkpoint=checkpoint, ranks=group)
+    with state.keep_best(), without_gradient([] if noise is None else [noise]):
+        learner = _Single(
+            model=model,
+            network=model if is_sharded(model) else data_parallel(model),
+            data=prepared(train),
+            held_out=None if validation is None else prepared(validation),
+            nll_of=nll_of,
+            noise=noise,
+            num_data=num_data,
+            settings=choices,
+            group=group,
+        )
+        (result,) = run_epochs(learner, state, choices, group.is_first and progress)
+    model.eval()
+    return result
+
+
+def _optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
+    groups = parameter_groups(model, weight_decay=settings.weight_decay, rate_lr=settings.largest_rate_lr)
+    fused = _device_of(model).type in FUSED_DEVICES
+    return torch.optim.AdamW(groups, lr=settings.lr, fused=fused)
+
+
+def _check_validation(
+    data: Data | None, model: nn.Module, likelihood: str | Likelihood, settings: TrainingSettings
+) -> None:
+    if data is None:
+        if settings.patience is not None:
+            raise ValueError("`patience` needs `validation` data to watch")
+    elif not isinstance(data, DataLoader):
+        check_data(data, "validation", likelihood)
+    elif settings.held_out_noise:
+        raise ValueError("`held_out_noise` draws rows of `validation` at random, got a loader; give inputs and targets")
+    elif is_sharded(model) and isinstance(data.dataset, IterableDataset):
+        raise ValueError("`validation` of a sharded model must give all processes as many batches, got a stream")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Single:
+    """The steps of one model, each on this process's shard of a batch, and its held-out value."""
+
+    model: nn.Module
+    network: nn.Module
+    """The model, or what averages its gradients over the processes."""
+    data: Prepared
+    held_out: Prepared | None
+    nll_of: Likelihood
+    noise: Tensor | None
+    """Log variance that follows the residuals of the held-out data."""
+    num_data: int
+    settings: TrainingSettings
+    group: Ranks
+
+    def train(self, epoch: int, state: TrainingState) -> Tensor:
+        """Take the steps of an epoch, see `gumdrop.training.epochs.Learner`."""
+        settings = self.settings
+        set_epoch(self.data, epoch)
+        self.model.train()
+        totals, num_rows = torch.zeros(2, dtype=torch.float64), 0
+        noise_seed = epoch_seed(settings.seed, epoch)
+        for portion in self.group.portions(self.data, settings.batch_size, settings.accumulate, noise_seed):
+            state.step(self._losses(portion, totals), settings.max_norm)
+            num_rows += portion.num_rows
+            if self.noise is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
+                self._follow(self.noise, state.steps)
+        return (self.group.sum(totals) / num_rows).unsqueeze(1)
+
+    def scores(self) -> list[float] | None:
+        """Held-out value, where there are held-out data."""
+        if self.held_out is None:
+            return None
+        settings = self.settings
+        return [
+            _mixture_nll(self.model, self.held_out, self.nll_of, settings.validation_samples, settings.seed, self.group)
+        ]
+
+    def rates(self) -> list[dict[str, float]]:
+        """Drop probability of each site."""
+        return [mean_rates(self.model)]
+
+    def _losses(self, portion: Portion, totals: Tensor) -> Iterator[Tensor]:
+        """The loss of this process, part by part; the mean over processes is that of the whole batch."""
+        _check_num_data(self.num_data, portion.num_rows)
+        autocast, device = self.settings.autocast, _device_of(self.model)
+        share = portion.num_rows / self.group.size
+        for i, (x, y, counted) in enumerate(portion.parts, start=1):
+            is_last = i == len(portion.parts)
+            with _unsynchronised(self.network, not is_last):
+                with torch.autocast(device.type, autocast, enabled=autocast is not None):
+                    output = x.to(device).call(self.network)
+                values = self.nll_of(output, y.to(device))
+                prior = self.settings.lengthscale
+                prior = default_lengthscale(values) if prior is None else prior
+                nll = values.sum() * (counted > 0)
+                loss = negative_elbo(nll / share, self.model, num_data=self.num_data, lengthscale=prior)
+                totals += torch.stack([nll.detach(), loss.kl.detach() * counted]).cpu()
+                yield loss.total if is_last else loss.nll
+
+    def _follow(self, log_variance: Tensor, steps: int) -> None:
+        """Let the noise follow the residuals of drawn functions on some held-out rows."""
+        assert isinstance(self.held_out, tuple)
+        x, y = self.held_out
+        rows = torch.randperm(len(x))[:MOST_NOISE_ROWS]
+        seed = int(torch.randint(2**31, ()))
+        with torch.no_grad(), sampling(self.model, seed=seed, shared=False):
+            output = x[rows].to(log_variance.device).call(self.model)
+            follow_residuals(log_variance, output, y[rows.to(y.device)], steps)
+        log_variance.copy_(self.group.sum(log_variance) / self.group.size)
+
+
+def _check_num_data(num_data: int, batch: int) -> None:
+    if num_data < batch:
+        raise ValueError(
+            f"`num_data` must be at least the batch of {batch}, got {num_data}; it is the size of the whole training "
+            "set, over all processes"
+        )
+
+
+def _unsynchronised(network: nn.Module, wanted: bool) -> contextlib.AbstractContextManager[None]:
+    """Context in which gradients stay with their process, where several parts of a batch are to be summed first."""
+    if wanted and isinstance(network, nn.parallel.DistributedDataParallel):
+        return network.no_sync()
+    return contextlib.nullcontext()
+
+
+def _mixture_nll(
+    model: nn.Module, data: Prepared, nll_of: Likelihood, num_samples: int, seed: int, group: Ranks = Ranks()
+) -> float:
+    """Score the averaged predictive distribution of a few draws, as prediction will; processes share the rows."""
+    device = _device_of(model)
+    total = torch.zeros(2, dtype=torch.float64, device=device)
+    # A sharded model must make the same calls on all processes, so that each of them scores all rows.
+    mine = slice(None) if is_sharded(model) or deals_itself(data) else slice(group.rank, None, group.size)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # a loader that shuffles gives all processes the same batches
+        for x, y in batches_of(data):
+            x, y = x[mine].to(device), y[mine].to(device)
+            if not len(x):
+                continue
+            draws = torch.cat(list(drawn(model, x, num_samples, seed, MOST_HELD_OUT_ROWS, None, has_parts=False)))
+            nll = torch.stack([nll_of(draw, y) for draw in draws])
+            each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
+            total += torch.stack([each.sum().double(), torch.tensor(len(x)).to(each.double())])
+    score, count = group.sum(total).tolist()
+    return float(score / count)
+
+
+def _device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device

@@ -16,6 +16,7 @@ from gumdrop.views import plots
 from test_layering import MODULES, RANKS, imports_of, room_of
 
 DOCS = Path(__file__).parents[1]
+PAGE = DOCS / "architecture.md"
 ROOMS = [room for room in RANKS if room != "gumdrop"]
 BEGIN, END = "<!-- rooms, from make docs-figures -->", "<!-- end of rooms -->"
 WIDTH, HEIGHT = 1.7, 0.52
@@ -90,22 +91,26 @@ def draw() -> Figure:
 
 
 def signs() -> str:
-    """The sign of each room, as it stands at its door."""
+    """The sign of each room: the first two paragraphs of its docstring."""
     parts = []
     for room in ROOMS:
         text = ast.get_docstring(ast.parse(MODULES[room].read_text(encoding="utf-8"))) or ""
+        sign = "\n\n".join(text.split("\n\n")[:2])
         place = MODULES[room].parent.relative_to(DOCS.parent).as_posix()
-        parts.append(f"**[`{short(room)}`](../{place})** (rank {RANKS[room]}). {text.split('References:')[0].strip()}")
+        parts.append(f"**[`{short(room)}`](../{place})** (rank {RANKS[room]}). {sign}")
     return "\n\n".join(parts)
+
+
+def with_signs(page: str) -> str:
+    """The page with the signs as they are now between its marks."""
+    new = f"{BEGIN}\n\n{signs()}\n\n{END}"
+    return re.sub(f"{BEGIN}.*{END}", lambda _: new, page, flags=re.S)
 
 
 def main() -> None:
     """Write the figure, and the signs into the page."""
     draw().savefig(DOCS / "results" / "rooms.png", dpi=150)
-    page = DOCS / "architecture.md"
-    text = page.read_text(encoding="utf-8")
-    new = f"{BEGIN}\n\n{signs()}\n\n{END}"
-    page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: new, text, flags=re.S), encoding="utf-8")
+    PAGE.write_text(with_signs(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,9 @@
-"""Training: a loop for one model, and one for many small models at once, both stopped and resumed."""
+"""Train one model, or many small ones as one batched program; both are stopped and resumed without a trace.
+
+`fit` is the loop for one model, on one processor or on many machines (`processes/`), and `fit_stacked` that for many.
+A checkpoint holds all that the rest of a run depends on. Imports `networks`, `objective`, `prediction` and the rooms
+below.
+"""
 
 from gumdrop.training.checkpoints import CheckpointError
 from gumdrop.training.loop import fit

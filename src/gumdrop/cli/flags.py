@@ -19,16 +19,7 @@ Flag = Annotated[bool, Parameter(negative="")]
 
 
 def config_from_flag(app: App, commands: tuple[str, ...], arguments: Any) -> None:
-    """Take what the flags of a command do not say from the file that its ``--config`` names.
-
-    Args:
-        app: The command.
-        commands: Its name.
-        arguments: What was found on the command line; filled up in place.
-
-    Raises:
-        ValueError: If there is no such file, or it is not TOML.
-    """
+    """Fill up what the command line does not say from the file that ``--config`` names, in place."""
     tokens = [token for argument in arguments if "--config" in argument.names for token in argument.tokens]
     if not tokens:
         return

@@ -45,7 +45,7 @@ def predicted_against_observed(
         name: What is predicted, for the axis labels.
 
     Returns:
-        The axes. The points are two collections with the gids `inside` and `outside`.
+        The axes that were drawn on. The points are two collections with the gids `inside` and `outside`.
     """
     ax = axes_or_new(ax)
     pick = evenly(np.size(observed), POINTS)
@@ -75,7 +75,7 @@ def calibration(expected: ArrayLike, observed: ArrayLike, *, rows: int | None = 
         ax: Axes to draw on; a new figure when None.
 
     Returns:
-        The axes.
+        The axes that were drawn on.
     """
     ax = unit_square(axes_or_new(ax))
     if rows:

@@ -61,7 +61,7 @@ def error_by_uncertainty(
         ax: Axes to draw on; a new figure when None.
 
     Returns:
-        The axes.
+        The axes that were drawn on.
     """
     ax = axes_or_new(ax)
     height = grouped_error(uncertainty, error, summary=summary)
@@ -116,10 +116,10 @@ def error_after_setting_aside(
         ax: Axes to draw on; a new figure when None.
 
     Returns:
-        The axes.
+        The axes that were drawn on.
     """
     ax = axes_or_new(ax)
-    lines = {"by true error": (error, GREEN, ":"), "by the model's doubt": (uncertainty, BLUE, "-")}
+    lines = {"by true error": (error, GREEN, ":"), "by the model's uncertainty": (uncertainty, BLUE, "-")}
     for name, (order, colour, style) in lines.items():
         share, left = remaining_error(order, error, summary)
         pick = evenly(share.size, 200)

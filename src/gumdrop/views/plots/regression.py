@@ -1,8 +1,4 @@
-"""Figures of a fitted model: plain arrays in, matplotlib axes out.
-
-Every function draws on the axes it is given, or on a fresh figure outside pyplot when `ax` is None, and
-returns the axes. Colours come from `INK` and `PALETTE`, so that a page can replace them by its own.
-"""
+"""Predicted numbers against observed ones, and the calibration of their intervals."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
@@ -21,6 +22,9 @@ ROOMS = [room for room in RANKS if room != "gumdrop"]
 BEGIN, END = "<!-- rooms, from make docs-figures -->", "<!-- end of rooms -->"
 WIDTH, HEIGHT = 1.7, 0.52
 """Of a box, in units of a place."""
+INCHES = np.array([0.95, 0.82])
+"""Of these units on the page, about."""
+BENDS = (0.0, *(sign * size / 20 for size in range(1, 41) for sign in (1, -1)))
 
 
 def short(room: str) -> str:
@@ -42,6 +46,19 @@ def arrows() -> dict[str, set[str]]:
     return {room: found[room] - {far for near in found[room] for far in beyond(near)} for room in ROOMS}
 
 
+def clear_bend(start: tuple[float, float], end: tuple[float, float], boxes: set[tuple[float, float]]) -> float:
+    """The smallest bend with which an arrow passes no box but those at its ends."""
+    steps = np.linspace(0, 1, 60)[1:-1, None]
+    first, last = np.array(start) * INCHES, np.array(end) * INCHES
+    across, up = last - first
+    for bend in BENDS:
+        middle = (first + last) / 2 + bend * np.array([up, -across])
+        path = ((1 - steps) ** 2 * first + 2 * steps * (1 - steps) * middle + steps**2 * last) / INCHES
+        if not any((np.abs(path - box) < (WIDTH / 2 + 0.04, HEIGHT / 2 - 0.01)).all(1).any() for box in boxes):
+            return bend
+    return 0.0
+
+
 def draw() -> Figure:
     """Rooms on their floors, and the arrows between them."""
     floors: dict[int, list[str]] = defaultdict(list)
@@ -57,7 +74,7 @@ def draw() -> Figure:
     for room, targets in arrows().items():
         for target in sorted(targets):
             (x, y), (u, v) = places[room], places[target]
-            bend = 0.0 if y - v < 2 or x != u else 0.35
+            bend = clear_bend((x, y - HEIGHT / 2), (u, v + HEIGHT / 2), set(places.values()))
             ax.add_patch(
                 FancyArrowPatch(
                     (x, y - HEIGHT / 2),

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
@@ -16,10 +17,14 @@ from gumdrop.views import plots
 from test_layering import MODULES, RANKS, imports_of, room_of
 
 DOCS = Path(__file__).parents[1]
+PAGE = DOCS / "architecture.md"
 ROOMS = [room for room in RANKS if room != "gumdrop"]
 BEGIN, END = "<!-- rooms, from make docs-figures -->", "<!-- end of rooms -->"
 WIDTH, HEIGHT = 1.7, 0.52
 """Of a box, in units of a place."""
+INCHES = np.array([0.95, 0.82])
+"""Of these units on the page, about."""
+BENDS = (0.0, *(sign * size / 20 for size in range(1, 41) for sign in (1, -1)))
 
 
 def short(room: str) -> str:
@@ -41,6 +46,19 @@ def arrows() -> dict[str, set[str]]:
     return {room: found[room] - {far for near in found[room] for far in beyond(near)} for room in ROOMS}
 
 
+def clear_bend(start: tuple[float, float], end: tuple[float, float], boxes: set[tuple[float, float]]) -> float:
+    """The smallest bend with which an arrow passes no box but those at its ends."""
+    steps = np.linspace(0, 1, 60)[1:-1, None]
+    first, last = np.array(start) * INCHES, np.array(end) * INCHES
+    across, up = last - first
+    for bend in BENDS:
+        middle = (first + last) / 2 + bend * np.array([up, -across])
+        path = ((1 - steps) ** 2 * first + 2 * steps * (1 - steps) * middle + steps**2 * last) / INCHES
+        if not any((np.abs(path - box) < (WIDTH / 2 + 0.04, HEIGHT / 2 - 0.01)).all(1).any() for box in boxes):
+            return bend
+    return 0.0
+
+
 def draw() -> Figure:
     """Rooms on their floors, and the arrows between them."""
     floors: dict[int, list[str]] = defaultdict(list)
@@ -56,7 +74,7 @@ def draw() -> Figure:
     for room, targets in arrows().items():
         for target in sorted(targets):
             (x, y), (u, v) = places[room], places[target]
-            bend = 0.0 if y - v < 2 or x != u else 0.35
+            bend = clear_bend((x, y - HEIGHT / 2), (u, v + HEIGHT / 2), set(places.values()))
             ax.add_patch(
                 FancyArrowPatch(
                     (x, y - HEIGHT / 2),
@@ -90,22 +108,26 @@ def draw() -> Figure:
 
 
 def signs() -> str:
-    """The sign of each room, as it stands at its door."""
+    """The sign of each room: the first two paragraphs of its docstring."""
     parts = []
     for room in ROOMS:
         text = ast.get_docstring(ast.parse(MODULES[room].read_text(encoding="utf-8"))) or ""
+        sign = "\n\n".join(text.split("\n\n")[:2])
         place = MODULES[room].parent.relative_to(DOCS.parent).as_posix()
-        parts.append(f"**[`{short(room)}`](../{place})** (rank {RANKS[room]}). {text.split('References:')[0].strip()}")
+        parts.append(f"**[`{short(room)}`](../{place})** (rank {RANKS[room]}). {sign}")
     return "\n\n".join(parts)
+
+
+def with_signs(page: str) -> str:
+    """The page with the signs as they are now between its marks."""
+    new = f"{BEGIN}\n\n{signs()}\n\n{END}"
+    return re.sub(f"{BEGIN}.*{END}", lambda _: new, page, flags=re.S)
 
 
 def main() -> None:
     """Write the figure, and the signs into the page."""
     draw().savefig(DOCS / "results" / "rooms.png", dpi=150)
-    page = DOCS / "architecture.md"
-    text = page.read_text(encoding="utf-8")
-    new = f"{BEGIN}\n\n{signs()}\n\n{END}"
-    page.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: new, text, flags=re.S), encoding="utf-8")
+    PAGE.write_text(with_signs(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -30,20 +30,20 @@ def test_rows_are_sorted_as_by_all_columns_at_once(seed) -> None:
 def test_equal_rows_count_once_with_the_sum_of_their_weights(seed) -> None:
     x, y, weights = tables(seed)
     rows = distinct(x, y, weights)
-    found = {tuple(x[i]) + tuple(y[i]): weight for i, weight in zip(rows.places, rows.weights, strict=True)}
+    found = {tuple(x[i]) + tuple(y[i]): weight for i, weight in zip(rows.indices, rows.weights, strict=True)}
     expected: dict[tuple[float, ...], float] = {}
     for i in np.flatnonzero(weights):
         key = tuple(x[i]) + tuple(y[i])
         expected[key] = expected.get(key, 0) + weights[i]
     assert found == expected
-    assert len(found) == len(rows.places)
+    assert len(found) == len(rows.indices)
 
 
 def test_all_rows_of_weight_one_need_no_room_for_their_weights() -> None:
     x = np.random.default_rng(0).normal(size=(50, 2))
     rows = distinct(x, x[:, :1], np.ones(50))
     assert rows.weights.strides == (0,)
-    assert rows.places.dtype == np.int32
+    assert rows.indices.dtype == np.int32
     assert rows.x is x
 
 

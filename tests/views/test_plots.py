@@ -24,7 +24,7 @@ FIGURES: dict[str, Callable[..., Axes]] = {
     "calibration": lambda **k: plots.calibration([0.1, 0.5, 0.9], [0.2, 0.4, 0.9], rows=40, **k),
     "reliability": lambda **k: plots.reliability([0.6, np.nan, 0.9], [0.5, np.nan, 1.0], [3, 0, 9], **k),
     "by group": lambda **k: plots.error_by_uncertainty(ROWS, ROWS, expected=ROWS + 1, **k),
-    "aside": lambda **k: plots.error_after_setting_aside(ROWS, ROWS % 2, summary="mean", **k),
+    "aside": lambda **k: plots.error_rejection_curve(ROWS, ROWS % 2, summary="mean", **k),
     "rates": lambda **k: plots.rates_over_training(EPOCHS, {"_in": [0.1, 0.2, 0.3], "$b$": [0.1] * 3}, **k),
     "training": lambda **k: plots.training_curve(EPOCHS, [3, 2, 1], kl=[0, 0, 1], validation_nll=[np.nan, 2, 1], **k),
     "confusion": lambda **k: plots.confusion(["a", "b", "c"], ["a", "a", "c"], ["a", "b"], **k),
@@ -78,10 +78,10 @@ def test_grouped_error_of_a_worked_example() -> None:
     np.testing.assert_allclose(plots.grouped_error([7], [3]), [3])
 
 
-def test_remaining_error_against_a_loop() -> None:
+def test_error_after_rejection_against_a_loop() -> None:
     rng = np.random.default_rng(0)
     doubt, error = rng.permutation(30).astype(float), rng.normal(size=30)
-    share, left = plots.remaining_error(doubt, error, "rms")
+    share, left = plots.error_after_rejection(doubt, error, "rms")
     order = np.argsort(doubt)
     for s, e in zip(share, left, strict=True):
         kept = order[: round(30 * (1 - s))]
@@ -163,4 +163,4 @@ def _check_labels(ax: Axes, *, plain: bool = True) -> None:
 def test_rows_that_tie_count_as_their_mean() -> None:
     error = np.array([1.0] * 40 + [0.0] * 60)
     np.testing.assert_allclose(plots.grouped_error(np.ones(100), error, summary="mean"), [0.4] * 5)
-    np.testing.assert_allclose(plots.remaining_error(np.ones(100), error, "rms")[1], math.sqrt(0.4))
+    np.testing.assert_allclose(plots.error_after_rejection(np.ones(100), error, "rms")[1], math.sqrt(0.4))

@@ -29,7 +29,7 @@ def blur(inputs: Tensor, layout: Layout, *, sigma: float | None = None) -> Tenso
     """Blur along the places of an input by a Gaussian, mirrored at the borders.
 
     Args:
-        inputs: A batch.
+        inputs: Shape (N, ...), as the layout says.
         layout: What its dimensions mean.
         sigma: Standard deviation in places; a tenth of the smallest side if None.
 
@@ -64,7 +64,7 @@ def _noise(inputs: Tensor, generator: Generator) -> Tensor:
 
 
 def _uniform(inputs: Tensor, layout: Layout, generator: Generator) -> Tensor:
-    """Uniform between the least and the largest value of each channel of the input."""
+    """Uniform between the minimum and the maximum of each channel of the input."""
     low, high = inputs.amin(dim=layout.places, keepdim=True), inputs.amax(dim=layout.places, keepdim=True)
     return low + (high - low) * _noise(inputs, generator)
 
@@ -106,7 +106,7 @@ def make_infill(infill: Infill | None, inputs: Tensor, layout: Layout) -> Tensor
     Args:
         infill: A name out of `FIXED` and `RANDOM`, a number, a tensor that broadcasts to the inputs, a callable
             that is returned as it is, or None for a blur, in tables for zeros.
-        inputs: A batch.
+        inputs: Shape (N, ...), as the layout says.
         layout: What its dimensions mean.
 
     Returns:

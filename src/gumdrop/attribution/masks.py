@@ -83,11 +83,11 @@ def find_layout(inputs: Tensor, name: LayoutName | None) -> Layout:
     """Look up the layout of inputs, by name or else by the number of dimensions.
 
     Args:
-        inputs: A batch.
+        inputs: Shape (N, ...).
         name: Its layout; by default 4 dimensions are images, 3 a signal, 2 a table.
 
     Returns:
-        The layout.
+        What the dimensions of the inputs mean.
 
     Raises:
         ValueError: If there is no such layout, or ``inputs`` does not have its dimensions.

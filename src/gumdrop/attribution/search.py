@@ -37,8 +37,8 @@ class FIDOSettings:
     lr: float = 0.1
     """Step size of Adam on the drop logits. There is no weight decay: it would pull every rate to 1/2."""
     patience: int | None = None
-    """Stop the search for an input when its objective, averaged over so many steps, is no better than over as many
-    before; all iterations if None."""
+    """Stop the search for an input when its objective, averaged over this many steps, is no better than over as
+    many before; all iterations if None."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -104,14 +104,7 @@ class Found(NamedTuple):
 
 
 def random_streams(seed: int) -> tuple[torch.Generator, torch.Generator]:
-    """Make generators for masks and infill: apart, so that an infill that draws more does not change the masks.
-
-    Args:
-        seed: Names both.
-
-    Returns:
-        One generator for each.
-    """
+    """Generators for masks and infill: apart, so that an infill that draws more does not change the masks."""
     seeds = torch.randint(2**62, (2,), generator=torch.Generator().manual_seed(seed)).tolist()
     return torch.Generator().manual_seed(seeds[0]), torch.Generator().manual_seed(seeds[1])
 

@@ -38,7 +38,7 @@ def call(
     """Call a model and check what it returns.
 
     Args:
-        forward_func: The model.
+        forward_func: Takes inputs and ``extra``, and gives logits.
         inputs: Shape (R, ...).
         extra: Further arguments; a tensor with one row for each example is indexed by ``rows``.
         rows: The example of each row of ``inputs``; row i is example i if None.
@@ -68,15 +68,7 @@ def call(
 
 
 def rows_of(value: Any, rows: Tensor | None) -> Any:
-    """Pick the rows of what has rows.
-
-    Args:
-        value: Anything; a tensor with at least one dimension has rows.
-        rows: Which rows; all if None.
-
-    Returns:
-        The rows of a tensor; anything else as it is.
-    """
+    """The rows of a tensor that has any, all if ``rows`` is None; anything else as it is."""
     if rows is None or not isinstance(value, Tensor) or value.ndim == 0:
         return value
     return value[rows.to(value.device)]

@@ -1,9 +1,8 @@
 """A regressor and a classifier for scikit-learn, over ensembles of networks with learned dropout.
 
-They standardise inputs and targets themselves, choose everything that training needs, and work in pipelines,
-cross-validation and grid searches. Rows that are equal count as one row with the sum of their weights, and the
-order of the rows does not matter: the same data give the same model. The inputs are never copied: rows are taken out of
-them, and standardised, when a step needs them.
+They standardise inputs and targets, choose everything that training needs, and work in pipelines, cross-validation and
+grid searches. Equal rows count as one with the sum of their weights, and the order of the rows does not matter: the
+same data give the same model. The inputs are never copied (`rows.py`). Imports `ensembles`, `tables` and what is below.
 
 References:
     Gal, Hron & Kendall 2017, "Concrete Dropout" (arXiv:1705.07832).

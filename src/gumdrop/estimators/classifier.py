@@ -76,7 +76,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
             raise ValueError(f"a classifier needs rows of at least 2 classes, got the class {self.classes_.tolist()}")
         codes = np.searchsorted(self.classes_, np.where(weights > 0, labels, self.classes_[0]))
         rows = distinct(inputs, codes.reshape(-1, 1), weights)
-        self._fit_ensemble(fit_classification_ensembles, rows, codes[rows.places])
+        self._fit_ensemble(fit_classification_ensembles, rows, codes[rows.indices])
 
     def _describe(self, table: StreamedColumns) -> Target:
         classes = np.unique(table.observed)
@@ -102,7 +102,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
             sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
 
         Returns:
-            The estimator.
+            This estimator.
         """
         if classes is not None:
             self._given = np.unique(np.asarray(classes))
@@ -177,7 +177,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
 
         Args:
             X: Inputs, shape (n_samples, n_features).
-            y: Observed labels.
+            y: Observed labels, shape (n_samples,).
 
         Returns:
             Shape (n_samples,).

@@ -16,7 +16,7 @@ from torch import nn
 
 from gumdrop.ensembles import EnsembleFit
 from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
-from gumdrop.estimators.rows import LEAST_ROWS, DistinctRows, StandardisedRows, checked_weights, moments
+from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, checked_weights, moments
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.objective.kl import Lengthscale
 from gumdrop.training.processes.group import ranks
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConcreteDropoutEnsemble"]
 
-NUMBERS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_min_samples": LEAST_ROWS}
+NUMBERS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_min_samples": MIN_ROWS}
 """What inputs to train on must be."""
 
 
@@ -79,7 +79,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
             sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
 
         Returns:
-            The estimator.
+            This estimator.
         """
         inputs, targets = validate_data(self, X, y, **NUMBERS, **self._targets)
         self._forget()
@@ -99,7 +99,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
             columns: Columns to predict from, in the order in which `predict` gets them; all others if None.
 
         Returns:
-            The estimator.
+            This estimator.
 
         Raises:
             ValueError: If the table cannot be read or used, or ``early_stopping`` is set: a stream is seldom passed
@@ -141,8 +141,8 @@ class ConcreteDropoutEnsemble(BaseEstimator):
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Add rows to those of earlier calls, and train on all of them."""
         seen: tuple[np.ndarray, ...] | None = getattr(self, "_seen", None)
-        least = NUMBERS | {"ensure_min_samples": NUMBERS["ensure_min_samples"] if seen is None else 1}
-        inputs, targets = validate_data(self, X, y, **least, **self._targets, reset=seen is None)
+        accepted = NUMBERS | {"ensure_min_samples": NUMBERS["ensure_min_samples"] if seen is None else 1}
+        inputs, targets = validate_data(self, X, y, **accepted, **self._targets, reset=seen is None)
         rows: tuple[np.ndarray, ...] = (inputs, targets, checked_weights(sample_weight, inputs))
         if seen is not None:
             rows = tuple(np.concatenate(pair) for pair in zip(seen, rows, strict=True))
@@ -157,44 +157,15 @@ class ConcreteDropoutEnsemble(BaseEstimator):
                 delattr(self, name)
 
     def _train(self, inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> None:
-        """Train on validated rows.
-
-        Args:
-            inputs: Shape (N, F).
-            targets: Shape (N,) or (N, D).
-            weights: Shape (N,), at least 0.
-
-        Raises:
-            NotImplementedError: If it is not that of a subclass.
-        """
+        """Train on validated inputs (N, F), targets (N,) or (N, D), and weights (N,) of at least 0."""
         raise NotImplementedError
 
     def _describe(self, table: StreamedColumns) -> Target:
-        """Learn what the target of a stream is, and keep what predictions need of it.
-
-        Args:
-            table: The stream.
-
-        Returns:
-            The target.
-
-        Raises:
-            NotImplementedError: If it is not that of a subclass.
-        """
+        """Learn what the target of a stream is, and keep what predictions need of it."""
         raise NotImplementedError
 
     def _network(self, num_inputs: int) -> nn.Module:
-        """Build one network, for targets that are known.
-
-        Args:
-            num_inputs: Number of columns.
-
-        Returns:
-            The network.
-
-        Raises:
-            NotImplementedError: If it is not that of a subclass.
-        """
+        """Build one network for this number of columns and the targets that are known by then."""
         raise NotImplementedError
 
     def _fit_ensemble(self, fit: Callable[..., list[EnsembleFit]], rows: DistinctRows, y: np.ndarray) -> None:
@@ -202,8 +173,8 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self._check_settings()
         device = torch.device(self.device or "cpu")
         seed = self._drawn_seed()
-        self._center, self._scale = moments(rows.x, rows.places, rows.weights)
-        x = StandardisedRows(rows.x, rows.places, self._center, self._scale)
+        self._center, self._scale = moments(rows.x, rows.indices, rows.weights)
+        x = StandardisedRows(rows.x, rows.indices, self._center, self._scale)
         prior = {} if self.lengthscale is None else {"lengthscale": self.lengthscale}
         (fitted,) = fit(
             lambda: self._network(rows.x.shape[1]).to(device),

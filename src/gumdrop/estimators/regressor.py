@@ -73,10 +73,10 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         self._single = observed.ndim == 1
         targets = observed.reshape(len(observed), -1)
         rows = distinct(inputs, targets, weights)
-        self._y_center, self._y_scale = moments(rows.y, rows.places, rows.weights)
-        standard = np.empty((len(rows.places), targets.shape[1]), dtype=np.float32)
+        self._y_center, self._y_scale = moments(rows.y, rows.indices, rows.weights)
+        standard = np.empty((len(rows.indices), targets.shape[1]), dtype=np.float32)
         for part in chunks(len(standard)):
-            standard[part] = (rows.y[rows.places[part]] - self._y_center) / self._y_scale
+            standard[part] = (rows.y[rows.indices[part]] - self._y_center) / self._y_scale
         self._fit_ensemble(fit_regression_ensembles, rows, standard)
 
     def _describe(self, table: StreamedColumns) -> Target:
@@ -100,7 +100,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
             sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
 
         Returns:
-            The estimator.
+            This estimator.
         """
         return self._grow(X, y, sample_weight)
 
@@ -181,7 +181,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
         Args:
             X: Inputs, shape (n_samples, n_features).
-            y: Observed targets.
+            y: Observed targets, shape (n_samples,) or (n_samples, n_outputs).
 
         Returns:
             Shape (n_samples,).

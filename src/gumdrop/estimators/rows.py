@@ -11,7 +11,7 @@ from torch import Tensor
 from gumdrop.training import RowSource
 
 __all__ = [
-    "LEAST_ROWS",
+    "MIN_ROWS",
     "DistinctRows",
     "StandardisedRows",
     "checked_weights",
@@ -20,7 +20,7 @@ __all__ = [
     "moments",
 ]
 
-LEAST_ROWS = 4
+MIN_ROWS = 4
 """Rows that an ensemble needs."""
 ROWS_AT_ONCE = 8192
 """Rows that are standardised or predicted at once, which bounds memory."""
@@ -33,7 +33,7 @@ class DistinctRows(NamedTuple):
     """All inputs, as they were given."""
     y: np.ndarray
     """All targets, shape (N, D)."""
-    places: np.ndarray
+    indices: np.ndarray
     """Where the distinct rows are in these."""
     weights: np.ndarray
     """How many equal rows each stands for."""
@@ -44,7 +44,7 @@ class StandardisedRows(RowSource):
 
     Args:
         values: Shape (N, F), of any layout, writable or not.
-        places: Which rows, in which order.
+        indices: Which rows, in which order.
         center: What to take off each column.
         scale: What to divide each column by.
 
@@ -54,39 +54,24 @@ class StandardisedRows(RowSource):
         (tensor([ 1., -1., -1.]), 2, (2, 1))
     """
 
-    def __init__(self, values: np.ndarray, places: np.ndarray, center: np.ndarray, scale: np.ndarray) -> None:
-        self._values, self._places, self._center, self._scale = values, places, center, scale
-        self.shape = (len(places), values.shape[1])
+    def __init__(self, values: np.ndarray, indices: np.ndarray, center: np.ndarray, scale: np.ndarray) -> None:
+        self._values, self._indices, self._center, self._scale = values, indices, center, scale
+        self.shape = (len(indices), values.shape[1])
 
     def __getitem__(self, rows: Tensor) -> Tensor:
         """Standardise some rows; float32, of the shape of the row numbers and the columns."""
-        standard = np.take(self._values, self._places[rows.cpu().numpy()], axis=0) - self._center
+        standard = np.take(self._values, self._indices[rows.cpu().numpy()], axis=0) - self._center
         standard /= self._scale
         return torch.from_numpy(standard.astype(np.float32))
 
 
 def chunks(num_rows: int) -> list[slice]:
-    """Cut rows into parts that are worked on one at a time.
-
-    Args:
-        num_rows: How many there are.
-
-    Returns:
-        Slices.
-    """
+    """Slices that cut rows into parts that are worked on one at a time."""
     return [slice(start, start + ROWS_AT_ONCE) for start in range(0, num_rows, ROWS_AT_ONCE)]
 
 
 def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
-    """Check weights of rows.
-
-    Args:
-        sample_weight: What was given; None for weights of 1.
-        X: The rows.
-
-    Returns:
-        Shape (N,), float64.
-    """
+    """Weights of the rows of ``X``, shape (N,), in float64; 1 where none are given."""
     return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
 
 
@@ -106,7 +91,7 @@ def distinct(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> DistinctRows:
     """
     order, new = _sorted([*y.T, *x.T][::-1], np.flatnonzero(weights > 0).astype(np.int32))
     starts = np.flatnonzero(new)
-    if len(starts) < LEAST_ROWS:
+    if len(starts) < MIN_ROWS:
         raise ValueError(f"an ensemble needs at least 4 different rows of positive weight, got {len(starts)}")
     if len(starts) == len(order):
         alike = (weights == 1).all()
@@ -125,7 +110,7 @@ def _sorted(columns: Sequence[np.ndarray], order: np.ndarray) -> tuple[np.ndarra
         by = np.lexsort((values, group))
         order[tied] = order[tied][by]
         values = values[by]
-        # Places of one group stand side by side, in `tied` as in `order`; across groups `new` holds already.
+        # Indices of one group stand side by side, in `tied` as in `order`; across groups `new` holds already.
         new[tied[1:]] |= values[1:] != values[:-1]
         alone = new & np.append(new[1:], True)
         tied = tied[~alone[tied]]
@@ -134,23 +119,14 @@ def _sorted(columns: Sequence[np.ndarray], order: np.ndarray) -> tuple[np.ndarra
     return order, new
 
 
-def moments(values: np.ndarray, places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted mean and standard deviation of each column over some rows; 1 for the latter where it is 0.
-
-    Args:
-        values: Shape (N, F).
-        places: Which rows.
-        weights: How often each counts.
-
-    Returns:
-        Mean and standard deviation, each of shape (F,).
-    """
+def moments(values: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean and standard deviation of each column over some rows; 1 for the latter where it is 0."""
     mean = np.zeros(values.shape[1])
-    for part in chunks(len(places)):
-        mean += weights[part] @ values[places[part]]
+    for part in chunks(len(indices)):
+        mean += weights[part] @ values[indices[part]]
     mean /= weights.sum()
     square = np.zeros(values.shape[1])
-    for part in chunks(len(places)):
-        square += weights[part] @ (values[places[part]] - mean) ** 2
+    for part in chunks(len(indices)):
+        square += weights[part] @ (values[indices[part]] - mean) ** 2
     std = np.sqrt(square / weights.sum())
     return mean, np.where(std > 1e-12 * (1 + np.abs(mean)), std, 1.0)

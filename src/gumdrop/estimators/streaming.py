@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from gumdrop.estimators.rows import LEAST_ROWS
+from gumdrop.estimators.rows import MIN_ROWS
 from gumdrop.tables.schema.cells import labels_of
 from gumdrop.tables.schema.columns import NumericColumn
 from gumdrop.tables.schema.schema import TableSchema, Target
@@ -125,7 +125,7 @@ def open_columns(
         seed: Seed of the rows that watch.
 
     Returns:
-        The columns.
+        The stream with its statistics, ready to train on.
 
     Raises:
         ValueError: If a column does not hold numbers alone, or there are too few rows.
@@ -135,8 +135,8 @@ def open_columns(
     if not names or target in names:
         raise ValueError(f"`columns` must name columns other than the target {target!r}, got {names}")
     found = survey(stream, target, columns=names, sample_rows=WATCHED_ROWS, seed=seed)
-    if found.num_known < LEAST_ROWS:
-        raise ValueError(f"an ensemble needs at least {LEAST_ROWS} rows beside those that watch, got {found.num_known}")
+    if found.num_known < MIN_ROWS:
+        raise ValueError(f"an ensemble needs at least {MIN_ROWS} rows beside those that watch, got {found.num_known}")
     for name in names:
         _check_numbers(found, name)
     return StreamedColumns(stream, found, names, target)

@@ -1,15 +1,8 @@
-"""Take a model with learned dropout elsewhere: one file for onnxruntime, for torch, or compiled.
+"""One file that predicts elsewhere: for onnxruntime, for torch, or compiled; compared with the model before it is left.
 
-What a call of the file computes is its variant:
-
-- ``"draw"``: one function, drawn anew at each call;
-- ``"moments"``: S functions, summarised as `gumdrop.predict_regression` and `gumdrop.predict_classification` do;
-- ``"noise"``: the same, with the noise as an input: the same noise, the same answer, on any machine;
-- ``"deterministic"``: moments that are propagated through the layers without drawing anything; for numbers, and
-  networks that `gumdrop.predict_regression` takes with ``method="moments"``.
-
-A file holds its metadata, is run before it is left in its place, and appears whole or not at all. See
-`docs/deployment.md`.
+`graphs.py` and `table_graph.py` are modules that say what a call of the file computes, its variant; `formats.py` writes
+them, `checking.py` runs the file beside the model, and `serving.py` reads it: a module to be copied alone, which
+imports nothing. See `docs/deployment.md`. Imports `prediction`, `tables` and the rooms below.
 """
 
 from gumdrop.export.errors import ExportError

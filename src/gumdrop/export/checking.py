@@ -12,7 +12,7 @@ from gumdrop.export.graphs import Graph
 
 __all__ = ["check"]
 
-MOST_RUNS, MOST_DRAWS = 16, 2000
+MAX_RUNS, MAX_DRAWS = 16, 2000
 SIGMAS = 7.0
 RELATIVE = 1e-3
 """Rounding that two runtimes may differ by, in units of an output's typical size."""
@@ -26,10 +26,10 @@ def check(run: Runner, graph: Graph, inputs: Sequence[Tensor], names: Sequence[s
     some calls must be those of as many predictions of the library, up to chance. One row must work like many.
 
     Args:
-        run: Runs the file.
-        graph: What was exported.
-        inputs: All inputs.
-        names: Names of the outputs.
+        run: Runs the file on inputs, and gives its outputs in order.
+        graph: What was exported, which says what the outputs should be.
+        inputs: Rows to compare on, with the noise last where that is an input.
+        names: Names of the outputs, in the order of the file.
 
     Raises:
         ExportError: If the file fails to run, or any of these does not hold.
@@ -69,9 +69,9 @@ def _check_one_row(run: Runner, graph: Graph, inputs: Sequence[Tensor], many: Se
 
 
 def _compare_in_mean(run: Runner, graph: Graph, inputs: Sequence[Tensor], names: Sequence[str]) -> None:
-    count = max(4, min(MOST_RUNS, MOST_DRAWS // graph.num_samples))
+    count = max(4, min(MAX_RUNS, MAX_DRAWS // graph.num_samples))
     if graph.num_samples == 1:
-        count = 10 * MOST_RUNS
+        count = 10 * MAX_RUNS
     theirs = [_run(run, inputs) for _ in range(count)]
     ours = [graph.reference(inputs, seed) for seed in range(count)]
     for i, name in enumerate(names):

@@ -149,14 +149,7 @@ def _unknown_operator(error: BaseException) -> str:
 
 
 def output_names(program: ExportedProgram) -> list[str]:
-    """Names of the outputs of a program, in order.
-
-    Args:
-        program: A program that returns a dict.
-
-    Returns:
-        Its keys.
-    """
+    """Names of the outputs of a program that returns a dict, in order."""
     spec = program.call_spec.out_spec
     assert spec is not None
     return list(spec.context)

@@ -56,25 +56,14 @@ class Graph(nn.Module):
         return self.num_samples if self.is_random else 0
 
     def split_noise(self, tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], Tensor]:
-        """Part the inputs from the noise, which is drawn here unless it is an input.
-
-        Args:
-            tensors: All inputs.
-
-        Returns:
-            Inputs, and noise of shape (S, ``num_noise``).
-        """
+        """Part the inputs from the noise, shape (S, ``num_noise``), which is drawn here unless it is an input."""
         if self.variant == "noise":
             return tensors[:-1], tensors[-1]
         # One table for all sites: onnxruntime seeds the generators of two tables with two neighbouring numbers.
         return tensors, torch.rand(self.num_samples, self.num_noise)
 
     def description(self) -> dict[str, Any]:
-        """What a reader of the file should know, as plain data.
-
-        Returns:
-            Keys of the metadata.
-        """
+        """What a reader of the file should know, as plain data for its metadata."""
         raise NotImplementedError
 
     def reference(self, inputs: Sequence[Tensor], seed: int) -> dict[str, Tensor]:

@@ -143,24 +143,36 @@ def _tensors(inputs: Tensor | Sequence[Tensor] | Mapping[str, Tensor]) -> list[T
 def _write(
     graph: Graph, inputs: list[Tensor], path: str | os.PathLike[str], to: Format, metadata: dict[str, Any]
 ) -> Path:
+    """Trace a graph, build the file, compare it with the model, and only then leave it in its place."""
     _check_choice("to", to, tuple(FORMATS))
     place = Path(path)
     if graph.variant == "noise":
-        generator = torch.Generator().manual_seed(0)
-        inputs = [*inputs, torch.rand(graph.num_samples, graph.num_noise, generator=generator)]
+        inputs = [*inputs, _example_noise(graph)]
     with limited_threads(1), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         program = traced(graph, inputs)
         names = output_names(program)
-        content, run = build(program, graph, to, _metadata(graph, names, metadata))
+        content, run = build(program, graph, to, metadata | _described(graph, names))
         check(run, graph, inputs, names)
     with replacing(place, "wb") as file:
         file.write(content)
     return place
 
 
-def _metadata(graph: Graph, outputs: list[str], more: dict[str, Any]) -> dict[str, Any]:
-    facts = {"format": FILE_FORMAT, "gumdrop": VERSION, "torch": torch.__version__}
-    sizes = {"num_samples": graph.draws_of_a_call or None, "num_noise": graph.num_noise}
-    names = {"variant": graph.variant, "inputs": graph.input_names, "outputs": outputs}
-    return {**more, **facts, **names, **sizes, **graph.description()}
+def _example_noise(graph: Graph) -> Tensor:
+    return torch.rand(graph.num_samples, graph.num_noise, generator=torch.Generator().manual_seed(0))
+
+
+def _described(graph: Graph, outputs: list[str]) -> dict[str, Any]:
+    """What a file says of itself: versions, inputs and outputs, sizes, and what its graph describes."""
+    return {
+        "format": FILE_FORMAT,
+        "gumdrop": VERSION,
+        "torch": torch.__version__,
+        "variant": graph.variant,
+        "inputs": graph.input_names,
+        "outputs": outputs,
+        "num_samples": graph.draws_of_a_call or None,
+        "num_noise": graph.num_noise,
+        **graph.description(),
+    }

@@ -181,9 +181,9 @@ def write_predictions(model: ServedModel, rows: Sequence[Mapping[str, Any]], fil
     """Predict rows and write a table.
 
     Args:
-        model: The model.
-        rows: Rows to predict.
-        file: Where the table goes.
+        model: An opened file.
+        rows: Each a mapping from column to value, as for `ServedModel.predict`.
+        file: Open for text; a CSV table goes there.
     """
     outputs = model.predict(rows)
     classes = model.metadata["schema"]["target"]["classes"]

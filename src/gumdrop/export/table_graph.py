@@ -103,14 +103,7 @@ class TableGraph(Graph):
         }
 
     def examples(self, num_rows: int) -> Tensor:
-        """Make rows like those of the table, to export and to compare with.
-
-        Args:
-            num_rows: How many.
-
-        Returns:
-            Columns, with a few cells missing and a few categories unknown.
-        """
+        """Rows like those of the table, with a few cells missing and a few categories unknown, to compare with."""
         generator = torch.Generator().manual_seed(0)
         rows = []
         for column in self.table.schema.columns:

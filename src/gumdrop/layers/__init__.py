@@ -1,4 +1,10 @@
-"""Dropout sites with learned rates, and how they sit on layers."""
+"""Dropout sites with learned rates, and where they sit in each kind of layer.
+
+A site is a module with one rate, `ConcreteDropout`; it is attached to dense, convolutional, recurrent, attention and
+embedding layers, which keep their class, their attributes and their state keys. A `Block` pairs a site with the weight
+whose input units it drops. `passes.py` gives a layer that is used several times in a pass one mask, and `watch.py`
+tells when rates are not trained. Imports `functional`.
+"""
 
 from gumdrop.layers.attach import attach, check_rates, dropout_blocks, is_own_hook, share_sites
 from gumdrop.layers.block import SITE, Block

@@ -1,4 +1,5 @@
-"""What has nothing to do with networks: whole files, threads, versions, and numbers that a person can read.
+"""What has nothing to do with networks, and knows nothing of them.
 
-Imports nothing of the library.
+Files that appear whole or not at all (`files.py`), the number of threads, the environment and the version that results
+name, and numerals that a person can read. Imports nothing of the library.
 """

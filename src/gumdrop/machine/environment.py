@@ -37,10 +37,10 @@ def in_words(value: str) -> str:
     """Word a value of `environment` for a reader; records keep theirs, by which a run knows its own.
 
     Args:
-        value: The value.
+        value: Such as the `hardware`.
 
     Returns:
-        The words.
+        The same in a reader's grammar.
 
     Example:
         >>> in_words("x86_64 CPU, 1 threads"), in_words("x86_64 CPU, 11 threads")

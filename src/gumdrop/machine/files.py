@@ -80,26 +80,12 @@ def _runs(process: int) -> bool:
 
 
 def followed(path: str | os.PathLike[str]) -> Path:
-    """Find what a link names, so that it stays a link when that is replaced.
-
-    Args:
-        path: A path, whether there is something or not.
-
-    Returns:
-        Where a link leads in the end; any other path as it is.
-    """
+    """The file that a link leads to in the end, so that the link stays when it is replaced; any other path as it is."""
     return Path(os.path.realpath(path)) if Path(path).is_symlink() else Path(path)
 
 
 def check_file(path: str | os.PathLike[str]) -> None:
-    """Refuse to write a file where there is something that is none.
-
-    Args:
-        path: Where the file belongs.
-
-    Raises:
-        FileExistsError: If there is a folder, a device or a pipe.
-    """
+    """Refuse to write a file where there is a folder, a device or a pipe."""
     place = Path(path)
     if place.exists() and not place.is_file():
         what = "a folder" if place.is_dir() else "a device or a pipe"
@@ -107,14 +93,7 @@ def check_file(path: str | os.PathLike[str]) -> None:
 
 
 def disk_is_full(error: BaseException | None) -> bool:
-    """Tell whether an error is that of a full disk.
-
-    Args:
-        error: The error, or none.
-
-    Returns:
-        Whether there is no room left, or no more is allowed to this user.
-    """
+    """Whether an error says that no room is left on the disk, or no more is allowed to this user."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 

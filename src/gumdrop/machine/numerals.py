@@ -4,7 +4,7 @@ import math
 
 __all__ = ["cell", "readable", "shortened"]
 
-LEAST, MOST = 1e-4, 1e15
+SMALLEST, LARGEST = 1e-4, 1e15
 """Outside of these a power of ten is easier to read than the zeros."""
 NAMED = ((1e12, " tn"), (1e9, " bn"), (1e6, " M"))
 
@@ -26,7 +26,7 @@ def readable(value: float, digits: int = 4) -> str:
     if not value:
         return "0"
     rounded = float(f"{value:.{digits - 1}e}")  # 999.96 has one place fewer than its digits say
-    if not LEAST <= abs(rounded) < MOST:
+    if not SMALLEST <= abs(rounded) < LARGEST:
         return f"{value:.{digits - 1}e}"
     return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(rounded))))}f}"
 
@@ -35,10 +35,10 @@ def cell(value: float) -> str:
     """A number of a table: at most six digits, and none that say nothing; years stay in one piece.
 
     Args:
-        value: Finite.
+        value: A finite number.
 
     Returns:
-        The text.
+        What stands in the cell.
 
     Example:
         >>> cell(59.0), cell(2015), cell(413386.24)
@@ -64,7 +64,7 @@ def shortened(values: list[float]) -> list[str]:
         (['0', '0.5 M', '1.0 M'], ['2,500', '5,000'])
     """
     largest = max((abs(value) for value in values), default=0.0)
-    if not LEAST <= largest < MOST:
+    if not SMALLEST <= largest < LARGEST:
         return [f"{value:.3g}" for value in values]
     scale, name = next((each for each in NAMED if largest >= each[0]), (1.0, ""))
     if max(values) - min(values) < scale / 100:  # such as times: the digits that tell them apart are the last ones

@@ -10,7 +10,7 @@ __all__ = ["limited_threads"]
 
 @contextlib.contextmanager
 def limited_threads(count: int | None) -> Iterator[None]:
-    """Context in which torch computes with so many threads; the number from before comes back.
+    """Context in which torch computes with this many threads; the number from before comes back.
 
     On small networks several threads only wait for each other, for seconds an epoch where the machine is busy.
 

@@ -1,6 +1,8 @@
 """Score a prediction, give it a guarantee, act on it.
 
-Takes predictions and targets as tensors; imports `prediction` and the rooms below.
+`scores.py` compares predictions with targets, `calibration.py` makes intervals, sets and p-values that hold on new rows
+out of held-out ones, and `acquisition.py` chooses the rows to label next. Takes tensors and the records of
+`prediction`, and imports nothing else.
 """
 
 from gumdrop.metrics.acquisition import choose, choose_jointly

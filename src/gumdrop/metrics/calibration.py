@@ -130,7 +130,7 @@ def conformal_sets(
         coverage: Probability, strictly between 0 and 1.
         score: ``"lac"`` takes 1 less the probability of the class, which makes the sets as small as can be on average,
             and empty where no class is likely enough; ``"aps"`` the probability of the class and of all that are more
-            likely, which makes large sets where the model is unsure and none that is empty.
+            likely, which makes large sets where the model is uncertain and none that is empty.
 
     Returns:
         Whether each class is in the set of each row, shape (N, C).

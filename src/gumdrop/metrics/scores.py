@@ -57,7 +57,7 @@ def accuracy(label: Tensor, target: Tensor) -> Tensor:
     """Share of right labels.
 
     Args:
-        label: Predicted classes.
+        label: Predicted classes, of any shape.
         target: Observed classes, of the same shape.
 
     Returns:
@@ -78,7 +78,7 @@ def brier_score(prediction: ClassificationPrediction, target: Tensor) -> Tensor:
     This is Brier's own score, in [0, 2]; for two classes it is twice the square of one probability's error.
 
     Args:
-        prediction: Predicted classes.
+        prediction: Prediction of N rows of C classes.
         target: Observed classes, of the shape of ``prediction.label``.
 
     Returns:
@@ -94,16 +94,16 @@ def brier_score(prediction: ClassificationPrediction, target: Tensor) -> Tensor:
 
 
 def aurc(uncertainty: Tensor, loss: Tensor) -> Tensor:
-    r"""Area under the risk-coverage curve: is a model unsure where it is wrong?
+    r"""Area under the risk-coverage curve: is a model uncertain where it is wrong?
 
     .. math:: \frac1N \sum_{k=1}^{N} \frac1k \sum_{i=1}^{k} \ell_{(i)}
 
-    where (1), (2), ... are the rows from the surest to the least sure: the mean loss of the k surest rows, averaged
-    over k. Lower is better; an uncertainty that says nothing gives the mean loss. Rows that are equally sure may come
-    in any order, and the score is the mean over these orders.
+    where (1), (2), ... are the rows from the most certain to the least certain: the mean loss of the k most certain
+    rows, averaged over k. Lower is better; an uncertainty that says nothing gives the mean loss. Rows that are equally
+    certain may come in any order, and the score is the mean over these orders.
 
     Args:
-        uncertainty: High where the model is unsure, such as `RegressionPrediction.variance`,
+        uncertainty: High where the model is uncertain, such as `RegressionPrediction.variance`,
             `ClassificationPrediction.predictive_entropy` or 1 less the largest probability.
         loss: What an answer costs, of the same shape, such as ``(prediction.label != target).float()`` or a squared
             error.
@@ -122,17 +122,17 @@ def aurc(uncertainty: Tensor, loss: Tensor) -> Tensor:
     total = torch.zeros(len(size), dtype=torch.float64, device=loss.device).index_add_(
         0, group, loss.flatten().double()
     )
-    from_the_surest = (total / size).repeat_interleave(size).cumsum(0)
-    coverage = torch.arange(1, len(from_the_surest) + 1, device=loss.device)
-    return (from_the_surest / coverage).mean().to(torch.promote_types(loss.dtype, torch.float32))
+    from_the_most_certain = (total / size).repeat_interleave(size).cumsum(0)
+    coverage = torch.arange(1, len(from_the_most_certain) + 1, device=loss.device)
+    return (from_the_most_certain / coverage).mean().to(torch.promote_types(loss.dtype, torch.float32))
 
 
 def interval_coverage(lower: Tensor, upper: Tensor, target: Tensor) -> Tensor:
     """Share of observations inside their intervals.
 
     Args:
-        lower: Lower ends.
-        upper: Upper ends.
+        lower: Lower ends, of any shape.
+        upper: Upper ends, of the same shape.
         target: Observations, of the same shape.
 
     Returns:
@@ -212,7 +212,7 @@ def reliability(prediction: ClassificationPrediction, target: Tensor, *, num_bin
     """Compare the probability of the predicted class with how often it is right.
 
     Args:
-        prediction: Predicted classes.
+        prediction: Prediction of N rows of C classes.
         target: Observed classes, of the shape of ``prediction.label``.
         num_bins: Number of bins over [0, 1].
 
@@ -239,7 +239,7 @@ def calibration_error(prediction: ClassificationPrediction, target: Tensor, *, n
     """Expected calibration error: mean gap between confidence and accuracy over bins.
 
     Args:
-        prediction: Predicted classes.
+        prediction: Prediction of N rows of C classes.
         target: Observed classes, of the shape of ``prediction.label``.
         num_bins: Number of bins over [0, 1].
 

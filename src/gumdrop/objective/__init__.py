@@ -1,6 +1,7 @@
 """What training minimises, in nats for each row: a negative log likelihood, and the KL of the masks over N.
 
-Imports `functional` and `layers`.
+`likelihoods.py` scores the outputs of a model, `kl.py` reads the rates and weights of its sites, and `elbo.py` adds the
+two into a loss that keeps its terms. Imports `functional` and `layers`.
 """
 
 from gumdrop.objective.elbo import NegativeElbo, negative_elbo

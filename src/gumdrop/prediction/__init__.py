@@ -1,7 +1,9 @@
-"""Monte-Carlo prediction: draw functions from the dropout posterior and average what they say.
+"""Monte Carlo prediction: draw functions from the dropout posterior and average what they say.
 
-One mask per draw is shared by all rows: a draw is one function, so predictions depend neither on the order of
-the rows nor on how they are split into batches. Masks are Bernoulli draws; the relaxed ones are for training.
+A draw shares one mask among all rows, so it is one function, and predictions depend neither on the order of the rows
+nor on their batches. Records hold moments and draws of numbers, classes and counts; `ways/` makes many draws at once,
+and `moments/` makes none. Masks are Bernoulli draws; the relaxed ones are for training. Imports `functional` and
+`layers`.
 
 References:
     Gal & Ghahramani 2016, "Dropout as a Bayesian Approximation" (ICML 2016, arXiv:1506.02142).

@@ -1,4 +1,10 @@
-"""Training: one loop of epochs for one model and for many small models at once, which can be stopped and resumed."""
+"""Train one model, or many small ones as one batched program; both are stopped and resumed without a trace.
+
+`fit` trains one model, on one processor or on many machines (`processes/`), and `fit_stacked` many; both run the loop of
+`epochs.py`, by the choices of a `TrainingSettings`.
+A checkpoint holds all that the rest of a run depends on. Imports `networks`, `objective`, `prediction` and the rooms
+below.
+"""
 
 from gumdrop.training.checkpoints import CheckpointError
 from gumdrop.training.records import EpochRecord, FitResult

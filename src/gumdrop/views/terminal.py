@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Voice", "columns_table", "err_console", "out_console", "print_json"]
+__all__ = ["Voice", "columns_table", "err_console", "out_console", "print_json", "say"]
 
 # On a screen, text is wrapped between words; in a pipe a line stays one.
 out_console = Console(highlight=False)
@@ -25,28 +25,21 @@ class Voice:
         self._console = err_console if machine else out_console
 
     def say(self, text: str) -> None:
-        """Say a sentence.
-
-        Args:
-            text: The sentence.
-        """
+        """Print a sentence, wrapped on a screen and on one line in a pipe."""
         self._console.print(text, markup=False, soft_wrap=not self._console.is_terminal)
 
     def show(self, table: Table) -> None:
-        """Show a table.
-
-        Args:
-            table: The table.
-        """
+        """Print a table."""
         self._console.print(table)
 
 
-def print_json(contents: dict[str, Any]) -> None:
-    """Write the one object of a command for machines.
+def say(text: str) -> None:
+    """Print a sentence to standard output, on one line, so that a path in it can be copied."""
+    out_console.print(text, markup=False, soft_wrap=True)
 
-    Args:
-        contents: What JSON can hold.
-    """
+
+def print_json(contents: dict[str, Any]) -> None:
+    """Write the one JSON object of a command for machines to standard output."""
     print(json.dumps(contents, allow_nan=False, ensure_ascii=False))
 
 

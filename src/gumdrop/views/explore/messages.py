@@ -35,7 +35,7 @@ class Settings:
         "temperature": (0.02, 2.0),
         "p": (0.01, 0.9),
     }
-    """Least and largest value of each number."""
+    """Minimum and maximum of each number."""
 
     weight: float = 6.0
     """Observations that each point stands for: N is this times the number of points."""

@@ -96,7 +96,11 @@ def make_app(*, runs: Sequence[Run] = (), host: str = "127.0.0.1") -> Starlette:
 
 
 class _OwnOrigin:
-    """Answer only what comes from this page itself: a known host name, and an origin that is that host."""
+    """Answer only what comes from this page itself: a known host name, and an origin that is that host.
+
+    Starlette's `TrustedHostMiddleware` looks at the name alone, refuses with another status, and reads addresses of
+    IPv6 in its later versions only.
+    """
 
     def __init__(self, app: ASGIApp, names: set[str] | None) -> None:
         self.app = app

@@ -9,10 +9,10 @@ from gumdrop.views.plots.regression import calibration, predicted_against_observ
 from gumdrop.views.plots.style import BLUE, GREEN, INK, ORANGE, PALETTE, PERCENT, RELEVANCE, SIZE, Summary, evenly
 from gumdrop.views.plots.training import rates_over_training, site_colours, training_curve
 from gumdrop.views.plots.uncertainty import (
-    error_after_setting_aside,
+    error_after_rejection,
     error_by_uncertainty,
+    error_rejection_curve,
     grouped_error,
-    remaining_error,
 )
 
 __all__ = [
@@ -27,14 +27,14 @@ __all__ = [
     "Summary",
     "calibration",
     "confusion",
-    "error_after_setting_aside",
+    "error_rejection_curve",
     "error_by_uncertainty",
     "evenly",
     "grouped_error",
     "predicted_against_observed",
     "rates_over_training",
     "reliability",
-    "remaining_error",
+    "error_after_rejection",
     "site_colours",
     "training_curve",
 ]

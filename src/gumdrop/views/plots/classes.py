@@ -25,7 +25,7 @@ def reliability(
         ax: Axes to draw on; a new figure when None.
 
     Returns:
-        The axes.
+        The axes that were drawn on.
     """
     ax = unit_square(axes_or_new(ax))
     sure, right = np.asarray(confidence, dtype=float), np.asarray(accuracy, dtype=float)
@@ -50,7 +50,7 @@ def confusion(
         ax: Axes to draw on; a new figure when None.
 
     Returns:
-        The axes.
+        The axes that were drawn on.
     """
     ax = axes_or_new(ax)
     names = list(dict.fromkeys([*classes, *observed, *predicted]))

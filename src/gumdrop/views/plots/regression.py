@@ -1,8 +1,4 @@
-"""Figures of a fitted model: plain arrays in, matplotlib axes out.
-
-Every function draws on the axes it is given, or on a fresh figure outside pyplot when `ax` is None, and
-returns the axes. Colours come from `INK` and `PALETTE`, so that a page can replace them by its own.
-"""
+"""Predicted numbers against observed ones, and the calibration of their intervals."""
 
 from __future__ import annotations
 
@@ -45,7 +41,7 @@ def predicted_against_observed(
         name: What is predicted, for the axis labels.
 
     Returns:
-        The axes. The points are two collections with the gids `inside` and `outside`.
+        The axes that were drawn on. The points are two collections with the gids `inside` and `outside`.
     """
     ax = axes_or_new(ax)
     pick = evenly(np.size(observed), POINTS)
@@ -75,7 +71,7 @@ def calibration(expected: ArrayLike, observed: ArrayLike, *, rows: int | None = 
         ax: Axes to draw on; a new figure when None.
 
     Returns:
-        The axes.
+        The axes that were drawn on.
     """
     ax = unit_square(axes_or_new(ax))
     if rows:

@@ -48,7 +48,7 @@ def rates_over_training(
         ax: Axes to draw on; a new figure when None.
 
     Returns:
-        The axes.
+        The axes that were drawn on.
     """
     ax = axes_or_new(ax)
     for (name, values), colour in zip(rates.items(), site_colours(len(rates)), strict=True):
@@ -77,7 +77,7 @@ def training_curve(
         ax: Axes to draw on; a new figure when None.
 
     Returns:
-        The axes.
+        The axes that were drawn on.
     """
     ax = axes_or_new(ax)
     series = {"training rows": (nll, BLUE), "held-out rows": (validation_nll, ORANGE), "penalty": (kl, GREEN)}

@@ -23,7 +23,7 @@ from gumdrop.views.plots.style import (
 
 
 def grouped_error(uncertainty: ArrayLike, error: ArrayLike, *, summary: Summary = "rms") -> Numbers:
-    """Error in five equal groups of rows, from the surest to the least sure; in fewer when rows are few.
+    """Error in five equal groups of rows, from the most to the least certain; in fewer when rows are few.
 
     Args:
         uncertainty: What sorts the rows, `(N,)`, N at least 1; rows that tie count as their mean.
@@ -49,19 +49,19 @@ def error_by_uncertainty(
     label: str = "error",
     ax: Axes | None = None,
 ) -> Axes:
-    """Error in groups of rows, from the surest to the least sure.
+    """Error in groups of rows, from the most to the least certain.
 
     Args:
         uncertainty: What sorts the rows, `(N,)`.
         error: Error of each row, `(N,)`: a distance, or 0 and 1.
-        expected: Error that the model itself foretold, `(N,)`; drawn as a dash on each bar.
+        expected: Error that the model itself expects, `(N,)`; drawn as a dash on each bar.
         chance: Between which errors groups drawn at random mostly lie; drawn as a band.
         summary: `rms` for distances, `mean` for a share of wrong rows.
         label: Label of the error axis.
         ax: Axes to draw on; a new figure when None.
 
     Returns:
-        The axes.
+        The axes that were drawn on.
     """
     ax = axes_or_new(ax)
     height = grouped_error(uncertainty, error, summary=summary)
@@ -70,8 +70,8 @@ def error_by_uncertainty(
         ax.axhspan(*chance, color=INK, alpha=0.12, linewidth=0)
     ax.bar(place, height, 0.68, color=BLUE)
     if expected is not None:
-        foretold = grouped_error(uncertainty, expected, summary=summary)
-        ax.hlines(foretold, place - 0.42, place + 0.42, color=ORANGE, linewidth=2.4)
+        own = grouped_error(uncertainty, expected, summary=summary)
+        ax.hlines(own, place - 0.42, place + 0.42, color=ORANGE, linewidth=2.4)
     ends = {1: "surest", place.size: "least sure"}
     ax.set_xticks(place, [ends.get(int(i), "") for i in place])
     ax.yaxis.set_major_formatter(PERCENT if summary == "mean" else Amounts())
@@ -79,7 +79,7 @@ def error_by_uncertainty(
     return ax
 
 
-def remaining_error(order_by: ArrayLike, error: ArrayLike, summary: Summary) -> tuple[Numbers, Numbers]:
+def error_after_rejection(order_by: ArrayLike, error: ArrayLike, summary: Summary) -> tuple[Numbers, Numbers]:
     """Error of the rows that are left when the rows with the largest `order_by` are set aside.
 
     Args:
@@ -98,7 +98,7 @@ def remaining_error(order_by: ArrayLike, error: ArrayLike, summary: Summary) -> 
     return (1 - kept / costs.size)[start:][::-1], running[start:][::-1]
 
 
-def error_after_setting_aside(
+def error_rejection_curve(
     uncertainty: ArrayLike,
     error: ArrayLike,
     *,
@@ -106,7 +106,7 @@ def error_after_setting_aside(
     label: str = "error of the rest",
     ax: Axes | None = None,
 ) -> Axes:
-    """How the error falls when the least sure rows are set aside, between chance and a perfect order.
+    """Error-rejection curve: how the error falls when the least certain rows are set aside, beside a perfect order.
 
     Args:
         uncertainty: What sorts the rows, `(N,)`.
@@ -116,12 +116,12 @@ def error_after_setting_aside(
         ax: Axes to draw on; a new figure when None.
 
     Returns:
-        The axes.
+        The axes that were drawn on.
     """
     ax = axes_or_new(ax)
-    lines = {"by true error": (error, GREEN, ":"), "by the model's doubt": (uncertainty, BLUE, "-")}
+    lines = {"by true error": (error, GREEN, ":"), "by the model's uncertainty": (uncertainty, BLUE, "-")}
     for name, (order, colour, style) in lines.items():
-        share, left = remaining_error(order, error, summary)
+        share, left = error_after_rejection(order, error, summary)
         pick = evenly(share.size, 200)
         ax.plot(share[pick], left[pick], color=colour, linestyle=style, linewidth=1.8, label=name)
     ax.axhline(left[0], color=INK, alpha=0.55, linewidth=1, linestyle="--", label="in any order")

@@ -148,7 +148,7 @@ def _interval_verdict(results: Results, test: TestRows, verdict: str) -> str:
 def doubt_view(test: TestRows) -> dict[str, Any]:
     """Whether the rows that the model is unsure of are those it gets wrong."""
     arrays = (test.uncertainty, test.error)
-    share, left = plots.remaining_error(*arrays, test.summary)
+    share, left = plots.error_after_rejection(*arrays, test.summary)
     strength, chance = association(test)
     sign = 0 if strength is None or abs(strength) <= chance else np.sign(strength)
     verdict = "few" if test.rows < FEW else "none" if strength is None else {1: "yes", 0: "unclear", -1: "no"}[sign]
@@ -160,7 +160,7 @@ def doubt_view(test: TestRows) -> dict[str, Any]:
     by_group = plots.error_by_uncertainty(
         *arrays, expected=test.expected, chance=chances, summary=test.summary, label=label
     )
-    aside = plots.error_after_setting_aside(*arrays, summary=test.summary, label=label)
+    aside = plots.error_rejection_curve(*arrays, summary=test.summary, label=label)
     bars = [
         (i + 1, height / 2, f"group {i + 1} of {len(groups)}: {told(height)}, the model expected {told(hoped)}")
         for i, (height, hoped) in enumerate(zip(groups, foretold, strict=True))

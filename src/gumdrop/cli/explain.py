@@ -1,0 +1,68 @@
+"""``gumdrop explain``: which columns drive the predictions of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gumdrop.cli.flags import Count, Flag, Json
+from gumdrop.cli.places import STDIN, check_free, stem
+from gumdrop.views.terminal import Voice, print_json
+
+__all__ = ["explain"]
+
+
+def explain(
+    folder: Path,
+    table: Path | None = None,
+    /,
+    *,
+    most: Count = 20,
+    orders: Count = 100,
+    against: Path | None = None,
+    out: Path | None = None,
+    seed: int = 0,
+    overwrite: Flag = False,
+    machine: Json = False,
+) -> int:
+    """Show which columns drive the predictions, and which drive what the model is unsure of for want of data.
+
+    Each row is compared with the training rows that were kept with the model: a column's share is what its value
+    changes, averaged over the orders in which the columns may be changed (Shapley values).
+
+    Args:
+        folder: What `gumdrop fit` left.
+        table: CSV or Parquet file with rows to explain; - for standard input. Without it, the model as a whole.
+        most: Rows to explain, from the top of the table.
+        orders: Random orders of the columns for each row; four times as many halve the chance in the shares.
+        against: Table whose rows stand for the usual one, in place of those that were kept with the model.
+        out: Page to write; by default the name of the table, or of the folder, with `.explained.html`.
+        seed: Seed of the orders.
+        overwrite: Replace the page if it exists.
+        machine: Write one JSON object to standard output, and words to standard error; the page is written only if
+            --out names it.
+
+    Returns:
+        Exit status.
+    """
+    from gumdrop.tables.explanation import explain_table
+    from gumdrop.tables.fitting.folder import whole_folder
+    from gumdrop.tables.model import load_table_model
+    from gumdrop.views.explanation import show_explanation, write_page
+
+    voice = Voice(machine)
+    name = folder.resolve().name if table is None else "rows" if str(table) == STDIN else stem(table)
+    place = None if machine and out is None else out or Path(f"{name}.explained.html")
+    if place is not None:
+        check_free(place, table or Path(STDIN), overwrite)
+    model = load_table_model(whole_folder(folder, voice.say))
+    found = explain_table(
+        model, table, most=most, orders=orders, against=against, seed=seed, progress=True, notify=voice.say
+    )
+    if machine:
+        print_json({"command": "explain", "folder": str(folder), **found})
+    else:
+        show_explanation(voice, found)
+    if place is not None:
+        write_page(found, place)
+        voice.say(f"Look at  {place}")
+    return 0

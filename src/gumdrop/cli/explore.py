@@ -1,0 +1,49 @@
+"""``gumdrop explore``: the interactive page, served or written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter, validators
+
+from gumdrop.views.terminal import say
+
+__all__ = ["explore"]
+
+
+def explore(
+    *,
+    out: Path | None = None,
+    run: Annotated[tuple[Path, ...], Parameter(negative="", consume_multiple=True)] = (),
+    host: str = "127.0.0.1",
+    port: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))] = 8765,
+) -> None:
+    """Open the interactive page: push the objective, watch a posterior being learned, look at runs.
+
+    Args:
+        out: Write the page as static files into this folder, with a recorded session, instead of serving it.
+        run: Folders of `gumdrop fit` or `gumdrop reproduce` to show.
+        host: Address to serve on; by default this machine alone can reach it.
+        port: Port to serve on; another one if it is taken.
+
+    Raises:
+        ValueError: If the extra is not installed.
+    """
+    try:
+        from gumdrop.views.explore import open_runs, open_socket, serve, write_site
+    except ModuleNotFoundError as error:
+        raise ValueError(f"this command needs {error.name}: pip install 'gumdrop[explore]'") from error
+
+    runs = open_runs(run)
+    if out is not None:
+        say(f"Look at  {write_site(out, runs=runs)}")
+        return
+    with open_socket(host, port) as listener:
+        found = listener.getsockname()[1]
+        if found != port and port:
+            say(f"Port {port} is taken, so another one is used.")
+        name = f"[{host}]" if ":" in host else host
+        say(f"Look at  http://{name}:{found}/   (Ctrl-C stops it)")
+        serve(listener, runs=runs, host=host)
+    say("Stopped.")

@@ -1,0 +1,47 @@
+"""``gumdrop export``: a model as one file that predicts elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from gumdrop.cli.flags import Count
+from gumdrop.views.terminal import say
+
+__all__ = ["export"]
+
+
+def export(
+    folder: Path,
+    /,
+    *,
+    to: Literal["onnx", "pt2", "aoti"] = "onnx",
+    variant: Literal["draw", "moments", "noise", "deterministic"] = "moments",
+    num_samples: Count | None = None,
+    out: Path | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a model as one file that predicts elsewhere, and compare it with the model first.
+
+    Args:
+        folder: What `gumdrop fit` left.
+        to: ONNX, a program of torch.export, or a library compiled by AOTInductor for machines like this one.
+        variant: One draw a call; the moments of many; the same with the noise as an input; or moments that are
+            propagated through the layers without drawing.
+        num_samples: Draws of a call; by default those of the model.
+        out: File to write; by default the folder's name with the ending of the format.
+        overwrite: Replace the file if it exists.
+
+    Raises:
+        ValueError: If the file exists.
+    """
+    from gumdrop.export.model import FORMATS, export_table
+    from gumdrop.tables.fitting.folder import whole_folder
+    from gumdrop.tables.model import load_table_model
+
+    place = out or Path(folder.resolve().name + FORMATS[to])
+    if place.exists() and not overwrite:
+        raise ValueError(f"{place} exists already; name another file with --out, or add --overwrite")
+    model = load_table_model(whole_folder(folder, say))
+    export_table(model, place, to=to, variant=variant, num_samples=num_samples)
+    say(f"{folder} -> {place}  ({place.stat().st_size / 1024:.0f} KB; run twice and compared with the model)")

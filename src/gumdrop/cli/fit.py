@@ -1,0 +1,150 @@
+"""``gumdrop fit``: a table in, a folder with the model and its report out."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter, validators
+
+from gumdrop.cli.flags import Count, CountOrNone, Flag, Fraction, Json, Several
+from gumdrop.cli.places import STDIN, stem
+from gumdrop.views.terminal import Voice, print_json
+
+__all__ = ["fit"]
+
+
+def fit(
+    table: Path,
+    *,
+    target: str,
+    out: Path | None = None,
+    task: Literal["regression", "classification"] | None = None,
+    drop: Several[str] = (),
+    unit: str = "",
+    dates: Literal["day-first", "month-first"] | None = None,
+    decimal: Literal[".", ","] | None = None,
+    hidden: Several[int] = (50, 50),
+    members: Count = 5,
+    epochs: Count | None = None,
+    batch_size: Count | None = None,
+    lr: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-2,
+    draws: Count = 100,
+    coverage: Fraction = 0.9,
+    test_fraction: Fraction = 0.2,
+    background: CountOrNone = 500,
+    stream: Flag = False,
+    seed: int = 0,
+    config: Path | None = None,
+    overwrite: Flag = False,
+    quiet: Flag = False,
+    machine: Json = False,
+) -> int:
+    """Train networks on a table, and leave a folder with the model, test predictions and a report to look at.
+
+    Ctrl-C keeps the model as it is by then, and the same command goes on from there.
+
+    Args:
+        table: CSV file (also gzipped) with a header line, or Parquet file; - for standard input.
+        target: Column to predict; rows where it is missing are left out.
+        out: Folder to make; by default the table's name without its ending.
+        task: What the target is; found from its values by default: text is classes, numbers are numbers,
+            unless there are two of them or they count from 0 or 1 to at most 10.
+        drop: Columns to leave out.
+        unit: Unit of the target, for the report.
+        dates: Order of dates such as 1/2/2024, where the column itself does not tell it.
+        decimal: Decimal mark of numbers such as 1,234, where the file itself does not tell it.
+        hidden: Units of the hidden layers of each network.
+        members: Networks, whose answers are mixed.
+        epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes.
+        batch_size: Rows per step; by default between 32 and 1,024, more for a longer table.
+        lr: Largest learning rate.
+        draws: Functions to average in a prediction, spread over the networks.
+        coverage: Probability of the intervals.
+        test_fraction: Share of the rows that is held out for the report.
+        background: Training rows that are kept in the model, to draw unknown cells from and for `gumdrop explain` to
+            compare with; 0 keeps none.
+        stream: Read a Parquet or Arrow file, or a folder of them, in pieces, so that it need not fit into memory; a
+            sample of 20,000 rows tests, and by default the others are passed over once, or for about 2,500 steps.
+        seed: Seed of everything random.
+        config: TOML file with any of these flags, such as the config.toml that every fit writes; flags on the
+            command line count more.
+        overwrite: Replace the folder if it exists.
+        quiet: Show no progress.
+        machine: Write one JSON object to standard output, and words to standard error.
+
+    Returns:
+        Exit status.
+    """
+    from gumdrop.tables.fitting.fit import fit_table
+    from gumdrop.tables.fitting.settings import FitSettings, Reading
+    from gumdrop.training.processes.group import ranks
+    from gumdrop.views.report import write_report
+
+    voice = Voice(machine)
+    place = out or Path("table" if str(table) == STDIN else stem(table))
+    settings = FitSettings(
+        hidden=hidden,
+        num_members=members,
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        seed=seed,
+        num_samples=draws,
+        coverage=coverage,
+        test_fraction=test_fraction,
+        num_background=background,
+        stream=stream,
+    )
+    fit_table(
+        table,
+        target,
+        place,
+        reading=Reading(task, drop, unit, dates, decimal),
+        settings=settings,
+        overwrite=overwrite,
+        progress=not quiet,
+        notify=voice.say,
+        finish=functools.partial(write_report, name=place.resolve().name),
+    )
+    if not ranks().is_first:
+        return 0
+    results = json.loads((place / "results.json").read_text(encoding="utf-8"))
+    if machine:
+        _print_results(results, place)
+    else:
+        _show_results(voice, results, place)
+    return _stopped(voice, results["stopped"], place)
+
+
+def _print_results(results: dict[str, Any], place: Path) -> None:
+    """Write what a machine needs of the results as the command's JSON object."""
+    keys = ("task", "target", "table", "scores", "paired", "rates", "rates_note", "stopped", "notes", "seconds")
+    folder = {"command": "fit", "folder": str(place), "report": str(place / "report.html")}
+    print_json(folder | {key: results[key] for key in keys})
+
+
+def _show_results(voice: Voice, results: dict[str, Any], place: Path) -> None:
+    """Show the scores and the rates, and say what to do next."""
+    from gumdrop.views.info import scores_table
+
+    voice.show(scores_table(results["scores"], f"{results['table']['test_rows']:,} test rows"))
+    rates = ", ".join(f"{rate['label']} {rate['p']:.3f}" for rate in results["rates"])
+    voice.say(f"Learned dropout rates: {rates}")
+    if results["rates_note"]:
+        voice.say(results["rates_note"])
+    voice.say(f"Look at  {place / 'report.html'}")
+    voice.say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
+
+
+def _stopped(voice: Voice, stopped: dict[str, int] | None, place: Path) -> int:
+    """Exit status of a fit, with words on what an interruption cost."""
+    if stopped is None:
+        return 0
+    done, planned = stopped["done"], stopped["planned"]
+    what = f"after {done} of {planned} epochs" if done < planned else "before the comparison with fixed dropout"
+    voice.say(f"Stopped {what}: {place} holds the model as it was then; the same command goes on from there")
+    return 130

@@ -1,0 +1,31 @@
+"""Where a command reads and writes: standard input, the name of a table, a file that may be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["STDIN", "check_free", "stem"]
+
+STDIN = "-"
+
+
+def stem(table: Path) -> str:
+    """Name of a table without the ending of its format."""
+    name = table.name.removesuffix(".gz")
+    for ending in (".csv", ".parquet", ".pq"):
+        name = name.removesuffix(ending) or name
+    return name
+
+
+def check_free(place: Path, table: Path, overwrite: bool) -> None:
+    """Refuse a file that is no file, is the table itself or lies in it, or exists and is not to be replaced."""
+    from gumdrop.machine.files import check_file
+    from gumdrop.tables.errors import TableError
+
+    check_file(place)
+    if str(table) != STDIN and place.resolve() == table.resolve():
+        raise TableError(f"{place} is the table itself; name another file with --out")
+    if table.resolve() in place.resolve().parents:
+        raise TableError(f"{place} would be a file of the table itself; name another one with --out")
+    if place.exists() and not overwrite:
+        raise TableError(f"{place} exists already; name another file with --out, or add --overwrite")

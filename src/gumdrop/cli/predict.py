@@ -1,0 +1,115 @@
+"""``gumdrop predict``: a model and a new table in, predictions with their uncertainty out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gumdrop.cli.flags import Flag, Json, Several
+from gumdrop.cli.places import STDIN, check_free, stem
+from gumdrop.views.terminal import Voice, print_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gumdrop.tables.model import TableModel
+    from gumdrop.tables.prediction import Predicted
+
+__all__ = ["predict"]
+
+
+def predict(
+    folder: Path,
+    table: Path,
+    /,
+    *,
+    out: Path | None = None,
+    keep: Several[str] = (),
+    stream: Flag = False,
+    overwrite: Flag = False,
+    machine: Json = False,
+) -> int:
+    """Predict the rows of a new table, with their uncertainty.
+
+    Args:
+        folder: What `gumdrop fit` left.
+        table: CSV or Parquet file with the columns that the model was trained on; - for standard input.
+        out: CSV or Parquet file to write, or - for standard output; by default the table's name with
+            `.predictions.csv` for its ending, and standard output for standard input.
+        keep: Columns of the table to carry along, such as one that names the rows.
+        stream: Read a Parquet or Arrow file, or a folder of them, in pieces, and write predictions as they come, so
+            that neither need fit into memory.
+        overwrite: Replace the file if it exists.
+        machine: Write one JSON object to standard output, and words to standard error; it holds the predictions
+            unless --out names a file, or the table is a stream.
+
+    Returns:
+        Exit status.
+
+    Raises:
+        ValueError: If predictions of a stream are to be in the JSON object.
+    """
+    from gumdrop.tables.fitting.folder import whole_folder
+    from gumdrop.tables.model import load_table_model
+
+    to_pipe = str(table) == STDIN or (machine and not stream)
+    place = out or Path(STDIN if to_pipe else stem(table) + ".predictions.csv")
+    to_stdout = str(place) == STDIN
+    if stream and machine and to_stdout:
+        raise ValueError("the JSON object cannot hold the predictions of a stream: name a file with --out")
+    voice = Voice(machine or to_stdout)
+    model = load_table_model(whole_folder(folder, voice.say))
+    if not to_stdout:
+        check_free(place, table, overwrite)
+    if stream:
+        summary, predictions = _predict_pieces(model, table, place, keep)
+    else:
+        summary, predictions = _predict_whole(model, table, None if machine and to_stdout else place, keep)
+    for note in summary["notes"]:
+        voice.say(note)
+    if not to_stdout:
+        voice.say(f"{summary['rows']} rows -> {place}")
+        summary["out"] = str(place)
+    elif machine:
+        summary["predictions"] = json.loads(predictions.to_json(orient="records", double_precision=15))
+    if machine:
+        print_json({"command": "predict", **summary})
+    return 0
+
+
+def _predict_whole(
+    model: TableModel, table: Path, place: Path | None, keep: tuple[str, ...]
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Predict a table in memory, and write the predictions unless there is no place for them."""
+    from gumdrop.tables.prediction import predict_frame
+    from gumdrop.tables.reading.table import read_table
+    from gumdrop.tables.writing import written_table
+
+    read = read_table(table, decimal=model.schema.decimal)
+    predicted = predict_frame(model, read.frame, keep=keep)
+    predicted.frame.insert(0, "row", range(1, len(predicted.frame) + 1))
+    if place is not None:
+        with written_table(place) as write:
+            write(predicted.frame)
+    summary = _summary(predicted, len(predicted.frame))
+    return summary | {"notes": read.notes + predicted.notes}, predicted.frame
+
+
+def _predict_pieces(
+    model: TableModel, table: Path, place: Path, keep: tuple[str, ...]
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Predict a table that is read in pieces, and write predictions as they come."""
+    from gumdrop.tables.prediction import predict_stream
+    from gumdrop.tables.streams.pieces import TableStream
+    from gumdrop.tables.writing import written_table
+
+    stream = TableStream(table)
+    with written_table(place) as write:
+        predicted = predict_stream(model, stream, write, keep=keep, progress=True)
+    return _summary(predicted, stream.num_rows), predicted.frame
+
+
+def _summary(predicted: Predicted, num_rows: int) -> dict[str, Any]:
+    odd = {"unseen": predicted.unseen, "missing": predicted.missing, "outside": predicted.outside}
+    return {"rows": num_rows, "columns": list(predicted.frame), "notes": predicted.notes, **odd}

@@ -1,0 +1,46 @@
+"""``gumdrop reproduce``: the published experiments, each a command of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from gumdrop.views.terminal import out_console, say
+from gumdrop_experiments.catalogue import EXPERIMENTS
+from gumdrop_experiments.harness.options import RunOptions
+
+__all__ = ["reproduce"]
+
+Parameter(name="*", negative="")(RunOptions)  # its fields are flags of every experiment, --seed and not --options.seed
+reproduce = App(
+    default_parameter=Parameter(consume_multiple=True),
+    name="reproduce",
+    help="Run a published experiment again, and see its figures beside the published.",
+)
+for _experiment in EXPERIMENTS:
+    reproduce.command(_experiment.function, name=_experiment.name)
+
+
+@reproduce.default
+def _experiments(
+    *words: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
+) -> None:
+    """Run a published experiment again, and see its figures beside the published.
+
+    Args:
+        words: A name that is no experiment, and what follows it.
+        list_: Say what each experiment shows, how long it takes and where its published figures come from.
+
+    Raises:
+        ValueError: If there is no such experiment.
+    """
+    if words:
+        names = ", ".join(experiment.name for experiment in EXPERIMENTS)
+        raise ValueError(f"there is no experiment {words[0]!r}; there are: {names}. See `gumdrop reproduce --list`.")
+    for experiment in EXPERIMENTS:
+        times = f"{experiment.minutes:g} minutes, {experiment.quick_minutes:g} with --quick"
+        out_console.print(f"[bold]{experiment.name}[/bold]  ({times})")
+        say(f"  {experiment.shows}\n  Published figures: {experiment.source}")
+    say("Run one with  gumdrop reproduce NAME, see its flags with  gumdrop reproduce NAME --help")

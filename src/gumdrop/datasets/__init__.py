@@ -1,1 +1,0 @@
-"""Loaders that turn files into arrays, one module per format."""

@@ -1,7 +1,6 @@
 import dataclasses
 import hashlib
 import json
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,9 @@ from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.info import _what
 from gumdrop.tables.model import _checksum
 from gumdrop.tables.prediction import predict_frame
-from gumdrop.tables.results import rates_in_words, shown
+from gumdrop.tables.rates import rates_in_words
+from gumdrop.tables.results import Rate
+from gumdrop.tables.scoring import shown
 from gumdrop.training.state import TrainingState
 from gumdrop.views.explanation import headline, signed
 
@@ -68,8 +69,8 @@ def test_results_say_what_was_done(regression) -> None:
 
 
 def test_rates_that_went_to_0_are_put_into_words() -> None:
-    def rates(*most: float) -> list[dict[str, Any]]:
-        return [{"label": f"layer {i}", "p": p, "least": 0.0, "most": p} for i, p in enumerate(most)]
+    def rates(*most: float) -> list[Rate]:
+        return [Rate(str(i), f"layer {i}", p, 0.0, p) for i, p in enumerate(most)]
 
     assert rates_in_words(rates(0.1, 0.02), 5) == ""
     assert rates_in_words(rates(0.1, 0.001), 5).startswith("The rate of layer 1 has gone to 0")
@@ -236,7 +237,7 @@ def test_a_failed_overwrite_keeps_the_old_folder(regression, tmp_path, monkeypat
     fit_table(regression / "houses.csv", "price", out, reading=NO_GRADE, settings=QUICK)
     before = (out / "predictions.csv").read_bytes()
     monkeypatch.setattr(
-        "gumdrop.tables.fitting.fit._write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+        "gumdrop.tables.fitting.fit.write_results", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
     )
     with pytest.raises(OSError, match="disk full"):
         fit_table(regression / "houses.csv", "price", out, reading=NO_GRADE, settings=QUICK, overwrite=True)

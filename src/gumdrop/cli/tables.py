@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shlex
 import tomllib
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from gumdrop.tables.model import TableModel
     from gumdrop.tables.prediction import Predicted
+    from gumdrop.tables.results import Stopped
 
 __all__ = ["config_from_flag", "demo", "explain", "fit", "info", "predict"]
 
@@ -120,7 +120,7 @@ def fit(
     """
     from gumdrop.tables.fitting.fit import fit_table
     from gumdrop.tables.fitting.settings import FitSettings, Reading
-    from gumdrop.training.processes.group import ranks
+    from gumdrop.views.info import show_scores
     from gumdrop.views.report import write_report
 
     voice = Voice(machine)
@@ -140,30 +140,30 @@ def fit(
     )
     reading = Reading(task, drop, unit, dates, decimal)
     progress = not quiet
-    fit_table(
+    _, results = fit_table(
         table, target, place, reading=reading, settings=settings, overwrite=overwrite, progress=progress,
-        notify=voice.say, finish=functools.partial(write_report, name=place.resolve().name),
+        notify=voice.say, finish=lambda results, folder: write_report(folder, results, name=place.resolve().name),
     )  # fmt: skip
-    if not ranks().is_first:
+    if results is None:  # another process of this fit tells
         return 0
     report = place / "report.html"
-    results = _results_of(place)
     if machine:
         keys = ("task", "target", "table", "scores", "paired", "rates", "rates_note", "stopped", "notes", "seconds")
-        print_json({"command": "fit", "folder": str(place), "report": str(report)} | {k: results[k] for k in keys})
+        told = results.to_json()
+        print_json({"command": "fit", "folder": str(place), "report": str(report)} | {k: told[k] for k in keys})
     else:
-        _show_scores(voice, results)
+        show_scores(voice, results)
         voice.say(f"Look at  {report}")
         voice.say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
-    return _stopped(voice, results["stopped"], place)
+    return _stopped(voice, results.stopped, place)
 
 
-def _stopped(voice: Voice, stopped: dict[str, int] | None, place: Path) -> int:
+def _stopped(voice: Voice, stopped: Stopped | None, place: Path) -> int:
     """Exit status of a fit, with words on what an interruption cost."""
     if stopped is None:
         return 0
-    done, planned = stopped["done"], stopped["planned"]
-    what = f"after {done} of {planned} epochs" if done < planned else "before the comparison with fixed dropout"
+    early = stopped.done < stopped.planned
+    what = f"after {stopped.done} of {stopped.planned} epochs" if early else "before the comparison with fixed dropout"
     voice.say(f"Stopped {what}: {place} holds the model as it was then; the same command goes on from there")
     return 130
 
@@ -174,21 +174,6 @@ def stem(table: Path) -> str:
     for ending in (".csv", ".parquet", ".pq"):
         name = name.removesuffix(ending) or name
     return name
-
-
-def _results_of(folder: Path) -> dict[str, Any]:
-    results: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    return results
-
-
-def _show_scores(voice: Voice, results: dict[str, Any]) -> None:
-    from gumdrop.views.info import scores_table
-
-    voice.show(scores_table(results["scores"], f"{results['table']['test_rows']:,} test rows"))
-    rates = ", ".join(f"{rate['label']} {rate['p']:.3f}" for rate in results["rates"])
-    voice.say(f"Learned dropout rates: {rates}")
-    if results["rates_note"]:
-        voice.say(results["rates_note"])
 
 
 def predict(
@@ -366,26 +351,18 @@ def info(folder: Path, /, *, machine: Json = False) -> int:
 
     Returns:
         Exit status.
-
-    Raises:
-        TableError: If the folder holds no model, or a file of it is damaged.
     """
-    from gumdrop.tables.errors import TableError
     from gumdrop.tables.fitting.folder import whole_folder
     from gumdrop.tables.info import table_info
+    from gumdrop.tables.plain import plain
     from gumdrop.views.info import show_info
 
     voice = Voice(machine)
-    try:
-        found = table_info(whole_folder(folder, voice.say))
-        if machine:
-            print_json({"command": "info", "folder": str(folder), **found})
-        else:
-            show_info(voice, found)
-    except TableError:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:  # the model is whole
-        raise TableError(f"{folder / 'results.json'} is damaged ({error!r}): fit again, or remove it") from error
+    found = table_info(whole_folder(folder, voice.say))
+    if machine:
+        print_json({"command": "info", "folder": str(folder), **plain(found)})
+    else:
+        show_info(voice, found)
     return 0
 
 

@@ -22,7 +22,7 @@ from gumdrop.tables.errors import TableError
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.prediction import encoding_notes
 from gumdrop.tables.reading.table import read_table
-from gumdrop.tables.results import shown
+from gumdrop.tables.scoring import shown
 from gumdrop.tables.shapley import Shares, shapley_shares
 
 __all__ = ["TableExplanation", "explain_rows", "explain_table"]

@@ -10,6 +10,14 @@ import torch
 
 from gumdrop.networks import dropout_rates
 from gumdrop.tables import TableError, load_table_model, read_table
+from gumdrop.tables.explanation import (
+    Background,
+    ColumnShares,
+    ExplainedRow,
+    ExplainedTarget,
+    Overall,
+    TableExplanation,
+)
 from gumdrop.tables.fitting import fit as table_fit
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
@@ -85,8 +93,10 @@ def test_cells_and_answers_are_written_out(regression) -> None:
         "413,400", "75,000", "2015", "0.5", "True", "", "a",
     ]  # fmt: skip
     model = load_table_model(regression / "run")
-    found = {"target": {"name": "price", "unit": "", "task": "regression"}, "coverage": 0.9}
-    row = {"row": 1, "prediction": 413386.2, "lower": 301000.4, "upper": 1.2e6}
+    none = ColumnShares(0.0, 0.0, [], None)
+    row = ExplainedRow(1, [], 413386.2, 301000.4, 1.2e6, none, none)
+    target, background = ExplainedTarget("price", "", "regression"), Background(0, "training")
+    found = TableExplanation(target, 0.9, [], background, 1, 0, [row], Overall(0, [], []), [])
     assert headline(found, row) == "Row 1: price 413,386, 90% interval 301,000 to 1,200,000"
     assert [signed(share) for share in (12345.6, -1380.0, 1e-5, 0.5)] == ["+12,346", "-1,380", "0", "+0.500"]
     column = dataclasses.replace(model.schema.columns[0], least=1e5, most=2e6, mean=413400.0, std=170000.0)

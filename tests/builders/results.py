@@ -18,7 +18,10 @@ def _history(rng: np.random.Generator, epochs: int, finals: dict[str, float]) ->
         rates = {site: p + (0.1 - p) * fall for site, p in finals.items()}
         noise = 0.03 * float(rng.normal())
         losses = {"nll": 1.0 + 1.4 * fall + noise, "kl": 0.12 + 0.5 * fall}
-        steps.append({"epoch": epoch, **losses, "validation_nll": 1.1 + 1.3 * fall + 2 * noise, "rates": rates})
+        steps.append(
+            {"epoch": epoch, **losses, "validation_nll": 1.1 + 1.3 * fall + 2 * noise, "learning_rate": 0.01}
+            | {"rates": rates}
+        )
     return steps
 
 

@@ -13,6 +13,7 @@ import pytest
 from gumdrop.cli import main
 from gumdrop.machine.files import disk_is_full, replacing
 from gumdrop.tables.fitting import fit as table_fit
+from gumdrop.tables.results import Stopped
 from gumdrop_experiments.data.download import RemoteFile, fetch
 
 KB = 1024
@@ -128,7 +129,7 @@ def test_a_stopped_fit_moves_its_checkpoints_without_room_for_copies(ready, monk
     def stop(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(table_fit, "_train_twin", lambda *_: (None, {"done": 2, "planned": 2}))
+    monkeypatch.setattr(table_fit, "_train_twin", lambda *_: (None, Stopped(2, 2)))
     monkeypatch.setattr(Path, "write_bytes", stop)
     monkeypatch.setattr("gumdrop.tables.model.TableModel.save", lambda model, place: None)
     table_fit.fit_table(

@@ -168,7 +168,7 @@ def test_a_drive_without_locks_is_named(monkeypatch, tmp_path, number) -> None:
 def test_what_comes_into_the_place_meanwhile_is_not_replaced(table, tmp_path) -> None:
     make(tmp_path / "run")
 
-    def others(folder):
+    def others(results, folder):
         (tmp_path / "run" / "thesis.txt").write_text("years")
 
     with pytest.raises(TableError, match=r"holds 'thesis.txt'.*came there during this fit"):
@@ -178,7 +178,7 @@ def test_what_comes_into_the_place_meanwhile_is_not_replaced(table, tmp_path) ->
 
 
 def test_a_folder_that_appears_meanwhile_is_not_replaced(table, tmp_path) -> None:
-    def others(folder):
+    def others(results, folder):
         (tmp_path / "run").mkdir()
 
     arguments = (table, "price", tmp_path / "run")

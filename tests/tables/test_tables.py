@@ -1,7 +1,6 @@
 import dataclasses
 import hashlib
 import json
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,13 +10,23 @@ import torch
 
 from gumdrop.networks import dropout_rates
 from gumdrop.tables import TableError, load_table_model, read_table
+from gumdrop.tables.explanation import (
+    Background,
+    ColumnShares,
+    ExplainedRow,
+    ExplainedTarget,
+    Overall,
+    TableExplanation,
+)
 from gumdrop.tables.fitting import fit as table_fit
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.info import _what
 from gumdrop.tables.model import _checksum
 from gumdrop.tables.prediction import predict_frame
-from gumdrop.tables.results import rates_in_words, shown
+from gumdrop.tables.rates import rates_in_words
+from gumdrop.tables.results import Rate
+from gumdrop.tables.scoring import shown
 from gumdrop.training.state import TrainingState
 from gumdrop.views.explanation import headline, signed
 
@@ -68,8 +77,8 @@ def test_results_say_what_was_done(regression) -> None:
 
 
 def test_rates_that_went_to_0_are_put_into_words() -> None:
-    def rates(*most: float) -> list[dict[str, Any]]:
-        return [{"label": f"layer {i}", "p": p, "least": 0.0, "most": p} for i, p in enumerate(most)]
+    def rates(*most: float) -> list[Rate]:
+        return [Rate(str(i), f"layer {i}", p, 0.0, p) for i, p in enumerate(most)]
 
     assert rates_in_words(rates(0.1, 0.02), 5) == ""
     assert rates_in_words(rates(0.1, 0.001), 5).startswith("The rate of layer 1 has gone to 0")
@@ -84,8 +93,10 @@ def test_cells_and_answers_are_written_out(regression) -> None:
         "413,400", "75,000", "2015", "0.5", "True", "", "a",
     ]  # fmt: skip
     model = load_table_model(regression / "run")
-    found = {"target": {"name": "price", "unit": "", "task": "regression"}, "coverage": 0.9}
-    row = {"row": 1, "prediction": 413386.2, "lower": 301000.4, "upper": 1.2e6}
+    none = ColumnShares(0.0, 0.0, [], None)
+    row = ExplainedRow(1, [], 413386.2, 301000.4, 1.2e6, none, none)
+    target, background = ExplainedTarget("price", "", "regression"), Background(0, "training")
+    found = TableExplanation(target, 0.9, [], background, 1, 0, [row], Overall(0, [], []), [])
     assert headline(found, row) == "Row 1: price 413,386, 90% interval 301,000 to 1,200,000"
     assert [signed(share) for share in (12345.6, -1380.0, 1e-5, 0.5)] == ["+12,346", "-1,380", "0", "+0.500"]
     column = dataclasses.replace(model.schema.columns[0], least=1e5, most=2e6, mean=413400.0, std=170000.0)
@@ -236,7 +247,7 @@ def test_a_failed_overwrite_keeps_the_old_folder(regression, tmp_path, monkeypat
     fit_table(regression / "houses.csv", "price", out, reading=NO_GRADE, settings=QUICK)
     before = (out / "predictions.csv").read_bytes()
     monkeypatch.setattr(
-        "gumdrop.tables.fitting.fit._write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+        "gumdrop.tables.fitting.fit.write_results", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
     )
     with pytest.raises(OSError, match="disk full"):
         fit_table(regression / "houses.csv", "price", out, reading=NO_GRADE, settings=QUICK, overwrite=True)

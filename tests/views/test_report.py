@@ -12,11 +12,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gumdrop.tables import TableError
+from gumdrop.tables.results import FitResults
 from gumdrop.tables.schema.oddities import far_off
-from gumdrop.views.report import ReportError, render, rows, write_report
+from gumdrop.views import report
+from gumdrop.views.report import rows, write_report
 
 from builders.browser import views
 from builders.results import classification_results, regression_results
+
+
+def render(results: dict[str, Any], **options: Any) -> str:
+    return report.render(FitResults.from_json(results), **options)
+
+
+def _test_rows(results: dict[str, Any]) -> rows.TestRows:
+    return rows.TestRows(FitResults.from_json(results))
 
 
 def _text(page: str) -> str:
@@ -114,7 +125,7 @@ def test_a_folder_and_its_page(tmp_path: Path) -> None:
         (None, "holds no results.json: run `gumdrop fit"),
         ('{"format": 1, "task"', "cannot be read"),
         ("\x00\x01", "cannot be read"),
-        ("[1, 2]", "format 'list', this gumdrop reads format 1"),
+        ("[1, 2]", "is damaged: it must be an object with a format, got list"),
         ('{"format": 2}', "format 2, this gumdrop reads format 1: update gumdrop, or run"),
         ('{"format": 1, "task": "regression"}', "lacks table, target, settings"),
     ],
@@ -122,19 +133,19 @@ def test_a_folder_and_its_page(tmp_path: Path) -> None:
 def test_bad_folders_are_explained(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "results.json").write_text(content, encoding="utf-8")
-    with pytest.raises(ReportError, match=re.escape(message)):
+    with pytest.raises(TableError, match=re.escape(message)):
         write_report(tmp_path)
     assert not (tmp_path / "report.html").exists()
 
 
 def test_an_absent_folder_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match="There is no folder"):
+    with pytest.raises(TableError, match="There is no folder"):
         write_report(tmp_path / "absent")
 
 
 @pytest.mark.parametrize("part", ["test", "scores", "rates", "calibration", "history"])
 def test_a_part_of_the_wrong_shape_is_explained(part: str) -> None:
-    with pytest.raises(ReportError, match="unexpected shape"):
+    with pytest.raises(TableError, match=f"damaged: `{part}` must be"):
         render(regression_results() | {part: 5})
 
 
@@ -447,7 +458,7 @@ def test_few_rows_have_the_wide_interval_of_students_t() -> None:
 
 
 def test_the_interval_of_the_error_is_that_of_the_rows() -> None:
-    test = rows.TestRows(classification_results(40))
+    test = _test_rows(classification_results(40))
     spread = math.sqrt(test.error.mean() * (1 - test.error.mean()) / 39)
     assert test.wobble() == pytest.approx(2.0227 * spread, rel=1e-4)
     text = _text(render(regression_results(1) | {"paired": []}))
@@ -555,7 +566,7 @@ def test_the_chance_band_of_wrong_rows_is_that_of_exact_counting() -> None:
     results = classification_results(200, classes=2)
     results["test"]["predicted"] = ["Adelie"] * 200
     results["test"]["observed"] = ["Chinstrap"] * 12 + ["Adelie"] * 188
-    low, high = rows.TestRows(results).by_chance(40)
+    low, high = _test_rows(results).by_chance(40)
     assert (low, high) == (0.0, 5 / 40)  # P(at most 5 of 12 in 40 of 200) = .984, at most 4: .934
 
 

@@ -47,6 +47,7 @@ def explain(
     from gumdrop.tables.explanation import explain_table
     from gumdrop.tables.fitting.folder import whole_folder
     from gumdrop.tables.model import load_table_model
+    from gumdrop.tables.plain import plain
     from gumdrop.views.explanation import show_explanation, write_page
 
     voice = Voice(machine)
@@ -59,7 +60,7 @@ def explain(
         model, table, most=most, orders=orders, against=against, seed=seed, progress=True, notify=voice.say
     )
     if machine:
-        print_json({"command": "explain", "folder": str(folder), **found})
+        print_json({"command": "explain", "folder": str(folder), **plain(found)})
     else:
         show_explanation(voice, found)
     if place is not None:

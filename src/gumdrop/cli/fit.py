@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter, validators
 
 from gumdrop.cli.flags import Count, CountOrNone, Flag, Fraction, Json, Several
 from gumdrop.cli.places import STDIN, stem
 from gumdrop.views.terminal import Voice, print_json
+
+if TYPE_CHECKING:
+    from gumdrop.tables.results import FitResults, Stopped
 
 __all__ = ["fit"]
 
@@ -81,7 +82,7 @@ def fit(
     """
     from gumdrop.tables.fitting.fit import fit_table
     from gumdrop.tables.fitting.settings import FitSettings, Reading
-    from gumdrop.training.processes.group import ranks
+    from gumdrop.views.info import show_scores
     from gumdrop.views.report import write_report
 
     voice = Voice(machine)
@@ -99,7 +100,7 @@ def fit(
         num_background=background,
         stream=stream,
     )
-    fit_table(
+    _, results = fit_table(
         table,
         target,
         place,
@@ -108,43 +109,32 @@ def fit(
         overwrite=overwrite,
         progress=not quiet,
         notify=voice.say,
-        finish=functools.partial(write_report, name=place.resolve().name),
+        finish=lambda results, folder: write_report(folder, results, name=place.resolve().name),
     )
-    if not ranks().is_first:
+    if results is None:  # another process of this fit tells
         return 0
-    results = json.loads((place / "results.json").read_text(encoding="utf-8"))
     if machine:
         _print_results(results, place)
     else:
-        _show_results(voice, results, place)
-    return _stopped(voice, results["stopped"], place)
+        show_scores(voice, results)
+        voice.say(f"Look at  {place / 'report.html'}")
+        voice.say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
+    return _stopped(voice, results.stopped, place)
 
 
-def _print_results(results: dict[str, Any], place: Path) -> None:
+def _print_results(results: FitResults, place: Path) -> None:
     """Write what a machine needs of the results as the command's JSON object."""
     keys = ("task", "target", "table", "scores", "paired", "rates", "rates_note", "stopped", "notes", "seconds")
+    told = results.to_json()
     folder = {"command": "fit", "folder": str(place), "report": str(place / "report.html")}
-    print_json(folder | {key: results[key] for key in keys})
+    print_json(folder | {key: told[key] for key in keys})
 
 
-def _show_results(voice: Voice, results: dict[str, Any], place: Path) -> None:
-    """Show the scores and the rates, and say what to do next."""
-    from gumdrop.views.info import scores_table
-
-    voice.show(scores_table(results["scores"], f"{results['table']['test_rows']:,} test rows"))
-    rates = ", ".join(f"{rate['label']} {rate['p']:.3f}" for rate in results["rates"])
-    voice.say(f"Learned dropout rates: {rates}")
-    if results["rates_note"]:
-        voice.say(results["rates_note"])
-    voice.say(f"Look at  {place / 'report.html'}")
-    voice.say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
-
-
-def _stopped(voice: Voice, stopped: dict[str, int] | None, place: Path) -> int:
+def _stopped(voice: Voice, stopped: Stopped | None, place: Path) -> int:
     """Exit status of a fit, with words on what an interruption cost."""
     if stopped is None:
         return 0
-    done, planned = stopped["done"], stopped["planned"]
-    what = f"after {done} of {planned} epochs" if done < planned else "before the comparison with fixed dropout"
+    early = stopped.done < stopped.planned
+    what = f"after {stopped.done} of {stopped.planned} epochs" if early else "before the comparison with fixed dropout"
     voice.say(f"Stopped {what}: {place} holds the model as it was then; the same command goes on from there")
     return 130

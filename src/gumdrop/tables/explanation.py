@@ -1,4 +1,4 @@
-"""Which columns of a table drive a prediction, and which drive the part of its doubt that more rows would remove.
+"""Which columns of a table drive a prediction, and which the part of its uncertainty that more rows would remove.
 
 Shapley values of the columns, see `gumdrop.tables.shapley`: all encoded columns of one column of the table move
 together, so a category counts once, and the same draws of the networks answer all questions.
@@ -7,9 +7,8 @@ together, so a category counts once, and the same draws of the networks answer a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,12 +19,13 @@ from gumdrop.prediction import ClassificationPrediction
 from gumdrop.tables.cells import mark_unknown
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.model import TableModel
+from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.prediction import encoding_notes
 from gumdrop.tables.reading.table import read_table
-from gumdrop.tables.results import shown
+from gumdrop.tables.scoring import shown
 from gumdrop.tables.shapley import Shares, shapley_shares
 
-__all__ = ["TableExplanation", "explain_rows", "explain_table"]
+__all__ = ["ExplainedRow", "RowShares", "TableExplanation", "explain_rows", "explain_table"]
 
 
 OVERALL_ORDERS = 10
@@ -34,15 +34,9 @@ OVERALL_CALLS = 12_000
 
 
 @dataclass(frozen=True, eq=False)
-class TableExplanation:
-    """What drives the predictions of some rows, and the unfamiliar part of their doubt."""
+class RowShares:
+    """What drives the predictions of some rows, N, and the epistemic part of their uncertainty, by K columns."""
 
-    columns: list[str]
-    """Columns of the table, K."""
-    kind: str
-    """What is explained: `value` of a number, or `probability` of the predicted class."""
-    predicted: list[str]
-    """The predicted class of each row; empty texts for numbers."""
     prediction: Shares
     """Shares in the prediction: shape (N,), (N,), (N, K), (N, K), in units of the target or as probability."""
     epistemic: Shares
@@ -50,9 +44,101 @@ class TableExplanation:
     in nats."""
 
 
+@dataclass(frozen=True)
+class ColumnShares:
+    """What the columns of a row add to a number."""
+
+    value: float
+    """The number for the row."""
+    usual: float
+    """Its mean over the rows to compare with."""
+    shares: list[float]
+    """Share of each column; they add up to `value - usual`."""
+    errors: list[float] | None
+    """Standard error of each share; None of a single order."""
+
+
+@dataclass(frozen=True)
+class ExplainedRow:
+    """A row, its prediction, and what drives it."""
+
+    row: int
+    """Number in the table, from 1."""
+    values: list[str]
+    """Its inputs, as a reader sees them."""
+    prediction: float | str
+    """Predicted number or class."""
+    lower: float | None = field(metadata=SPARSE)
+    """Lower end of the interval; None for classes."""
+    upper: float | None = field(metadata=SPARSE)
+    """Upper end of the interval."""
+    explained: ColumnShares
+    """Shares in the number, or in the probability of the class."""
+    epistemic: ColumnShares
+    """Shares in the epistemic part of the uncertainty."""
+
+
+@dataclass(frozen=True)
+class Overall:
+    """Mean size of the shares: how much each column moves predictions at all."""
+
+    rows: int
+    """Over how many rows."""
+    explained: list[float]
+    """Of each column, in predictions."""
+    epistemic: list[float]
+    """In the epistemic part of the uncertainty."""
+
+
+@dataclass(frozen=True)
+class ExplainedTarget:
+    """The column that is predicted."""
+
+    name: str
+    """Its name."""
+    unit: str
+    """Its unit, for the reader."""
+    task: str
+    """Whether it is a number or a class."""
+
+
+@dataclass(frozen=True)
+class Background:
+    """The rows that stand for the usual one."""
+
+    rows: int
+    """How many."""
+    source: str
+    """`training` for those that were kept with the model, else the name of a table."""
+
+
+@dataclass(frozen=True)
+class TableExplanation:
+    """What drives the predictions of the first rows of a table, and of the model as a whole."""
+
+    target: ExplainedTarget
+    """The target."""
+    coverage: float
+    """Probability of the intervals."""
+    columns: list[str]
+    """Columns of the table."""
+    background: Background
+    """What the rows are compared with."""
+    orders: int
+    """Random orders of the columns for each row."""
+    seed: int
+    """Seed of the orders."""
+    rows: list[ExplainedRow]
+    """The rows; none to explain the model alone."""
+    overall: Overall
+    """The model as a whole."""
+    notes: list[str]
+    """What a reader should know about the table."""
+
+
 def explain_rows(
     model: TableModel, x: Tensor, *, background: Tensor | None = None, orders: int = 100, seed: int = 0
-) -> TableExplanation:
+) -> RowShares:
     """Explain the predictions of encoded rows.
 
     Args:
@@ -85,10 +171,7 @@ def explain_rows(
 
     with limited_threads(1):  # on a busy machine the threads of small networks wait for each other
         shares = shapley_shares(functions, x, background, model.schema.groups, orders=orders, seed=seed)
-    names = [] if labels is None else [model.schema.target.classes[label] for label in labels]
-    parts = (Shares(*(getattr(shares, name)[..., q] for name in vars(shares))) for q in range(2))
-    kind = "value" if model.is_regression else "probability"
-    return TableExplanation(model.schema.names, kind, names or [""] * len(x), *parts)
+    return RowShares(*(Shares(*(each[..., q] for each in vars(shares).values())) for q in range(2)))
 
 
 def explain_table(
@@ -101,7 +184,7 @@ def explain_table(
     seed: int = 0,
     progress: bool = False,
     notify: Callable[[str], object] = lambda note: None,
-) -> dict[str, Any]:
+) -> TableExplanation:
     """Explain the first rows of a table, and the model as a whole.
 
     Args:
@@ -115,75 +198,76 @@ def explain_table(
         notify: Called with a sentence for each thing that the reader should know.
 
     Returns:
-        Plain data: `rows`, `overall`, and what they are shares of.
+        The record: `rows`, `overall`, and what they are shares of.
 
     Raises:
         TableError: If a table cannot be used, or there is nothing to compare with.
     """
     from tqdm.auto import tqdm
 
-    background = model.background
-    if against is not None:
-        read = read_table(against, decimal=model.schema.decimal)
-        background = torch.from_numpy(model.schema.encode_inputs(read.frame).x)
-    notes: list[str] = []
-    rows: list[dict[str, Any]] = []
-    parts: list[tuple[dict[str, Any], Tensor]] = []
-    if table is not None:
-        read = read_table(table, decimal=model.schema.decimal)
-        frame = read.frame.iloc[:most]
-        encoded = model.schema.encode_inputs(frame)
-        notes = read.notes + encoding_notes(model.schema, encoded, model)
-        if len(read.frame) > most:
-            notes.append(f"the first {most} of {len(read.frame):,} rows are explained; --most changes that")
-        x = mark_unknown(model.schema, encoded.x, encoded.unknown, model.background)
-        values = frame[model.schema.names].itertuples(index=False)
-        parts = [
-            ({"row": i + 1, "values": [shown(value) for value in row]}, x[i : i + 1]) for i, row in enumerate(values)
-        ]
+    background = _background(model, against)
+    rows, notes = ([], []) if table is None else _rows_to_explain(model, table, most)
     for note in notes:
         notify(note)
-    options: dict[str, Any] = {"background": background, "seed": seed}
-    for row, x in tqdm(parts, desc="rows", disable=None if progress and len(parts) > 1 else True):
-        rows.append(row | _plain_row(explain_rows(model, x, orders=orders, **options), model, x))
-    return {
-        "target": {"name": model.schema.target.name, "unit": model.unit, "task": model.schema.target.task},
-        "coverage": model.coverage,
-        "columns": model.schema.names,
-        "background": {"rows": len(background), "source": "training" if against is None else against.name},
-        "orders": orders,
-        "seed": seed,
-        "rows": rows,
-        "overall": _overall(model, **options),
-        "notes": notes,
-    }
+    explained = []
+    for number, values, x in tqdm(rows, desc="rows", disable=None if progress and len(rows) > 1 else True):
+        shares = explain_rows(model, x, background=background, orders=orders, seed=seed)
+        explained.append(_explained(model, number, values, x, shares))
+    target = model.schema.target
+    return TableExplanation(
+        target=ExplainedTarget(target.name, model.unit, target.task),
+        coverage=model.coverage,
+        columns=model.schema.names,
+        background=Background(len(background), "training" if against is None else against.name),
+        orders=orders,
+        seed=seed,
+        rows=explained,
+        overall=_overall(model, background, seed),
+        notes=notes,
+    )
 
 
-def _plain_row(found: TableExplanation, model: TableModel, x: Tensor) -> dict[str, Any]:
-    """The explanation of one row as plain data."""
+def _background(model: TableModel, against: Path | None) -> Tensor:
+    """Encoded rows that stand for the usual one."""
+    if against is None:
+        return model.background
+    return torch.from_numpy(model.schema.encode_inputs(read_table(against, decimal=model.schema.decimal).frame).x)
+
+
+def _rows_to_explain(
+    model: TableModel, table: Path, most: int
+) -> tuple[list[tuple[int, list[str], Tensor]], list[str]]:
+    """The first rows of a table: number, inputs as a reader sees them, encoded inputs; and notes on them."""
+    read = read_table(table, decimal=model.schema.decimal)
+    frame = read.frame.iloc[:most]
+    encoded = model.schema.encode_inputs(frame)
+    notes = read.notes + encoding_notes(model.schema, encoded, model)
+    if len(read.frame) > most:
+        notes.append(f"the first {most} of {len(read.frame):,} rows are explained; --most changes that")
+    x = mark_unknown(model.schema, encoded.x, encoded.unknown, model.background)
+    values = frame[model.schema.names].itertuples(index=False)
+    return [(i + 1, [shown(value) for value in row], x[i : i + 1]) for i, row in enumerate(values)], notes
+
+
+def _explained(model: TableModel, number: int, values: list[str], x: Tensor, shares: RowShares) -> ExplainedRow:
     predicted = model.prediction_frame(model.predict(x)).iloc[0]
-    row: dict[str, Any] = {"prediction": predicted["prediction"]}
-    if model.is_regression:
-        row |= {"lower": predicted["lower"], "upper": predicted["upper"]}
-    plain: dict[str, Any] = {name: v if isinstance(v, str) else float(v) for name, v in row.items()}
-    for name, shares in (("explained", found.prediction), ("epistemic", found.epistemic)):
-        plain[name] = {
-            "value": float(shares.value[0]),
-            "usual": float(shares.usual[0]),
-            "shares": shares.share[0].tolist(),
-            "errors": None if np.isnan(shares.error).any() else shares.error[0].tolist(),
-        }
-    return plain
+    answer = predicted["prediction"]
+    prediction = answer if isinstance(answer, str) else float(answer)
+    lower, upper = (float(predicted[end]) if end in predicted else None for end in ("lower", "upper"))
+    parts = (_of_one_row(each) for each in (shares.prediction, shares.epistemic))
+    return ExplainedRow(number, values, prediction, lower, upper, *parts)
 
 
-def _overall(model: TableModel, *, background: Tensor, seed: int) -> dict[str, Any]:
-    """Mean size of the shares over background rows: how much each column moves predictions at all."""
+def _of_one_row(shares: Shares) -> ColumnShares:
+    errors = None if np.isnan(shares.error).any() else shares.error[0].tolist()
+    return ColumnShares(float(shares.value[0]), float(shares.usual[0]), shares.share[0].tolist(), errors)
+
+
+def _overall(model: TableModel, background: Tensor, seed: int) -> Overall:
+    """Explain rows that are spread evenly over the background."""
     calls = 2 * OVERALL_ORDERS * (len(model.schema.columns) + 1)
     count = min(len(background), max(5, OVERALL_CALLS // calls))
     some = background[torch.linspace(0, len(background) - 1, count).round().long()] if count else background
     found = explain_rows(model, some, background=background, orders=OVERALL_ORDERS, seed=seed)
-    return {
-        "rows": count,
-        "explained": np.abs(found.prediction.share).mean(0).tolist(),
-        "epistemic": np.abs(found.epistemic.share).mean(0).tolist(),
-    }
+    sizes = (np.abs(each.share).mean(0).tolist() for each in (found.prediction, found.epistemic))
+    return Overall(count, *sizes)

@@ -2,58 +2,133 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.tables.model import TableModel, load_table_model, model_version
-from gumdrop.tables.results import named_rates
+from gumdrop.tables.plain import SPARSE
+from gumdrop.tables.rates import named_rates
+from gumdrop.tables.results import RESULTS_FILE, Rate, Score, Stopped, TableFacts, read_results
 from gumdrop.tables.schema.columns import CategoryColumn, Column
 
-__all__ = ["table_info"]
+__all__ = ["TableInfo", "table_info"]
 
 
-def table_info(folder: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class TargetInfo:
+    """The column that a model predicts."""
+
+    name: str
+    """Its name."""
+    unit: str
+    """Its unit, for the reader."""
+    task: str
+    """Whether it is a number or a class."""
+    classes: list[str]
+    """Its classes; none if it is a number."""
+    mean: float | None = field(default=None, metadata=SPARSE)
+    """Mean of the training values; None for classes."""
+    std: float | None = field(default=None, metadata=SPARSE)
+    """Their standard deviation."""
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The networks of a model."""
+
+    members: int
+    """How many."""
+    hidden: list[int]
+    """Units of the hidden layers of each."""
+    draws: int
+    """Draws for a prediction, spread over them."""
+    parameters: int
+    """Numbers that were learned, in all."""
+
+
+@dataclass(frozen=True)
+class ColumnInfo:
+    """An input column."""
+
+    name: str
+    """Its name."""
+    kind: str
+    """`number`, `date` or `category`."""
+    what: str
+    """Its training values, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableInfo:
+    """What is known of a model; what only its results know is None where they are absent."""
+
+    gumdrop: str
+    """Version that wrote the model."""
+    environment: dict[str, str] | None
+    """Versions and hardware of the fit."""
+    table: TableFacts | None
+    """The table that was fitted."""
+    target: TargetInfo
+    """The target."""
+    likelihood: str
+    """The likelihood, in words."""
+    networks: Networks
+    """The networks."""
+    coverage: float
+    """Probability of the intervals."""
+    columns: list[ColumnInfo]
+    """The inputs."""
+    rates: list[Rate]
+    """Learned rate of each layer."""
+    background_rows: int
+    """Training rows that are kept with the model."""
+    scores: list[Score] | None
+    """The model and those beside it on the test part."""
+    stopped: Stopped | None
+    """Where the training was interrupted."""
+    seconds: float | None
+    """How long the fit took."""
+
+
+def table_info(folder: Path) -> TableInfo:
     """Gather what is known of a model.
 
     Args:
         folder: The folder.
 
     Returns:
-        Plain data. What only `results.json` knows is None where that file is absent.
+        The record.
 
     Raises:
-        TableError: If the folder holds no model, or a damaged one.
+        TableError: If the folder holds no model, or a damaged one, or its results are damaged.
     """
     model = load_table_model(folder)
     target = model.schema.target
-    results: dict[str, Any] = {}
-    if (folder / "results.json").is_file():
-        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    return {
-        "gumdrop": model_version(folder),
-        "environment": results.get("environment"),
-        "table": results.get("table"),
-        "target": {"name": target.name, "unit": model.unit, "task": target.task, "classes": list(target.classes)}
-        | ({"mean": target.mean, "std": target.std} if model.is_regression else {}),
-        "likelihood": _likelihood(model),
-        "networks": {
-            "members": len(model.ensemble.members),
-            "hidden": list(model.hidden),
-            "draws": model.num_samples,
-            "parameters": sum(p.numel() for p in model.ensemble.parameters()),
-        },
-        "coverage": model.coverage,
-        "columns": [{"name": c.name, "kind": c.kind, "what": _what(c)} for c in model.schema.columns],
-        "rates": named_rates(model),
-        "background_rows": len(model.background),
-        "scores": results.get("scores"),
-        "stopped": results.get("stopped"),
-        "seconds": results.get("seconds"),
-    }
+    known = vars(read_results(folder)) if (folder / RESULTS_FILE).is_file() else {}
+    moments = (target.mean, target.std) if model.is_regression else (None, None)
+    return TableInfo(
+        gumdrop=model_version(folder),
+        environment=known.get("environment"),
+        table=known.get("table"),
+        target=TargetInfo(target.name, model.unit, target.task, list(target.classes), *moments),
+        likelihood=_likelihood(model),
+        networks=Networks(
+            len(model.ensemble.members),
+            list(model.hidden),
+            model.num_samples,
+            sum(p.numel() for p in model.ensemble.parameters()),
+        ),
+        coverage=model.coverage,
+        columns=[ColumnInfo(column.name, column.kind, _what(column)) for column in model.schema.columns],
+        rates=named_rates(model),
+        background_rows=len(model.background),
+        scores=known.get("scores"),
+        stopped=known.get("stopped"),
+        seconds=known.get("seconds"),
+    )
 
 
 def _likelihood(model: TableModel) -> str:

@@ -2,75 +2,98 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+
+from rich.table import Table
 
 from gumdrop.machine.environment import in_words
 from gumdrop.machine.numerals import readable
-from gumdrop.tables.results import rates_in_words
+from gumdrop.tables.info import TableInfo
+from gumdrop.tables.rates import rates_in_words
+from gumdrop.tables.results import FitResults, Score
 from gumdrop.views.terminal import Voice, columns_table
 
-__all__ = ["show_info"]
+__all__ = ["scores_table", "show_info", "show_scores"]
 
 
-def show_info(voice: Voice, found: dict[str, Any]) -> None:
+def show_info(voice: Voice, found: TableInfo) -> None:
     """Show what is known of a model in a terminal.
 
     Args:
         voice: Where.
         found: What `table_info` returned.
     """
-    target, table, networks = found["target"], found["table"], found["networks"]
-    unit = f" ({target['unit']})" if target["unit"] else ""
-    voice.say(f"{target['task']} of '{target['name']}'{unit} from {len(found['columns'])} columns")
-    if target["classes"]:
-        voice.say(f"classes: {', '.join(target['classes'])}")
-    if table is not None:
+    target, networks = found.target, found.networks
+    unit = f" ({target.unit})" if target.unit else ""
+    voice.say(f"{target.task} of '{target.name}'{unit} from {len(found.columns)} columns")
+    if target.classes:
+        voice.say(f"classes: {', '.join(target.classes)}")
+    if (table := found.table) is not None:
         voice.say(
-            f"table: {table['name']}, {table['rows']:,} rows: {table['train_rows']:,} to train, "
-            f"{table['test_rows']:,} to test"
+            f"table: {table.name}, {table.rows:,} rows: {table.train_rows:,} to train, {table.test_rows:,} to test"
         )
-    hidden = " and ".join(map(str, networks["hidden"]))
-    voice.say(f"likelihood: {found['likelihood']}")
+    hidden = " and ".join(map(str, networks.hidden))
+    voice.say(f"likelihood: {found.likelihood}")
     voice.say(
-        f"networks: {networks['members']} with {hidden} hidden units, {networks['parameters']:,} parameters, "
-        f"{networks['draws']} draws"
+        f"networks: {networks.members} with {hidden} hidden units, {networks.parameters:,} parameters, "
+        f"{networks.draws} draws"
     )
-    kept = found["background_rows"]
     uses = "unknown cells are drawn from and explanations compare with"
-    voice.say(f"kept with the model: {kept} encoded training rows, which {uses}")
-    versions = found["environment"] or {}
-    voice.say(f"made with: gumdrop {found['gumdrop']}" + "".join(f", {k} {in_words(v)}" for k, v in versions.items()))
-    if found["stopped"]:
-        voice.say(f"stopped by hand after {found['stopped']['done']} of {found['stopped']['planned']} epochs")
+    voice.say(f"kept with the model: {found.background_rows} encoded training rows, which {uses}")
+    versions = found.environment or {}
+    voice.say(f"made with: gumdrop {found.gumdrop}" + "".join(f", {k} {in_words(v)}" for k, v in versions.items()))
+    if found.stopped:
+        voice.say(f"stopped by hand after {found.stopped.done} of {found.stopped.planned} epochs")
     columns = columns_table("Columns", "name", "kind", "training values", numbers_from=3)
-    for column in found["columns"]:
-        columns.add_row(column["name"], column["kind"], column["what"])
+    for column in found.columns:
+        columns.add_row(column.name, column.kind, column.what)
     voice.show(columns)
+    _show_rates(voice, found)
+    if found.scores and found.table:
+        voice.show(scores_table(found.scores, f"Held-out figures, {found.table.test_rows:,} test rows"))
+
+
+def _show_rates(voice: Voice, found: TableInfo) -> None:
     rates = columns_table("Learned dropout rates", "layer", "mean", "range over the networks")
-    for rate in found["rates"]:
-        rates.add_row(rate["label"], f"{rate['p']:.3f}", f"{rate['least']:.3f} to {rate['most']:.3f}")
+    for rate in found.rates:
+        rates.add_row(rate.label, f"{rate.p:.3f}", f"{rate.least:.3f} to {rate.most:.3f}")
     voice.show(rates)
-    if note := rates_in_words(found["rates"], networks["members"]):
+    if note := rates_in_words(found.rates, found.networks.members):
         voice.say(note)
-    if found["scores"]:
-        voice.show(scores_table(found["scores"], f"Held-out figures, {table['test_rows']:,} test rows"))
 
 
-def scores_table(scores: list[dict[str, Any]], title: str) -> Any:
+def show_scores(voice: Voice, results: FitResults) -> None:
+    """Show how well a fit did, and the rates that it learned.
+
+    Args:
+        voice: Where.
+        results: What it left.
+    """
+    voice.show(scores_table(results.scores, f"{results.table.test_rows:,} test rows"))
+    voice.say(f"Learned dropout rates: {', '.join(f'{rate.label} {rate.p:.3f}' for rate in results.rates)}")
+    if results.rates_note:
+        voice.say(results.rates_note)
+
+
+def scores_table(scores: Sequence[Score], title: str) -> Table:
     """The scores of all models, a line for each.
 
     Args:
-        scores: As in `results.json`.
+        scores: Of each model.
         title: What stands above them.
 
     Returns:
         A table for the terminal.
     """
-    names = list(scores[0]["values"])
+    names = list(scores[0].values)
     rows = columns_table(title, "", *map(_heading, names))
     for score in scores:
-        rows.add_row(score["name"], *(readable(score["values"][name]) for name in names))
+        rows.add_row(score.name, *(_readable(score.values[name]) for name in names))
     return rows
+
+
+def _readable(value: float | None) -> str:
+    return "" if value is None else readable(value)
 
 
 def _heading(name: str) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -39,22 +38,33 @@ from gumdrop.tables.fitting.folder import NEW, forget_training, held_folder, put
 from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, config_text
 from gumdrop.tables.fitting.stop import shortened
 from gumdrop.tables.model import TableModel, in_units, table_network
+from gumdrop.tables.plain import plain
 from gumdrop.tables.prediction import ROWS_FOR_THREADS, encoding_notes
+from gumdrop.tables.rates import named_rates, rates_in_words
 from gumdrop.tables.reading.table import Table, read_table
-from gumdrop.tables.results import OURS, UNSKILLED, Prediction, mean_record, named_rates, test_results
+from gumdrop.tables.results import FitResults, Stopped, TableFacts, TargetFacts, write_results
 from gumdrop.tables.schema.cells import numbers_of
 from gumdrop.tables.schema.checks import check_present
 from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.tables.scoring import OURS, UNSKILLED, Prediction, mean_record, test_part
 from gumdrop.tables.streams.table import StreamedTable, open_stream
 from gumdrop.training import CheckpointError
 from gumdrop.training.processes.group import patient, ranks
 
-__all__ = ["fit_table"]
+__all__ = ["TableFit", "fit_table"]
 
-RESULTS_FORMAT = 1
 FIXED = "fixed dropout, p = 0.1"
 READING, SETTINGS = Reading(), FitSettings()
+
+
+class TableFit(NamedTuple):
+    """A model of a table, and how well it did."""
+
+    model: TableModel
+    """The model."""
+    results: FitResults | None
+    """What the folder tells; None in the processes that do not write it."""
 
 
 def fit_table(
@@ -67,8 +77,8 @@ def fit_table(
     overwrite: bool = False,
     progress: bool = False,
     notify: Callable[[str], object] = lambda note: None,
-    finish: Callable[[Path], object] = lambda folder: None,
-) -> TableModel:
+    finish: Callable[[FitResults, Path], object] = lambda results, folder: None,
+) -> TableFit:
     """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
 
     The work goes on in ``OUT.partial``, from where a whole folder is moved to ``OUT``. A run that is interrupted in its
@@ -84,17 +94,18 @@ def fit_table(
         overwrite: Replace ``out`` if it exists.
         progress: Show progress bars.
         notify: Called with a sentence for each thing that the reader should know.
-        finish: Called with the folder when all else is in it, before it becomes ``out``; to write a page into it.
+        finish: Called with the results and the folder when all else is in it, before it becomes ``out``; to write a
+            page into it.
 
     Returns:
-        The model. Whether its training was interrupted is in the results, as `stopped`.
+        The model and its results, where `stopped` tells whether the training was interrupted.
 
     Raises:
         TableError: If the table cannot be used, ``out`` exists, or another fit is at work on it.
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
-    place, group = Path(out), patient(ranks())
+    place, group, results = Path(out), patient(ranks()), None
     started = time.monotonic()
     if not group.is_first:
         progress, notify = False, _silent
@@ -118,22 +129,22 @@ def fit_table(
             ) from error
         if group.is_first:
             new = partial / NEW
-            results = _results(data, settings, model, fitted, fixed, new)
-            results |= {"reading": dataclasses.asdict(reading), "stopped": stopped}
-            results |= {"seconds": time.monotonic() - started}
+            results = _results(data, reading, settings, model, fitted, fixed, new)
+            results = dataclasses.replace(results, stopped=stopped, seconds=time.monotonic() - started)
             _write_rest(data, os.fspath(table), reading, settings, results, new)
-            finish(new)
+            finish(results, new)
             put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
-    return model
+    return TableFit(model, results)
 
 
 def _write_rest(
-    data: _Data, table: str, reading: Reading, settings: FitSettings, results: dict[str, Any], partial: Path
+    data: _Data, table: str, reading: Reading, settings: FitSettings, results: FitResults, partial: Path
 ) -> None:
     """Write the results, and the choices that repeat them."""
-    _write_json(partial / "results.json", results)
-    if results["stopped"] is None:  # what the table decided is written out, so that the file says all
-        settings = dataclasses.replace(settings, **{n: results["settings"][n] for n in ("epochs", "batch_size")})
+    write_results(results, partial)
+    if results.stopped is None:  # what the table decided is written out, so that the file says all
+        decided: dict[str, Any] = {name: results.settings[name] for name in ("epochs", "batch_size")}
+        settings = dataclasses.replace(settings, **decided)
     comments = [f"gumdrop {VERSION}; to repeat this run:  gumdrop fit --config {CONFIG_FILE} --out NEW_FOLDER"]
     comments += [f"the table had {data.num_rows} rows, and its file the SHA-256 {data.table.sha256}"]
     text = config_text(table, data.schema.target.name, reading, settings, comments=comments)
@@ -218,8 +229,14 @@ def _announce(data: _Data, reading: Reading, notify: Callable[[str], object]) ->
 
 
 def _results(
-    data: _Data, settings: FitSettings, model: TableModel, fitted: EnsembleFit, fixed: TableModel | None, place: Path
-) -> dict[str, Any]:
+    data: _Data,
+    reading: Reading,
+    settings: FitSettings,
+    model: TableModel,
+    fitted: EnsembleFit,
+    fixed: TableModel | None,
+    place: Path,
+) -> FitResults:
     """Predict the test part, write model and predictions, and gather what the report is made of."""
     x_test = torch.from_numpy(data.x[data.test])
     with limited_threads(1 if len(x_test) < ROWS_FOR_THREADS else None):
@@ -234,30 +251,32 @@ def _results(
     tested.insert(1, "observed", inputs[data.schema.target.name].to_numpy())
     tested.to_csv(place / "predictions.csv", index=False)
     target = data.schema.target
-    return {
-        "format": RESULTS_FORMAT,
-        "gumdrop": VERSION,
-        "task": target.task,
-        "table": {
-            "name": data.name,
-            "sha256": data.table.sha256,
-            "rows": data.num_rows,
-            "train_rows": data.num_train,
-            "watched_rows": [len(rows) for rows in fitted.held_out],
-            "test_rows": len(data.test),
-            "features": data.schema.names,
-            "encoded_features": data.schema.num_features,
-        },
-        "target": {"name": target.name, "unit": data.unit, "classes": list(target.classes)},
-        "environment": environment(),
-        "settings": dataclasses.asdict(settings)
-        | {"epochs": _passes(data, settings, fitted), "batch_size": _schedule(data, settings)[0]},
-        "best_epochs": [member.best_epoch for member in fitted.members],
-        "history": [mean_record(records) for records in zip(*(m.history for m in fitted.members), strict=True)],
-        "rates": named_rates(model),
-        **test_results(model, predictions, _targets(data.schema, inputs), tested, inputs),
-        "notes": data.notes,
-    }
+    rates, tests = named_rates(model), test_part(model, predictions, _targets(data.schema, inputs), tested, inputs)
+    decided = {"epochs": _passes(data, settings, fitted), "batch_size": _schedule(data, settings)[0]}
+    return FitResults(
+        gumdrop=VERSION,
+        task=target.task,
+        table=TableFacts(
+            name=data.name,
+            sha256=data.table.sha256,
+            rows=data.num_rows,
+            train_rows=data.num_train,
+            watched_rows=[len(rows) for rows in fitted.held_out],
+            test_rows=len(data.test),
+            features=data.schema.names,
+            encoded_features=data.schema.num_features,
+        ),
+        target=TargetFacts(name=target.name, unit=data.unit, classes=list(target.classes)),
+        environment=environment(),
+        settings=plain(settings) | decided,
+        best_epochs=[member.best_epoch for member in fitted.members],
+        history=[mean_record(records) for records in zip(*(m.history for m in fitted.members), strict=True)],
+        rates=rates,
+        rates_note=rates_in_words(rates, len(fitted.members)),
+        notes=data.notes,
+        reading=plain(reading),
+        **vars(tests),
+    )
 
 
 def _silent(note: str) -> None:
@@ -311,7 +330,7 @@ def _schedule(data: _Data, settings: FitSettings) -> tuple[int, int]:
 
 def _train_until_stopped(
     data: _Data, settings: FitSettings, partial: Path, progress: bool, notify: Callable[[str], object]
-) -> tuple[TableModel, EnsembleFit, dict[str, int] | None]:
+) -> tuple[TableModel, EnsembleFit, Stopped | None]:
     """Train; where that is interrupted, finish with what was learned until the last checkpoint."""
     checkpoint, short = partial / "learned.checkpoint", partial / "short.checkpoint"
     try:
@@ -323,18 +342,18 @@ def _train_until_stopped(
     notify(f"stopped after {done} of {planned} epochs; finishing with what was learned (Ctrl-C again leaves it)")
     model, fitted = _train(data, dataclasses.replace(settings, epochs=done), False, short, False)
     short.unlink()
-    return model, fitted, {"done": done, "planned": planned}
+    return model, fitted, Stopped(done, planned)
 
 
 def _train_twin(
     data: _Data, settings: FitSettings, partial: Path, progress: bool
-) -> tuple[TableModel | None, dict[str, int] | None]:
+) -> tuple[TableModel | None, Stopped | None]:
     """Train the same ensemble with fixed rates; an interruption costs that comparison alone."""
     try:
         return _train(data, settings, True, partial / "fixed.checkpoint", progress and FIXED)[0], None
     except KeyboardInterrupt:
         planned = _schedule(data, settings)[1]
-        return None, {"done": planned, "planned": planned}
+        return None, Stopped(planned, planned)
 
 
 def _train(
@@ -392,7 +411,3 @@ def _baseline_predictions(
         "linear model": in_units(linear_regression(x_train, y_train, x, seed=seed), target),
         UNSKILLED[target.task]: in_units(mean_of_targets(y_train, len(x)), target),
     }
-
-
-def _write_json(path: Path, contents: dict[str, Any]) -> None:
-    path.write_text(json.dumps(contents, allow_nan=False) + "\n", encoding="utf-8")

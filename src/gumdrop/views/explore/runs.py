@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.results import RESULTS_FILE, FitResults
 from gumdrop.views.report import render
 
 __all__ = ["Run", "RunError", "open_runs"]
@@ -61,17 +63,16 @@ def _open(folder: Path, name: str) -> Run:
         if not report.is_file():
             raise RunError(f"{folder} has no report.html: repeat its command with --resume to write it")
         return Run(name, title, str(results.get("command", "")), report.read_text(encoding="utf-8"))
-    page = report.read_text(encoding="utf-8") if report.is_file() else render(results, folder=name)
     try:
-        title = f"Predicting {results['target']['name']}"
-        note = f"gumdrop fit {results['table']['name']}, {results['table']['rows']} rows"
-    except (LookupError, TypeError) as error:
-        raise RunError(f"{folder}/results.json is of no run of gumdrop (no {error}); fit again to write it") from error
-    return Run(name, title, note, page)
+        fit = FitResults.from_json(results, folder / RESULTS_FILE)
+    except TableError as error:
+        raise RunError(f"{folder} is of no run of gumdrop that this one can show: {error}") from error
+    page = report.read_text(encoding="utf-8") if report.is_file() else render(fit, folder=name)
+    return Run(name, f"Predicting {fit.target.name}", f"gumdrop fit {fit.table.name}, {fit.table.rows} rows", page)
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    path = folder / "results.json"
+    path = folder / RESULTS_FILE
     if not path.is_file():
         unfinished = " (it was stopped: repeat its command with --resume)" if (folder / "run.json").is_file() else ""
         raise RunError(f"{folder} holds no results.json{unfinished}; give a folder of `gumdrop fit` or `reproduce`")

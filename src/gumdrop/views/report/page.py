@@ -1,166 +1,134 @@
-"""Make the page of a fit from its `results.json` alone."""
+"""Make the page of a fit from its results alone."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import jinja2
 
 from gumdrop.machine.environment import in_words
 from gumdrop.machine.files import replacing
+from gumdrop.tables.results import FitResults, Ranking, UncertainRow, read_results
 from gumdrop.tables.schema.oddities import MEND
 from gumdrop.views.html import template
-from gumdrop.views.report.figures import (
-    SMALL,
-    calibration_view,
-    confusion_view,
-    doubt_view,
-    predictions_view,
-    rates_view,
-    training_view,
-)
-from gumdrop.views.report.rows import (
-    Results,
-    TestRows,
-    asked_coverage,
-    auroc_interval,
-    beside,
-    number,
-    percent,
-    tenths,
-    wilson,
-)
+from gumdrop.views.report.predictions import confusion_view, predictions_view
+from gumdrop.views.report.rows import TestRows, auroc_interval, beside, number, percent, tenths, wilson
 from gumdrop.views.report.scores import scores_view
+from gumdrop.views.report.training import rates_view, training_view
+from gumdrop.views.report.uncertainty import SMALL, calibration_view, uncertainty_view
 
-__all__ = ["ReportError", "render", "write_report"]
-
-FORMAT = 1
-PARTS = ("task", "table", "target", "settings", "history", "rates", "scores", "calibration", "test")
-SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, jinja2.UndefinedError)
-ABSENT: dict[str, Any] = {"environment": {}, "score_notes": {}, "notes": [], "seconds": None, "gumdrop": ""}
-ABSENT |= {"best_epochs": [], "stopped": None, "rates_note": ""}
+__all__ = ["render", "write_report"]
 
 
-class ReportError(ValueError):
-    """A folder that no report can be made of; the message says what to do."""
-
-
-def write_report(folder: str | os.PathLike[str], *, name: str | None = None) -> Path:
-    """Write `report.html` beside the `results.json` of a folder that `gumdrop fit` left.
+def write_report(folder: str | os.PathLike[str], results: FitResults | None = None, *, name: str | None = None) -> Path:
+    """Write `report.html` into a folder that `gumdrop fit` left.
 
     Args:
         folder: The folder.
-        name: What the page calls it; its own name if None.
+        results: What the fit left; what the `results.json` of the folder holds if None.
+        name: What the page calls the folder; its own name if None.
 
     Returns:
         The path of the page. It appears whole or not at all.
 
     Raises:
-        ReportError: If the folder or its results are absent, damaged or of another format.
+        TableError: If the folder or its results are absent, damaged or of another format.
     """
     place = Path(folder)
-    page = render(_load(place), folder=name or place.resolve().name)
+    page = render(read_results(place) if results is None else results, folder=name or place.resolve().name)
     with replacing(place / "report.html") as file:
         file.write(page)
     return place / "report.html"
 
 
-def render(results: Results, *, folder: str = "FOLDER") -> str:
+def render(results: FitResults, *, folder: str = "FOLDER") -> str:
     """The page as text.
 
     Args:
-        results: The content of a `results.json`.
+        results: What the fit left.
         folder: Name of the folder, for the command that uses the model again.
 
     Returns:
         HTML that needs nothing from outside.
-
-    Raises:
-        ReportError: If `results` lacks a part or has one of the wrong shape.
     """
-    missing = [part for part in PARTS if part not in results]
-    if missing:
-        raise ReportError(f"`results.json` lacks {', '.join(missing)}: run `gumdrop fit` again to write it anew.")
-    try:
-        view = _view(results, folder)
-        filters: dict[str, Callable[..., str]]
-        filters = {
-            "num": number,
-            "beside": beside,
-            "percent": percent,
-            "tenths": tenths,
-            "count": "{:,}".format,
-            "told": in_words,
-        }
-        return template("report.html.j2", **filters).render(view)
-    except SHAPE_ERRORS as error:
-        raise ReportError(
-            f"`results.json` has a part of an unexpected shape ({type(error).__name__}: {error}): "
-            "run `gumdrop fit` again to write it anew."
-        ) from error
+    filters: dict[str, Callable[..., str]] = {
+        "num": number,
+        "beside": beside,
+        "percent": percent,
+        "tenths": tenths,
+        "count": "{:,}".format,
+        "told": in_words,
+    }
+    return template("report.html.j2", **filters).render(_view(results, folder))
 
 
-def _load(folder: Path) -> Results:
-    path = folder / "results.json"
-    if not folder.is_dir():
-        raise ReportError(f"There is no folder {folder}: give the folder that `gumdrop fit` wrote.")
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
-    except FileNotFoundError:
-        raise ReportError(f"{folder} holds no results.json: run `gumdrop fit TABLE.csv --target NAME`.") from None
-    except (OSError, ValueError) as error:
-        raise ReportError(f"{path} cannot be read ({error}): run `gumdrop fit` again to write it anew.") from error
-    if not isinstance(results, dict) or results.get("format") != FORMAT:
-        found = results.get("format") if isinstance(results, dict) else type(results).__name__
-        way_out = "update gumdrop, or " if isinstance(found, int) and found > FORMAT else ""
-        raise ReportError(
-            f"{path} has format {found!r}, this gumdrop reads format {FORMAT}: {way_out}run `gumdrop fit` again."
-        )
-    return results
-
-
-def _view(results: Results, folder: str) -> dict[str, Any]:
+def _view(results: FitResults, folder: str) -> dict[str, object]:
+    """Everything that the template names: the results, and what they come to."""
     test = TestRows(results)
-    page = {"folder": folder, "test": test, "regression": test.regression, "coverage": asked_coverage(results)}
-    page |= {"members": int(results["settings"].get("num_members") or 1), "watched": _watched(results)}
     predictions = predictions_view(results, test) if test.regression else confusion_view(results, test)
-    parts = {
+    return {
+        **vars(results),
+        "folder": folder,
+        "test": test,
+        "regression": test.regression,
+        "coverage": results.coverage,
+        "members": results.num_members,
+        "unit": results.target.unit,
+        "watched": " or ".join(f"{count:,}" for count in sorted(set(results.table.watched_rows))),
+        "odd": [note for note in results.notes if note.endswith(MEND)],
         "scores": scores_view(results, test),
         "calibration": calibration_view(results, test),
         "predictions": predictions,
-        "doubt": doubt_view(test),
+        "between": wilson(predictions.right, test.rows),
+        "held_gap": predictions.right / test.rows - results.coverage,
+        "small": SMALL,
+        "uncertainty": uncertainty_view(test),
+        "uncertain": _uncertain(results, test),
         "rates": rates_view(results),
         "training": training_view(results),
-        "unsure": _unsure(results, test),
-        "ranking": _ranking(results),
+        "ranking": _ranking(results.ranking),
     }
-    page |= {"unit": results["target"].get("unit") or "", "between": wilson(predictions["right"], test.rows)}
-    page |= {"odd": [note for note in results.get("notes") or [] if note.endswith(MEND)]}
-    page |= {"held_gap": predictions["right"] / test.rows - page["coverage"], "small": SMALL}
-    return {**ABSENT, **results, **page, **parts}
 
 
-def _ranking(results: Results) -> dict[str, Any] | None:
-    given = results.get("ranking")
-    if not given:
+@dataclass(frozen=True)
+class RankingView:
+    """How well the probability of a class ranks the rows, with its 95 % interval."""
+
+    name: str
+    """The class."""
+    auroc: float
+    """Area under the ROC curve."""
+    low: float
+    """Lower end of its interval."""
+    high: float
+    """Upper end of its interval."""
+
+
+def _ranking(given: Ranking | None) -> RankingView | None:
+    if given is None:
         return None
-    low, high = auroc_interval(given["auroc"], given["rows"], given["other_rows"])
-    return {"name": given["class"], "auroc": given["auroc"], "low": low, "high": high}
+    return RankingView(given.name, given.auroc, *auroc_interval(given.auroc, given.rows, given.other_rows))
 
 
-def _watched(results: Results) -> str:
-    counts = results["table"].get("watched_rows") or []
-    return " or ".join(f"{count:,}" for count in sorted(set(counts)))
+@dataclass(frozen=True)
+class UncertainView:
+    """The rows of the largest epistemic uncertainty."""
+
+    columns: list[str]
+    """Names of the inputs."""
+    rows: list[UncertainRow]
+    """The rows."""
+    shares: list[float | None]
+    """For each row the epistemic share of its uncertainty; None where its numbers are not all known."""
+    intervals: bool
+    """Whether a row tells its interval."""
 
 
-def _unsure(results: Results, test: TestRows) -> dict[str, Any] | None:
-    given = results.get("unsure") or {}
-    if not given.get("rows"):
+def _uncertain(results: FitResults, test: TestRows) -> UncertainView | None:
+    given = results.uncertain
+    if not given.rows:
         return None
-    shares = dict(zip(test.columns["row"].astype(int).tolist(), test.unfamiliar.tolist(), strict=True))
-    rows = [{"interval": None, **row, "share": shares.get(row["row"])} for row in given["rows"]]
-    return {"columns": given["columns"], "rows": rows, "intervals": any(row["interval"] for row in rows)}
+    shares = dict(zip(test.columns["row"].astype(int).tolist(), test.epistemic.tolist(), strict=True))
+    of_rows = [shares.get(row.row) for row in given.rows]
+    return UncertainView(given.columns, given.rows, of_rows, any(row.interval for row in given.rows))

@@ -1,11 +1,9 @@
-"""The test rows of a fit: how wrong each was, and how unsure the model was of it."""
+"""The test rows of a fit: how wrong each was, and how uncertain the model was of it."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -13,13 +11,13 @@ from scipy.stats import binomtest, hypergeom, norm, spearmanr, t
 from sklearn.metrics import roc_auc_score
 
 from gumdrop.machine.numerals import readable
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.results import FitResults, RegressionRows
 from gumdrop.views import plots
 
 __all__ = [
     "DASH",
-    "Results",
     "TestRows",
-    "asked_coverage",
     "association",
     "auroc_interval",
     "beside",
@@ -31,7 +29,6 @@ __all__ = [
 ]
 
 DASH, MINUS, SPACE = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
-Results = Mapping[str, Any]
 DRAWS = 4000
 """Of random groups of rows; errors have long tails, for which a normal curve is no match."""
 
@@ -64,11 +61,6 @@ def tenths(share: float | None) -> str:
     if share is None or not math.isfinite(share):
         return DASH
     return f"{math.floor(1000 * share + 0.5001) / 10:.1f}{SPACE}%"  # half up, also where float32 is just below
-
-
-def asked_coverage(results: Results) -> float:
-    """The probability that the intervals were asked to have."""
-    return float(results["settings"].get("coverage") or 0.9)
 
 
 def wilson(count: int, rows: int) -> tuple[float, float]:
@@ -139,31 +131,30 @@ def auroc_interval(auroc: float, positive: int, negative: int) -> tuple[float, f
 
 
 class TestRows:
-    """The test rows as arrays: how wrong each was, how unsure the model was, how wrong it expected to be."""
+    """The test rows as arrays: how wrong each was, how uncertain the model was, how wrong it expected to be."""
 
-    def __init__(self, results: Results) -> None:
-        self.regression = results["task"] == "regression"
-        columns = {name: np.asarray(values) for name, values in results["test"].items()}
+    def __init__(self, results: FitResults) -> None:
+        self.regression = isinstance(results.test, RegressionRows)
         if self.regression:
-            numbers = {name: values.astype(float) for name, values in columns.items()}
+            numbers = {name: np.asarray(values, dtype=float) for name, values in vars(results.test).items()}
             keep = np.all([np.isfinite(values) for values in numbers.values()], axis=0)
             columns = {name: values[keep] for name, values in numbers.items()}
             self.uncertainty = self.expected = np.hypot(columns["epistemic_std"], columns["aleatoric_std"])
             self.error = np.abs(columns["observed"] - columns["mean"])
-            self.unfamiliar = (columns["epistemic_std"] / np.maximum(self.uncertainty, 1e-300)) ** 2
+            self.epistemic = (columns["epistemic_std"] / np.maximum(self.uncertainty, 1e-300)) ** 2
         else:
-            columns |= {name: columns[name].astype(str) for name in ("observed", "predicted")}
+            columns = {name: np.asarray(values) for name, values in vars(results.test).items()}
             self.uncertainty = columns["predictive_entropy"].astype(float)
             self.error = (columns["observed"] != columns["predicted"]).astype(float)
             self.expected = 1 - columns["probability"].astype(float)
-            self.unfamiliar = columns["mutual_information"].astype(float) / np.maximum(self.uncertainty, 1e-300)
+            self.epistemic = columns["mutual_information"].astype(float) / np.maximum(self.uncertainty, 1e-300)
         self.uncertainty = _without_rounding(self.uncertainty)
         if not self.error.size:
-            raise ValueError("no test rows")
+            raise TableError("`results.json` is damaged: `test` has no row whose numbers are all known; fit again.")
         self.columns, self.rows = columns, int(self.error.size)
         self.summary: plots.Summary = "rms" if self.regression else "mean"
         weight = self.uncertainty**2 if self.regression else self.uncertainty
-        self.unfamiliar_share = float(np.clip(np.sum(self.unfamiliar * weight) / max(weight.sum(), 1e-300), 0, 1))
+        self.epistemic_share = float(np.clip(np.sum(self.epistemic * weight) / max(weight.sum(), 1e-300), 0, 1))
 
     def by_chance(self, count: int) -> tuple[float, float]:
         """Between which values the error of so many of the rows lies in 95 of 100 cases if they are drawn at random."""
@@ -183,13 +174,13 @@ class TestRows:
 
 
 def association(test: TestRows) -> tuple[float | None, float]:
-    """How doubt and error go together, and what chance alone reaches.
+    """How uncertainty and error go together, and what chance alone reaches.
 
     Args:
         test: The test rows.
 
     Returns:
-        Rank correlation, or 2 AUROC - 1 of doubt for wrong rows; None if one of the two does not vary.
+        Rank correlation, or 2 AUROC - 1 of uncertainty for wrong rows; None if one of the two does not vary.
     """
     if test.rows < 3 or np.ptp(test.uncertainty) == 0 or np.ptp(test.error) == 0:
         return None, 0.0

@@ -4,163 +4,225 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from gumdrop.views.report.rows import DASH, MINUS, Results, TestRows, asked_coverage, margin, number, tenths, wilson
+from gumdrop.tables.results import LIKELIHOOD, Better, FitResults, Gain, Score
+from gumdrop.views.report.rows import DASH, MINUS, TestRows, margin, number, tenths, wilson
 
 __all__ = ["scores_view"]
 
+Verdict = Literal["worse", "equal", "better"]
+VERDICTS: tuple[Verdict, ...] = ("worse", "equal", "better")
 
-def scores_view(results: Results, test: TestRows) -> dict[str, Any]:
+
+@dataclass(frozen=True)
+class JudgedGain:
+    """A mean gain, and which side of 0 it lies on."""
+
+    mean: float
+    """Mean over the test rows."""
+    margin: float
+    """Half of its 95 % interval."""
+    verdict: Verdict
+    """What it says of this model."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """This model beside another, row by row."""
+
+    name: str
+    """The other model."""
+    gain: JudgedGain
+    """In distance from the truth, or share of right rows."""
+    likelihood: JudgedGain
+    """In log likelihood."""
+    ahead: list[str]
+    """In what the other is ahead by more than chance, in words."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A score of all models."""
+
+    name: str
+    """The score."""
+    values: list[float | None]
+    """That of each model."""
+    texts: list[str]
+    """The same as it stands on the page."""
+    aim: Better | None
+    """Which way it is better."""
+    best: list[int]
+    """Indices of the models that have the best."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoresView:
+    """What the page says of the model beside others."""
+
+    rows: list[Score]
+    """The models."""
+    columns: list[Column]
+    """Their scores."""
+    beaten: list[str]
+    """Scores in which this model is not the best."""
+    wobble: float
+    """Half of the 95 % interval of its error."""
+    pairs: list[Pair]
+    """It beside each of the others."""
+    skilled: bool
+    """Whether it is better than a model that does not look at the inputs, in guesses or in probabilities."""
+    guesses_skilled: bool
+    """The same of its guesses alone."""
+    unskilled: str | None
+    """Name of the model that does not look at the inputs."""
+    doubts: Pair | None
+    """The model whose log likelihood is higher by the most, if one is by more than chance."""
+    beyond_unskilled: str | None
+    """The error of the model that does not look at the inputs, if that of this model is larger."""
+    verdict: Verdict | None
+    """How this model compares with the best other; None if there is none worth comparing with."""
+    rival: str | None
+    """That other model."""
+    rival_text: str | None
+    """Its main score."""
+    pair: Pair | None
+    """This model beside it, row by row."""
+
+
+def scores_view(results: FitResults, test: TestRows) -> ScoresView:
     """What the page says of the model beside others.
 
     Args:
-        results: The content of a `results.json`.
+        results: What the fit left.
         test: Its test rows.
 
     Returns:
         Columns of the table, what is better where, and the verdict on the best other model.
     """
-    rows, notes = results["scores"], results.get("score_notes") or {}
-    goal = asked_coverage(results)
-    names = dict.fromkeys(name for row in rows for name in row["values"])
+    rows = results.scores
     skilled = [_is_skilled(row, test.rows) for row in rows]
-    told = {name: [row["values"].get(name) for row in rows] for name in names}
-    columns = [_column(name, told[name], notes.get(name, ""), skilled, goal, test.rows) for name in names]
-    ours = next(i for i, row in enumerate(rows) if row["ours"])
-    beaten = [column["name"] for column in columns if column["best"] and ours not in column["best"]]
-    main = next((c for c in columns if c["name"] in ("RMSE", "accuracy")), columns[0])
+    columns = [
+        _column(results, name, skilled, test.rows)
+        for name in dict.fromkeys(name for row in rows for name in row.values)
+    ]
+    ours = next(i for i, row in enumerate(rows) if row.ours)
+    main = next((c for c in columns if c.name in ("RMSE", "accuracy")), columns[0])
     pairs = _pairs(results, test)
-    view = {"rows": rows, "columns": columns, "beaten": beaten, "wobble": test.wobble(), "verdict": None}
-    view |= {
-        "pairs": pairs,
-        "pair": None,
-        "skilled": skilled[ours],
-        "guesses_skilled": _guesses_better(rows[ours], test.rows),
-    }
-    view |= {"unskilled": next((row["name"] for row in rows if row.get("unskilled")), None)}
-    doubts = [pair for pair in pairs if pair["likelihood"]["verdict"] == "worse"]
-    view["doubts"] = min(doubts, key=lambda pair: pair["likelihood"]["mean"], default=None)
-    texts = {row["name"]: text for row, text in zip(rows, main["texts"], strict=True)}
-    view["beyond_unskilled"] = _is_farther(main, rows, ours) and texts[view["unskilled"]]
-    knowing = {row["name"] for row, is_skilled in zip(rows, skilled, strict=True) if is_skilled}
-    rivals_by_row = [pair for pair in pairs if pair["name"] in knowing]
-    if pairs and not rivals_by_row:  # none of the others is better than one that does not look at the columns
-        return view
-    if pairs:  # row by row the luck of the rows cancels, so less is left to chance
-        ranks = ("worse", "equal", "better")
-        pair = min(rivals_by_row, key=lambda pair: (ranks.index(pair["gain"]["verdict"]), pair["gain"]["mean"]))
-        found = {
-            "pair": pair,
-            "verdict": pair["gain"]["verdict"],
-            "rival": pair["name"],
-            "rival_text": texts[pair["name"]],
-        }
-        return view | found
-    rivals = [i for i, value in enumerate(main["values"]) if i != ours and value is not None]
-    sign = -1 if main["aim"] == "lower" else 1
-    rival = max(rivals, key=lambda i: sign * main["values"][i], default=None)
-    if rival is None or main["values"][ours] is None:
-        return view
-    gain = sign * (main["values"][ours] - main["values"][rival])
-    verdict = "equal" if abs(gain) <= test.wobble() else "better" if gain > 0 else "worse"
-    return view | {"verdict": verdict, "rival": rows[rival]["name"], "rival_text": main["texts"][rival]}
-
-
-def _is_farther(main: dict[str, Any], rows: Sequence[dict[str, Any]], ours: int) -> bool:
-    """Whether the error of the model is larger than that of one that does not look at the inputs."""
-    values = [main["values"][i] for i, row in enumerate(rows) if row.get("unskilled")]
-    return (
-        main["aim"] == "lower"
-        and bool(values)
-        and None not in (*values, main["values"][ours])
-        and (main["values"][ours] > min(values))
+    ahead = [pair for pair in pairs if pair.likelihood.verdict == "worse"]
+    verdict, rival, pair = _verdict(rows, main, pairs, skilled, test)
+    blind = next((i for i, row in enumerate(rows) if row.unskilled), None)
+    return ScoresView(
+        rows=rows,
+        columns=columns,
+        beaten=[column.name for column in columns if column.best and ours not in column.best],
+        wobble=test.wobble(),
+        pairs=pairs,
+        skilled=skilled[ours],
+        guesses_skilled=_guesses_better(rows[ours], test.rows),
+        unskilled=None if blind is None else rows[blind].name,
+        doubts=min(ahead, key=lambda pair: pair.likelihood.mean, default=None),
+        beyond_unskilled=main.texts[blind] if blind is not None and _is_farther(main, ours, blind) else None,
+        verdict=verdict,
+        rival=None if rival is None else rows[rival].name,
+        rival_text=None if rival is None else main.texts[rival],
+        pair=pair,
     )
 
 
-def _is_skilled(row: dict[str, Any], num_rows: int) -> bool:
+def _verdict(
+    rows: Sequence[Score], main: Column, pairs: Sequence[Pair], skilled: Sequence[bool], test: TestRows
+) -> tuple[Verdict | None, int | None, Pair | None]:
+    """How the model compares with the best other, which that is, and the two row by row."""
+    names, ours = [row.name for row in rows], next(i for i, row in enumerate(rows) if row.ours)
+    if pairs:  # row by row the luck of the rows cancels, so less is left to chance
+        knowing = {name for name, is_skilled in zip(names, skilled, strict=True) if is_skilled}
+        rivals = [pair for pair in pairs if pair.name in knowing]
+        if not rivals:  # none of the others is better than one that does not look at the columns
+            return None, None, None
+        pair = min(rivals, key=lambda pair: (VERDICTS.index(pair.gain.verdict), pair.gain.mean))
+        return pair.gain.verdict, names.index(pair.name), pair
+    sign = -1 if main.aim == "lower" else 1
+    known = {i: sign * value for i, value in enumerate(main.values) if value is not None}
+    rival = max((i for i in known if i != ours), key=lambda i: known[i], default=None)
+    if rival is None or ours not in known:
+        return None, None, None
+    gain = known[ours] - known[rival]
+    return "equal" if abs(gain) <= test.wobble() else "better" if gain > 0 else "worse", rival, None
+
+
+def _is_farther(main: Column, ours: int, blind: int) -> bool:
+    """Whether the error of the model is larger than that of one that does not look at the inputs."""
+    error, usual = main.values[ours], main.values[blind]
+    return main.aim == "lower" and error is not None and usual is not None and error > usual
+
+
+def _is_skilled(row: Score, num_rows: int) -> bool:
     """Whether a model is better than one that does not look at the inputs, in guesses or in probabilities."""
-    gains = row.get("skill")
-    return not row.get("unskilled") and (gains is None or any(_is_better(gain, num_rows) for gain in gains.values()))
+    gains = row.skill
+    return not row.unskilled and (gains is None or any(_is_better(gain, num_rows) for gain in gains.values()))
 
 
-def _guesses_better(row: dict[str, Any], num_rows: int) -> bool:
+def _guesses_better(row: Score, num_rows: int) -> bool:
     """The same of its guesses alone."""
-    gains = row.get("skill") or {}
-    return all(_is_better(gain, num_rows) for name, gain in gains.items() if name != "log likelihood")
+    gains = row.skill or {}
+    return all(_is_better(gain, num_rows) for name, gain in gains.items() if name != LIKELIHOOD)
 
 
-def _is_better(gain: dict[str, float], num_rows: int) -> bool:
-    return bool(_judged(gain, num_rows)["verdict"] == "better")
+def _is_better(gain: Gain, num_rows: int) -> bool:
+    return _judged(gain, num_rows).verdict == "better"
 
 
-def _pairs(results: Results, test: TestRows) -> list[dict[str, Any]]:
+def _pairs(results: FitResults, test: TestRows) -> list[Pair]:
     """For each other model how much nearer the truth, or how much more often right, the mean row is."""
     pairs, guess = [], "nearer to the true value" if test.regression else "right more often"
-    for other in results.get("paired") or []:
-        gains = {name: _judged(gain, test.rows) for name, gain in other["gains"].items()}
-        likelihood = gains.pop("log likelihood")
-        (gain,) = gains.values()
+    for other in results.paired:
+        gain, likelihood = _judged(other.guess, test.rows), _judged(other.likelihood, test.rows)
         in_words = {guess: gain, "higher log likelihood": likelihood}
-        ahead = [words for words, each in in_words.items() if each["verdict"] == "worse"]
-        pairs.append({"name": other["name"], "gain": gain, "likelihood": likelihood, "ahead": ahead})
+        ahead = [words for words, each in in_words.items() if each.verdict == "worse"]
+        pairs.append(Pair(other.name, gain, likelihood, ahead))
     return pairs
 
 
-def _judged(gain: dict[str, float], num_rows: int) -> dict[str, Any]:
+def _judged(gain: Gain, num_rows: int) -> JudgedGain:
     """A mean gain with half of its 95 % interval, and which side of 0 that lies on."""
-    mean, half = gain["mean"], margin(gain["se"], num_rows)
-    if abs(mean) == 1 and not gain["se"]:  # right in each row where the other is wrong: Clopper & Pearson's interval
+    mean, half = gain.mean, margin(gain.se, num_rows)
+    if abs(mean) == 1 and not gain.se:  # right in each row where the other is wrong: Clopper & Pearson's interval
         half = 2 * (1 - 0.025 ** (1 / num_rows))
-    return {
-        "mean": mean,
-        "margin": half,
-        "verdict": "equal" if abs(mean) <= half else "better" if mean > 0 else "worse",
-    }
+    return JudgedGain(mean, half, "equal" if abs(mean) <= half else "better" if mean > 0 else "worse")
 
 
-def _column(
-    name: str, values: Sequence[float | None], note: str, skilled: Sequence[bool], goal: float, num_rows: int
-) -> dict[str, Any]:
-    aim = _aim(f"{name} {note}".lower(), name.lower())
+def _column(results: FitResults, name: str, skilled: Sequence[bool], num_rows: int) -> Column:
+    values, aim = [row.values.get(name) for row in results.scores], results.better(name)
     texts = _texts(name.lower(), values)
-    known = {i: _cost(v, aim, goal, num_rows) for i, v in enumerate(values) if v is not None and aim}
-    if aim == "target" or "calibration" in name:  # those of a model that knows nothing are right, and of no use
+    known = {i: _cost(v, aim, results.coverage, num_rows) for i, v in enumerate(values) if v is not None and aim}
+    if aim == "target" or name.startswith("calibration"):  # those of a model that knows nothing are right, and no use
         known = {i: cost for i, cost in known.items() if skilled[i]}
     top = min(known, key=lambda i: known[i], default=0)
     best = [i for i in known if len(values) > 1 and (known[i] == known[top] or texts[i] == texts[top])]
     best = [i for i in best if skilled[i]]
     if aim == "target" and not any(known.values()):  # chance may be all that keeps any of them from it
         best = []
-    return {"name": name, "values": values, "texts": texts, "aim": aim, "best": best}
+    return Column(name, values, texts, aim, best)
 
 
 def _texts(name: str, values: Sequence[float | None]) -> list[str]:
     """Numbers as they stand everywhere on the page; log likelihoods, whose 0 means nothing, with the same places."""
     if name.startswith(("coverage", "accuracy", "calibration")):
         return [tenths(value) for value in values]
-    if "likelihood" not in name:
+    if name != LIKELIHOOD:
         return [number(value) for value in values]
     largest = max((abs(v) for v in values if v is not None), default=0) or 1
     places = int(np.clip(2 - math.floor(math.log10(largest)), 2, 6))
     return [DASH if v is None else f"{v:,.{places}f}".replace("-", MINUS) for v in values]
 
 
-def _cost(value: float, aim: str | None, goal: float, num_rows: int) -> float:
+def _cost(value: float, aim: Better | None, goal: float, num_rows: int) -> float:
     if aim == "target":  # as near as chance lets any model come is as good as exact
         low, high = wilson(round(value * num_rows), num_rows)
         return 0.0 if low <= goal <= high else abs(value - goal)
     return -value if aim == "higher" else value
-
-
-def _aim(described: str, name: str) -> str | None:
-    for aim in ("lower", "higher"):
-        if f"{aim} is better" in described:
-            return aim
-    if "coverage" in name:
-        return "target"
-    if any(word in name for word in ("accuracy", "log likelihood", "r2", "r²", "auc", "f1")) and "negative" not in name:
-        return "higher"
-    return "lower" if any(word in name for word in ("rmse", "mae", "crps", "error", "nll", "brier", "loss")) else None

@@ -1,0 +1,61 @@
+"""The learned rates of a table model, by layer and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gumdrop.networks.rates import dropout_rates
+from gumdrop.tables.model import TableModel
+from gumdrop.tables.results import Rate
+
+__all__ = ["named_rates", "rates_in_words"]
+
+GONE = 0.005
+"""A rate below this drops nothing that shows."""
+
+
+def named_rates(model: TableModel) -> list[Rate]:
+    """Learned rate of each layer, from the inputs on.
+
+    Args:
+        model: The model.
+
+    Returns:
+        For each layer the rate over the networks.
+    """
+    members = [dropout_rates(member) for member in model.ensemble.members]
+    rates = []
+    for i, site in enumerate(members[0]):
+        features = model.schema.num_features
+        inputs = f"input ({features} encoded feature{'s' if features != 1 else ''})"
+        label = f"hidden layer {i} ({model.hidden[i - 1]} units)" if i else inputs
+        p = [float(member[site]) for member in members]
+        rates.append(Rate(site, label, float(np.mean(p)), min(p), max(p)))
+    return rates
+
+
+def rates_in_words(rates: Sequence[Rate], num_members: int) -> str:
+    """What it means that rates have gone to 0.
+
+    Args:
+        rates: Of each layer.
+        num_members: Networks of the model.
+
+    Returns:
+        A sentence or two; empty if no rate has gone to 0 in all networks.
+    """
+    gone = [rate.label for rate in rates if (rate.p if rate.most is None else rate.most) < GONE]
+    if not gone:
+        return ""
+    if len(gone) < len(rates):
+        none = "nothing is dropped there, which adds nothing to the epistemic part"
+        rates_have = f"rate of {gone[0]} has" if len(gone) == 1 else f"rates of {' and '.join(gone)} have"
+        return f"The {rates_have} gone to 0: {none}."
+    left = (
+        f"The epistemic part of the uncertainty is only how the {num_members} networks differ"
+        if num_members > 1
+        else "The epistemic part of the uncertainty is 0 for every row, and says nothing of what is unfamiliar"
+    )
+    return f"No dropout is left: every learned rate has gone to 0, so each network always gives one answer. {left}."

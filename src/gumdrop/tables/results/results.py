@@ -1,0 +1,207 @@
+"""The record between a fit and its page, and its file `results.json`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.plain import FieldError, plain, record
+from gumdrop.tables.results.parts import (
+    LIKELIHOOD,
+    Calibration,
+    ClassificationRows,
+    Comparison,
+    Ranking,
+    Rate,
+    RegressionRows,
+    Score,
+    Stopped,
+    TableFacts,
+    TargetFacts,
+    UncertainRows,
+)
+from gumdrop.training import EpochRecord
+
+__all__ = ["Better", "FitResults", "RESULTS_FILE", "read_results", "write_results"]
+
+FORMAT = 1
+RESULTS_FILE = "results.json"
+FIT_AGAIN = "run `gumdrop fit` again to write it anew, or remove it."
+Better = Literal["lower", "higher", "target"]
+"""Which way a score is better; `target` is nearest to the coverage that intervals were asked to have."""
+DIRECTIONS: dict[str, Better] = {"accuracy": "higher", LIKELIHOOD: "higher", "calibration error": "lower"}
+DIRECTIONS |= {"RMSE": "lower", "CRPS": "lower", "coverage": "target"}
+"""Those of the scores in a folder that was written before they stood in it, by the first words of their names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitResults:
+    """What a fit leaves to read, beside the model: its page, `gumdrop info` and the terminal are made of it."""
+
+    gumdrop: str = ""
+    """Version that fitted."""
+    task: Literal["regression", "classification"]
+    """Whether the target is a number or a class."""
+    table: TableFacts
+    """The table."""
+    target: TargetFacts
+    """The target."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Versions and hardware."""
+    settings: dict[str, object]
+    """The choices of `FitSettings`, with what the table decided of them."""
+    best_epochs: list[int] = field(default_factory=list)
+    """The epoch from which each network was kept."""
+    history: list[EpochRecord]
+    """Each epoch, as the mean over the networks."""
+    rates: list[Rate]
+    """Learned rate of each layer."""
+    scores: list[Score]
+    """The model and those beside it."""
+    paired: list[Comparison] = field(default_factory=list)
+    """The model beside each of the others, row by row."""
+    score_notes: dict[str, str] = field(default_factory=dict)
+    """What each score means."""
+    score_directions: dict[str, Better] = field(default_factory=dict)
+    """Which way each score is better; those of an older file are known by name."""
+    ranking: Ranking | None = None
+    """For classes: how well a probability ranks the rows; None where the test part has one class."""
+    calibration: Calibration
+    """Stated against actual reliability."""
+    test: RegressionRows | ClassificationRows
+    """The test rows, of the kind that the task has."""
+    rates_note: str = ""
+    """What it means that rates have gone to 0."""
+    uncertain: UncertainRows = field(default_factory=UncertainRows, metadata={"key": "unsure"})
+    """The test rows of the largest epistemic uncertainty."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader should know about the table."""
+    reading: dict[str, object] = field(default_factory=dict)
+    """The choices of `Reading`."""
+    stopped: Stopped | None = None
+    """Where the training was interrupted; None for a whole one."""
+    seconds: float | None = None
+    """How long it took."""
+
+    @property
+    def coverage(self) -> float:
+        """The probability that the intervals were asked to have."""
+        return float(self.settings.get("coverage") or 0.9)  # type: ignore[arg-type]
+
+    @property
+    def num_members(self) -> int:
+        """Networks of the model."""
+        return int(self.settings.get("num_members") or 1)  # type: ignore[call-overload]
+
+    def better(self, score: str) -> Better | None:
+        """Which way a score is better; None if nobody said.
+
+        Args:
+            score: Its name.
+
+        Returns:
+            The direction.
+        """
+        return self.score_directions.get(score) or next(
+            (way for words, way in DIRECTIONS.items() if score.startswith(words)), None
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Take the record apart.
+
+        Returns:
+            What `from_json` reads, and `results.json` holds.
+        """
+        return {"format": FORMAT, **plain(self)}
+
+    @classmethod
+    def from_json(cls, data: object, place: str | Path = RESULTS_FILE) -> FitResults:
+        """Make the record of what `results.json` holds.
+
+        Args:
+            data: What `json.load` returned.
+            place: Name of the file, for the message.
+
+        Returns:
+            The record.
+
+        Raises:
+            TableError: If the data are of another format, lack something or hold something of another type.
+        """
+        try:
+            _check_format(data, place)
+            results = record(cls, data)
+            _check(results)
+        except FieldError as error:
+            raise TableError(f"{place} is damaged: {error}; {FIT_AGAIN}") from error
+        return results
+
+
+def _check_format(data: object, place: str | Path) -> None:
+    if not isinstance(data, dict) or "format" not in data:
+        raise FieldError(f"it must be an object with a format, got {type(data).__name__}")
+    if (found := data["format"]) != FORMAT:
+        way_out = "update gumdrop, or " if isinstance(found, int) and found > FORMAT else ""
+        raise TableError(f"{place} has format {found!r}, this gumdrop reads format {FORMAT}: {way_out}{FIT_AGAIN}")
+
+
+def _check(results: FitResults) -> None:
+    """Refuse what the types allow, and a reader cannot use."""
+    if isinstance(results.test, RegressionRows) != (results.task == "regression"):
+        raise FieldError(f"`test` has not the columns of a {results.task}")
+    for name in ("num_members", "num_samples", "coverage"):
+        value = results.settings.get(name)
+        if value is not None and not (isinstance(value, int | float) and 0 < value < 2**31):
+            raise FieldError(f"`settings.{name}` must be a positive number, got {value!r}")
+    for name, part in (("calibration", results.calibration), ("test", results.test)):
+        sizes = {len(column) for column in vars(part).values() if column is not None}
+        if len(sizes) > 1:
+            raise FieldError(f"`{name}` has columns of {' and '.join(map(str, sorted(sizes)))} rows")
+    if not results.test.row:
+        raise FieldError("`test` has no rows")
+    if [score.ours for score in results.scores].count(True) != 1:
+        raise FieldError("`scores` must hold this model once")
+    for comparison in results.paired:
+        if len(comparison.gains) != 2 or LIKELIHOOD not in comparison.gains:
+            raise FieldError(f"`paired` must have a gain in {LIKELIHOOD} and one other for {comparison.name!r}")
+    for row in results.uncertain.rows:
+        if len(row.values) != len(results.uncertain.columns):
+            raise FieldError(f"`unsure` has {len(row.values)} values of {len(results.uncertain.columns)} columns")
+
+
+def read_results(folder: Path) -> FitResults:
+    """Read what a fit left.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The record.
+
+    Raises:
+        TableError: If there is no such folder, or its results are absent, damaged or of another format.
+    """
+    path = folder / RESULTS_FILE
+    if not folder.is_dir():
+        raise TableError(f"There is no folder {folder}: give the folder that `gumdrop fit` wrote.")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
+    except FileNotFoundError:
+        raise TableError(f"{folder} holds no {RESULTS_FILE}: run `gumdrop fit TABLE.csv --target NAME`.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise TableError(f"{path} is damaged and cannot be read ({error}): {FIT_AGAIN}") from error
+    return FitResults.from_json(data, path)
+
+
+def write_results(results: FitResults, folder: Path) -> None:
+    """Write what `read_results` reads.
+
+    Args:
+        results: The record.
+        folder: A folder that exists.
+    """
+    text = json.dumps(results.to_json(), allow_nan=False) + "\n"
+    (folder / RESULTS_FILE).write_text(text, encoding="utf-8")

@@ -1,0 +1,67 @@
+"""A figure as SVG that takes its colours from the page, with the numbers of a point on hovering."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import warnings
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gumdrop.views import plots
+
+__all__ = ["COLOURS", "TIPS", "svg"]
+
+COLOURS = {plots.INK: "currentColor"} | {c: f"var(--c{i})" for i, c in enumerate(plots.PALETTE, 1)}
+TIPS = 30
+"""Points of a line that tell their numbers."""
+Tip = tuple[float, float, str]
+
+
+def svg(ax: Axes, key: str, label: str, tips: Sequence[Tip] = (), *, reach: float = 6.0) -> Markup:
+    """A figure as SVG, sized and coloured by the page; the same text every time.
+
+    Args:
+        ax: Its axes.
+        key: Prefix of the ids, another one for each figure of a page.
+        label: What it shows, for those who cannot see it.
+        tips: Points in units of the axes, and what to say on hovering over them.
+        reach: How near to a point that is, in points of print.
+
+    Returns:
+        The element.
+    """
+    figure, buffer = ax.get_figure(), io.StringIO()
+    assert isinstance(figure, Figure)
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": key}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph \d+")  # the browser brings its own fonts
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", buffer.getvalue(), flags=re.DOTALL)
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda m: f' id="{key}-{m[1]}"' if m[1] in used else "", text)
+    text = re.sub(r'((?:href="|url\()#)', rf"\g<1>{key}-", text)
+    text = re.sub("|".join(COLOURS), lambda m: COLOURS[m[0]], text)
+    box = re.findall(r'viewBox="[^"]*"', text)[0]
+    inner = re.sub(r"\n\s*", "\n", text[text.index(">", text.index("<svg")) + 1 :])
+    inner = inner.replace("</svg>", f"{_spots(ax, tips, reach)}</svg>")
+    return Markup(f'<svg {box} role="img" aria-label="{html.escape(label)}">{inner}')
+
+
+def _spots(ax: Axes, tips: Sequence[Tip], reach: float) -> str:
+    """Invisible discs over points, which tell their numbers on hovering, without a script."""
+    if not tips:
+        return ""
+    figure = ax.get_figure()
+    assert isinstance(figure, Figure)
+    pixels = ax.transData.transform([(x, y) for x, y, _ in tips]) * 72 / figure.dpi
+    height = figure.get_figheight() * 72
+    discs = [
+        f'<circle cx="{x:.1f}" cy="{height - y:.1f}" r="{reach:g}"><title>{html.escape(text)}</title></circle>'
+        for (x, y), (_, _, text) in zip(pixels, tips, strict=True)
+    ]
+    return f'<g fill="none" pointer-events="all">{"".join(discs)}</g>'

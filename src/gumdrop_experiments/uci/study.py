@@ -27,7 +27,8 @@ from gumdrop_experiments.data.uci import Split, read_splits
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages.page import Figure, Page, Table, mean_and_error
+from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.uci import figures as uci_figures
 from gumdrop_experiments.uci.methods import METHODS, fixed_network, grid_settings
 from gumdrop_experiments.uci.work import LR, PAPER_LENGTHSCALE, Work, network, scores

@@ -1,5 +1,37 @@
 """Published results, run again with ``gumdrop reproduce NAME``: the first users of the library.
 
 Each package is an experiment; `harness/` runs it in parts that can be stopped, `pages/` shows what it found, `data/`
-reads published data sets and `networks/` builds published architectures. Nothing of the library imports this.
+reads published data sets and `networks/` builds published architectures. Nothing of the library imports this, and this
+imports the faces of its rooms alone: `gumdrop.training`, not `gumdrop.training.loop`.
+
+The shape of an experiment
+--------------------------
+A package with the name of its command, in this order of reading:
+
+``__init__.py``
+    What it asks, as docstring; ``ABOUT`` (`gumdrop_experiments.harness.about.About`), what there is to say before it is
+    run; ``PUBLISHED``, the figures to hold ours against. Imports no torch, so that the list of all is quick.
+``settings.py``
+    ``Settings``, a frozen dataclass of keyword-only fields that extends
+    `gumdrop_experiments.harness.settings.BaseSettings`. A field is a flag, and its docstring the help: no setting is
+    written anywhere else. ``__post_init__`` checks the ranges. ``quick()`` gives a smaller problem; what it changes is
+    recorded. A field that is None where the flag is not given is filled in by the study, which may look at
+    ``run.options.quick``.
+``study.py``
+    ``study(settings, run) -> results``: reads the data, asks ``run`` (`gumdrop_experiments.harness.run.Run`) for parts,
+    and returns what `results.json` holds. A part is a function without arguments that returns plain data. Parts that
+    need no other go to ``run.parts`` together, so that they can be computed several at a time; one that needs others is
+    asked for after them with ``run.part``: that is why this is a function and not a table of parts. All that can fail
+    on account of flags or data comes before the first part, as until then nothing is written. A study whose figures
+    show more than `results.json` holds returns `gumdrop_experiments.harness.reproduce.WithPictures`.
+``results.py``
+    What the parts say together (means, tests, choices), where that is more than a few lines.
+``figures.py``
+    ``figures(found)`` yields names and matplotlib figures; ``found`` is what the study returned.
+``page.py``
+    ``page(results)`` returns a `gumdrop_experiments.pages.page.Page`; captions and notes are constants at its top.
+
+What else is its own has a noun of its own: `methods.py`, `peers.py`, `scores.py`. `line` is the one to copy. The one
+driver is `gumdrop_experiments.harness.reproduce`, which also makes the command; an experiment joins by its name in
+`gumdrop_experiments.catalogue`. Its test is `tests/experiments/test_NAME.py`, and goes through the command line.
 """

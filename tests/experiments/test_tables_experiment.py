@@ -14,6 +14,7 @@ from gumdrop_experiments.decisions import study as decisions
 from gumdrop_experiments.tables import study as tables
 from gumdrop_experiments.tables import work as tables_work
 from gumdrop_experiments.tables.methods import METHODS
+from gumdrop_experiments.tables.results import verdicts
 from gumdrop_experiments.tables.work import TableSet, Task, pooled, rows_of, scores, table_sets
 
 
@@ -127,7 +128,7 @@ def test_a_verdict_allows_one_standard_error() -> None:
         "fixed": {"gap": 0.02, "gap_error": 0.03},
         "linear": {"gap": 0.5, "gap_error": 0.1},
     }
-    verdict = tables._verdicts({"one": {"methods": methods}})["one"]
+    verdict = verdicts({"one": {"methods": methods}})["one"]
     assert verdict == {"best_network": True, "best_of_all": False, "coverage": True}
 
 

@@ -13,6 +13,7 @@ from gumdrop.prediction import RegressionPrediction
 from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.tuning import study as tuning
 from gumdrop_experiments.uci import methods as uci_methods
+from gumdrop_experiments.uci import results
 from gumdrop_experiments.uci import study as uci
 from gumdrop_experiments.uci.methods import METHODS, fixed_network, grid_settings
 from gumdrop_experiments.uci.work import Work, scores
@@ -116,11 +117,11 @@ def test_the_paired_test_allows_for_overlap(work) -> None:
     split = work.splits[0]
     plain = stats.ttest_1samp(gain, 0).pvalue
     small = split.part(torch.arange(69), torch.tensor([69]))
-    assert uci._paired_test(gain, [small]) > plain
+    assert results.paired_test(gain, [small]) > plain
     ratio = 10 / 70
     careful = gain.mean() / math.sqrt(gain.var(ddof=1) * (1 / 20 + ratio))
-    assert uci._paired_test(gain, [split]) == pytest.approx(2 * stats.t.sf(careful, 19))
-    assert uci._paired_test(np.zeros(5), [split]) is None
+    assert results.paired_test(gain, [split]) == pytest.approx(2 * stats.t.sf(careful, 19))
+    assert results.paired_test(np.zeros(5), [split]) is None
 
 
 @pytest.mark.parametrize(

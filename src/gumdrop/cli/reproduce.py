@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from gumdrop.views.terminal import out_console, say
-from gumdrop_experiments.catalogue import EXPERIMENTS
+from gumdrop_experiments.catalogue import EXPERIMENTS, package_of
 from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.reproduce import command
 
 __all__ = ["reproduce"]
 
@@ -18,8 +20,10 @@ reproduce = App(
     name="reproduce",
     help="Run a published experiment again, and see its figures beside the published.",
 )
-for _experiment in EXPERIMENTS:
-    reproduce.command(_experiment.function, name=_experiment.name)
+for _name in EXPERIMENTS:
+    _package = package_of(_name)
+    _has_the_shape = find_spec(f"{_package}.settings") is not None
+    reproduce.command(command(_package) if _has_the_shape else f"{_package}.study:{_name}", name=_name)
 
 
 @reproduce.default
@@ -37,10 +41,10 @@ def _experiments(
         ValueError: If there is no such experiment.
     """
     if words:
-        names = ", ".join(experiment.name for experiment in EXPERIMENTS)
+        names = ", ".join(EXPERIMENTS)
         raise ValueError(f"there is no experiment {words[0]!r}; there are: {names}. See `gumdrop reproduce --list`.")
-    for experiment in EXPERIMENTS:
-        times = f"{experiment.minutes:g} minutes, {experiment.quick_minutes:g} with --quick"
-        out_console.print(f"[bold]{experiment.name}[/bold]  ({times})")
-        say(f"  {experiment.shows}\n  Published figures: {experiment.source}")
+    for name, about in EXPERIMENTS.items():
+        times = f"{about.minutes:g} minutes, {about.quick_minutes:g} with --quick"
+        out_console.print(f"[bold]{name}[/bold]  ({times})")
+        say(f"  {about.shows}\n  Published figures: {about.source}")
     say("Run one with  gumdrop reproduce NAME, see its flags with  gumdrop reproduce NAME --help")

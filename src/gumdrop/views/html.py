@@ -8,17 +8,18 @@ import jinja2
 __all__ = ["template"]
 
 
-def template(name: str, **filters: Callable[..., str]) -> jinja2.Template:
+def template(name: str, *folders: Path, **filters: Callable[..., str]) -> jinja2.Template:
     """Look up a template of a page; a name that it uses and that is not given is an error.
 
     Args:
-        name: File in the folder of templates.
+        name: File in a folder of templates.
+        folders: Where to look before the library's own folder.
         filters: Functions that write values of the page.
 
     Returns:
         The template.
     """
-    loader = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
+    loader = jinja2.FileSystemLoader([*folders, Path(__file__).parent / "templates"])
     environment = jinja2.Environment(
         loader=loader, undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

@@ -10,7 +10,8 @@ from torch import Tensor
 from gumdrop.views import plots
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, CAMVID_COLOURS, VOID
 from gumdrop_experiments.pages.axes import dress
-from gumdrop_experiments.pages.page import Figure, Page, Table, mean_and_error
+from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["calibration", "class_calibration", "curves", "maps", "page", "rates"]
 

@@ -1,1 +1,13 @@
 """What uncertainty is good for."""
+
+from gumdrop_experiments.harness.about import About
+
+__all__ = ["ABOUT"]
+
+ABOUT = About(
+    does="Active learning, rows unlike the training data, and rates as data grow.",
+    shows="what uncertainty is good for: which rows to label next, which to distrust, and what more data change",
+    minutes=15,
+    quick_minutes=1,
+    source="none; plain choices and scikit-learn's detectors in the same run",
+)

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import NullFormatter
 
 from gumdrop.views import plots
-from gumdrop_experiments.pages.page import Figure, Page, Table, mean_and_error
+from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["bias_variance", "norms", "page"]
 

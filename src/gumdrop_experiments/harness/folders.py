@@ -2,12 +2,8 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gumdrop_experiments.data.download import RemoteFile, cache_folder, fetch
-
-if TYPE_CHECKING:
-    pass
 from gumdrop_experiments.harness.options import RunOptions
 
 __all__ = ["data_folder"]

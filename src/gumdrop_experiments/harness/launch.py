@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal
 
 import torch
 
-__all__ = ["Launcher", "launch"]
+from gumdrop_experiments.harness.options import Launcher
 
-Launcher = Literal["processes", "submitit"]
+__all__ = ["launch"]
+
 TRIES = 2
 LONGEST_MINUTES = 3 * 24 * 60
 

@@ -2,40 +2,33 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
-from gumdrop_experiments.harness.launch import Launcher
+__all__ = ["Launcher", "RunOptions"]
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["RunOptions"]
+Launcher = Literal["processes", "submitit"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The flags that all experiments share.
-
-    Args:
-        data: Folder that holds a folder for each data set, as DIR/uci and DIR/mnist.
-        out: Folder for results, figures and the page; by default `runs/NAME`.
-        seed: Seed of everything random.
-        quick: Run the same code on a smaller problem, in minutes.
-        device: Where to train, as torch spells it: cpu, cuda, cuda:1, mps.
-        resume: Go on with a run that was stopped.
-        jobs: Parts to compute at a time, each in a process of its own.
-        launcher: Where these processes run: on this machine, or where submitit puts them, which is Slurm if there is
-            `sbatch`.
-    """
+    """The flags that all experiments share."""
 
     data: Path | None = None
+    """Folder that holds a folder for each data set, as DIR/uci and DIR/mnist."""
     out: Path | None = None
+    """Folder for results, figures and the page; by default `runs/NAME`."""
     seed: int = 0
+    """Seed of everything random."""
     quick: bool = False
+    """Run the same code on a smaller problem, in minutes."""
     device: str = "cpu"
+    """Where to train, as torch spells it: cpu, cuda, cuda:1, mps."""
     resume: bool = False
+    """Go on with a run that was stopped."""
     jobs: int = 1
+    """Parts to compute at a time, each in a process of its own."""
     launcher: Launcher = "processes"
+    """Where these processes run: on this machine, or where submitit puts them, which is Slurm if there is `sbatch`."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""

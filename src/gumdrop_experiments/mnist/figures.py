@@ -9,7 +9,8 @@ from matplotlib.ticker import LogLocator
 
 from gumdrop.views import plots
 from gumdrop_experiments.pages.axes import dress
-from gumdrop_experiments.pages.page import Figure, Page, Table, mean_and_error
+from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["LAYER_COLOURS", "drawings", "page"]
 

@@ -11,14 +11,14 @@ def dress(ax: Axes, *, title: str = "", x: str = "", y: str = "") -> Axes:
     Args:
         ax: The axes.
         title: Above them.
-        x: Below them.
-        y: Beside them.
+        x: Label of the horizontal axis; what is empty is left as it is.
+        y: Label of the vertical axis.
 
     Returns:
         The axes.
     """
     ax.set_title(title, fontsize=10.5, loc="left")
-    ax.set(xlabel=x, ylabel=y)
+    ax.set(**{name: label for name, label in (("xlabel", x), ("ylabel", y)) if label})
     ax.grid(alpha=0.15)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)

@@ -1,15 +1,14 @@
 """The page that an experiment leaves: figures and tables with their captions, in one file that can be sent."""
 
 import base64
-import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gumdrop.views.html import template
 
-__all__ = ["Figure", "Page", "Table", "mean_and_error", "render"]
+__all__ = ["Figure", "Page", "Table", "render"]
 
 
 @dataclass(frozen=True)
@@ -58,24 +57,6 @@ class Page:
     """Protocol, sources and limits, a paragraph each."""
 
 
-def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
-    """Mean over seeds or splits with its standard error, 0 where there is only one.
-
-    Args:
-        values: A score of each.
-
-    Returns:
-        Mean and standard error.
-
-    Example:
-        >>> mean_and_error([1.0, 2.0, 3.0])
-        (2.0, 0.5773502691896258)
-    """
-    found = [float(value) for value in values]
-    error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else 0.0
-    return statistics.fmean(found), error
-
-
 def render(page: Page, results: Mapping[str, Any], folder: Path) -> str:
     """Write a page as text.
 
@@ -89,4 +70,4 @@ def render(page: Page, results: Mapping[str, Any], folder: Path) -> str:
     """
     pictures = {part.name: folder / f"{part.name}.png" for part in page.body if isinstance(part, Figure)}
     encoded = {name: base64.b64encode(path.read_bytes()).decode() for name, path in pictures.items()}
-    return template("experiment.html.j2").render(page=page, pictures=encoded, results=results)
+    return template("experiment.html.j2", Path(__file__).parent).render(page=page, pictures=encoded, results=results)

@@ -28,7 +28,8 @@ from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import NO_DROPOUT, START, part_name
 from gumdrop_experiments.pages.axes import dress
-from gumdrop_experiments.pages.page import Figure, Page, Table, mean_and_error
+from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["SentenceReader", "sentiment"]
 

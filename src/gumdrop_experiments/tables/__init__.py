@@ -1,1 +1,17 @@
-"""The estimators beside others."""
+"""Tables: the estimators as they come beside what people use on tables, in one run on the same folds.
+
+Nothing is chosen on a test fold, and nothing is set for a set.
+"""
+
+from gumdrop_experiments.harness.about import About
+
+__all__ = ["ABOUT"]
+
+ABOUT = About(
+    does="The estimators beside Gaussian processes, linear models, boosted trees and MC dropout, by 5-fold validation.",
+    shows="the estimators as they come beside Gaussian processes, linear models, boosted trees and MC dropout",
+    minutes=40,
+    quick_minutes=1,
+    source="none; scikit-learn's models in the same run",
+    data=("uci",),
+)

@@ -29,7 +29,8 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import START, part_name, rate_of
 from gumdrop_experiments.networks.transformers import CharacterModel, ReviewEncoder, character_nll, encoded, sums
 from gumdrop_experiments.pages.axes import dress
-from gumdrop_experiments.pages.page import Figure, Page, Table, mean_and_error
+from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["transformers"]
 

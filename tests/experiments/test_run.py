@@ -3,66 +3,46 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-from matplotlib.figure import Figure as Drawing
 
+import gumdrop_experiments
 from gumdrop import cli
 from gumdrop.cli import commands
 from gumdrop.networks import mlp
 from gumdrop.training import fit
-from gumdrop_experiments.catalogue import EXPERIMENTS, Experiment
+from gumdrop_experiments.catalogue import EXPERIMENTS
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.reproduce import command, reproduce
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages.page import Figure, Page, Table
+from gumdrop_experiments.pages.page import Table
 
 from builders.browser import views
+from builders.sums import ABOUT
+from builders.sums.settings import Settings
+from builders.sums.study import CALLS
 
-CALLS: list[str] = []
+PACKAGE = "builders.sums"
 
 
-def tiny(
-    options: RunOptions = RunOptions(), *, width: int = 3, sizes: tuple[int, ...] = (2, 5), stop: str = ""
-) -> None:
-    """Sums of ranges, as an experiment.
-
-    Args:
-        options: The flags that all experiments share.
-        width: Factor of the sums.
-        sizes: Lengths of the ranges.
-        stop: Part in which to press Ctrl-C.
-    """
-
-    def total(size: int) -> dict[str, tuple[int, int]]:
-        CALLS.append(f"N={size}")
-        if stop == f"N={size}":
-            raise KeyboardInterrupt
-        return {"sum": (size, width * sum(range(size)))}
-
-    with Run("tiny", options, {"width": width, "sizes": sizes}) as run:
-        sums = {f"N={size}": run.part(f"N={size}", lambda size=size: total(size))["sum"] for size in sizes}
-        drawing = Drawing(figsize=(7, 3))
-        drawing.subplots().plot([size for size, _ in sums.values()], [value for _, value in sums.values()])
-        run.figure("tiny-sums", drawing)
-        rows = [["sum", "3 & 30", *(str(value) for _, value in sums.values()), "a" * 90]]
-        table = Table("Sums <by size>", ["what", "published", *sums, "and a long one"], rows, ours=[0], best=[(0, 2)])
-        page = Page(
-            "Sums", "They add up.", [Figure("tiny-sums", "Sums against size."), table], notes=["Short & sweet."]
-        )
-        run.finish({"sums": sums}, page)
+def sums(out: Path | None = None, *, seed: int = 0, quick: bool = False, resume: bool = False, **settings) -> None:
+    """Run the small experiment."""
+    reproduce(PACKAGE, RunOptions(out=out, seed=seed, quick=quick, resume=resume), Settings(**settings))
 
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
-    entry = Experiment("tiny", "sums of ranges", 2, 0.1, "nobody [2020]", "test_experiments_run:tiny")
-    monkeypatch.setattr(commands, "EXPERIMENTS", (*EXPERIMENTS, entry))
-    commands.reproduce.command(entry.function, name=entry.name)
+    monkeypatch.setattr(commands, "EXPERIMENTS", {**EXPERIMENTS, "sums": ABOUT})
+    commands.reproduce.command(command(PACKAGE), name="sums")
     CALLS.clear()
     yield
-    del commands.reproduce["tiny"]
+    del commands.reproduce["sums"]
 
 
 def results_of(folder: Path) -> dict:
@@ -73,10 +53,10 @@ def results_of(folder: Path) -> dict:
 
 
 def test_a_run_leaves_results_figures_parts_and_a_page(tmp_path) -> None:
-    tiny(RunOptions(out=tmp_path / "out", seed=4), width=2)
+    sums(tmp_path / "out", seed=4, width=2)
     results = results_of(tmp_path / "out")
     assert results["results"] == {"sums": {"N=2": [2, 2], "N=5": [5, 20]}}
-    assert results["command"] == "gumdrop reproduce tiny --seed 4 --device cpu --width 2 --sizes 2 --sizes 5"
+    assert results["command"] == "gumdrop reproduce sums --seed 4 --device cpu --width 2 --sizes 2 --sizes 5"
     assert (results["seed"], results["quick"], results["width"], results["figures"]) == (4, False, 2, ["tiny-sums.png"])
     assert results["environment"]["torch"] == torch.__version__
     names = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*")}
@@ -89,7 +69,7 @@ def test_a_run_leaves_results_figures_parts_and_a_page(tmp_path) -> None:
 
 
 def test_the_command_in_the_results_gives_the_same_results(tmp_path) -> None:
-    tiny(RunOptions(out=tmp_path / "a", quick=True), width=2, sizes=(7, 3))
+    sums(tmp_path / "a", quick=True, sizes=(7, 3))
     words = results_of(tmp_path / "a")["command"].split()[1:]
     assert cli.main([*words, "--out", str(tmp_path / "b")]) == 0
     a, b = results_of(tmp_path / "a"), results_of(tmp_path / "b")
@@ -99,46 +79,46 @@ def test_the_command_in_the_results_gives_the_same_results(tmp_path) -> None:
 
 def test_the_default_folder(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    tiny()
-    assert (tmp_path / "runs" / "tiny" / "report.html").is_file()
+    sums()
+    assert (tmp_path / "runs" / "sums" / "report.html").is_file()
 
 
 # Stop and resume
 
 
 def test_a_stopped_run_goes_on(tmp_path, capsys) -> None:
-    words = ["reproduce", "tiny", "--out", str(tmp_path / "out"), "--resume"]
+    words = ["reproduce", "sums", "--out", str(tmp_path / "out"), "--resume"]
     assert cli.main([*words, "--stop", "N=5"]) == 130
     assert "the same command with --resume goes on in" in capsys.readouterr().err
     assert cli.main(words) == 0
     assert CALLS == ["N=2", "N=5", "N=5"]
     assert "N=2 was done before" in capsys.readouterr().out
     whole = results_of(tmp_path / "out")["results"]
-    tiny(RunOptions(out=tmp_path / "at once"))
+    sums(tmp_path / "at once")
     assert whole == results_of(tmp_path / "at once")["results"]
 
 
 def test_figures_and_page_are_drawn_again_without_computing(tmp_path) -> None:
-    tiny(RunOptions(out=tmp_path))
+    sums(tmp_path)
     seconds = results_of(tmp_path)["seconds"]
     for name in ("report.html", "tiny-sums.png"):
         (tmp_path / name).unlink()
     CALLS.clear()
-    tiny(RunOptions(out=tmp_path, resume=True))
+    sums(tmp_path, resume=True)
     assert CALLS == []
     assert (tmp_path / "report.html").is_file()
     assert results_of(tmp_path)["seconds"] >= seconds
 
 
 def test_other_settings_are_named(tmp_path) -> None:
-    tiny(RunOptions(out=tmp_path))
+    sums(tmp_path)
     before = (tmp_path / "run.json").read_text()
-    with pytest.raises(FileExistsError, match="holds a run of tiny; add --resume"):
-        tiny(RunOptions(out=tmp_path))
+    with pytest.raises(FileExistsError, match="holds a run of sums; add --resume"):
+        sums(tmp_path)
     with pytest.raises(ValueError, match=r"other settings \(seed was 0, is 1; width was 3, is 4\)"):
-        tiny(RunOptions(out=tmp_path, seed=1, resume=True), width=4)
+        sums(tmp_path, seed=1, resume=True, width=4)
     with (
-        pytest.raises(ValueError, match=r"experiment was tiny, is other"),
+        pytest.raises(ValueError, match=r"experiment was sums, is other"),
         Run("other", RunOptions(out=tmp_path, resume=True)),
     ):
         pass
@@ -149,21 +129,21 @@ def test_other_settings_are_named(tmp_path) -> None:
 def test_a_folder_of_something_else_is_left_alone(tmp_path, resume) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(FileExistsError, match="holds something that is no run"):
-        tiny(RunOptions(out=tmp_path, resume=resume))
+        sums(tmp_path, resume=resume)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_out_may_not_be_a_file(tmp_path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(FileExistsError, match="no run"):
-        tiny(RunOptions(out=tmp_path / "thesis.tex"))
+        sums(tmp_path / "thesis.tex")
 
 
 def test_a_damaged_part_says_what_to_do(tmp_path) -> None:
-    tiny(RunOptions(out=tmp_path))
+    sums(tmp_path)
     (tmp_path / "parts" / "N=2.json").write_text("{")
     with pytest.raises(ValueError, match=r"N=2.json is damaged .* delete it"):
-        tiny(RunOptions(out=tmp_path, resume=True))
+        sums(tmp_path, resume=True)
 
 
 def test_a_part_is_what_json_can_hold_and_has_a_name_of_its_own(tmp_path) -> None:
@@ -239,19 +219,19 @@ def test_the_list_says_what_each_shows(capsys) -> None:
     for words in (["reproduce", "--list"], ["reproduce"]):
         assert cli.main(words) == 0
         said = capsys.readouterr().out
-        assert "tiny  (2 minutes, 0.1 with --quick)" in said
+        assert "sums  (2 minutes, 0.1 with --quick)" in said
         assert "sums of ranges" in said
         assert "nobody [2020]" in said
 
 
 def test_an_unknown_experiment_is_told_the_names(capsys) -> None:
-    assert cli.main(["reproduce", "tinny", "--quick", "--seed", "3"]) == 2
-    assert "there is no experiment 'tinny'; there are: " in (said := capsys.readouterr().err)
-    assert "tiny. See" in said
+    assert cli.main(["reproduce", "suns", "--quick", "--seed", "3"]) == 2
+    assert "there is no experiment 'suns'; there are: " in (said := capsys.readouterr().err)
+    assert "sums. See" in said
 
 
 def test_shared_flags_are_told_by_each_experiment(capsys) -> None:
-    assert cli.main(["reproduce", "tiny", "--help"]) == 0
+    assert cli.main(["reproduce", "sums", "--help"]) == 0
     said = capsys.readouterr().out
     for flag in ("--data", "--out", "--seed", "--quick", "--device", "--resume", "--jobs", "--launcher", "--width"):
         assert f" {flag} " in said
@@ -263,15 +243,49 @@ def test_shared_flags_are_told_by_each_experiment(capsys) -> None:
     ("words", "message"), [(["--seed", "-1"], "`seed` must be at least 0"), (["--sead", "1"], "--sead")]
 )
 def test_a_bad_flag_is_one_line(words, message, capsys) -> None:
-    assert cli.main(["reproduce", "tiny", *words]) == 2
+    assert cli.main(["reproduce", "sums", *words]) == 2
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
-def test_each_entry_of_the_list_is_whole(experiment, capsys) -> None:
-    assert cli.main(["reproduce", experiment.name, "--help"]) == 0
-    assert "--quick" in capsys.readouterr().out
-    assert experiment.quick_minutes < experiment.minutes
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_each_experiment_is_whole(name, capsys) -> None:
+    assert cli.main(["reproduce", name, "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert EXPERIMENTS[name].does in said
+    assert "--quick" in said
+    assert EXPERIMENTS[name].quick_minutes < EXPERIMENTS[name].minutes
+
+
+def test_the_list_has_every_package_that_is_an_experiment() -> None:
+    studies = Path(gumdrop_experiments.__file__).parent.glob("*/study.py")
+    assert set(EXPERIMENTS) == {study.parent.name for study in studies}
+
+
+def test_the_makefile_and_the_docs_have_the_list() -> None:
+    root = Path(__file__).parents[2]
+    makefile = (root / "Makefile").read_text()
+    assert set(re.search(r"^EXPERIMENTS := (.*)$", makefile, re.M)[1].split()) == set(EXPERIMENTS)
+    docs = (root / "docs" / "experiments.md").read_text()
+    assert [name for name in EXPERIMENTS if f"gumdrop reproduce {name}" not in docs] == []
+    data = re.search(r"names the folder that holds (.*?)\)", docs, re.S)[1]
+    assert set(re.findall("`(.*?)`", data)) == {name for about in EXPERIMENTS.values() for name in about.data}
+
+
+def test_the_list_needs_no_torch() -> None:
+    code = "import sys, gumdrop_experiments.catalogue; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+def test_what_fails_before_the_first_part_leaves_nothing(tmp_path) -> None:
+    with pytest.raises(FileNotFoundError, match="no sizes"):
+        sums(tmp_path / "out", sizes=())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_quick_run_records_the_smaller_settings(tmp_path) -> None:
+    sums(tmp_path, quick=True)
+    assert results_of(tmp_path)["width"] == 2
+    assert results_of(tmp_path)["results"]["sums"]["N=2"] == [2, 2]
 
 
 # The page
@@ -283,6 +297,6 @@ def test_a_row_of_another_length_is_an_error() -> None:
 
 
 def test_the_page_in_a_browser(browser, tmp_path) -> None:
-    tiny(RunOptions(out=tmp_path, quick=True), sizes=(2, 5, 10, 20, 30, 40, 50, 60))
+    sums(tmp_path, quick=True, sizes=(2, 5, 10, 20, 30, 40, 50, 60))
     for page in views(browser, (tmp_path / "report.html").as_uri()):
         assert page.evaluate("document.querySelector('figure img').naturalWidth") > 0

@@ -1,0 +1,25 @@
+"""What there is to say of an experiment before it is run."""
+
+from dataclasses import dataclass
+
+__all__ = ["About"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What there is to say of an experiment before it is run."""
+
+    does: str
+    """What it does, in one sentence: the head of its help."""
+    shows: str
+    """What it shows, in one line of the list."""
+    minutes: float
+    """How long it takes on two CPU cores."""
+    quick_minutes: float
+    """How long it takes with `--quick`."""
+    source: str
+    """Where the published figures come from."""
+    data: tuple[str, ...] = ()
+    """The data sets that it reads: folders in that of `--data`."""
+    threads: int | None = 1
+    """Threads that torch computes with; None leaves their number, or leaves it to the study."""

@@ -1,0 +1,164 @@
+"""Parts of a run: each is computed once and written whole, one after the other or several at a time."""
+
+import copy
+import re
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gumdrop.training.processes import alone, patient, ranks
+from gumdrop_experiments.harness.launch import launch
+from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.plain import plain, read_json, write_json
+
+__all__ = ["Parts"]
+
+Compute = Callable[[], Any]
+
+
+class Parts:
+    """The parts of a run, in a folder.
+
+    A run that was stopped loses at most the part that it was in, and not even that where the part keeps a checkpoint.
+
+    Args:
+        name: Name of the experiment.
+        folder: The folder of the run; parts are files of `parts` in it.
+        options: The flags that all experiments share.
+        notify: Called with a sentence for each thing that the reader should know.
+    """
+
+    def __init__(self, name: str, folder: Path, options: RunOptions, notify: Callable[[str], object]) -> None:
+        self._ranks = patient(ranks())
+        self._writes = self._ranks.is_first
+        self.name, self.folder, self.options = name, folder, options
+        self._notify = notify if self._writes else _silent
+        self._names: set[str] = set()
+        self._checkpoints: list[Path] = []
+
+    def part(self, name: str, compute: Compute) -> Any:
+        """Compute a part of the results, or read it where an earlier run did.
+
+        Args:
+            name: Its name, also that of its file.
+            compute: Computes it; what it returns must be what JSON can hold.
+
+        Returns:
+            The part, as JSON gives it back: tuples are lists, keys are texts.
+
+        Raises:
+            ValueError: If the name is no file name or was used before, the part holds what JSON cannot, or its file
+                is damaged.
+        """
+        self._check_name(name)
+        self._note_time()
+        return self._ranks.from_first(lambda: self._part(name, compute))
+
+    def parts(self, computes: Mapping[str, Compute]) -> dict[str, Any]:
+        """Compute parts that do not need each other: one after the other, or with ``options.jobs`` several at a time.
+
+        Under torchrun the processes share them out, and all of them get all parts.
+
+        Args:
+            computes: What computes each part, by its name, as for `part`.
+
+        Returns:
+            The parts, by name.
+
+        Raises:
+            ChildProcessError: If parts failed; the others are computed and kept.
+        """
+        for name in computes:
+            self._check_name(name)
+        self._note_time()
+        if self._ranks.size == self.options.jobs == 1 and self.options.launcher == "processes":
+            return {name: self._part(name, compute) for name, compute in computes.items()}
+        waiting = self._ranks.from_first(lambda: [name for name in computes if not self._file(name).exists()])
+        calls = {name: partial(_compute, self, name, computes[name]) for name in waiting}
+        problems = self._share(calls) if self._ranks.size > 1 else self._launch(calls)
+        if problems:
+            reasons = "\n".join(f"{name}: {problem}" for name, problem in problems.items())
+            raise ChildProcessError(
+                f"{len(problems)} of {len(computes)} parts failed; the others are kept, and the same command with "
+                f"--resume goes on with these:\n{reasons}"
+            )
+        return self._ranks.from_first(lambda: {name: read_json(self._file(name)) for name in computes})
+
+    def checkpoint(self, name: str) -> Path:
+        """Find a place for the state of a training run; it is removed when the part that asked for it is done.
+
+        Args:
+            name: Name of the training run, new for each.
+
+        Returns:
+            Path for `gumdrop.training.fit(checkpoint=...)`.
+        """
+        path = self.folder / "parts" / f"{name}.checkpoint"
+        self._checkpoints.append(path)
+        return path
+
+    def _note_time(self) -> None:
+        """Do nothing; a run writes down the time that it has taken."""
+
+    def _file(self, name: str) -> Path:
+        return self.folder / "parts" / f"{name}.json"
+
+    def _check_name(self, name: str) -> None:
+        if not re.fullmatch(r"[\w=.+-]+", name) or name in self._names:
+            problem = "used twice" if name in self._names else "no plain file name"
+            raise ValueError(f"`name` of a part must be new and of letters, digits and =.+-_; {name!r} is {problem}")
+        self._names.add(name)
+
+    def _part(self, name: str, compute: Compute) -> Any:
+        path = self._file(name)
+        if path.exists():
+            self._notify(f"{self.name}: {name} was done before")
+            return read_json(path)
+        started = time.monotonic()
+        self._notify(f"{self.name}: {name} ...")
+        with alone():
+            part = plain(compute(), f"part {name!r}")
+        write_json(path, part)
+        for checkpoint in self._checkpoints:
+            checkpoint.unlink(missing_ok=True)
+        self._checkpoints.clear()
+        self._note_time()
+        self._notify(f"{self.name}: {name} took {time.monotonic() - started:.0f} s")
+        return part
+
+    def _launch(self, calls: Mapping[str, Compute]) -> dict[str, str]:
+        """Compute parts in processes of their own; return what went wrong, by name."""
+        jobs, launcher = self.options.jobs, self.options.launcher
+        return launch(calls, jobs=jobs, launcher=launcher, folder=self.folder / "jobs", notify=self._notify)
+
+    def _share(self, calls: Mapping[str, Compute]) -> dict[str, str]:
+        """Compute this process's share of some parts, and write down on the first what the others found."""
+        found: dict[str, Any] = {}
+        problems: dict[str, str] = {}
+        with alone():
+            for name in list(calls)[self._ranks.rank :: self._ranks.size]:
+                try:
+                    found[name] = calls[name]()
+                except Exception as error:
+                    traceback.print_exc()
+                    problems[name] = traceback.format_exception_only(error)[-1].strip()
+        for others, failed in self._ranks.gather((found, problems)):
+            problems |= failed
+            for name, part in others.items():
+                if self._writes and not self._file(name).exists():
+                    write_json(self._file(name), part)
+        return problems
+
+
+def _compute(parts: Parts, name: str, compute: Compute) -> Any:
+    """Compute a part in whatever process this is; only the main one keeps the time that a run took."""
+    worker = copy.copy(parts)
+    worker._writes = False
+    return worker._part(name, compute)
+
+
+def _silent(note: str) -> None:
+    """Say nothing."""

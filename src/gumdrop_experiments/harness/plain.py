@@ -1,0 +1,42 @@
+"""Plain data in files: what JSON can hold, written whole."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gumdrop.machine.files import replacing
+
+__all__ = ["plain", "read_json", "write_json"]
+
+
+def plain(value: Any, what: str) -> Any:
+    """Give what JSON makes of a value, so that a part is the same whether computed or read.
+
+    Args:
+        value: Finite numbers, texts, lists and dicts.
+        what: What an error calls it.
+
+    Returns:
+        The value; tuples are lists, keys are texts.
+
+    Raises:
+        ValueError: If it holds anything else.
+    """
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what} must hold finite numbers, texts, lists and dicts alone ({error})") from error
+
+
+def write_json(path: Path, contents: Any) -> None:
+    """Write a file that appears whole or not at all."""
+    with replacing(path) as file:
+        file.write(json.dumps(contents, indent=1) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a file; one that is damaged is a ValueError with its name."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); delete it to compute it again") from error

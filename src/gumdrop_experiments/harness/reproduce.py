@@ -1,0 +1,77 @@
+"""The one way that experiments are run: settings, then the study, its figures, and its page."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from cyclopts import Parameter
+
+from gumdrop.machine.threads import limited_threads
+from gumdrop_experiments.harness.about import About
+from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness.settings import BaseSettings
+
+__all__ = ["WithPictures", "command", "reproduce"]
+
+
+class WithPictures(NamedTuple):
+    """What a study returns whose figures show more than `results.json` holds."""
+
+    results: dict[str, Any]
+    """The results: what `results.json` holds, and what the page is written from."""
+    pictures: Any
+    """What the figures show beside."""
+
+
+def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path:
+    """Run an experiment.
+
+    Args:
+        package: Its package, such as ``"gumdrop_experiments.line"``.
+        options: The flags that all experiments share.
+        settings: Those of its own.
+
+    Returns:
+        The page that it left.
+    """
+    study, figures, page = (import_module(f"{package}.{part}") for part in ("study", "figures", "page"))
+    settings = settings.for_run(options)
+    with Run(name_of(package), options, settings.recorded()) as run, limited_threads(about(package).threads):
+        found = study.study(settings, run)
+        results = found.results if isinstance(found, WithPictures) else found
+        for name, figure in figures.figures(found):
+            run.figure(name, figure)
+        return run.finish(results, page.page(results))
+
+
+def command(package: str) -> Callable[..., None]:
+    """Make the command of an experiment, whose flags are those that all share and the fields of its settings.
+
+    Args:
+        package: Its package.
+
+    Returns:
+        A function for `cyclopts.App.command`.
+    """
+    its_settings: type[BaseSettings] = import_module(f"{package}.settings").Settings
+    as_published = its_settings()
+
+    def run(options: RunOptions = RunOptions(), *, settings: BaseSettings = as_published) -> None:
+        reproduce(package, options, settings)
+
+    run.__annotations__["settings"] = Annotated[its_settings, Parameter(name="*")]
+    run.__doc__ = about(package).does
+    return run
+
+
+def about(package: str) -> About:
+    """Return what a package says of its experiment."""
+    found: About = import_module(package).ABOUT
+    return found
+
+
+def name_of(package: str) -> str:
+    """Return the name of an experiment, which is that of its package."""
+    return package.rpartition(".")[2]

@@ -1,0 +1,75 @@
+"""The flags that an experiment has beside those that all share."""
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any, Self
+
+from gumdrop_experiments.harness.options import RunOptions
+
+__all__ = ["BaseSettings", "at_least", "known"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BaseSettings:
+    """The flags of an experiment: each field of a subclass is one, and its docstring the help.
+
+    A subclass checks the ranges in ``__post_init__``, with `at_least` where that is all.
+    """
+
+    def quick(self) -> Self:
+        """Return settings for a smaller problem, which take minutes."""
+        return self
+
+    def for_run(self, options: RunOptions) -> Self:
+        """Return the settings of one run, which are those that it records and that ``--resume`` must repeat.
+
+        Args:
+            options: The flags that all experiments share.
+
+        Returns:
+            What `quick` gives if that was asked for. An experiment whose flags are filled in from its data does it
+            here.
+        """
+        return self.quick() if options.quick else self
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what identifies a run, by name: all but fields whose metadata say ``{"recorded": False}``."""
+        fields = [field.name for field in dataclasses.fields(self) if field.metadata.get("recorded", True)]
+        return {name: getattr(self, name) for name in fields}
+
+
+def at_least(settings: BaseSettings, least: float, *names: str) -> None:
+    """Check that settings are large enough; None, which leaves the choice to the experiment, always is.
+
+    Args:
+        settings: The settings.
+        least: The smallest value that is allowed.
+        names: Names of the fields to check.
+
+    Raises:
+        ValueError: If one is smaller.
+    """
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and value < least:
+            raise ValueError(f"`{name}` must be at least {least:g}, got {value}")
+
+
+def known(what: str, names: Collection[str], choices: Collection[str]) -> tuple[str, ...]:
+    """Check names that were given.
+
+    Args:
+        what: What they name, for the error.
+        names: The names.
+        choices: Those that there are.
+
+    Returns:
+        The names, each once.
+
+    Raises:
+        ValueError: If one is unknown.
+    """
+    for name in names:
+        if name not in choices:
+            raise ValueError(f"there is no {what} {name!r}; there are: {', '.join(choices)}")
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,45 @@
+"""Numbers for results and tables."""
+
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["mean_and_error", "rounded"]
+
+
+def rounded(values: Any, digits: int = 4) -> Any:
+    """Round numbers for `results.json`, where figures need no more.
+
+    Args:
+        values: A number, or a tensor, an array or a list of them.
+        digits: Significant digits that are kept.
+
+    Returns:
+        A number, or lists of the same shape.
+
+    Example:
+        >>> rounded([0.123456, [98765.4]])
+        [0.1235, [98770.0]]
+    """
+    found = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(found, (list, tuple)):
+        return [rounded(each, digits) for each in found]
+    return float(f"{found:.{digits}g}")
+
+
+def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
+    """Mean over seeds or splits with its standard error, 0 where there is only one.
+
+    Args:
+        values: A score of each.
+
+    Returns:
+        Mean and standard error.
+
+    Example:
+        >>> mean_and_error([1.0, 2.0, 3.0])
+        (2.0, 0.5773502691896258)
+    """
+    found = [float(value) for value in values]
+    error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else 0.0
+    return statistics.fmean(found), error

@@ -1,8 +1,8 @@
 """Train one model, or many small ones as one batched program; both are stopped and resumed without a trace.
 
 `fit` trains one model, on one processor or on many machines (`processes/`), and `fit_stacked` many. Both run the loop
-of `epochs.py`, by the choices of a `TrainingSettings`. A checkpoint holds all that the rest of a run depends on. Imports
-`networks`, `objective`, `prediction` and the rooms below.
+of `epochs.py`, by the choices of a `TrainingSettings`. A checkpoint holds all that the rest of a run depends on.
+Imports `networks`, `objective`, `prediction` and the rooms below.
 """
 
 from gumdrop.training.checkpoints import CheckpointError

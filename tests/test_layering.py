@@ -114,7 +114,7 @@ def test_a_wrong_import_is_found():
     assert is_allowed("gumdrop.cli.commands", "gumdrop_experiments.catalogue")
     assert is_face("gumdrop.training")
     assert is_face("gumdrop.machine.threads")
-    assert not is_face("gumdrop.training.loop")
+    assert not is_face("gumdrop.training.single")
     with pytest.raises(LookupError, match="is in no room"):
         is_allowed("gumdrop.cli.commands", "gumdrop.utils")
     with pytest.raises(SyntaxError, match="relative import"):

@@ -2,7 +2,7 @@
 
 Each package is an experiment; `harness/` runs it in parts that can be stopped, `pages/` shows what it found, `data/`
 reads published data sets and `networks/` builds published architectures. Nothing of the library imports this, and this
-imports the faces of its rooms alone: `gumdrop.training`, not `gumdrop.training.loop`.
+imports the faces of its rooms alone: `gumdrop.training`, not `gumdrop.training.single`.
 
 The shape of an experiment
 --------------------------

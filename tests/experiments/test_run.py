@@ -38,7 +38,7 @@ def sums(out: Path | None = None, *, seed: int = 0, quick: bool = False, resume:
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
-    monkeypatch.setattr(commands, "EXPERIMENTS", {**EXPERIMENTS, "sums": ABOUT})
+    monkeypatch.setattr("gumdrop.cli.reproduce.EXPERIMENTS", {**EXPERIMENTS, "sums": ABOUT})
     commands.reproduce.command(command(PACKAGE), name="sums")
     CALLS.clear()
     yield

@@ -186,7 +186,7 @@ def flipped(data: bytes, place: int) -> bytes:
         (lambda data: b"hello", "no whole checkpoint"),
         (lambda data: flipped(data, len(data) // 3), "no whole checkpoint"),
         (lambda data: flipped(data, len(data) - 9), "no whole checkpoint"),
-        (lambda data: data[:-32], "before format 4"),
+        (lambda data: data[:-32], "before format 3"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused(tmp_path, damage, words) -> None:

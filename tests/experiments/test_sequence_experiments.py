@@ -1,4 +1,4 @@
-"""Sentiment and grapheme-to-phoneme on small made-up data, and the pieces that they are made of."""
+"""Grapheme-to-phoneme and transformers on small made-up data, and the pieces that they are made of."""
 
 from __future__ import annotations
 
@@ -13,25 +13,20 @@ from torch import nn
 import gumdrop as gd
 from gumdrop import cli
 
+from builders.reviews import write_reviews
+
 pytest.importorskip("rapidfuzz")
 
 from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
 from gumdrop_experiments.networks.spellers import ByLength, PooledReader, Speller, phone_nll
 from gumdrop_experiments.networks.transformers import CharacterModel, encoded, sums
-from gumdrop_experiments.sentiment.study import SentenceReader
-
-GOOD, BAD = ["fine", "great", "warm"], ["dull", "bad", "cold"]
 
 
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "data"
-    (folder / "sst" / "trees").mkdir(parents=True)
+    write_reviews(folder / "sst")
     (folder / "g2p").mkdir()
-    for part, count in (("train", 60), ("dev", 20), ("test", 20)):
-        lines = [f"{i % 2} a {[BAD, GOOD][i % 2][i % 3]} film number n{i}" for i in range(count)]
-        (folder / "sst" / f"stsa.binary.{part}").write_text("\n".join(lines) + "\n")
-    (folder / "sst" / "trees" / "train.txt").write_text("(3 (2 a) (3 (3 great) (2 film)))\n(1 (1 dull) (2 film))\n")
     words = ["".join(letters) for n in (2, 3) for letters in itertools.product("abcde", repeat=n)]
     (folder / "g2p" / "cmudict.dict").write_text("".join(f"{word} {' '.join(word.upper())}\n" for word in words))
     return folder
@@ -39,32 +34,6 @@ def data(tmp_path):
 
 def results(folder):
     return json.loads((folder / "results.json").read_text())["results"]
-
-
-def test_sentiment_trains_every_arm(data, tmp_path):
-    out = tmp_path / "out"
-    words = ["reproduce", "sentiment", "--data", str(data), "--out", str(out)]
-    words += ["--seeds", "1", "--epochs", "2", "--phrase-epochs", "1", "--hidden", "8"]
-    assert cli.main(words) == 0
-    found = results(out)
-    assert len(found) == 11
-    for label, each in found.items():
-        assert len(each["parts"][0]["rates"]) == 2 + ("words" in label)
-    assert found["fixed 0.3"]["parts"][0]["rates"]["head"] == pytest.approx([0.3] * 2)
-    page = (out / "report.html").read_text()
-    assert "learned, words too, with phrases" in page
-
-
-def test_sentiment_wants_sensible_numbers(data, capsys):
-    assert cli.main(["reproduce", "sentiment", "--data", str(data), "--seeds", "0"]) == 2
-    assert "`seeds`, `epochs` and `hidden` must be at least 1" in capsys.readouterr().err
-
-
-def test_padding_does_not_change_what_is_read():
-    model = SentenceReader(9, size=4, hidden=5).eval()
-    sentence = torch.tensor([[3, 4, 5]])
-    padded = torch.tensor([[3, 4, 5, 0, 0], [2, 3, 4, 5, 6]])
-    torch.testing.assert_close(model(padded)[:1], model(sentence))
 
 
 def test_g2p_runs_every_setting_and_judges_what_it_says(data, tmp_path):

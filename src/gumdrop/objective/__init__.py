@@ -4,11 +4,12 @@ Imports `functional` and `layers`.
 """
 
 from gumdrop.objective.elbo import NegativeElbo, negative_elbo
-from gumdrop.objective.kl import kl_divergence
+from gumdrop.objective.kl import Lengthscale, kl_divergence
 from gumdrop.objective.likelihoods import LIKELIHOODS, bernoulli_nll, categorical_nll, gaussian_nll, poisson_nll
 
 __all__ = [
     "LIKELIHOODS",
+    "Lengthscale",
     "NegativeElbo",
     "bernoulli_nll",
     "categorical_nll",

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from gumdrop import cli
-from gumdrop.attribution.scores import mask_iou
 from gumdrop_experiments.attribution import study as experiment
 from gumdrop_experiments.attribution.peers import gumbel_masks
+from gumdrop_experiments.attribution.scores import mask_iou
 from gumdrop_experiments.attribution.study import planted_squares
 from gumdrop_experiments.gradients import study as gradients
 from gumdrop_experiments.gradients.uci import SETS

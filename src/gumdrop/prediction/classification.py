@@ -32,6 +32,18 @@ class ClassificationPrediction:
     """Mean entropy of the draws: ambiguity that more data would not remove."""
 
     @staticmethod
+    def from_log_probabilities(log_probabilities: Tensor) -> "ClassificationPrediction":
+        """Say the probabilities of one function, as a model without drawn functions does; it disagrees with no other.
+
+        Args:
+            log_probabilities: Log of the probability of each class, shape (N, C, ...).
+
+        Returns:
+            A prediction whose mutual information is 0.
+        """
+        return ClassificationPrediction(log_probabilities, torch.special.entr(log_probabilities.exp()).sum(1))
+
+    @staticmethod
     def mixture(parts: Sequence["ClassificationPrediction"]) -> "ClassificationPrediction":
         """Mix predictions of the same rows, each with the same weight, as those of the members of an ensemble.
 

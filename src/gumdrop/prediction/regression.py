@@ -69,6 +69,19 @@ class RegressionPrediction:
         )
 
     @staticmethod
+    def gaussian(mean: Tensor, variance: Tensor) -> "RegressionPrediction":
+        """Say one Gaussian for each row, as a model without drawn functions does; all of its variance is noise.
+
+        Args:
+            mean: Mean, shape (N, D).
+            variance: Variance, shape (N, D).
+
+        Returns:
+            A mixture of one component.
+        """
+        return RegressionPrediction(mean, torch.zeros_like(mean), variance, mean[None], variance[None])
+
+    @staticmethod
     def mixture(parts: Sequence["RegressionPrediction"]) -> "RegressionPrediction":
         """Mix predictions of the same rows, each with the same weight, as those of the members of an ensemble.
 

@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.attribution import FIDO, Explanation, FIDOSettings, boxes_of, scores
+from gumdrop.attribution import FIDO, Explanation, FIDOSettings, boxes_of, curves
 from gumdrop.attribution.explanation import Region
 from gumdrop.attribution.infills import FIXED, RANDOM, blur
 from gumdrop.attribution.masks import LAYOUTS
 from gumdrop.attribution.pictures import read_photograph
 from gumdrop.machine.threads import limited_threads
-from gumdrop_experiments.attribution import figures
+from gumdrop_experiments.attribution import figures, scores
 from gumdrop_experiments.attribution.peers import Method, captum_methods, gumbel_masks, require_captum
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
@@ -143,10 +143,10 @@ def _digits(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> d
 
 
 def _digit_scores(model: nn.Module, x: Tensor, mask: Tensor, fill: Tensor) -> dict[str, Any]:
-    insertion = scores.insertion_curve(model, x, mask, fill)
-    deletion = scores.deletion_curve(model, x, mask, fill)
+    insertion = curves.insertion_curve(model, x, mask, fill)
+    deletion = curves.deletion_curve(model, x, mask, fill)
     bound = mask.flatten(1).quantile(1 - SHARE, dim=1)[:, None, None, None]
-    hard = scores.hard_mask_scores(model, x, mask - bound, fill, threshold=0.0)
+    hard = curves.hard_mask_scores(model, x, mask - bound, fill, threshold=0.0)
     return {
         "insertion": _spread(insertion.auc),
         "deletion": _spread(deletion.auc),

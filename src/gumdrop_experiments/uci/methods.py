@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.networks import mlp
-from gumdrop.objective.kl import Lengthscale
+from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split

@@ -1,44 +1,23 @@
 """`gumdrop reproduce mnist`, `regularisation` and `rotation`, on a few made-up digits."""
 
-import gzip
 import json
-import struct
 
 import numpy as np
 import pytest
 import torch
 
 from gumdrop import cli
-from gumdrop.networks import dropout_rates
-from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.mnist import study as mnist
 from gumdrop_experiments.mnist.study import plain_prediction, scores
-from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
-from gumdrop_experiments.regularisation import study as regularisation
 from gumdrop_experiments.rotation import study as rotation
 from gumdrop_experiments.rotation.study import auroc, rotated, strangers
 
-
-def idx(values: torch.Tensor) -> bytes:
-    return bytes([0, 0, 8, values.ndim]) + struct.pack(f">{values.ndim}i", *values.shape) + values.numpy().tobytes()
-
-
-def write(folder, *, kinds=("train", "t10k"), count=240, seed=0) -> None:
-    """Bars at ten heights, with noise."""
-    generator = torch.Generator().manual_seed(seed)
-    folder.mkdir(parents=True)
-    for split in kinds:
-        labels = torch.randint(10, (count,), generator=generator)
-        images = torch.randint(0, 60, (count, 28, 28), generator=generator, dtype=torch.uint8)
-        for row in range(2):
-            images[torch.arange(count), 4 + 2 * labels + row, 4:24] = 250
-        for kind, values in (("images-idx3", images), ("labels-idx1", labels.to(torch.uint8))):
-            (folder / f"{split}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(values)))
+from builders.digits import idx, write_digits
 
 
 @pytest.fixture
 def data(tmp_path):
-    write(tmp_path / "data" / "mnist")
+    write_digits(tmp_path / "data" / "mnist")
     return tmp_path / "data"
 
 
@@ -96,73 +75,10 @@ def test_scores_of_certain_and_uncertain_answers() -> None:
     assert found["brier"] == pytest.approx(((1 - p) ** 2 + 2 * ((1 - p) / 2) ** 2 + 6 / 9) / 2, rel=1e-5)
 
 
-def test_regularisation_counts_errors_and_goes_on_where_it_stopped(data, tmp_path, monkeypatch) -> None:
-    words = ("--epochs", "2", "--lenet-epochs", "1")
-    assert run("regularisation", data, tmp_path / "whole", *words) == 0
-    whole = contents_of(tmp_path / "whole")["results"]["networks"]
-    assert set(whole) == set(regularisation.NETWORKS)
-    assert [len(part["errors"]) for part in whole.values()] == [2, 2, 2, 2, 1, 1, 1]
-    assert all(0 <= errors <= 240 for part in whole.values() for errors in part["errors"])
-    assert all(len(part[kind]) == len(part["errors"]) for part in whole.values() for kind in ("test_nll", "train_nll"))
-    assert [len(whole[f"{name}-learned"]["rates_over_training"][-1]) for name in ("perceptron", "lenet")] == [3, 3]
-    assert not whole["lenet-half"]["rates_over_training"]
-    assert whole["lenet-none"]["parameters"] == 520 + 25_050 + 1_225_500 + 5_010
-
-    stopped, count = tmp_path / "stopped", []
-
-    def stop(model, test, device):
-        count.append(1)
-        if len(count) == 6:  # in the second epoch of the learned perceptron
-            raise KeyboardInterrupt
-        return scores_of(model, test, device)
-
-    scores_of = regularisation._scores
-    monkeypatch.setattr(regularisation, "_scores", stop)
-    assert run("regularisation", data, stopped, *words) == 130
-    monkeypatch.setattr(regularisation, "_scores", scores_of)
-    assert run("regularisation", data, stopped, *words, "--resume") == 0
-    assert contents_of(stopped)["results"]["networks"] == whole
-    assert not list((stopped / "parts").glob("*.checkpoint"))
-
-
-def test_networks_of_the_tutorial() -> None:
-    def layers(model) -> list[str]:
-        return [f"{type(m).__name__} {m.p}" if hasattr(m, "p") else type(m).__name__ for m in model]
-
-    x = torch.rand(3, 1, 28, 28)
-    for model in (tutorial_perceptron(input_rate=0.2, hidden_rate=0.5), tutorial_lenet(rate=0.5), tutorial_lenet()):
-        assert model(x).shape == (3, 10)
-    dense = layers(tutorial_perceptron(input_rate=0.2, hidden_rate=0.5))
-    assert dense == ["Flatten", "Dropout 0.2", "Linear", "Tanh", "Dropout 0.5", "Linear", "Tanh", "Linear"]
-    convolution = ["Conv2d", "MaxPool2d", "Dropout2d 0.5"]
-    assert layers(tutorial_lenet(rate=0.5)) == [
-        *convolution,
-        *convolution,
-        *("Flatten", "Linear", "ReLU", "Dropout 0.5", "Linear"),
-    ]
-    assert list(dropout_rates(regularisation.NETWORKS["lenet-learned"].build())) == ["2", "5", "7"]
-
-
-def test_masks_by_hand_train_as_those_of_pytorch(monkeypatch) -> None:
-    generator = torch.Generator().manual_seed(3)
-    images, labels = torch.rand(60, 1, 28, 28, generator=generator), torch.randint(10, (60,), generator=generator)
-    monkeypatch.setattr(regularisation, "BATCH_SIZE", 20)
-    found = regularisation._masks(DigitImages(images, labels), seed=0)
-    assert found["steps"] == 3
-    assert found["largest_difference"] < 1e-5
-    other = regularisation._masks(DigitImages(images, labels), seed=1)
-    assert abs(found["nll"]["by hand"][0] - other["nll"]["by hand"][0]) > 1e-3
-
-
-def test_a_learning_rate_that_is_none_is_an_error(data, tmp_path, capsys) -> None:
-    assert run("regularisation", data, tmp_path / "out", "--lenet-lr", "0") == 2
-    assert "`lenet_lr` must be positive, got 0" in capsys.readouterr().err
-
-
 def test_rotation_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(rotation, "COMPARED", 60)
     monkeypatch.setattr(rotation, "COMPARED_SAMPLES", 4)
-    write(tmp_path / "clothes", kinds=("test",), count=70, seed=1)
+    write_digits(tmp_path / "clothes", splits=("test",), count=70, seed=1)
     out = tmp_path / "out"
     assert run("rotation", data, out, "--quick", "--num-samples", "6", "--others", str(tmp_path / "clothes")) == 0
     results = contents_of(out)["results"]

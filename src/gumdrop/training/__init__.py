@@ -6,10 +6,20 @@ Imports `networks`, `objective`, `prediction` and the rooms below.
 """
 
 from gumdrop.training.checkpoints import CheckpointError
+from gumdrop.training.epochs import epoch_seed
 from gumdrop.training.records import EpochRecord, FitResult
 from gumdrop.training.rows import RowSource
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.single import fit
 from gumdrop.training.stacked import fit_stacked
 
-__all__ = ["CheckpointError", "EpochRecord", "FitResult", "RowSource", "TrainingSettings", "fit", "fit_stacked"]
+__all__ = [
+    "CheckpointError",
+    "EpochRecord",
+    "FitResult",
+    "RowSource",
+    "TrainingSettings",
+    "epoch_seed",
+    "fit",
+    "fit_stacked",
+]

@@ -1,15 +1,15 @@
-"""The figure and the page of `regularisation`."""
+"""The figure of `regularisation`."""
 
 import statistics
+from collections.abc import Iterator
 from typing import Any
 
-from matplotlib.figure import Figure as Drawing
+from matplotlib.figure import Figure
 
 from gumdrop.views import plots
 from gumdrop_experiments.pages.axes import dress
-from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["draw", "page"]
+__all__ = ["FAMILIES", "LAST", "at_the_end", "figures"]
 
 LAST = 10
 """Epochs at the end whose errors are averaged; the counts of single epochs jump."""
@@ -27,22 +27,16 @@ STYLES = {
 """Colour and line of each network."""
 
 
-def draw(found: dict[str, Any]) -> Drawing:
-    """Draw errors over epochs, a panel for each family, all networks in one figure.
-
-    Args:
-        found: Results of each network, by name.
-
-    Returns:
-        The figure.
-    """
-    drawing = Drawing(figsize=(10, 4.6), layout="constrained")
+def figures(results: dict[str, Any]) -> Iterator[tuple[str, Figure]]:
+    """Draw errors over epochs, a panel for each family, all networks in one figure."""
+    found = results["networks"]
+    drawing = Figure(figsize=(10, 4.6), layout="constrained")
     panels = drawing.subplots(1, 2)
     for ax, (family, title) in zip(panels, FAMILIES.items(), strict=True):
         curves = {key: found[key]["errors"] for key in STYLES if key.startswith(family)}
         for key, errors in curves.items():
             colour, style = STYLES[key]
-            label = f"{found[key]['label'].split(', ')[1]}: {_at_the_end(errors):.1f}"
+            label = f"{found[key]['label'].split(', ')[1]}: {at_the_end(found[key]):.1f}"
             ax.plot(range(1, len(errors) + 1), errors, style, color=colour, label=label, linewidth=0.9)
         ax.set_yscale("log")
         # What the first epochs do is the same everywhere, and would press the rest together.
@@ -55,110 +49,14 @@ def draw(found: dict[str, Any]) -> Drawing:
         dress(ax, title=title, x="epoch", y="wrong test images")
         heading = f"dropout: errors, mean of last {LAST}"
         ax.legend(frameon=False, title=heading, fontsize=9, title_fontsize=9, loc="upper right")
-    return drawing
+    yield "regularisation", drawing
 
 
-def _at_the_end(errors: list[int]) -> float:
-    return statistics.fmean(errors[-LAST:])
+def at_the_end(network: dict[str, Any]) -> float:
+    """Average the errors of a network over its last epochs."""
+    return statistics.fmean(network["errors"][-LAST:])
 
 
 def _ticks(low: float, high: float) -> list[int]:
     steps = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
     return [tick for power in range(4) for step in steps if low <= (tick := step * 10**power) <= high]
-
-
-def page(found: dict[str, Any], masks: dict[str, Any], test_images: int) -> Page:
-    """Put into words what came out.
-
-    Args:
-        found: Results of each network, by name.
-        masks: What came of two kinds of masks with the same random numbers.
-        test_images: How many there are.
-
-    Returns:
-        The page.
-    """
-    end = {key: _at_the_end(part["errors"]) for key, part in found.items()}
-    fixed = [key for key in found if not key.endswith("learned")]
-    best = {
-        family: min((key for key in fixed if key.startswith(family)), key=lambda key: end[key]) for family in FAMILIES
-    }
-    rows = [
-        [
-            part["label"],
-            f"{len(part['errors'])}",
-            f"{end[key]:.1f}",
-            f"{part['errors'][-1]}",
-            f"{part['test_nll'][-1]:.4f}",
-            f"{part['train_nll'][-1]:.4f}",
-            TUTORIAL.get(key, "–"),
-            "–" if key in fixed else ", ".join(f"{p:.3f}" for p in part["rates_over_training"][-1]),
-        ]
-        for key, part in found.items()
-    ]
-    ours = [i for i, key in enumerate(found) if key not in fixed]
-    return Page(
-        title="Dropout as a regulariser",
-        lead=(
-            f"The dense network that learns its rates errs {end['perceptron-learned']:.1f} times among "
-            f"{test_images:,} test images (mean of the last {LAST} epochs), the best with fixed rates "
-            f"({found[best['perceptron']]['label']}) {end[best['perceptron']]:.1f} times; LeNet "
-            f"{end['lenet-learned']:.1f} times with learned rates, {end[best['lenet']]:.1f} times as "
-            f"{found[best['lenet']]['label']}."
-        ),
-        body=[
-            Figure("regularisation", FIGURE),
-            Table(f"Wrong answers among {test_images:,} test images, dropout off. {TABLE}", COLUMNS, rows, ours),
-        ],
-        notes=(
-            *NOTES,
-            f"The perceptron with both kinds of dropout was trained twice for {masks['steps']} steps from the same "
-            "random numbers, with masks from `nn.Dropout` and with masks by hand, x times a draw of 0 or 1 over 1 - p: "
-            f"the losses of a step differ by {masks['largest_difference']:.1g} nats at most.",
-        ),
-    )
-
-
-COLUMNS = (
-    "network",
-    "epochs",
-    f"errors, mean of last {LAST}",
-    "at the end",
-    "NLL on test images",
-    "NLL in training",
-    "tutorial's errors",
-    "learned p, from input to output",
-)
-TUTORIAL = {
-    "perceptron-none": "189.0 → 187.4",
-    "perceptron-both": "135.4 → 126.7",
-    "perceptron-hidden": "175.4 → 165.8",
-    "lenet-none": "109.7",
-    "lenet-half": "69.7",
-}
-"""What the tutorial's own record says, mlp1_test_errors.txt and lenet1_test_errors.txt: means of ten epochs."""
-TABLE = (
-    "Negative log likelihoods are in nats, that in training with dropout on, over the last epoch. The tutorial's "
-    "errors are means of epochs 191 to 200 → 1,491 to 1,500 of its own record, of LeNet the latter."
-)
-FIGURE = (
-    "Wrong test images after each epoch, on a logarithmic scale, without smoothing. Good is dropout that ends below no "
-    "dropout, and a learned twin that ends at or below the best fixed setting."
-)
-NOTES = (
-    "As in the tutorial: inputs in [0, 1], PyTorch's initialisation, batches of 128, plain gradient descent at a "
-    "constant rate, .1 for the perceptrons, no weight decay, fixed masks on the pixels and the first hidden layer "
-    "only. What differs: it trains for 1,500 epochs, here are fewer; and LeNet has a learning rate of .01 there "
-    "and of .1 here, so that an epoch goes about as far as ten (`--lenet-lr 0.01 --lenet-epochs 1500` is as "
-    "written).",
-    "Hinton et al. 2012, where the tutorial's settings come from, have 160 errors without dropout, 130 with half of "
-    "the hidden units dropped and 110 with a fifth of the inputs dropped as well, after thousands of epochs, with a "
-    "bound on the norm of weights, momentum and a falling learning rate (all from memory).",
-    "Learned rates: a site in front of every layer that reads more than one channel, the last included, as the method "
-    "has it. All start at .5, where a posterior knows least, with a learning rate of 1, so that they follow the "
-    "weights within epochs. The prior is the library's default for classes. LeNet's learned twin drops channels before "
-    "the second convolution and single units before both dense layers, where the fixed one drops channels before the "
-    "first of these.",
-    "Test images are only counted, never chosen on. Order of batches and seed of the weights are the same for all; one "
-    "seed. Counts of about 100 errors have a standard deviation of about 10 by chance of the test images alone.",
-)

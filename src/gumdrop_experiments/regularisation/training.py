@@ -1,0 +1,179 @@
+"""Training by plain gradient descent, as the tutorial has it: a step, a network, and the masks of a step."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gumdrop.machine.files import replacing
+from gumdrop.networks import dropout_rates, parameter_groups
+from gumdrop.objective import Lengthscale, negative_elbo
+from gumdrop.training import epoch_seed
+from gumdrop_experiments.data.mnist import DigitImages
+from gumdrop_experiments.regularisation.networks import Network, perceptron_with_both
+
+__all__ = ["BATCH_SIZE", "LENGTHSCALE", "PERCEPTRON_LR", "RATE_LR", "Digits", "compare_masks", "trained"]
+
+PERCEPTRON_LR = 0.1
+RATE_LR = 1.0
+"""Of the logits: the entropy pulls a rate of some hundred units by about 1e-3, so that it moves within epochs."""
+BATCH_SIZE = 128
+LENGTHSCALE: Lengthscale = "classification"
+MASK_STEPS = 100
+"""Steps that are trained twice, with `nn.Dropout` and with a mask written by hand."""
+EVALUATED_AT_ONCE = 1000
+
+Epoch = dict[str, Any]
+
+
+class Digits(NamedTuple):
+    """What networks are trained on, and what their errors are counted on."""
+
+    train: DigitImages
+    test: DigitImages
+
+
+def trained(
+    network: Network, digits: Digits, *, epochs: int, lr: float, seed: int, device: str, checkpoint: Path
+) -> dict[str, Any]:
+    """Train a network, and count its errors on the test images after each epoch.
+
+    Args:
+        network: Which one.
+        digits: The images.
+        epochs: Passes over the training images.
+        lr: Learning rate, the same throughout.
+        seed: Of weights, order of batches and masks.
+        device: Where to train.
+        checkpoint: File that is written after each epoch; a run that was stopped goes on from it.
+
+    Returns:
+        Errors and negative log likelihoods of each epoch, and the learned rates.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = network.build().to(device)
+    groups = parameter_groups(model, rate_lr=RATE_LR) if network.learned else [{"params": list(model.parameters())}]
+    optimizer = torch.optim.SGD(groups, lr=lr)
+    done = _go_on(checkpoint, model, optimizer)
+    with torch.random.fork_rng():
+        while len(done) < epochs:
+            torch.manual_seed(epoch_seed(seed, len(done) + 1))
+            done.append(_epoch(network, model, optimizer, digits))
+            _save(checkpoint, model, optimizer, done)
+            _say(network, done, epochs)
+    return {
+        "label": network.label,
+        "errors": [epoch["errors"] for epoch in done],
+        "test_nll": [round(epoch["test_nll"], 5) for epoch in done],
+        "train_nll": [round(epoch["train_nll"], 6) for epoch in done],
+        "rates_over_training": [epoch["rates"] for epoch in done if epoch["rates"]],
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+def _epoch(network: Network, model: nn.Module, optimizer: torch.optim.Optimizer, digits: Digits) -> Epoch:
+    """Pass once over the training images, then look at the test images."""
+    images = digits.train
+    device = next(model.parameters()).device
+    total = torch.zeros((), device=device)
+    for rows in torch.randperm(len(images.labels)).split(BATCH_SIZE):
+        total += len(rows) * _step(model.train(), optimizer, images, rows, learned=network.learned)
+    errors, test_nll = _scores(model.eval(), digits.test, device)
+    rates = [round(float(p), 5) for p in dropout_rates(model).values()] if network.learned else []
+    return {"errors": errors, "test_nll": test_nll, "train_nll": total.item() / len(images.labels), "rates": rates}
+
+
+def _step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, train: DigitImages, rows: Tensor, *, learned: bool = False
+) -> Tensor:
+    """Take a step; return the mean negative log likelihood of its rows under their masks."""
+    device = next(model.parameters()).device
+    nll = F.cross_entropy(model(train.images[rows].to(device)), train.labels[rows].to(device))
+    loss = nll
+    if learned:
+        loss = negative_elbo(nll, model, num_data=len(train.labels), lengthscale=LENGTHSCALE).total
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return nll.detach()
+
+
+@torch.no_grad()
+def _scores(model: nn.Module, test: DigitImages, device: torch.device) -> tuple[int, float]:
+    """Count wrong answers with dropout off, as the tutorial does; and the mean negative log likelihood in nats."""
+    parts = zip(test.images.split(EVALUATED_AT_ONCE), test.labels.split(EVALUATED_AT_ONCE), strict=True)
+    logits = [(model(x.to(device)).cpu(), y) for x, y in parts]
+    errors = sum(int((each.argmax(1) != y).sum()) for each, y in logits)
+    nll = sum(F.cross_entropy(each, y, reduction="sum").item() for each, y in logits)
+    return errors, nll / len(test.labels)
+
+
+def _go_on(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Epoch]:
+    """Take over what a training that was stopped has saved; return its epochs, none where there is nothing."""
+    if not checkpoint.exists():
+        return []
+    saved = torch.load(checkpoint, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    epochs: list[Epoch] = saved["epochs"]
+    return epochs
+
+
+def _save(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer, done: list[Epoch]) -> None:
+    with replacing(checkpoint, "wb") as file:
+        torch.save({"epochs": done, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
+
+
+def _say(network: Network, done: list[Epoch], epochs: int) -> None:
+    last = done[-1]
+    print(
+        f"{network.label}: epoch {len(done)} of {epochs}, {last['errors']} errors, {last['test_nll']:.4f} nats on "
+        f"test images, {last['train_nll']:.4f} in training",
+        *(f"{p:.3f}" for p in last["rates"]),
+        flush=True,
+    )
+
+
+# Masks by hand
+
+
+def compare_masks(train: DigitImages, seed: int) -> dict[str, Any]:
+    """Train the perceptron with both kinds of dropout twice from the same random numbers, once with masks by hand.
+
+    Args:
+        train: The training images.
+        seed: Of weights, order of batches and masks.
+
+    Returns:
+        The losses of both, and how far they are apart at most.
+    """
+    losses: dict[str, list[float]] = {}
+    for name in ("nn.Dropout", "by hand"):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = perceptron_with_both()
+            if name == "by hand":
+                model = nn.Sequential(*(_ByHand(m.p) if isinstance(m, nn.Dropout) else m for m in model))
+            optimizer = torch.optim.SGD(model.parameters(), lr=PERCEPTRON_LR)
+            batches = torch.randperm(len(train.labels)).split(BATCH_SIZE)[:MASK_STEPS]
+            losses[name] = [_step(model, optimizer, train, rows).item() for rows in batches]
+    largest = max(abs(a - b) for a, b in zip(*losses.values(), strict=True))
+    return {"steps": len(batches), "largest_difference": largest, "nll": losses}
+
+
+class _ByHand(nn.Module):
+    """Dropout as a formula: keep each number with probability 1 - p, and scale what is kept."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop numbers of ``x`` in training."""
+        if not self.training:
+            return x
+        keep = torch.empty_like(x).bernoulli_(1 - self.p)
+        return x * keep / (1 - self.p)

@@ -1,0 +1,108 @@
+"""`gumdrop reproduce regularisation`, on a few made-up digits."""
+
+import json
+
+import pytest
+import torch
+
+from gumdrop import cli
+from gumdrop.networks import dropout_rates
+from gumdrop_experiments.data.mnist import DigitImages
+from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
+from gumdrop_experiments.regularisation import training
+from gumdrop_experiments.regularisation.networks import NETWORKS
+
+from builders.digits import write_digits
+
+
+@pytest.fixture
+def data(tmp_path):
+    write_digits(tmp_path / "data" / "mnist")
+    return tmp_path / "data"
+
+
+def run(data, out, *more) -> int:
+    return cli.main(["reproduce", "regularisation", "--data", str(data), "--out", str(out), *more])
+
+
+def results_of(folder) -> dict:
+    return json.loads((folder / "results.json").read_text())["results"]
+
+
+def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(data, tmp_path, monkeypatch) -> None:
+    words = ("--epochs", "2", "--lenet-epochs", "1")
+    assert run(data, tmp_path / "whole", *words) == 0
+    whole = results_of(tmp_path / "whole")
+    assert (whole["settings"]["epochs"], whole["test_images"]) == ({"perceptron": 2, "lenet": 1}, 240)
+    networks = whole["networks"]
+    assert list(networks) == list(NETWORKS)
+    assert [len(part["errors"]) for part in networks.values()] == [2, 2, 2, 2, 1, 1, 1]
+    assert all(0 <= errors <= 240 for part in networks.values() for errors in part["errors"])
+    for kind in ("test_nll", "train_nll"):
+        assert all(len(part[kind]) == len(part["errors"]) for part in networks.values())
+    assert [len(networks[f"{name}-learned"]["rates_over_training"][-1]) for name in ("perceptron", "lenet")] == [3, 3]
+    assert not networks["lenet-half"]["rates_over_training"]
+    assert networks["lenet-none"]["parameters"] == 520 + 25_050 + 1_225_500 + 5_010
+    page = (tmp_path / "whole" / "report.html").read_text()
+    assert "135.4 → 126.7" in page
+    assert "twice for 2 steps" in page
+
+    stopped, count = tmp_path / "stopped", []
+
+    def stop(model, test, device):
+        count.append(1)
+        if len(count) == 6:  # in the second epoch of the learned perceptron
+            raise KeyboardInterrupt
+        return scores_of(model, test, device)
+
+    scores_of = training._scores
+    monkeypatch.setattr(training, "_scores", stop)
+    assert run(data, stopped, *words) == 130
+    assert [path.name for path in (stopped / "parts").glob("*.checkpoint")] == ["perceptron-learned.checkpoint"]
+    monkeypatch.setattr(training, "_scores", scores_of)
+    assert run(data, stopped, *words, "--resume") == 0
+    assert results_of(stopped) == whole
+    assert not list((stopped / "parts").glob("*.checkpoint"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--lenet-lr", "0"), "`lenet_lr` must be positive, got 0"),
+        (("--epochs", "0"), "`epochs` must be at least 1, got 0"),
+        (("--lenet-epochs", "-1"), "`lenet_epochs` must be at least 1, got -1"),
+    ],
+)
+def test_settings_out_of_range_are_errors(data, tmp_path, capsys, words, said) -> None:
+    assert run(data, tmp_path / "out", *words) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_networks_of_the_tutorial() -> None:
+    def layers(model) -> list[str]:
+        return [f"{type(m).__name__} {m.p}" if hasattr(m, "p") else type(m).__name__ for m in model]
+
+    x = torch.rand(3, 1, 28, 28)
+    for model in (tutorial_perceptron(input_rate=0.2, hidden_rate=0.5), tutorial_lenet(rate=0.5), tutorial_lenet()):
+        assert model(x).shape == (3, 10)
+    dense = layers(tutorial_perceptron(input_rate=0.2, hidden_rate=0.5))
+    assert dense == ["Flatten", "Dropout 0.2", "Linear", "Tanh", "Dropout 0.5", "Linear", "Tanh", "Linear"]
+    convolution = ["Conv2d", "MaxPool2d", "Dropout2d 0.5"]
+    assert layers(tutorial_lenet(rate=0.5)) == [
+        *convolution,
+        *convolution,
+        *("Flatten", "Linear", "ReLU", "Dropout 0.5", "Linear"),
+    ]
+    assert list(dropout_rates(NETWORKS["lenet-learned"].build())) == ["2", "5", "7"]
+
+
+def test_masks_by_hand_train_as_those_of_pytorch(monkeypatch) -> None:
+    generator = torch.Generator().manual_seed(3)
+    images, labels = torch.rand(60, 1, 28, 28, generator=generator), torch.randint(10, (60,), generator=generator)
+    monkeypatch.setattr(training, "BATCH_SIZE", 20)
+    found = training.compare_masks(DigitImages(images, labels), seed=0)
+    assert found["steps"] == 3
+    assert found["largest_difference"] < 1e-5
+    other = training.compare_masks(DigitImages(images, labels), seed=1)
+    assert abs(found["nll"]["by hand"][0] - other["nll"]["by hand"][0]) > 1e-3

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gumdrop.tables.model import TableModel
     from gumdrop.tables.prediction import Predicted
-    from gumdrop.tables.results import Stopped
+    from gumdrop.tables.results import FitResults, Stopped
 
 __all__ = ["config_from_flag", "demo", "explain", "fit", "info", "predict"]
 
@@ -139,18 +139,24 @@ def fit(
         stream=stream,
     )
     reading = Reading(task, drop, unit, dates, decimal)
-    progress = not quiet
-    _, results = fit_table(
-        table, target, place, reading=reading, settings=settings, overwrite=overwrite, progress=progress,
-        notify=voice.say, finish=lambda results, folder: write_report(folder, results, name=place.resolve().name),
+    told: list[FitResults] = []
+
+    def finish(results: FitResults, folder: Path) -> None:
+        write_report(folder, results, name=place.resolve().name)
+        told.append(results)
+
+    fit_table(
+        table, target, place, reading=reading, settings=settings, overwrite=overwrite, progress=not quiet,
+        notify=voice.say, finish=finish,
     )  # fmt: skip
-    if results is None:  # another process of this fit tells
+    if not told:  # another process of this fit writes and tells
         return 0
+    (results,) = told
     report = place / "report.html"
     if machine:
         keys = ("task", "target", "table", "scores", "paired", "rates", "rates_note", "stopped", "notes", "seconds")
-        told = results.to_json()
-        print_json({"command": "fit", "folder": str(place), "report": str(report)} | {k: told[k] for k in keys})
+        plain = results.to_json()
+        print_json({"command": "fit", "folder": str(place), "report": str(report)} | {k: plain[k] for k in keys})
     else:
         show_scores(voice, results)
         voice.say(f"Look at  {report}")

@@ -100,7 +100,13 @@ def fit(
         num_background=background,
         stream=stream,
     )
-    _, results = fit_table(
+    told: list[FitResults] = []
+
+    def finish(results: FitResults, folder: Path) -> None:
+        write_report(folder, results, name=place.resolve().name)
+        told.append(results)
+
+    fit_table(
         table,
         target,
         place,
@@ -109,10 +115,11 @@ def fit(
         overwrite=overwrite,
         progress=not quiet,
         notify=voice.say,
-        finish=lambda results, folder: write_report(folder, results, name=place.resolve().name),
+        finish=finish,
     )
-    if results is None:  # another process of this fit tells
+    if not told:  # another process of this fit writes and tells
         return 0
+    (results,) = told
     if machine:
         _print_results(results, place)
     else:

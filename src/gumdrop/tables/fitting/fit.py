@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,19 +52,10 @@ from gumdrop.tables.streams.table import StreamedTable, open_stream
 from gumdrop.training import CheckpointError
 from gumdrop.training.processes.group import patient, ranks
 
-__all__ = ["TableFit", "fit_table"]
+__all__ = ["fit_table"]
 
 FIXED = "fixed dropout, p = 0.1"
 READING, SETTINGS = Reading(), FitSettings()
-
-
-class TableFit(NamedTuple):
-    """A model of a table, and how well it did."""
-
-    model: TableModel
-    """The model."""
-    results: FitResults | None
-    """What the folder tells; None in the processes that do not write it."""
 
 
 def fit_table(
@@ -78,7 +69,7 @@ def fit_table(
     progress: bool = False,
     notify: Callable[[str], object] = lambda note: None,
     finish: Callable[[FitResults, Path], object] = lambda results, folder: None,
-) -> TableFit:
+) -> TableModel:
     """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
 
     The work goes on in ``OUT.partial``, from where a whole folder is moved to ``OUT``. A run that is interrupted in its
@@ -98,14 +89,14 @@ def fit_table(
             page into it.
 
     Returns:
-        The model and its results, where `stopped` tells whether the training was interrupted.
+        The model. Whether its training was interrupted is in the results, as `stopped`.
 
     Raises:
         TableError: If the table cannot be used, ``out`` exists, or another fit is at work on it.
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
-    place, group, results = Path(out), patient(ranks()), None
+    place, group = Path(out), patient(ranks())
     started = time.monotonic()
     if not group.is_first:
         progress, notify = False, _silent
@@ -134,7 +125,7 @@ def fit_table(
             _write_rest(data, os.fspath(table), reading, settings, results, new)
             finish(results, new)
             put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
-    return TableFit(model, results)
+    return model
 
 
 def _write_rest(

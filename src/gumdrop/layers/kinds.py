@@ -103,4 +103,7 @@ def kind_of(layer: nn.Module) -> LayerKind | None:
     Returns:
         Its kind, or None if it is of no known type.
     """
-    return next((kind for kind in KINDS if isinstance(layer, kind.types)), None)
+    for kind in KINDS:
+        if isinstance(layer, kind.types):
+            return kind
+    return None

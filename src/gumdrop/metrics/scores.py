@@ -182,7 +182,7 @@ def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
         ValueError: If the shapes differ or the draws were not kept.
     """
     _check_targets("mean", prediction.mean, target)
-    means, variances = prediction._components()
+    means, variances = prediction.components()
     total = _expected_distance(target - means, variances).mean(0)
     for mean, variance in zip(means, variances, strict=True):  # one row of the S x S pairs at a time
         total = total - 0.5 * _expected_distance(mean - means, variance + variances).mean(0) / len(means)

@@ -2,21 +2,15 @@
 
 import fnmatch
 import functools
+import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import nn
 
-from gumdrop.layers import (
-    SITE,
-    ConcreteDropout,
-    WeightMatrix,
-    attach,
-    open_passes,
-    share_sites,
-)
+from gumdrop.layers import SITE, ConcreteDropout, WeightMatrix, attach, open_passes, share_sites
 from gumdrop.networks.choice import choose, reads_one_unit, weight_matrix_of
 from gumdrop.networks.plain_dropout import settle, take_over
 from gumdrop.networks.report import ConversionReport
@@ -102,24 +96,11 @@ def learn_dropout(
         >>> {name: round(p, 3) for name, p in dropout_rates(model).items()}
         {'0': 0.1, '3': 0.5}
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"`model` must be a torch.nn.Module, got {type(model).__name__}")
-    if any(isinstance(patterns, str) for patterns in (include, exclude, time_first)):
-        raise TypeError(
-            "`include`, `exclude` and `time_first` must be sequences of patterns, as in include=['encoder.*'], got a "
-            "single string"
-        )
-    if plain_dropout not in ("keep", "remove"):
-        raise ValueError(f'`plain_dropout` must be "keep" or "remove", got {plain_dropout!r}')
-    names = [name for name, _ in model.named_modules()]
-    for pattern in (*include, *exclude, *time_first):
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            raise ValueError(f"no layer of `model` has a name like {pattern!r}; they are {', '.join(names[1:6])}, ...")
-    custom = dict(custom or {})
+    _check_arguments(model, (include, exclude, time_first), plain_dropout)
+    custom, named = dict(custom or {}), frozenset(include)
     wanted = functools.partial(
         _is_wanted, include=tuple(include), exclude=tuple(exclude), types=types, predicate=predicate
     )
-    named = frozenset(include)
     layers, left, unexpected = choose(model, wanted, custom, embeddings=embeddings, recurrent=recurrent, named=named)
     if not layers:
         reasons = _listed(left) or "it has no layers"
@@ -129,48 +110,75 @@ def learn_dropout(
     own_input = {
         name: layer for name, layer in layers.items() if name in named or not reads_one_unit(layer, matrices[name])
     }
-    start, dropped = take_over(model, own_input, (*custom, *{type(layer) for layer in layers.values()}))
-    replaced = dict(dropped)
+    start, replaced = take_over(model, own_input, (*custom, *{type(layer) for layer in layers.values()}))
     transposed = _time_first_layers(model) | {id(each) for name, each in layers.items() if _matches(name, time_first)}
+    make_site = functools.partial(ConcreteDropout, p=p, per_unit=per_unit, temperature=temperature)
     for name, layer in layers.items():
-        weight = next(layer.parameters(), None)
-        make_site = functools.partial(
-            ConcreteDropout,
-            p=p,
-            per_unit=per_unit,
-            temperature=temperature,
-            batch_dim=1 if id(layer) in transposed else 0,
-            device=None if weight is None else weight.device,
-            dtype=torch.float64 if weight is not None and weight.dtype == torch.float64 else torch.float32,
-        )
-        attach(layer, make_site, recurrent=recurrent, own_input=name in own_input, weight_matrix=matrices[name])
+        site = functools.partial(make_site, batch_dim=1 if id(layer) in transposed else 0, **_place_of(layer))
+        attach(layer, site, recurrent=recurrent, own_input=name in own_input, weight_matrix=matrices[name])
     share_sites(model)
     if not _calls_each_site_once(model):
         open_passes(model)
-    for name, layer in layers.items():
-        if name in start:
-            _start_at(layer, start[name], between_layers=False)
-        if isinstance(layer, nn.RNNBase) and layer.num_layers > 1 and 0 < layer.dropout < 1:
-            _start_at(layer, layer.dropout, between_layers=True)
-            own_dropout = f"{name}.dropout".removeprefix(".")
-            replaced[own_dropout] = f"{name or 'the model'} starts from p = {layer.dropout:g} between its layers"
-    for name in dropped:
-        model.set_submodule(name, nn.Identity().train(model.get_submodule(name).training))
-    for module in model.modules():
-        if isinstance(module, nn.TransformerEncoder) and any(isinstance(m, ConcreteDropout) for m in module.modules()):
-            # Its nested tensors serve only the fused path of its layers, which their sites rule out.
-            module.use_nested_tensor = False
+
+    between = _start_rates(layers, start)
+    _switch_off_what_is_replaced(model, replaced)
     remaining, removed = settle(model, remove=plain_dropout == "remove")
-    left.update(remaining)
     if report is not None:
         converted = {name: type(layer).__name__ for name, layer in layers.items()}
-        report(ConversionReport(converted, replaced, left, removed))
+        report(ConversionReport(converted, replaced | between, left | remaining, removed))
     elif unexpected:
         warnings.warn(
             f"learn_dropout left modules with weights alone ({_listed(unexpected)}); see `custom` and `report`",
             stacklevel=2,
         )
     return model
+
+
+def _check_arguments(model: nn.Module, patterns: Sequence[Sequence[str]], plain_dropout: str) -> None:
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"`model` must be a torch.nn.Module, got {type(model).__name__}")
+    if any(isinstance(each, str) for each in patterns):
+        raise TypeError(
+            "`include`, `exclude` and `time_first` must be sequences of patterns, as in include=['encoder.*'], got a "
+            "single string"
+        )
+    if plain_dropout not in ("keep", "remove"):
+        raise ValueError(f'`plain_dropout` must be "keep" or "remove", got {plain_dropout!r}')
+    names = [name for name, _ in model.named_modules()]
+    for pattern in itertools.chain(*patterns):
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            raise ValueError(f"no layer of `model` has a name like {pattern!r}; they are {', '.join(names[1:6])}, ...")
+
+
+def _place_of(layer: nn.Module) -> dict[str, Any]:
+    """Device and dtype of the rates of a layer."""
+    weight = next(layer.parameters(), None)
+    if weight is None:
+        return {}
+    return {"device": weight.device, "dtype": torch.float64 if weight.dtype == torch.float64 else torch.float32}
+
+
+def _start_rates(layers: Mapping[str, nn.Module], start: Mapping[str, float]) -> dict[str, str]:
+    """Let sites start from the rates of the plain dropout that they replace; say which stood between layers."""
+    between: dict[str, str] = {}
+    for name, layer in layers.items():
+        if name in start:
+            _start_at(layer, start[name], between_layers=False)
+        if isinstance(layer, nn.RNNBase) and layer.num_layers > 1 and 0 < layer.dropout < 1:
+            _start_at(layer, layer.dropout, between_layers=True)
+            own_dropout = f"{name}.dropout".removeprefix(".")
+            between[own_dropout] = f"{name or 'the model'} starts from p = {layer.dropout:g} between its layers"
+    return between
+
+
+def _switch_off_what_is_replaced(model: nn.Module, replaced: Iterable[str]) -> None:
+    """Take out plain dropout by name, and the detour of transformers around converted layers."""
+    for name in replaced:
+        model.set_submodule(name, nn.Identity().train(model.get_submodule(name).training))
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoder) and any(isinstance(m, ConcreteDropout) for m in module.modules()):
+            # Its nested tensors serve only the fused path of its layers, which their sites rule out.
+            module.use_nested_tensor = False
 
 
 def _calls_each_site_once(model: nn.Module) -> bool:

@@ -13,9 +13,10 @@ References:
 from gumdrop.prediction.classification import ClassificationPrediction, predict_classification
 from gumdrop.prediction.counts import CountPrediction, predict_counts
 from gumdrop.prediction.drawing import draw, sampling
+from gumdrop.prediction.mixture import RegressionPrediction
 from gumdrop.prediction.moments.propagation import OutputMoments, propagate_moments
 from gumdrop.prediction.outputs import sample
-from gumdrop.prediction.regression import RegressionPrediction, predict_regression
+from gumdrop.prediction.regression import predict_regression
 
 __all__ = [
     "ClassificationPrediction",

@@ -1,4 +1,4 @@
-r"""Ensembles: a few networks with learned dropout, each watched on rows that it has not seen, mixed into one.
+r"""Ensembles: a few networks with learned dropout, each with held-out rows that it has not seen, mixed into one.
 
 The rows are cut into folds. Each member trains without one fold, and that fold sets its noise (for numbers) or
 picks its epoch (for classes), so that every row helps to train most members, and what is said about the noise
@@ -23,10 +23,12 @@ from gumdrop.ensembles.fitting import EnsembleFit, fit_classification_ensembles,
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.ensembles.settings import EnsembleSettings
 
 __all__ = [
     "ClassificationEnsemble",
     "EnsembleFit",
+    "EnsembleSettings",
     "NoiseFunction",
     "RegressionEnsemble",
     "fit_classification_ensembles",

@@ -104,7 +104,7 @@ def test_several_hidden_layers_and_a_name_with_dots(place, monkeypatch) -> None:
 
 def test_an_interruption_is_told(place, monkeypatch, capsys) -> None:
     monkeypatch.setattr(
-        "gumdrop.tables.fitting.fit.fit_regression_ensembles", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+        "gumdrop.tables.fitting.fit.fit_ensembles", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
     )
     words = ["fit", str(place / "houses.csv"), "--target", "price", "--out", str(place / "stopped"), "--quiet"]
     assert main(words) == 130
@@ -113,7 +113,7 @@ def test_an_interruption_is_told(place, monkeypatch, capsys) -> None:
 
 def test_demo_runs_on_real_data(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 10)
-    monkeypatch.setattr("gumdrop.ensembles.folds.PASSES", 5)
+    monkeypatch.setattr("gumdrop.ensembles.folds.LEAST_EPOCHS", 5)
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     assert (tmp_path / "demo" / "diabetes" / "report.html").is_file()
     assert len(pd.read_csv(tmp_path / "demo" / "new-patients.predictions.csv")) == 20

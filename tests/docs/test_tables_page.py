@@ -29,7 +29,7 @@ def words(answer: str) -> list[str]:
 def test_commands_of_the_page_say_what_stands_there(script, tmp_path, monkeypatch) -> None:
     pytest.importorskip("pyarrow")
     monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 10)
-    monkeypatch.setattr("gumdrop.ensembles.folds.PASSES", 3)
+    monkeypatch.setattr("gumdrop.ensembles.folds.LEAST_EPOCHS", 3)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")

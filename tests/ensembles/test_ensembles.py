@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import typing
 from functools import partial
 
 import pytest
@@ -19,6 +20,7 @@ from gumdrop.ensembles import (
     fitting,
     models,
     schedule,
+    settings,
 )
 from gumdrop.ensembles import correction as noise_fit
 from gumdrop.ensembles.folds import folds_of
@@ -404,14 +406,24 @@ def test_classes_are_learned_and_each_member_keeps_its_best_epoch() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"num_members": 0}, "at least 4 rows and 1 member, got 80 rows and 0 members"),
+        ({"num_members": 0}, "`num_members` must be at least 1, got 0"),
+        ({"held_out_fraction": 0.6}, "`held_out_fraction` must be above 0 and at most 1/2, got 0.6"),
         ({"lr": 0.0}, "`lr` must be positive"),
         ({"epochs": -1}, "`epochs` must be at least 1"),
+        ({"epochs": 0}, "`epochs` must be at least 1"),
+        ({"batch_size": 0}, "`batch_size` must be at least 1"),
     ],
 )
 def test_bad_arguments(options, words) -> None:
     with pytest.raises(ValueError, match=words):
         fit_regression_ensembles(MAKE, [table()], **options)
+
+
+def test_the_keyword_arguments_are_the_settings() -> None:
+    fields = typing.get_type_hints(settings.EnsembleSettings)
+    regression, classes = (typing.get_type_hints(o) for o in (settings.RegressionOptions, settings.EnsembleOptions))
+    assert regression == classes | {"input_noise": bool} == fields
+    assert all(f"``{name}``" in fit_regression_ensembles.__doc__ for name in fields)
 
 
 def test_data_that_cannot_be_used_are_refused_before_any_training() -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from gumdrop import cli
+from gumdrop.ensembles import EnsembleSettings
 from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.networks import mlp
@@ -170,8 +171,8 @@ def test_an_ensemble_learns_from_the_stream_and_goes_on_after_a_stop(path, tmp_p
         return mlp(schema.num_features, 1, hidden=(8,), homoscedastic_noise=True)
 
     def train():
-        settings = {"passes": 4, "num_members": 2, "lr": 5e-2, "checkpoint": tmp_path / "run"}
-        return fit_streamed_ensemble(make, rows, (x, y), regression=True, **settings)
+        settings = EnsembleSettings(epochs=4, num_members=2, lr=5e-2)
+        return fit_streamed_ensemble(make, rows, (x, y), settings, regression=True, checkpoint=tmp_path / "run")
 
     fitted = train()
     assert float(fitted.model.predict(x, num_samples=20, seed=0).log_prob(y).mean()) > -1.0  # a constant has -1.42
@@ -187,7 +188,7 @@ def test_members_that_begin_alike_train_with_masks_of_their_own(path) -> None:
     x, y = torch.from_numpy(schema.encode_inputs(found.sample).x), torch.from_numpy(schema.encode_target(found.sample))
     network = mlp(schema.num_features, 1, hidden=(8,), homoscedastic_noise=True)
     fitted = fit_streamed_ensemble(
-        lambda: copy.deepcopy(network), rows, (x, y), regression=True, passes=1, num_members=2
+        lambda: copy.deepcopy(network), rows, (x, y), EnsembleSettings(epochs=1, num_members=2), regression=True
     )
     one, other = fitted.model.members
     assert not torch.equal(one[0].weight, other[0].weight)
@@ -463,7 +464,7 @@ def test_a_stream_leaves_the_random_state_and_what_grew_before(numbers_only) -> 
         (lambda f: f.assign(x=f["x"].mask(f["number"] == 9, np.inf)), {"columns": ["x"]}, "'x' must hold finite"),
         (lambda f: f, {"columns": ["X"]}, r"no column 'X' \(did you mean x\?\)"),
         (lambda f: f, {"columns": ["y"]}, "`columns` must name columns other than the target 'y'"),
-        (lambda f: f.head(6), {"columns": ["x"]}, "at least 4 rows beside those that watch, got 0"),
+        (lambda f: f.head(6), {"columns": ["x"]}, "at least 4 rows beside the held-out ones, got 0"),
         (lambda f: f.assign(y=f["label"]), {"columns": ["x"]}, "column 'y' must hold numbers"),
     ],
 )

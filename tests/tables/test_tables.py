@@ -174,14 +174,14 @@ def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> 
 
 def test_the_fixed_twin_is_the_same_ensemble_at_one_rate(regression, tmp_path, monkeypatch) -> None:
     rates = []
-    fit = table_fit.fit_regression_ensembles
+    fit = table_fit.fit_ensembles
 
-    def watched(make, train, **options):
-        fits = fit(make, train, **options)
+    def watched(*arguments, **options):
+        fits = fit(*arguments, **options)
         rates.append([dropout_rates(member) for member in fits[0].model.members])
         return fits
 
-    monkeypatch.setattr(table_fit, "fit_regression_ensembles", watched)
+    monkeypatch.setattr(table_fit, "fit_ensembles", watched)
     fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     learned, fixed = rates
     assert len(learned) == len(fixed) == 3

@@ -1,4 +1,4 @@
-"""A few networks with learned dropout, each watched on rows that it has not seen, mixed into one.
+"""A few networks with learned dropout, each with held-out rows that it has not seen, mixed into one.
 
 Each member trains without one fold of the rows, which sets its noise (for numbers) or picks its epoch (for classes);
 the noise may then depend on the inputs (`noise.py`). All members train as one batched program (`fitting.py`), or in
@@ -14,10 +14,12 @@ from gumdrop.ensembles.fitting import EnsembleFit, fit_classification_ensembles,
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.ensembles.settings import EnsembleSettings
 
 __all__ = [
     "ClassificationEnsemble",
     "EnsembleFit",
+    "EnsembleSettings",
     "NoiseFunction",
     "RegressionEnsemble",
     "fit_classification_ensembles",

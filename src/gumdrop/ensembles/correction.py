@@ -17,7 +17,7 @@ MOST_ROWS = 2000
 """Held-out rows of a member, and training rows, that are enough to fit and to correct the noise."""
 DRAWS = 50
 Versions = Callable[[Tensor, int, int], Iterable[Tensor]]
-"""Gives rows by their numbers, so often, with a seed: what is unknown in them is completed anew each time."""
+"""Gives rows by their indices, so often, with a seed: what is unknown in them is completed anew each time."""
 
 
 @torch.no_grad()
@@ -37,7 +37,7 @@ def fit_noise(
         x: Inputs, shape (N, F), with stand-ins for what is unknown.
         y: Targets, shape (N, D).
         weights: Weight of each row; 1 if None.
-        held_out: Numbers of the rows that each member did not train on.
+        held_out: Indices of the rows that each member did not train on.
         versions: Completes rows in which something is unknown; None if nothing is.
         seed: Seed of the draws.
     """

@@ -2,53 +2,54 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles.correction import Versions, fit_noise
-from gumdrop.ensembles.folds import MOST_WATCHED, SMALL_STEP, folds_of, schedule
+from gumdrop.ensembles.folds import MOST_HELD_OUT, SMALL_STEP, folds_of, schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.ensembles.settings import EnsembleOptions, EnsembleSettings, RegressionOptions
 from gumdrop.machine.threads import limited_threads
-from gumdrop.objective.kl import Lengthscale
 from gumdrop.training import FitResult, RowSource
 from gumdrop.training.data import check_data
 from gumdrop.training.processes.sharing import fit_shared
 
-__all__ = ["EnsembleFit", "fit_classification_ensembles", "fit_regression_ensembles"]
+__all__ = [
+    "EnsembleFit",
+    "ensemble_of",
+    "fit_classification_ensembles",
+    "fit_ensembles",
+    "fit_regression_ensembles",
+]
+
+LEAST_ROWS = 4
+Table = tuple[Tensor | RowSource, Tensor]
+"""Inputs and targets of a data set."""
 
 
 class EnsembleFit(NamedTuple):
     """An ensemble, and how its members were trained."""
 
     model: Any
-    """A `RegressionEnsemble` or `ClassificationEnsemble`."""
+    """A `RegressionEnsemble` or a `ClassificationEnsemble`."""
     members: list[FitResult]
     """History of each member."""
     held_out: list[Tensor]
-    """Numbers of the rows that each member did not train on and was watched on."""
+    """Indices of the rows that each member did not train on."""
 
 
 def fit_regression_ensembles(
     make: Callable[[], nn.Module],
-    train: Sequence[tuple[Tensor | RowSource, Tensor]],
+    train: Sequence[Table],
     *,
-    num_members: int = 5,
-    epochs: int | None = None,
-    batch_size: int | None = None,
-    lr: float = 1e-2,
-    lengthscale: Lengthscale = "weak",
-    input_noise: bool = True,
-    held_out_fraction: float = 0.1,
-    patience: int | None = None,
-    tol: float = 0.0,
     weights: Sequence[Tensor] | None = None,
     versions: Sequence[Versions | None] | None = None,
-    seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
+    **settings: Unpack[RegressionOptions],
 ) -> list[EnsembleFit]:
     """Train one ensemble on each data set, all as one program: the default for numbers, with nothing to tune.
 
@@ -57,24 +58,14 @@ def fit_regression_ensembles(
             for each member.
         train: Inputs, shape (N, F), and targets, shape (N, D), of each data set, both standardised; inputs may be a
             `gumdrop.training.RowSource`.
-        num_members: Networks in each ensemble, M.
-        epochs: Passes over the rows; None for 2,500 steps, and at least 20 passes.
-        batch_size: Rows per step; None for the power of two above N / 64, between 32 and 1,024.
-        lr: Largest learning rate; that of the logits is ten times as large.
-        lengthscale: Prior, see `gumdrop.kl_divergence`.
-        input_noise: Let the noise depend on the inputs and correct it for the spread of the members; one variance
-            for each member otherwise.
-        held_out_fraction: Share of the rows that each member does not train on, as one of so many folds; at most 1/2.
-        patience: Stop after this many passes in which no member got better on its held-out rows, and keep the best
-            pass of each; never early, and the last, if None.
-        tol: Gain in nats per row that counts as better.
         weights: Weight of each row of each data set, see `gumdrop.training.fit_stacked`.
         versions: For each data set whose rows have unknown inputs, with a stand-in in ``train``: a function of row
-            numbers, a count and a seed that completes these rows so often. The noise is then what is left beside the
+            indices, a count and a seed that completes these rows so often. The noise is then what is left beside the
             spread of the completions, as `RegressionEnsemble.predict_versions` needs it.
-        seed: Seed of initial weights, folds, shuffling and masks.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
+        settings: ``num_members``, ``epochs``, ``batch_size``, ``lr``, ``lengthscale``, ``held_out_fraction``,
+            ``patience``, ``tol``, ``seed`` and ``input_noise``, as `gumdrop.ensembles.EnsembleSettings` documents them.
 
     Returns:
         A fit for each data set.
@@ -93,78 +84,36 @@ def fit_regression_ensembles(
         >>> fitted.model.predict(x, seed=0).mean.shape
         torch.Size([60, 1])
     """
-    for x, y in train:
-        if len(x.shape) != 2 or y.ndim != 2:
-            raise ValueError(
-                f"`train` must hold inputs of shape (N, F) and targets of shape (N, D), got {tuple(x.shape)} and "
-                f"{tuple(y.shape)}; see Tensor.unsqueeze"
-            )
-    members, folds, results = _fit_members(
+    return fit_ensembles(
         make,
         train,
-        num_members,
-        likelihood="gaussian",
-        held_out_noise=True,
-        keep_best=patience is not None,
-        held_out_fraction=held_out_fraction,
-        patience=patience,
-        tol=tol,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        lengthscale=lengthscale,
+        EnsembleSettings(**settings),
+        regression=True,
         weights=weights,
-        seed=seed,
+        versions=versions,
         checkpoint=checkpoint,
         progress=progress,
     )
-    fits = []
-    for i, (networks, held_out, histories) in enumerate(zip(members, folds, results, strict=True)):
-        x, y = train[i]
-        device = next(networks[0].parameters()).device
-        ensemble = RegressionEnsemble(networks, NoiseFunction(x.shape[1], y.shape[1]).to(device))
-        if input_noise:
-            weight, completed = weights[i] if weights else None, versions[i] if versions else None
-            fit_noise(ensemble, x, y, weight, held_out, completed, seed)
-        fits.append(EnsembleFit(ensemble, histories, held_out))
-    return fits
 
 
 def fit_classification_ensembles(
     make: Callable[[], nn.Module],
-    train: Sequence[tuple[Tensor | RowSource, Tensor]],
+    train: Sequence[Table],
     *,
-    num_members: int = 5,
-    epochs: int | None = None,
-    batch_size: int | None = None,
-    lr: float = 1e-2,
-    lengthscale: Lengthscale = 1.0,
-    held_out_fraction: float = 0.1,
-    patience: int | None = None,
-    tol: float = 0.0,
     weights: Sequence[Tensor] | None = None,
-    seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
+    **settings: Unpack[EnsembleOptions],
 ) -> list[EnsembleFit]:
     """Train one ensemble on each data set, all as one program; members keep the epoch that is best on their fold.
 
     Args:
         make: Builds a network that returns logits; called once for each member.
         train: Inputs, shape (N, F), standardised, and class indices, shape (N,), of each data set.
-        num_members: Networks in each ensemble.
-        epochs: As for `fit_regression_ensembles`, like all that follow.
-        batch_size: Rows per step.
-        lr: Largest learning rate.
-        lengthscale: Prior, see `gumdrop.kl_divergence`; 1 for standard normal weights, which on most sets leave better
-            probabilities than the ``"weak"`` prior of numbers does, because the fold watches over the rest.
-        held_out_fraction: As there, like the next two.
-        patience: Never early if None; the best pass of each member is kept in any case.
-        tol: Gain in nats per row that counts as better.
-        weights: Weight of each row of each data set.
-        seed: Seed of initial weights, folds, shuffling and masks.
+        weights: Weight of each row of each data set, see `gumdrop.training.fit_stacked`.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
+        settings: As for `fit_regression_ensembles`, but for ``input_noise``.
 
     Returns:
         A fit for each data set.
@@ -174,72 +123,139 @@ def fit_classification_ensembles(
             is out of its range.
         CheckpointError: If ``checkpoint`` cannot be continued from.
     """
-    members, folds, results = _fit_members(
+    return fit_ensembles(
         make,
         train,
-        num_members,
-        likelihood="categorical",
-        keep_best=True,
-        held_out_fraction=held_out_fraction,
-        patience=patience,
-        tol=tol,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        lengthscale=lengthscale,
+        EnsembleSettings(**settings),
+        regression=False,
         weights=weights,
-        seed=seed,
         checkpoint=checkpoint,
         progress=progress,
     )
-    return [
-        EnsembleFit(ClassificationEnsemble(networks), histories, held_out)
-        for networks, histories, held_out in zip(members, results, folds, strict=True)
-    ]
 
 
-def _fit_members(
+def fit_ensembles(
     make: Callable[[], nn.Module],
-    train: Sequence[tuple[Tensor | RowSource, Tensor]],
-    num_members: int,
+    train: Sequence[Table],
+    settings: EnsembleSettings,
     *,
-    likelihood: str,
-    held_out_fraction: float,
-    epochs: int | None,
-    batch_size: int | None,
-    weights: Sequence[Tensor] | None,
-    seed: int,
-    **options: Any,
-) -> tuple[list[list[nn.Module]], list[list[Tensor]], list[list[FitResult]]]:
-    """Train all members of all ensembles; give networks, held-out rows and histories, grouped by ensemble."""
-    smallest = min((check_data(pair, "train", likelihood) for pair in train), default=0)
-    if smallest < 4 or num_members < 1:
-        raise ValueError(
-            f"an ensemble needs at least 4 rows and 1 member, got {smallest} rows and {num_members} members"
-        )
-    if not 0 < held_out_fraction <= 0.5:
-        raise ValueError(f"`held_out_fraction` must be above 0 and at most 1/2, got {held_out_fraction}")
-    with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(seed)
-        models = [[make() for _ in range(num_members)] for _ in train]
-        orders = [torch.randperm(len(x), dtype=torch.int32) for x, _ in train]
-    folds = [folds_of(order, num_members, round(1 / held_out_fraction)) for order in orders]
+    regression: bool,
+    weights: Sequence[Tensor] | None = None,
+    versions: Sequence[Versions | None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | str = False,
+) -> list[EnsembleFit]:
+    """Train one ensemble on each data set, for numbers or for classes.
+
+    Args:
+        make: Builds a network; called once for each member.
+        train: Inputs and targets of each data set.
+        settings: The settings.
+        regression: Whether targets are numbers, as for `fit_regression_ensembles`; else classes, as for
+            `fit_classification_ensembles`. What follows is as for these.
+        weights: Weight of each row of each data set.
+        versions: Completions of what is unknown in the rows, of use where targets are numbers.
+        checkpoint: File to continue from if it exists, and to keep the state of the run in.
+        progress: Show a progress bar; a text stands in front of it.
+
+    Returns:
+        A fit for each data set.
+    """
+    likelihood = "gaussian" if regression else "categorical"
+    _check_tables(train, likelihood)
+    models, orders = _untrained(make, train, settings)
+    folds = [folds_of(order, settings.num_members, round(1 / settings.held_out_fraction)) for order in orders]
     most = max(len(order) for order in orders)
-    batch_size, epochs = schedule(most, batch_size=batch_size, epochs=epochs)
-    widest = max(len(parameter) for parameter in models[0][0].parameters() if parameter.ndim)
-    outputs_of_a_step = len(train) * num_members * widest * batch_size
-    with limited_threads(1 if outputs_of_a_step < SMALL_STEP else None):
+    batch_size, epochs = schedule(most, batch_size=settings.batch_size, epochs=settings.epochs)
+    members = [model for each in models for model in each]
+    with limited_threads(1 if _outputs_of_a_step(members, batch_size) < SMALL_STEP else None):
         results = fit_shared(
-            [model for each in models for model in each],
-            [pair for pair in train for _ in range(num_members)],
-            rows=[rows for each in folds for rows, _ in each],
-            held_out=[held_out[:MOST_WATCHED] for each in folds for _, held_out in each],
-            weights=None if weights is None else [weight for weight in weights for _ in range(num_members)],
+            members,
+            [table for table in train for _ in range(settings.num_members)],
             likelihood=likelihood,
             epochs=epochs,
-            batch_size=batch_size,
-            seed=seed,
-            **options,
+            rows=[rows for each in folds for rows, _ in each],
+            held_out=[held_out[:MOST_HELD_OUT] for each in folds for _, held_out in each],
+            weights=None if weights is None else [weight for weight in weights for _ in range(settings.num_members)],
+            keep_best=settings.patience is not None or not regression,
+            checkpoint=checkpoint,
+            progress=progress,
+            **settings.of_members(regression=regression, batch_size=batch_size),
         )
-    grouped = [results[i : i + num_members] for i in range(0, len(results), num_members)]
-    return models, [[held_out for _, held_out in each] for each in folds], grouped
+    fits = []
+    for i, networks in enumerate(models):
+        histories = results[i * settings.num_members : (i + 1) * settings.num_members]
+        held_out = [outside for _, outside in folds[i]]
+        model = ensemble_of(
+            networks,
+            train[i],
+            held_out,
+            settings,
+            regression=regression,
+            weights=weights[i] if weights else None,
+            versions=versions[i] if versions else None,
+        )
+        fits.append(EnsembleFit(model, histories, held_out))
+    return fits
+
+
+def ensemble_of(
+    members: Sequence[nn.Module],
+    table: Table,
+    held_out: list[Tensor],
+    settings: EnsembleSettings,
+    *,
+    regression: bool,
+    weights: Tensor | None = None,
+    versions: Versions | None = None,
+) -> RegressionEnsemble | ClassificationEnsemble:
+    """Mix trained members into one ensemble, with the noise of numbers from rows that they have not seen.
+
+    Args:
+        members: The members.
+        table: Inputs and targets.
+        held_out: Indices of the rows that each member did not train on.
+        settings: The settings.
+        regression: Whether targets are numbers; classes otherwise.
+        weights: Weight of each row.
+        versions: Completions of what is unknown in the rows.
+
+    Returns:
+        The ensemble.
+    """
+    if not regression:
+        return ClassificationEnsemble(members)
+    x, y = table
+    device = next(members[0].parameters()).device
+    ensemble = RegressionEnsemble(members, NoiseFunction(x.shape[1], y.shape[1]).to(device))
+    if settings.input_noise:
+        fit_noise(ensemble, x, y, weights, held_out, versions, settings.seed)
+    return ensemble
+
+
+def _check_tables(train: Sequence[Table], likelihood: str) -> None:
+    for x, y in train:
+        if likelihood == "gaussian" and (len(x.shape) != 2 or y.ndim != 2):
+            raise ValueError(
+                f"`train` must hold inputs of shape (N, F) and targets of shape (N, D), got {tuple(x.shape)} and "
+                f"{tuple(y.shape)}; see Tensor.unsqueeze"
+            )
+    smallest = min((check_data(table, "train", likelihood) for table in train), default=0)
+    if smallest < LEAST_ROWS:
+        raise ValueError(f"an ensemble needs at least {LEAST_ROWS} rows, got {smallest}")
+
+
+def _untrained(
+    make: Callable[[], nn.Module], train: Sequence[Table], settings: EnsembleSettings
+) -> tuple[list[list[nn.Module]], list[Tensor]]:
+    """Build the members of each ensemble, and shuffle the rows of each data set."""
+    with torch.random.fork_rng(devices=[]):
+        torch.random.default_generator.manual_seed(settings.seed)
+        models = [[make() for _ in range(settings.num_members)] for _ in train]
+        return models, [torch.randperm(len(x), dtype=torch.int32) for x, _ in train]
+
+
+def _outputs_of_a_step(members: Sequence[nn.Module], batch_size: int) -> int:
+    """Count the numbers that the widest layers of all members give in a step."""
+    widest = max(len(parameter) for parameter in members[0].parameters() if parameter.ndim)
+    return len(members) * widest * batch_size

@@ -1,22 +1,22 @@
-"""Which rows each member is watched on, and how long it trains."""
+"""Which rows of each member are held out, and how long it trains."""
 
 import math
 
 import torch
 from torch import Tensor
 
-__all__ = ["MOST_WATCHED", "SMALL_STEP", "folds_of", "schedule"]
+__all__ = ["MOST_HELD_OUT", "SMALL_STEP", "folds_of", "schedule"]
 
 
 ROWS_PER_FOLD = 10
-STEPS, PASSES = 2500, 20
-MOST_WATCHED = 5000
+STEPS, LEAST_EPOCHS = 2500, 20
+MOST_HELD_OUT = 5000
 """Held-out rows of a member that are enough to set its noise or to pick its epoch."""
 SMALL_STEP = 2**16
 
 
 def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None = None) -> tuple[int, int]:
-    """Batch size and number of passes for a data set; what is given is kept.
+    """Batch size and number of epochs for a data set; what is given is kept.
 
     Small sets are what these networks are for, and there 2,500 steps are enough, whatever the number of rows; with
     more rows the batches grow, so that they still see each row 20 times.
@@ -24,17 +24,18 @@ def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None
     Args:
         num_rows: Size of the data set, N.
         batch_size: Rows per step; None for the power of two above N / 64, between 32 and 1,024.
-        epochs: Passes over the rows; None for 2,500 steps, and at least 20 passes.
+        epochs: Passes over the rows; None for 2,500 steps, and at least 20 epochs.
 
     Returns:
-        Batch size and passes.
+        Batch size and number of epochs.
 
     Example:
         >>> schedule(455), schedule(7373), schedule(1_000_000)
         ((32, 176), (128, 43), (1024, 20))
     """
-    batch_size = batch_size or min(1024, max(32, 2 ** math.ceil(math.log2(num_rows / 64))))
-    return batch_size, epochs or max(PASSES, round(STEPS * batch_size / num_rows))
+    if batch_size is None:
+        batch_size = min(1024, max(32, 2 ** math.ceil(math.log2(num_rows / 64))))
+    return batch_size, epochs if epochs is not None else max(LEAST_EPOCHS, round(STEPS * batch_size / num_rows))
 
 
 def folds_of(order: Tensor, num_members: int, most: int) -> list[tuple[Tensor, Tensor]]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from gumdrop.ensembles.correction import fit_noise
-from gumdrop.ensembles.fitting import EnsembleFit
+from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of
 from gumdrop.ensembles.folds import STEPS
-from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
-from gumdrop.ensembles.noise import NoiseFunction
-from gumdrop.objective.kl import Lengthscale
+from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.training import fit
 
 __all__ = ["fit_streamed_ensemble", "stream_schedule"]
@@ -45,29 +43,21 @@ def fit_streamed_ensemble(
     make: Callable[[], nn.Module],
     rows: Any,
     held_out: tuple[Tensor, Tensor],
+    settings: EnsembleSettings,
     *,
     regression: bool,
-    passes: int,
-    num_members: int = 5,
-    lr: float = 1e-2,
-    lengthscale: Lengthscale | None = None,
-    seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
-    """Train an ensemble on a stream: all members see all rows, in the same order, and watch the same others.
+    """Train an ensemble on a stream: all members see all rows, in the same order, and have the same held-out rows.
 
     Args:
         make: Builds a network, as for `gumdrop.ensembles.fit_regression_ensembles`; called once for each member.
         rows: Dataset of batches with ``num_rows`` and ``epochs_of_a_pass``, as
             `gumdrop.tables.streams.rows.StreamedRows`.
         held_out: Inputs and targets that are not in the stream.
+        settings: The settings; ``epochs`` and ``batch_size`` are for `stream_schedule`, and nothing is cut into folds.
         regression: Whether targets are numbers; classes otherwise.
-        passes: Passes over the rows.
-        num_members: Networks in the ensemble.
-        lr: Largest learning rate.
-        lengthscale: Prior, see `gumdrop.kl_divergence`; None for ``"weak"`` for numbers and 1 for classes.
-        seed: Seed of initial weights and masks.
         checkpoint: File to continue from if it exists; the number of the member is added to its name.
         progress: Show a progress bar; a text stands in front of it.
 
@@ -75,11 +65,12 @@ def fit_streamed_ensemble(
         The ensemble, and how its members were trained.
     """
     members, results = [], []
-    default: Lengthscale = "weak" if regression else 1.0
-    seeds = torch.randint(2**31, (num_members,), generator=torch.Generator().manual_seed(seed)).tolist()
-    for i, member_seed in enumerate(seeds):
+    batch_size, passes = stream_schedule(rows.num_rows, batch_size=settings.batch_size, passes=settings.epochs)
+    count = settings.num_members
+    seeds = torch.randint(2**31, (count,), generator=torch.Generator().manual_seed(settings.seed)).tolist()
+    for i, seed in enumerate(seeds):
         with torch.random.fork_rng(devices=[]):
-            torch.random.default_generator.manual_seed(member_seed)
+            torch.random.default_generator.manual_seed(seed)
             member = make()
         result = fit(
             member,
@@ -88,22 +79,14 @@ def fit_streamed_ensemble(
             epochs=passes * rows.epochs_of_a_pass,
             validation=held_out,
             num_data=rows.num_rows,
-            lr=lr,
-            lengthscale=default if lengthscale is None else lengthscale,
-            held_out_noise=regression,
-            seed=member_seed,
             checkpoint=None if checkpoint is None else _numbered(Path(checkpoint), i),
-            progress=progress and f"{progress if isinstance(progress, str) else 'network'} {i + 1} of {num_members}",
+            progress=progress and f"{progress if isinstance(progress, str) else 'network'} {i + 1} of {count}",
+            **replace(settings, seed=seed).of_members(regression=regression, batch_size=batch_size),
         )
         members.append(member)
         results.append(result)
-    everywhere = [torch.arange(len(held_out[0]))] * num_members
-    if not regression:
-        return EnsembleFit(ClassificationEnsemble(members), results, everywhere)
-    x, y = held_out
-    ensemble = RegressionEnsemble(members, NoiseFunction(x.shape[1], y.shape[1]).to(x.device))
-    fit_noise(ensemble, x, y, None, everywhere, None, seed)
-    return EnsembleFit(ensemble, results, everywhere)
+    everywhere = [torch.arange(len(held_out[0]))] * count
+    return EnsembleFit(ensemble_of(members, held_out, everywhere, settings, regression=regression), results, everywhere)
 
 
 def _numbered(place: Path, number: int) -> Path:

@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from torch import nn
 
-from gumdrop.ensembles import fit_classification_ensembles
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct
 from gumdrop.networks.mlp import mlp
@@ -28,23 +27,23 @@ __all__ = ["ConcreteDropoutClassifier"]
 class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
     """Classification with learned dropout rates and probabilities that are averaged over functions.
 
-    An ensemble of small networks, each of which keeps the pass that is best on rows that it does not train on.
+    An ensemble of small networks, each of which keeps the epoch that is best on its held-out rows.
     Inputs are standardised inside; labels may be of any type.
 
     Args:
         hidden_layer_sizes: Units of the hidden layers of each network.
         n_members: Networks in the ensemble.
-        max_iter: Passes over the rows; None for 2,500 steps, and at least 20 passes.
+        max_iter: Epochs; None for 2,500 steps, and at least 20 epochs.
         batch_size: Rows per step; None for 32 to 1,024, more for more rows.
         learning_rate_init: Largest learning rate of the cycle.
         lengthscale: Prior, see `gumdrop.kl_divergence`; None for that of `gumdrop.ensembles`.
-        early_stopping: Stop once no member gets better on the rows that it does not train on; each keeps its best
-            pass. The cycle of the learning rate is laid out for ``max_iter`` passes, so a run that stops never sees
-            the small steps at its end: it is shorter, and seldom better. See ``docs/estimators.md``.
-        n_iter_no_change: Passes without such a gain after which it stops.
+        early_stopping: Stop once no member gets better on its held-out rows; each keeps its best epoch. The cycle of
+            the learning rate is laid out for ``max_iter`` epochs, so a run that stops never sees the small steps at its
+            end: it is shorter, and seldom better. See ``docs/estimators.md``.
+        n_iter_no_change: Epochs without such a gain after which it stops.
         tol: Gain in nats per row that counts.
-        validation_fraction: Share of the rows that each member does not train on and is watched on; rows are cut
-            into this many folds, and each member has one.
+        validation_fraction: Share of the rows that is held out from each member; the rows are cut into folds of
+            this share, and each member does without one.
         n_mc_samples: Draws for a prediction, spread over the networks.
         random_state: Seed, generator or None; a number gives the same model each time.
         device: Where to train and predict, such as ``"cuda"``; None for the CPU.
@@ -54,8 +53,8 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         classes_: The labels, sorted.
         ensemble_: The `gumdrop.ensembles.ClassificationEnsemble`, of standardised rows.
         dropout_rates_: Learned rate of each layer, inputs first, shape (n_members, n_layers).
-        history_: For each member a list with a `gumdrop.training.EpochRecord` for each pass.
-        n_iter_: Passes over the rows that were made.
+        history_: For each member a list with a `gumdrop.training.EpochRecord` for each epoch.
+        n_iter_: Epochs that were made.
         n_features_in_: Number of columns.
         feature_names_in_: Their names, where they have names of text.
 
@@ -76,7 +75,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
             raise ValueError(f"a classifier needs rows of at least 2 classes, got the class {self.classes_.tolist()}")
         codes = np.searchsorted(self.classes_, np.where(weights > 0, labels, self.classes_[0]))
         rows = distinct(inputs, codes.reshape(-1, 1), weights)
-        self._fit_ensemble(fit_classification_ensembles, rows, codes[rows.indices])
+        self._fit_ensemble(rows, codes[rows.indices])
 
     def _describe(self, table: StreamedColumns) -> Target:
         classes = np.unique(table.observed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from gumdrop.ensembles import EnsembleFit
+from gumdrop.ensembles import EnsembleFit, EnsembleSettings
+from gumdrop.ensembles.fitting import fit_ensembles
 from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, checked_weights, moments
 from gumdrop.networks.rates import dropout_rates
@@ -89,8 +90,8 @@ class ConcreteDropoutEnsemble(BaseEstimator):
     def fit_stream(self, path: str | os.PathLike[str], target: str, *, columns: Sequence[str] | None = None) -> Self:
         """Train on the rows of a table that need not fit into memory, which is read in pieces.
 
-        One pass takes the statistics, and 4,096 rows (at most half of the table) to watch the others train; these
-        are passed over ``max_iter`` times, None for 2,500 steps and at least one pass. As in `fit`, all columns are
+        One pass takes the statistics and holds 4,096 rows out (at most half of the table); the others are passed over
+        ``max_iter`` times, None for 2,500 steps and at least one pass. As in `fit`, all columns are
         numbers, and none is missing.
 
         Args:
@@ -118,18 +119,14 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self._forget()
         described = self._describe(table)
         sizes = stream_schedule(table.found.num_known, batch_size=self.batch_size, passes=self.max_iter)
-        rows, watched = table.rows(described, sizes[0], seed)
+        rows, held_out = table.rows(described, sizes[0], seed)
         device = torch.device(self.device or "cpu")
         fitted = fit_streamed_ensemble(
             lambda: self._network(len(table.names)).to(device),
             rows,
-            (watched[0].to(device), watched[1].to(device)),
+            (held_out[0].to(device), held_out[1].to(device)),
+            self._settings(seed),
             regression=is_regressor(self),
-            passes=sizes[1],
-            num_members=self.n_members,
-            lr=self.learning_rate_init,
-            lengthscale=self.lengthscale,
-            seed=seed,
             progress=self.verbose,
         )
         self._center, self._scale = table.center, table.scale
@@ -168,30 +165,36 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         """Build one network for this number of columns and the targets that are known by then."""
         raise NotImplementedError
 
-    def _fit_ensemble(self, fit: Callable[..., list[EnsembleFit]], rows: DistinctRows, y: np.ndarray) -> None:
+    def _fit_ensemble(self, rows: DistinctRows, y: np.ndarray) -> None:
         """Train on encoded targets."""
         self._check_settings()
         device = torch.device(self.device or "cpu")
         seed = self._drawn_seed()
         self._center, self._scale = moments(rows.x, rows.indices, rows.weights)
         x = StandardisedRows(rows.x, rows.indices, self._center, self._scale)
-        prior = {} if self.lengthscale is None else {"lengthscale": self.lengthscale}
-        (fitted,) = fit(
+        (fitted,) = fit_ensembles(
             lambda: self._network(rows.x.shape[1]).to(device),
             [(x, torch.from_numpy(y))],
+            self._settings(seed),
+            regression=is_regressor(self),
+            weights=None if (rows.weights == 1).all() else [torch.from_numpy(rows.weights)],
+            progress=self.verbose,
+        )
+        self._keep(fitted, seed)
+
+    def _settings(self, seed: int) -> EnsembleSettings:
+        """The settings of training, by the names of `gumdrop.ensembles`."""
+        return EnsembleSettings(
             num_members=self.n_members,
             epochs=self.max_iter,
             batch_size=self.batch_size,
             lr=self.learning_rate_init,
-            weights=None if (rows.weights == 1).all() else [torch.from_numpy(rows.weights)],
+            lengthscale=self.lengthscale,
             held_out_fraction=self.validation_fraction,
             patience=self.n_iter_no_change if self.early_stopping else None,
             tol=self.tol,
             seed=seed,
-            progress=self.verbose,
-            **prior,
         )
-        self._keep(fitted, seed)
 
     def _keep(self, fitted: EnsembleFit, seed: int) -> None:
         """Keep an ensemble, in float64, and how it was trained."""

@@ -12,7 +12,6 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct, moments
 from gumdrop.networks.mlp import mlp
@@ -28,23 +27,23 @@ __all__ = ["ConcreteDropoutRegressor"]
 class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropoutEnsemble):
     """Regression with learned dropout rates, intervals, and what is noise apart from what is not known.
 
-    An ensemble of small networks, each watched on rows that it does not train on; the noise may depend on the
-    inputs. Inputs and targets are standardised inside.
+    An ensemble of small networks, each with held-out rows that set its noise, which may depend on the inputs.
+    Inputs and targets are standardised inside.
 
     Args:
         hidden_layer_sizes: Units of the hidden layers of each network.
         n_members: Networks in the ensemble.
-        max_iter: Passes over the rows; None for 2,500 steps, and at least 20 passes.
+        max_iter: Epochs; None for 2,500 steps, and at least 20 epochs.
         batch_size: Rows per step; None for 32 to 1,024, more for more rows.
         learning_rate_init: Largest learning rate of the cycle.
         lengthscale: Prior, see `gumdrop.kl_divergence`; None for that of `gumdrop.ensembles`.
-        early_stopping: Stop once no member gets better on the rows that it does not train on; each keeps its best
-            pass. The cycle of the learning rate is laid out for ``max_iter`` passes, so a run that stops never sees
-            the small steps at its end: it is shorter, and seldom better. See ``docs/estimators.md``.
-        n_iter_no_change: Passes without such a gain after which it stops.
+        early_stopping: Stop once no member gets better on its held-out rows; each keeps its best epoch. The cycle of
+            the learning rate is laid out for ``max_iter`` epochs, so a run that stops never sees the small steps at its
+            end: it is shorter, and seldom better. See ``docs/estimators.md``.
+        n_iter_no_change: Epochs without such a gain after which it stops.
         tol: Gain in nats per row that counts.
-        validation_fraction: Share of the rows that each member does not train on and is watched on; rows are cut
-            into this many folds, and each member has one.
+        validation_fraction: Share of the rows that is held out from each member; the rows are cut into folds of
+            this share, and each member does without one.
         n_mc_samples: Draws for a prediction, spread over the networks.
         random_state: Seed, generator or None; a number gives the same model each time.
         device: Where to train and predict, such as ``"cuda"``; None for the CPU.
@@ -53,8 +52,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     Attributes:
         ensemble_: The `gumdrop.ensembles.RegressionEnsemble`, of standardised rows.
         dropout_rates_: Learned rate of each layer, inputs first, shape (n_members, n_layers).
-        history_: For each member a list with a `gumdrop.training.EpochRecord` for each pass.
-        n_iter_: Passes over the rows that were made.
+        history_: For each member a list with a `gumdrop.training.EpochRecord` for each epoch.
+        n_iter_: Epochs that were made.
         n_features_in_: Number of columns.
         feature_names_in_: Their names, where they have names of text.
 
@@ -77,7 +76,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         standard = np.empty((len(rows.indices), targets.shape[1]), dtype=np.float32)
         for part in chunks(len(standard)):
             standard[part] = (rows.y[rows.indices[part]] - self._y_center) / self._y_scale
-        self._fit_ensemble(fit_regression_ensembles, rows, standard)
+        self._fit_ensemble(rows, standard)
 
     def _describe(self, table: StreamedColumns) -> Target:
         target = table.regression_target()

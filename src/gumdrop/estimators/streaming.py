@@ -1,4 +1,4 @@
-"""A table that does not fit into memory, as estimators see it: columns of numbers, and a sample to watch."""
+"""A table that does not fit into memory, as estimators see it: columns of numbers, and held-out rows."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from gumdrop.tables.streams.survey import Moments, Survey, survey
 
 __all__ = ["StreamedColumns", "open_columns"]
 
-WATCHED_ROWS = 4096
-"""Rows that watch the training and do not train."""
+HELD_OUT_ROWS = 4096
+"""Rows that do not train: they set the noise of numbers, and pick the epoch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class StreamedColumns:
     stream: TableStream
     """The pieces."""
     found: Survey
-    """Statistics, and the rows that watch."""
+    """Statistics, and the held-out rows."""
     names: list[str]
     """Columns of numbers to predict from."""
     target: str
@@ -40,7 +40,7 @@ class StreamedColumns:
 
     @property
     def observed(self) -> np.ndarray:
-        """Targets of the rows that watch, among them the first of each label."""
+        """Targets of the held-out rows, among them the first of each label."""
         return self.found.sample[self.target].to_numpy()
 
     @property
@@ -94,14 +94,14 @@ class StreamedColumns:
             seed: Seed of their order.
 
         Returns:
-            Batches of the rows that train, and the rows that watch.
+            Batches of the rows that train, and the held-out rows.
         """
         columns = [
             NumericColumn(name=name, median=moments["mean"], **moments)
             for name, moments in ((name, self.found.moments[name].statistics) for name in self.names)
         ]
         schema = TableSchema(tuple(columns), target)
-        watched = torch.from_numpy(schema.encode_inputs(self.found.sample).x)
+        held_out = torch.from_numpy(schema.encode_inputs(self.found.sample).x)
         rows = StreamedRows(
             self.stream,
             schema,
@@ -110,7 +110,7 @@ class StreamedColumns:
             batch_size=batch_size,
             seed=seed,
         )
-        return rows, (watched, torch.from_numpy(schema.encode_target(self.found.sample)))
+        return rows, (held_out, torch.from_numpy(schema.encode_target(self.found.sample)))
 
 
 def open_columns(
@@ -122,7 +122,7 @@ def open_columns(
         path: Parquet or Arrow file, or a folder of such files.
         target: Column to predict; rows that lack it are left out.
         columns: Columns to predict from; all others if None.
-        seed: Seed of the rows that watch.
+        seed: Seed of the held-out rows.
 
     Returns:
         The stream with its statistics, ready to train on.
@@ -134,9 +134,9 @@ def open_columns(
     names = [name for name in stream.names if name != target] if columns is None else list(columns)
     if not names or target in names:
         raise ValueError(f"`columns` must name columns other than the target {target!r}, got {names}")
-    found = survey(stream, target, columns=names, sample_rows=WATCHED_ROWS, seed=seed)
+    found = survey(stream, target, columns=names, sample_rows=HELD_OUT_ROWS, seed=seed)
     if found.num_known < MIN_ROWS:
-        raise ValueError(f"an ensemble needs at least {MIN_ROWS} rows beside those that watch, got {found.num_known}")
+        raise ValueError(f"an ensemble needs at least {MIN_ROWS} rows beside the held-out ones, got {found.num_known}")
     for name in names:
         _check_numbers(found, name)
     return StreamedColumns(stream, found, names, target)

@@ -25,7 +25,7 @@ class Learner(Protocol):
         """Take the steps of an epoch; give the mean negative log likelihood and KL of each model, shape (2, models)."""
 
     def scores(self) -> list[float] | None:
-        """Negative log likelihood of the held-out data under each model; None if they are not watched."""
+        """Negative log likelihood of the held-out data under each model; None if there are none that decide."""
 
     def rates(self) -> list[dict[str, float]]:
         """Drop probability of each site of each model, the mean where each unit has its own."""

@@ -141,7 +141,7 @@ def _check_validation(
 ) -> None:
     if data is None:
         if settings.patience is not None:
-            raise ValueError("`patience` needs `validation` data to watch")
+            raise ValueError("`patience` needs `validation` data")
     elif not isinstance(data, DataLoader):
         check_data(data, "validation", likelihood)
     elif settings.held_out_noise:

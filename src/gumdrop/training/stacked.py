@@ -67,7 +67,7 @@ def fit_stacked(
         likelihood: As for `gumdrop.training.fit`, like all that is not described here.
         epochs: Passes over the largest number of rows.
         rows: Indices of the rows that each model trains on; all of its data if None.
-        held_out: Indices of the held-out rows of its data that each model is watched on.
+        held_out: Indices of the held-out rows of its data, for each model.
         weights: Weight of each row of each of ``train``: a row of weight 3 counts as three equal ones. Rows are then
             drawn in proportion to their weights, and those of ``held_out`` as well. All weights are 1 if None.
         keep_best: Leave each model with the parameters of the epoch that is best on its held-out rows; needed for
@@ -93,7 +93,7 @@ def fit_stacked(
     if weights is not None:
         _check_weights(weights, train)
     nll_of, choices = find_likelihood(likelihood), settings_of(epochs, settings, Options)
-    _check_watched(choices, keep_best, held_out)
+    _check_held_out(choices, keep_best, held_out)
     identity = choices.identity() | {"likelihood": name_of(likelihood), "keep_best": keep_best}
     if checkpoint is not None:
         identity["data"] = _checksum_of(
@@ -101,7 +101,7 @@ def fit_stacked(
         )
     device = next(models[0].parameters()).device
     data = StackedRows(train, rows, weights, device)
-    watched = None if held_out is None else StackedRows(train, held_out, weights, device)
+    outside = None if held_out is None else StackedRows(train, held_out, weights, device)
     noises = [noise_of(model, held_out) for model in models] if choices.held_out_noise else []
     with without_gradient(noises):
         stack = _stacked(models, data, nll_of, choices.lengthscale)
@@ -114,7 +114,7 @@ def fit_stacked(
             checkpoint=checkpoint,
             states=stack.states,
         )
-        results = run_epochs(_Stacked(stack, data, watched, nll_of, choices, keep_best), state, choices, progress)
+        results = run_epochs(_Stacked(stack, data, outside, nll_of, choices, keep_best), state, choices, progress)
     for model, best in zip(models, state.best_states or stack.states(), strict=True):
         model.load_state_dict(best, strict=False)  # tied parameters stand there once
         model.eval()
@@ -142,11 +142,11 @@ def _check_weights(weights: Sequence[Tensor], train: Sequence[tuple[Tensor | Row
         raise ValueError("`weights` must be positive and finite; leave rows of weight 0 out")
 
 
-def _check_watched(settings: TrainingSettings, keep_best: bool, held_out: Sequence[Tensor] | None) -> None:
+def _check_held_out(settings: TrainingSettings, keep_best: bool, held_out: Sequence[Tensor] | None) -> None:
     if keep_best and held_out is None:
-        raise ValueError("`keep_best` needs `held_out` rows to watch")
+        raise ValueError("`keep_best` needs `held_out` rows")
     if settings.patience is not None and not keep_best:
-        raise ValueError("`patience` needs `keep_best=True`, so that the held-out rows are watched")
+        raise ValueError("`patience` needs `keep_best=True`, so that the held-out rows are evaluated")
 
 
 def _checksum_of(parts: Sequence[Tensor | RowSource]) -> int:
@@ -198,7 +198,7 @@ class _Stacked:
     held_out: StackedRows | None
     nll_of: Likelihood
     settings: TrainingSettings
-    is_watched: bool
+    keep_best: bool
 
     def train(self, epoch: int, state: TrainingState) -> Tensor:
         """Take the steps of an epoch, see `gumdrop.training.epochs.Learner`."""
@@ -213,7 +213,7 @@ class _Stacked:
 
     def scores(self) -> list[float] | None:
         """Held-out value of each model, where it decides on the best epoch."""
-        if self.held_out is None or not self.is_watched:
+        if self.held_out is None or not self.keep_best:
             return None
         return _mixture_nll(self.stack, self.held_out, self.nll_of, self.settings.validation_samples).tolist()
 

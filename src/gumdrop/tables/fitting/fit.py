@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ import torch
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
-from gumdrop.ensembles import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles, schedule
+from gumdrop.ensembles import EnsembleFit, schedule
+from gumdrop.ensembles.fitting import fit_ensembles
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import saying_that_the_disk_is_full
 from gumdrop.machine.threads import limited_threads
@@ -360,19 +360,17 @@ def _train(
         watched = data.part(data.train)
         fitted = data.streamed.fit(make, schema, watched, settings, checkpoint=checkpoint, progress=progress)
         return _table_model(data, settings, fitted), fitted
-    fit: Callable[..., list[EnsembleFit]] = fit_classification_ensembles
-    if schema.target.task == "regression":  # the noise is beside the spread of what predictions draw for unknown cells
+    versions, regression = None, schema.target.task == "regression"
+    if regression:  # the noise is beside the spread of what predictions draw for unknown cells
         donors = data.background(settings.num_background)
         marked = mark_unknown(schema, data.x[data.train], data.unknown[data.train], donors)
-        fit = partial(fit_regression_ensembles, versions=[completer(marked, donors)])
-    (fitted,) = fit(
+        versions = [completer(marked, donors)]
+    (fitted,) = fit_ensembles(
         make,
         [data.part(data.train)],
-        num_members=settings.num_members,
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        lr=settings.lr,
-        seed=settings.seed,
+        settings.ensemble(),
+        regression=regression,
+        versions=versions,
         checkpoint=checkpoint,
         progress=progress,
     )

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from gumdrop.ensembles import EnsembleSettings
 from gumdrop.tables.reading.dates import Order
 from gumdrop.tables.reading.numbers import Decimal
 from gumdrop.tables.schema.schema import Task
@@ -42,7 +43,7 @@ class FitSettings:
     num_members: int = 5
     """Networks in the ensemble."""
     epochs: int | None = None
-    """Passes over the training part; None for about 2,500 steps, and at least 20 passes."""
+    """Passes over the training part; None for about 2,500 steps, and at least 20 epochs."""
     batch_size: int | None = None
     """Rows per step; None for the power of two above a 64th of the training part, between 32 and 1,024."""
     lr: float = 1e-2
@@ -56,10 +57,20 @@ class FitSettings:
     test_fraction: float = 0.2
     """Share of the rows that is held out for the report."""
     stream: bool = False
-    """Read the table in pieces, so that it need not fit into memory; epochs are then one pass, or 2,500 steps."""
+    """Read the table in pieces, so that it need not fit into memory; training is then one pass, or 2,500 steps."""
     num_background: int = 500
     """Training rows that are kept with the model, encoded, to draw unknown cells from and for explanations to compare
     with."""
+
+    def ensemble(self) -> EnsembleSettings:
+        """The settings of the networks' training."""
+        return EnsembleSettings(
+            num_members=self.num_members,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            seed=self.seed,
+        )
 
     def __post_init__(self) -> None:
         """Check the ranges."""

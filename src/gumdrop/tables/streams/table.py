@@ -61,7 +61,7 @@ class StreamedTable:
         Returns:
             The ensemble.
         """
-        batch_size, passes = self.schedule(settings)
+        batch_size, _ = self.schedule(settings)
         rows = StreamedRows(
             self.stream,
             schema,
@@ -75,11 +75,8 @@ class StreamedTable:
             make,
             rows,
             (x, y),
+            settings.ensemble(),
             regression=schema.target.task == "regression",
-            passes=passes,
-            num_members=settings.num_members,
-            lr=settings.lr,
-            seed=settings.seed,
             checkpoint=checkpoint,
             progress=progress,
         )

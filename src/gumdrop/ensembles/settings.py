@@ -1,0 +1,94 @@
+"""The settings of an ensemble: each named, documented and checked here."""
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from gumdrop.objective.kl import Lengthscale
+from gumdrop.training.settings import Options
+
+__all__ = ["EnsembleOptions", "EnsembleSettings", "RegressionOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleSettings:
+    """How an ensemble is trained. What is None is chosen by the data.
+
+    Raises:
+        ValueError: If one is out of its range.
+
+    Example:
+        >>> EnsembleSettings(num_members=3).of_members(regression=True, batch_size=32)["lengthscale"]
+        'weak'
+    """
+
+    num_members: int = 5
+    """Networks in the ensemble, M, at least 1."""
+    epochs: int | None = None
+    """Passes over the rows; None for 2,500 steps, and at least 20 epochs."""
+    batch_size: int | None = None
+    """Rows of a step; None for the power of two above N / 64, between 32 and 1,024."""
+    lr: float = 1e-2
+    """Largest learning rate; that of the logits is ten times as large."""
+    lengthscale: Lengthscale | None = None
+    """Prior, see `gumdrop.kl_divergence`; None for ``"weak"`` for numbers, and for 1 for classes: standard normal
+    weights, which on most sets leave better probabilities, because the fold guards against the rest."""
+    held_out_fraction: float = 0.1
+    """Share of the rows that each member does not train on, as one of so many folds; above 0, at most 1/2."""
+    patience: int | None = None
+    """Stop after this many epochs in which no member got better on its held-out rows; never early if None. Members
+    for classes keep their best epoch in any case, those for numbers where they may stop early."""
+    tol: float = 0.0
+    """Gain in nats per row that counts as better."""
+    input_noise: bool = True
+    """For numbers, let the noise depend on the inputs and correct it for the spread of the members; one variance for
+    each member otherwise."""
+    seed: int = 0
+    """Seed of initial weights, folds, shuffling and masks."""
+
+    def __post_init__(self) -> None:
+        """Check what `gumdrop.training.TrainingSettings` does not."""
+        if self.num_members < 1:
+            raise ValueError(f"`num_members` must be at least 1, got {self.num_members}")
+        if not 0 < self.held_out_fraction <= 0.5:
+            raise ValueError(f"`held_out_fraction` must be above 0 and at most 1/2, got {self.held_out_fraction}")
+
+    def of_members(self, *, regression: bool, batch_size: int) -> Options:
+        """Choose the settings of each member.
+
+        Args:
+            regression: Whether targets are numbers; classes otherwise.
+            batch_size: Rows of a step.
+
+        Returns:
+            Keyword arguments for `gumdrop.training.fit_stacked` or `gumdrop.training.fit`.
+        """
+        default: Lengthscale = "weak" if regression else 1.0
+        return {
+            "batch_size": batch_size,
+            "lr": self.lr,
+            "lengthscale": default if self.lengthscale is None else self.lengthscale,
+            "held_out_noise": regression,
+            "patience": self.patience,
+            "tol": self.tol,
+            "seed": self.seed,
+        }
+
+
+class EnsembleOptions(TypedDict, total=False):
+    """Settings as keyword arguments of `gumdrop.ensembles.fit_classification_ensembles`, see `EnsembleSettings`."""
+
+    num_members: int
+    epochs: int | None
+    batch_size: int | None
+    lr: float
+    lengthscale: Lengthscale | None
+    held_out_fraction: float
+    patience: int | None
+    tol: float
+    seed: int
+
+
+class RegressionOptions(EnsembleOptions, total=False):
+    """Settings as keyword arguments of `gumdrop.ensembles.fit_regression_ensembles`, see `EnsembleSettings`."""
+
+    input_noise: bool

@@ -61,6 +61,11 @@ class FitSettings:
     """Training rows that are kept with the model, encoded, to draw unknown cells from and for explanations to compare
     with."""
 
+    @property
+    def training(self) -> dict[str, Any]:
+        """The choices of the training, by the names of `gumdrop.ensembles`."""
+        return {name: getattr(self, name) for name in ("num_members", "epochs", "batch_size", "lr", "seed")}
+
     def __post_init__(self) -> None:
         """Check the ranges."""
         for name in ("coverage", "test_fraction"):

@@ -28,9 +28,9 @@ from gumdrop.prediction import RegressionPrediction
 from gumdrop.tables import TableModel, load_table_model
 from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.fitting.settings import FitSettings
-from gumdrop.tables.model import table_network
 from gumdrop.tables.reading.numbers import plain_numbers
 from gumdrop.tables.schema.inference import infer_schema, with_statistics
+from gumdrop.tables.task import task_of
 from gumdrop_experiments.data.uci import read_rows
 
 import performance_page
@@ -102,7 +102,7 @@ def fitted(place: Path, train: pd.DataFrame, count: int) -> TableModel:
     x = torch.from_numpy(encoded.x)
     background = x[spread(len(x), count)]
     versions = [completer(mark_unknown(schema, encoded.x, encoded.unknown, background), background)]
-    make = lambda: table_network(schema, SETTINGS.hidden)  # noqa: E731
+    make = lambda: task_of(schema.target).network(schema.num_features, SETTINGS.hidden)  # noqa: E731
     members, seed = SETTINGS.num_members, SETTINGS.seed
     (fit,) = fit_regression_ensembles(make, [(x, y)], num_members=members, versions=versions, seed=seed)
     model = TableModel(schema, fit.model, SETTINGS.hidden, background=background)

@@ -104,7 +104,8 @@ def test_several_hidden_layers_and_a_name_with_dots(place, monkeypatch) -> None:
 
 def test_an_interruption_is_told(place, monkeypatch, capsys) -> None:
     monkeypatch.setattr(
-        "gumdrop.tables.fitting.fit.fit_ensembles", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+        "gumdrop.tables.task.regression.fit_ensembles",
+        lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
     )
     words = ["fit", str(place / "houses.csv"), "--target", "price", "--out", str(place / "stopped"), "--quiet"]
     assert main(words) == 130

@@ -18,7 +18,6 @@ from gumdrop.tables.explanation import (
     Overall,
     TableExplanation,
 )
-from gumdrop.tables.fitting import fit as table_fit
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.info import _what
@@ -26,7 +25,10 @@ from gumdrop.tables.model import _checksum
 from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.rates import rates_in_words
 from gumdrop.tables.results import Rate
+from gumdrop.tables.schema.schema import Target
 from gumdrop.tables.scoring import shown
+from gumdrop.tables.task import Classification
+from gumdrop.tables.task import regression as regression_task
 from gumdrop.training.state import TrainingState
 from gumdrop.views.explanation import headline, signed
 
@@ -174,14 +176,14 @@ def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> 
 
 def test_the_fixed_twin_is_the_same_ensemble_at_one_rate(regression, tmp_path, monkeypatch) -> None:
     rates = []
-    fit = table_fit.fit_ensembles
+    fit = regression_task.fit_ensembles
 
     def watched(*arguments, **options):
         fits = fit(*arguments, **options)
         rates.append([dropout_rates(member) for member in fits[0].model.members])
         return fits
 
-    monkeypatch.setattr(table_fit, "fit_ensembles", watched)
+    monkeypatch.setattr(regression_task, "fit_ensembles", watched)
     fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     learned, fixed = rates
     assert len(learned) == len(fixed) == 3
@@ -263,16 +265,17 @@ def test_a_rare_class_may_miss_from_a_part(tmp_path) -> None:
 
 
 def test_classes_are_split_in_equal_shares_and_a_single_row_is_trained_on() -> None:
+    task = Classification(Target("grade", "classification", classes=("a", "b", "c", "d")))
     classes = np.array([0] * 50 + [1] * 30 + [2] * 19 + [3])
     np.random.default_rng(0).shuffle(classes)
     for seed in range(20):
-        test = table_fit._stratified(classes, 20, seed)
+        test = task.test_rows(classes, 20, seed)
         counts = np.bincount(classes[test], minlength=4)
         assert len(set(test.tolist())) == 20
         assert abs(counts - [10, 6, 4, 0]).max() <= 1
         assert counts[3] == 0
-    assert not np.array_equal(np.sort(table_fit._stratified(classes, 20, 0)), np.sort(test))
-    assert len(table_fit._stratified(np.arange(12) // 2, 2, 0)) == 2
+    assert not np.array_equal(np.sort(task.test_rows(classes, 20, 0)), np.sort(test))
+    assert len(task.test_rows(np.arange(12) // 2, 2, 0)) == 2
 
 
 def test_rows_without_a_target_are_left_out_and_rows_keep_their_numbers(tmp_path) -> None:

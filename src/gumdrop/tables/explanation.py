@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from gumdrop.machine.threads import limited_threads
-from gumdrop.prediction import ClassificationPrediction
 from gumdrop.tables.cells import mark_unknown
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.model import TableModel
@@ -159,15 +158,11 @@ def explain_rows(
     background = model.background if background is None else background
     if not len(background):
         raise TableError("the model was fitted with --background 0: name a table to compare with, --against TABLE.csv")
-    labels = None if model.is_regression else model.predict(x).label  # type: ignore[union-attr]
+    task = model.task
+    labels = task.labels(model.predict(x))
 
     def functions(rows: Tensor, of: Tensor) -> Tensor:
-        prediction = model.predict(rows)
-        if isinstance(prediction, ClassificationPrediction):
-            assert labels is not None
-            chosen = prediction.probabilities[torch.arange(len(rows)), labels[of]]
-            return torch.stack([chosen, prediction.mutual_information], dim=1)
-        return torch.cat([prediction.mean, prediction.epistemic.sqrt()], dim=1)
+        return task.explained(model.predict(rows), None if labels is None else labels[of])
 
     with limited_threads(1):  # on a busy machine the threads of small networks wait for each other
         shares = shapley_shares(functions, x, background, model.schema.groups, orders=orders, seed=seed)

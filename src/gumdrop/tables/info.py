@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from gumdrop.machine.numerals import cell, readable
-from gumdrop.tables.model import TableModel, load_table_model, model_version
+from gumdrop.tables.model import load_table_model, model_version
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.rates import named_rates
 from gumdrop.tables.results import RESULTS_FILE, Rate, Score, Stopped, TableFacts, read_results
@@ -108,13 +108,12 @@ def table_info(folder: Path) -> TableInfo:
     model = load_table_model(folder)
     target = model.schema.target
     known = vars(read_results(folder)) if (folder / RESULTS_FILE).is_file() else {}
-    moments = (target.mean, target.std) if model.is_regression else (None, None)
     return TableInfo(
         gumdrop=model_version(folder),
         environment=known.get("environment"),
         table=known.get("table"),
-        target=TargetInfo(target.name, model.unit, target.task, list(target.classes), *moments),
-        likelihood=_likelihood(model),
+        target=TargetInfo(target.name, model.unit, target.task, list(target.classes), *model.task.moments),
+        likelihood=model.task.likelihood,
         networks=Networks(
             len(model.ensemble.members),
             list(model.hidden),
@@ -129,12 +128,6 @@ def table_info(folder: Path) -> TableInfo:
         stopped=known.get("stopped"),
         seconds=known.get("seconds"),
     )
-
-
-def _likelihood(model: TableModel) -> str:
-    if model.is_regression:
-        return "Gaussian for each draw, with noise that depends on the inputs; a mixture of them in all"
-    return "categorical, averaged over the draws"
 
 
 def _what(column: Column) -> str:

@@ -8,22 +8,20 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
 
-from gumdrop.ensembles import ClassificationEnsemble, NoiseFunction, RegressionEnsemble
+from gumdrop.ensembles import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.machine.version import VERSION
-from gumdrop.networks.mlp import mlp
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables.cells import completions
 from gumdrop.tables.errors import TableError
-from gumdrop.tables.schema.schema import TableSchema, Target
+from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.tables.task import Prediction, TableTask, task_of
 
-__all__ = ["MODEL_FILE", "TableModel", "in_units", "load_table_model", "model_version", "table_network"]
+__all__ = ["MODEL_FILE", "TableModel", "load_table_model", "model_version"]
 
 MODEL_FORMAT = 5
 WITHOUT_CHECKSUMS = 3
@@ -77,11 +75,11 @@ class TableModel:
             )
 
     @property
-    def is_regression(self) -> bool:
-        """Whether the target is a number."""
-        return self.schema.target.task == "regression"
+    def task(self) -> TableTask[Any]:
+        """What is done with the target."""
+        return task_of(self.schema.target)
 
-    def predict(self, x: Tensor) -> RegressionPrediction | ClassificationPrediction:
+    def predict(self, x: Tensor) -> Prediction:
         """Predict encoded rows.
 
         Inputs that are NaN are unknown, and each draw completes them anew from the kept training rows, see
@@ -106,18 +104,17 @@ class TableModel:
         prediction = self.ensemble.predict(known, num_samples=self.num_samples, seed=self.seed, batch_size=ROWS_AT_ONCE)
         for some in rows.split(max(1, DISTANCES_AT_ONCE // max(1, len(self.background)))) if len(rows) else ():
             prediction = _with_rows(prediction, some, self._predict_completions(x[some]))
-        if isinstance(prediction, ClassificationPrediction):
-            return prediction
-        return in_units(prediction, self.schema.target)
+        in_units: Prediction = self.task.in_units(prediction)
+        return in_units
 
-    def _predict_completions(self, x: Tensor) -> RegressionPrediction | ClassificationPrediction:
+    def _predict_completions(self, x: Tensor) -> Prediction:
         """Predict rows that are completed anew for each draw, in as many draws as others have."""
         num_members = len(self.ensemble.members)
         count = -(-self.num_samples // num_members) * num_members
         completed = completions(x, self.background, count, seed=self.seed)
         return self.ensemble.predict_versions(completed, num_samples=count, seed=self.seed)
 
-    def prediction_frame(self, prediction: RegressionPrediction | ClassificationPrediction) -> pd.DataFrame:
+    def prediction_frame(self, prediction: Prediction) -> pd.DataFrame:
         """Lay a prediction out as columns.
 
         Args:
@@ -128,21 +125,7 @@ class TableModel:
             for classes ``prediction, probability``, one ``p(CLASS)`` each, ``predictive_entropy,
             mutual_information`` in nats.
         """
-        if isinstance(prediction, RegressionPrediction):
-            lower, upper = prediction.interval(self.coverage)
-            columns = {"prediction": prediction.mean, "std": prediction.std, "lower": lower, "upper": upper}
-            columns |= {
-                "epistemic_std": prediction.epistemic.sqrt(),
-                "aleatoric_std": prediction.aleatoric.sqrt(),
-            }
-            return pd.DataFrame({name: value.squeeze(1).numpy() for name, value in columns.items()})
-        classes = np.array(self.schema.target.classes, dtype=object)
-        probabilities = prediction.probabilities.numpy()
-        named = {"prediction": classes[prediction.label.numpy()], "probability": probabilities.max(1)}
-        named |= {f"p({name})": probabilities[:, i] for i, name in enumerate(classes)}
-        named["predictive_entropy"] = prediction.predictive_entropy.numpy()
-        named["mutual_information"] = prediction.mutual_information.numpy()
-        return pd.DataFrame(named)
+        return self.task.columns(prediction, self.coverage)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model into a folder: weights as safetensors, all else as JSON.
@@ -179,49 +162,14 @@ def _with_rows(prediction: Any, rows: Tensor, other: Any) -> Any:
     )
 
 
-def in_units(prediction: RegressionPrediction, target: Target) -> RegressionPrediction:
-    """Carry a prediction over to the units of a target.
-
-    Args:
-        prediction: Of the standardised target.
-        target: The target.
-
-    Returns:
-        The prediction, in float64 where the values need it.
-    """
-    dtype = torch.float64 if target.needs_float64 else torch.float32
-    parts: dict[str, Any] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
-    exact = replace(prediction, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
-    return exact.rescale(target.std, target.mean)
-
-
-def table_network(schema: TableSchema, hidden: tuple[int, ...]) -> torch.nn.Sequential:
-    """Build one network for a schema: one noise variance for numbers, logits for classes.
-
-    A variance that the network makes of the inputs learns its residuals on small tables, and is then too sure. How
-    the noise depends on the inputs is found by the ensemble, from rows that its networks have not seen.
-
-    Args:
-        schema: Columns and target.
-        hidden: Units of the hidden layers.
-
-    Returns:
-        A network with learned dropout.
-    """
-    regression = schema.target.task == "regression"
-    num_outputs = 1 if regression else len(schema.target.classes)
-    return mlp(schema.num_features, num_outputs, hidden=hidden, homoscedastic_noise=regression)
-
-
 def _filled(schema: TableSchema, hidden: Sequence[int], num_members: int, tensors: dict[str, Tensor]) -> Any:
     """Build the ensemble for a schema around its tensors; nothing is as large as a description says, but as these."""
     if not max(num_members, len(hidden)) <= len(tensors):
         raise ValueError(f"{num_members} networks with {len(hidden)} hidden layers in {len(tensors)} tensors")
+    task = task_of(schema.target)
     with torch.device("meta"):
-        members = [table_network(schema, tuple(hidden)) for _ in range(num_members)]
-        ensemble: RegressionEnsemble | ClassificationEnsemble = ClassificationEnsemble(members)
-        if schema.target.task == "regression":
-            ensemble = RegressionEnsemble(members, NoiseFunction(schema.num_features, 1))
+        members = [task.network(schema.num_features, tuple(hidden)) for _ in range(num_members)]
+        ensemble = task.ensemble(members, schema.num_features)
     ensemble.load_state_dict(tensors, assign=True)
     return ensemble
 

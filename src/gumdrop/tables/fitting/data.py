@@ -1,0 +1,253 @@
+"""The two kinds of data that a fit trains on: a table in memory, and one that is read in pieces."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from gumdrop.ensembles import EnsembleFit, schedule
+from gumdrop.tables.cells import completer, mark_unknown
+from gumdrop.tables.errors import STDIN, TableError
+from gumdrop.tables.fitting.settings import FitSettings, Reading
+from gumdrop.tables.prediction import encoding_notes
+from gumdrop.tables.reading.table import Table, read_table
+from gumdrop.tables.schema.checks import check_present
+from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
+from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.tables.streams.table import StreamedTable, open_stream
+from gumdrop.tables.task import task_of
+
+__all__ = ["MemoryData", "StreamedData", "TableData", "read_data"]
+
+LEAST_TRAIN_ROWS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Rows of a table in memory, encoded, in two parts."""
+
+    name: str
+    """The table, for the reader."""
+    table: Table
+    """What was read; of a stream a sample."""
+    frame: pd.DataFrame
+    """Rows whose target is known."""
+    rows: np.ndarray
+    """Their numbers in the table, from 1."""
+    schema: TableSchema
+    """How they are encoded."""
+    train: list[int]
+    """Which of them train, or in a stream are watched."""
+    test: list[int]
+    """Which of them test."""
+    x: np.ndarray
+    """Encoded inputs of all."""
+    unknown: np.ndarray
+    """Which cells have a stand-in in `x`."""
+    notes: list[str]
+    """What a reader should know."""
+    unit: str
+    """Unit of the target."""
+
+    def part(self, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of some rows, as the network takes them."""
+        return torch.from_numpy(self.x[rows]), torch.from_numpy(self.schema.encode_target(self.frame.iloc[rows]))
+
+    def marked(self, rows: list[int], donors: Tensor) -> Tensor:
+        """Inputs of some rows, with NaN in the cells that predictions draw from donors."""
+        return mark_unknown(self.schema, self.x[rows], self.unknown[rows], donors)
+
+    def background(self, count: int) -> Tensor:
+        """Some encoded training rows, spread evenly over the order of the table."""
+        pick = np.linspace(0, len(self.train) - 1, min(count, len(self.train))).round().astype(int)
+        return torch.from_numpy(self.x[np.asarray(self.train)[pick]])
+
+
+class TableData(Split, ABC):
+    """Data to fit."""
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int:
+        """Rows of the whole table."""
+
+    @property
+    @abstractmethod
+    def num_train(self) -> int:
+        """Rows that train."""
+
+    @property
+    @abstractmethod
+    def has_twin(self) -> bool:
+        """Whether the same ensemble with fixed rates is trained to compare with."""
+
+    @abstractmethod
+    def schedule(self, settings: FitSettings) -> tuple[int, int]:
+        """Batch size and passes."""
+
+    @abstractmethod
+    def passes(self, settings: FitSettings, fitted: EnsembleFit) -> int:
+        """Passes that were made."""
+
+    @abstractmethod
+    def fit(
+        self, make: Callable[[], nn.Module], settings: FitSettings, checkpoint: Path, progress: bool | str
+    ) -> EnsembleFit:
+        """Train an ensemble."""
+
+
+class MemoryData(TableData):
+    """A table in memory."""
+
+    has_twin = True
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the whole table."""
+        return len(self.table.frame)
+
+    @property
+    def num_train(self) -> int:
+        """Rows that train."""
+        return len(self.train)
+
+    def schedule(self, settings: FitSettings) -> tuple[int, int]:
+        """Batch size and passes."""
+        return schedule(len(self.train), batch_size=settings.batch_size, epochs=settings.epochs)
+
+    def passes(self, settings: FitSettings, fitted: EnsembleFit) -> int:
+        """Passes that were made."""
+        return len(fitted.members[0].history)
+
+    def fit(
+        self, make: Callable[[], nn.Module], settings: FitSettings, checkpoint: Path, progress: bool | str
+    ) -> EnsembleFit:
+        """Train an ensemble on the training part."""
+        donors = self.background(settings.num_background)
+        completed = completer(self.marked(self.train, donors), donors)
+        task = task_of(self.schema.target)
+        return task.fit(make, self.part(self.train), completed, settings, checkpoint, progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamedData(TableData):
+    """A table that is read in pieces: all rows train but a sample, of which some test and the others are watched."""
+
+    has_twin = False
+    streamed: StreamedTable
+    """The rows that train."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the whole table."""
+        return self.streamed.stream.num_rows
+
+    @property
+    def num_train(self) -> int:
+        """Rows that train."""
+        return self.streamed.survey.num_known
+
+    def schedule(self, settings: FitSettings) -> tuple[int, int]:
+        """Batch size and passes."""
+        return self.streamed.schedule(settings)
+
+    def passes(self, settings: FitSettings, fitted: EnsembleFit) -> int:
+        """Passes that were made; a long one is several epochs."""
+        return self.schedule(settings)[1]
+
+    def fit(
+        self, make: Callable[[], nn.Module], settings: FitSettings, checkpoint: Path, progress: bool | str
+    ) -> EnsembleFit:
+        """Train an ensemble on all rows but the sample."""
+        watched = self.part(self.train)
+        return self.streamed.fit(make, self.schema, watched, settings, checkpoint=checkpoint, progress=progress)
+
+
+def read_data(path: str, target: str, reading: Reading, settings: FitSettings) -> TableData:
+    """Read a table, split and encode it.
+
+    Args:
+        path: The table; `-` for standard input.
+        target: Column to predict.
+        reading: What the columns are, where the table does not tell.
+        settings: Choices; among them whether it is read in pieces.
+
+    Returns:
+        The data.
+
+    Raises:
+        TableError: If the table cannot be used.
+    """
+    if not settings.stream:
+        table = read_table(path, decimal=reading.decimal)
+        numbers = np.arange(1, len(table.frame) + 1)
+        return MemoryData(**vars(_split_and_encode(path, table, numbers, target, reading, settings, with_statistics)))
+    streamed = open_stream(path, target, settings, drop=reading.drop)
+    numbers, exact = streamed.survey.rows + 1, streamed.survey.exact
+    found = _split_and_encode(path, streamed.table, numbers, target, reading, settings, lambda schema, _: exact(schema))
+    return StreamedData(**vars(found), streamed=streamed)
+
+
+def _split_and_encode(
+    path: str,
+    table: Table,
+    numbers: np.ndarray,
+    target: str,
+    reading: Reading,
+    settings: FitSettings,
+    trained: Callable[[TableSchema, pd.DataFrame], TableSchema],
+) -> Split:
+    """Split and encode rows with these numbers; `trained` gives a schema the statistics of rows to train on."""
+    check_present(table.frame, [target])
+    known = table.frame[target].notna().to_numpy()
+    frame, rows = table.frame[known].reset_index(drop=True), numbers[known]
+    notes = list(table.notes)
+    if missing := int((~known).sum()):
+        notes.append(f"{missing} of {len(known)} rows have no '{target}' and are left out")
+    whole = infer_schema(
+        frame, target, task=reading.task, drop=reading.drop, dates=reading.dates, decimal=table.decimal
+    )
+    train, test = _split(frame, whole, settings)
+    schema = trained(whole, frame.iloc[train])
+    encoded = schema.encode_inputs(frame)
+    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *_repeated(frame)]
+    return Split(
+        name="standard input" if path == STDIN else Path(path).name,
+        table=table,
+        frame=frame,
+        rows=rows,
+        schema=schema,
+        train=train,
+        test=test,
+        x=encoded.x,
+        unknown=encoded.unknown,
+        notes=notes,
+        unit=reading.unit,
+    )
+
+
+def _repeated(frame: pd.DataFrame) -> list[str]:
+    repeated = int(frame.duplicated().sum())
+    are = "rows equal earlier ones" if repeated > 1 else "row equals an earlier one"
+    note = f"{repeated} {are}: where they are copies, test rows were trained on and scores look too good"
+    return [note] if repeated else []
+
+
+def _split(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> tuple[list[int], list[int]]:
+    """Split row numbers into training and test parts, classes in equal shares; a class of one row is trained on."""
+    test_size = min(max(1, round(settings.test_fraction * len(frame))), len(frame) - 1)
+    test = task_of(schema.target).test_rows(schema.encode_target(frame), test_size, settings.seed)
+    train = np.setdiff1d(np.arange(len(frame)), test)
+    if len(train) < LEAST_TRAIN_ROWS:
+        raise TableError(
+            f"{len(frame)} rows leave {len(train)} to train on, beside {len(test)} to test, and at least "
+            f"{LEAST_TRAIN_ROWS} are needed; add rows or lower --test-fraction"
+        )
+    return train.tolist(), np.sort(test).tolist()

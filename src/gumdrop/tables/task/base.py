@@ -1,0 +1,133 @@
+"""What a task is asked for, from the network to the page."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+import pandas as pd
+from torch import Tensor, nn
+
+from gumdrop.ensembles import EnsembleFit
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.tables.results import Better, Calibration, ClassificationRows, Ranking, RegressionRows
+from gumdrop.tables.schema.schema import Target
+
+__all__ = ["Completed", "Prediction", "ScoreMeaning", "TableTask"]
+
+Prediction = RegressionPrediction | ClassificationPrediction
+P = TypeVar("P", RegressionPrediction, ClassificationPrediction)
+Completed = Callable[[Tensor, int, int], Iterator[Tensor]] | None
+"""What `gumdrop.tables.cells.completer` gives."""
+Moments = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class ScoreMeaning:
+    """What a score is, for the reader."""
+
+    better: Better
+    """Which way it is better."""
+    note: str
+    """What it measures, in words."""
+
+
+@dataclass(frozen=True)
+class TableTask(ABC, Generic[P]):
+    """What is done with a target."""
+
+    target: Target
+    """The target."""
+
+    unskilled: ClassVar[str]
+    """The model beside others that does not look at the inputs."""
+    epistemic: ClassVar[str]
+    """The column of predictions that measures epistemic uncertainty."""
+    likelihood: ClassVar[str]
+    """The likelihood of a table model, in words."""
+
+    @property
+    @abstractmethod
+    def moments(self) -> Moments:
+        """Mean and standard deviation of the training values, where they are numbers."""
+
+    @abstractmethod
+    def network(self, num_features: int, hidden: tuple[int, ...]) -> nn.Sequential:
+        """Build one network with learned dropout over encoded inputs."""
+
+    @abstractmethod
+    def ensemble(self, members: Sequence[nn.Module], num_features: int) -> nn.Module:
+        """Put networks together, for a file to fill."""
+
+    @abstractmethod
+    def fit(
+        self,
+        make: Callable[[], nn.Module],
+        rows: tuple[Tensor, Tensor],
+        completed: Completed,
+        settings: FitSettings,
+        checkpoint: Path,
+        progress: bool | str,
+    ) -> EnsembleFit:
+        """Train an ensemble on encoded rows in memory."""
+
+    @abstractmethod
+    def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, P]:
+        """Predict encoded rows with plain models, in units of the target."""
+
+    @abstractmethod
+    def in_units(self, prediction: P) -> P:
+        """Carry a prediction of encoded targets over to the units of the target."""
+
+    @abstractmethod
+    def columns(self, prediction: P, coverage: float) -> pd.DataFrame:
+        """Lay a prediction out as columns, see `TableModel.prediction_frame`."""
+
+    @abstractmethod
+    def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
+        """Targets as scores take them: in units and float64, shape (N, 1), or class indices, shape (N,)."""
+
+    @abstractmethod
+    def test_rows(self, encoded: np.ndarray, count: int, seed: int) -> np.ndarray:
+        """Draw numbers of rows to test with."""
+
+    @abstractmethod
+    def meanings(self, coverage: float, unit: str, num_samples: int) -> dict[str, ScoreMeaning]:
+        """What each score is, in the order of `scores`."""
+
+    @abstractmethod
+    def scores(self, prediction: P, observed: Tensor, coverage: float) -> dict[str, float | None]:
+        """Score a prediction."""
+
+    @abstractmethod
+    def guess_gains(self, ours: P, other: P, observed: Tensor) -> tuple[str, Tensor]:
+        """How much better the guess of each row is than another one, and what that is called; shape (N,)."""
+
+    @abstractmethod
+    def ranking(self, prediction: P, observed: Tensor) -> Ranking | None:
+        """How well a probability ranks the rows."""
+
+    @abstractmethod
+    def calibration(self, prediction: P, observed: Tensor) -> Calibration:
+        """Stated against actual reliability."""
+
+    @abstractmethod
+    def rows(self, tested: pd.DataFrame) -> RegressionRows | ClassificationRows:
+        """The test part as it is written out, for the results."""
+
+    @abstractmethod
+    def words(self, row: pd.Series) -> tuple[str, str, str]:
+        """What was observed of a test row, what is predicted, and its interval, as a reader sees them."""
+
+    @abstractmethod
+    def labels(self, prediction: P) -> Tensor | None:
+        """The predicted class of each row, whose probability is explained; None where the number is."""
+
+    @abstractmethod
+    def explained(self, prediction: P, labels: Tensor | None) -> Tensor:
+        """What an explanation is of, shape (N, 2): number or probability of a class, and its epistemic part."""

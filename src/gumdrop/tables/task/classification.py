@@ -1,0 +1,170 @@
+"""The target is a class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor, nn
+
+from gumdrop.ensembles import ClassificationEnsemble, EnsembleFit
+from gumdrop.ensembles.fitting import fit_ensembles
+from gumdrop.metrics.scores import accuracy, calibration_error, reliability
+from gumdrop.networks.mlp import mlp
+from gumdrop.prediction import ClassificationPrediction
+from gumdrop.tables.baselines import boosted_classes, frequencies, linear_classes
+from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking
+from gumdrop.tables.task.base import Completed, ScoreMeaning, TableTask
+
+__all__ = ["Classification"]
+
+BINS = 10
+"""Of stated confidence, for the figure and the error alike."""
+
+
+@dataclass(frozen=True)
+class Classification(TableTask[ClassificationPrediction]):
+    """Predict a class."""
+
+    unskilled = "class frequencies"
+    epistemic = "mutual_information"
+    likelihood = "categorical, averaged over the draws"
+
+    @property
+    def moments(self) -> tuple[None, None]:
+        """Classes have none."""
+        return None, None
+
+    def network(self, num_features: int, hidden: tuple[int, ...]) -> nn.Sequential:
+        """Build a network with a logit for each class."""
+        return mlp(num_features, len(self.target.classes), hidden=hidden, homoscedastic_noise=False)
+
+    def ensemble(self, members: Sequence[nn.Module], num_features: int) -> ClassificationEnsemble:
+        """Put networks together."""
+        return ClassificationEnsemble(members)
+
+    def fit(
+        self,
+        make: Callable[[], nn.Module],
+        rows: tuple[Tensor, Tensor],
+        completed: Completed,
+        settings: FitSettings,
+        checkpoint: Path,
+        progress: bool | str,
+    ) -> EnsembleFit:
+        """Train an ensemble."""
+        (fitted,) = fit_ensembles(
+            make, [rows], settings.ensemble(), regression=False, checkpoint=checkpoint, progress=progress
+        )
+        return fitted
+
+    def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, ClassificationPrediction]:
+        """Predict with trees, a line, and the frequencies."""
+        num_classes = len(self.target.classes)
+        return {
+            "gradient-boosted trees": boosted_classes(x_train, y_train, num_classes, x, seed=seed),
+            "linear model": linear_classes(x_train, y_train, num_classes, x),
+            self.unskilled: frequencies(y_train, num_classes, len(x)),
+        }
+
+    def in_units(self, prediction: ClassificationPrediction) -> ClassificationPrediction:
+        """Classes have no units."""
+        return prediction
+
+    def columns(self, prediction: ClassificationPrediction, coverage: float) -> pd.DataFrame:
+        """The class, all probabilities, and the parts of the uncertainty."""
+        classes = np.array(self.target.classes, dtype=object)
+        probabilities = prediction.probabilities.numpy()
+        named = {"prediction": classes[prediction.label.numpy()], "probability": probabilities.max(1)}
+        named |= {f"p({name})": probabilities[:, i] for i, name in enumerate(classes)}
+        named["predictive_entropy"] = prediction.predictive_entropy.numpy()
+        named["mutual_information"] = prediction.mutual_information.numpy()
+        return pd.DataFrame(named)
+
+    def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
+        """Class indices."""
+        return torch.from_numpy(encoded)
+
+    def test_rows(self, encoded: np.ndarray, count: int, seed: int) -> np.ndarray:
+        """Draw rows evenly from all rows sorted by class, in random order within each, but none alone in its class."""
+        order = np.random.default_rng(seed).permutation(len(encoded))
+        order = order[np.argsort(encoded[order], kind="stable")]
+        order = order[np.bincount(encoded)[encoded[order]] > 1]
+        places = (np.arange(count) + 0.5) * len(order) / count
+        return np.asarray(order[np.unique(places.astype(int))])
+
+    def meanings(self, coverage: float, unit: str, num_samples: int) -> dict[str, ScoreMeaning]:
+        """What each score is."""
+        return {
+            "accuracy": ScoreMeaning(
+                "higher", "share of test rows whose most probable class is right; higher is better"
+            ),
+            LIKELIHOOD: ScoreMeaning(
+                "higher",
+                "log of the probability given to the true class, its mean over the draws, in nats per row; higher is "
+                "better",
+            ),
+            "calibration error": ScoreMeaning(
+                "lower", "mean gap between stated probability and share of right answers; lower is better"
+            ),
+        }
+
+    def scores(
+        self, prediction: ClassificationPrediction, observed: Tensor, coverage: float
+    ) -> dict[str, float | None]:
+        """Accuracy, log likelihood, and calibration error."""
+        return {
+            "accuracy": accuracy(prediction.label, observed).item(),
+            LIKELIHOOD: prediction.log_prob(observed).mean().item(),
+            "calibration error": calibration_error(prediction, observed, num_bins=BINS).item(),
+        }
+
+    def guess_gains(
+        self, ours: ClassificationPrediction, other: ClassificationPrediction, observed: Tensor
+    ) -> tuple[str, Tensor]:
+        """Where one is right and the other is not."""
+        return "right", (ours.label == observed).double() - (other.label == observed).double()
+
+    def ranking(self, prediction: ClassificationPrediction, observed: Tensor) -> Ranking | None:
+        """By the probability of the rarer one of two classes, of the commonest one of more."""
+        classes = self.target.classes
+        counts = torch.bincount(observed.flatten(), minlength=len(classes))
+        if (counts > 0).sum() < 2:
+            return None
+        which = int(counts.argmin() if len(classes) == 2 else counts.argmax())
+        auroc = roc_auc_score(observed == which, prediction.log_probabilities[:, which])
+        rows = int(counts[which])
+        return Ranking(classes[which], float(auroc), rows, len(observed) - rows)
+
+    def calibration(self, prediction: ClassificationPrediction, observed: Tensor) -> Calibration:
+        """Of bins of stated confidence."""
+        bins = reliability(prediction, observed, num_bins=BINS)
+        return Calibration(bins.confidence.tolist(), bins.accuracy.tolist(), bins.num_rows.tolist())
+
+    def rows(self, tested: pd.DataFrame) -> ClassificationRows:
+        """The test part, for the results."""
+        names = ("row", "probability", "predictive_entropy", "mutual_information")
+        columns: dict[str, Any] = {name: tested[name].tolist() for name in names}
+        observed = [str(value) for value in tested["observed"].tolist()]
+        return ClassificationRows(observed=observed, predicted=tested["prediction"].tolist(), **columns)
+
+    def words(self, row: pd.Series) -> tuple[str, str, str]:
+        """What was observed of a test row, what is predicted, and how probable that is."""
+        return str(row["observed"]), str(row["prediction"]), f"{row['probability']:.0%}"
+
+    def labels(self, prediction: ClassificationPrediction) -> Tensor:
+        """The predicted class of each row."""
+        return prediction.label
+
+    def explained(self, prediction: ClassificationPrediction, labels: Tensor | None) -> Tensor:
+        """The probability of the given classes, and the mutual information."""
+        assert labels is not None, "classes have labels"
+        chosen = prediction.probabilities[torch.arange(len(labels)), labels]
+        return torch.stack([chosen, prediction.mutual_information], dim=1)

@@ -1,0 +1,172 @@
+"""The target is a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.model_selection import train_test_split
+from torch import Tensor, nn
+
+from gumdrop.ensembles import EnsembleFit, NoiseFunction, RegressionEnsemble
+from gumdrop.ensembles.fitting import fit_ensembles
+from gumdrop.machine.numerals import cell, readable
+from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rmse
+from gumdrop.networks.mlp import mlp
+from gumdrop.prediction import RegressionPrediction
+from gumdrop.tables.baselines import boosted_regression, linear_regression, mean_of_targets
+from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
+from gumdrop.tables.schema.cells import numbers_of
+from gumdrop.tables.task.base import Completed, ScoreMeaning, TableTask
+
+__all__ = ["Regression"]
+
+
+@dataclass(frozen=True)
+class Regression(TableTask[RegressionPrediction]):
+    """Predict a number."""
+
+    unskilled = "mean of the training part"
+    epistemic = "epistemic_std"
+    likelihood = "Gaussian for each draw, with noise that depends on the inputs; a mixture of them in all"
+
+    @property
+    def moments(self) -> tuple[float, float]:
+        """Mean and standard deviation of the training values."""
+        return self.target.mean, self.target.std
+
+    def network(self, num_features: int, hidden: tuple[int, ...]) -> nn.Sequential:
+        """Build a network with one noise variance.
+
+        A variance that the network makes of the inputs learns its residuals on small tables, and is then too small.
+        How the noise depends on the inputs is found by the ensemble, from rows that its networks have not seen.
+
+        Args:
+            num_features: Encoded inputs.
+            hidden: Units of the hidden layers.
+
+        Returns:
+            A network with learned dropout.
+        """
+        return mlp(num_features, 1, hidden=hidden, homoscedastic_noise=True)
+
+    def ensemble(self, members: Sequence[nn.Module], num_features: int) -> RegressionEnsemble:
+        """Put networks together, with a noise that depends on the inputs."""
+        return RegressionEnsemble(members, NoiseFunction(num_features, 1))
+
+    def fit(
+        self,
+        make: Callable[[], nn.Module],
+        rows: tuple[Tensor, Tensor],
+        completed: Completed,
+        settings: FitSettings,
+        checkpoint: Path,
+        progress: bool | str,
+    ) -> EnsembleFit:
+        """Train an ensemble; its noise is beside the spread of what predictions draw for unknown cells."""
+        (fitted,) = fit_ensembles(
+            make,
+            [rows],
+            settings.ensemble(),
+            regression=True,
+            versions=[completed],
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+        return fitted
+
+    def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, RegressionPrediction]:
+        """Predict with trees, a line, and the mean."""
+        return {
+            "gradient-boosted trees": self.in_units(boosted_regression(x_train, y_train, x, seed=seed)),
+            "linear model": self.in_units(linear_regression(x_train, y_train, x, seed=seed)),
+            self.unskilled: self.in_units(mean_of_targets(y_train, len(x))),
+        }
+
+    def in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
+        """Undo the standardisation, in float64 where the values need it."""
+        dtype = torch.float64 if self.target.needs_float64 else torch.float32
+        parts: dict[str, Any] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+        exact = replace(prediction, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
+        return exact.rescale(self.target.std, self.target.mean)
+
+    def columns(self, prediction: RegressionPrediction, coverage: float) -> pd.DataFrame:
+        """Mean, spread, interval, and the parts of the spread."""
+        lower, upper = prediction.interval(coverage)
+        columns = {"prediction": prediction.mean, "std": prediction.std, "lower": lower, "upper": upper}
+        columns |= {"epistemic_std": prediction.epistemic.sqrt(), "aleatoric_std": prediction.aleatoric.sqrt()}
+        return pd.DataFrame({name: value.squeeze(1).numpy() for name, value in columns.items()})
+
+    def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
+        """Targets in units, in float64."""
+        return torch.from_numpy(numbers_of(self.target.name, cells)).unsqueeze(1)
+
+    def test_rows(self, encoded: np.ndarray, count: int, seed: int) -> np.ndarray:
+        """Draw rows at random."""
+        return np.asarray(train_test_split(np.arange(len(encoded)), test_size=count, random_state=seed)[1])
+
+    def meanings(self, coverage: float, unit: str, num_samples: int) -> dict[str, ScoreMeaning]:
+        """What each score is."""
+        where = f"in {unit or f'units of {self.target.name}'}"
+        mixture = f"of this model an equal mixture of {num_samples} Gaussians"
+        return {
+            "RMSE": ScoreMeaning("lower", f"typical error of the prediction, {where}; lower is better"),
+            "CRPS": ScoreMeaning(
+                "lower", f"error of the whole predicted distribution, {mixture}, {where}; lower is better"
+            ),
+            LIKELIHOOD: ScoreMeaning(
+                "higher",
+                "log density that this mixture gives to the observed value, in nats per row (it depends on the unit); "
+                "higher is better",
+            ),
+            f"coverage of {coverage:.0%} interval": ScoreMeaning(
+                "target", f"share of test rows inside their interval; should be {coverage:.0%}"
+            ),
+        }
+
+    def scores(self, prediction: RegressionPrediction, observed: Tensor, coverage: float) -> dict[str, float | None]:
+        """Error, error of the whole distribution, log likelihood, and coverage."""
+        return {
+            "RMSE": rmse(prediction.mean, observed).item(),
+            "CRPS": crps(prediction, observed).item(),
+            LIKELIHOOD: prediction.log_prob(observed).mean().item(),
+            f"coverage of {coverage:.0%} interval": interval_coverage(*prediction.interval(coverage), observed).item(),
+        }
+
+    def guess_gains(
+        self, ours: RegressionPrediction, other: RegressionPrediction, observed: Tensor
+    ) -> tuple[str, Tensor]:
+        """How much nearer the truth each guess is."""
+        return "distance", ((other.mean - observed).abs() - (ours.mean - observed).abs()).flatten()
+
+    def ranking(self, prediction: RegressionPrediction, observed: Tensor) -> None:
+        """Numbers have none."""
+
+    def calibration(self, prediction: RegressionPrediction, observed: Tensor) -> Calibration:
+        """Of central intervals of all sizes."""
+        levels = torch.arange(5, 100, 5) / 100
+        return Calibration(levels.tolist(), central_coverage(prediction, observed, levels).tolist())
+
+    def rows(self, tested: pd.DataFrame) -> RegressionRows:
+        """The test part, for the results."""
+        names = ("row", "observed", "lower", "upper", "epistemic_std", "aleatoric_std")
+        columns: dict[str, Any] = {name: tested[name].tolist() for name in names}
+        return RegressionRows(mean=tested["prediction"].tolist(), **columns)
+
+    def words(self, row: pd.Series) -> tuple[str, str, str]:
+        """What was observed of a test row, what is predicted, and its interval."""
+        interval = " to ".join(readable(float(row[end])) for end in ("lower", "upper"))
+        return cell(float(row["observed"])), readable(float(row["prediction"])), interval
+
+    def labels(self, prediction: RegressionPrediction) -> None:
+        """Numbers have none."""
+
+    def explained(self, prediction: RegressionPrediction, labels: Tensor | None) -> Tensor:
+        """The predicted number, and the standard deviation of the drawn functions."""
+        return torch.cat([prediction.mean, prediction.epistemic.sqrt()], dim=1)

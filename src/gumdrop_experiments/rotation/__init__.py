@@ -1,4 +1,12 @@
-"""A digit that turns."""
+"""A digit that turns: what two networks say of a 1 at twelve angles, and where their uncertainty comes from.
+
+The picture is number 9978 of the test images, turned by 50 to 127 degrees. A thousand functions are drawn from each
+network; their inputs and outputs of the softmax show how a class that is thought certain by each function is not agreed
+upon by all. Uncertainty is then asked to tell digits from pictures that are none.
+
+References:
+    Gal & Ghahramani 2016, "Dropout as a Bayesian Approximation" (arXiv:1506.02142), section 5.2.
+"""
 
 from gumdrop_experiments.harness.about import About
 

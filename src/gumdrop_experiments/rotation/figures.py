@@ -1,23 +1,21 @@
-"""Figures and page of `gumdrop reproduce rotation`, from its results alone."""
+"""The figures of `rotation`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure as Drawing
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.pages.axes import dress
-from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["entropy", "page", "scatter"]
-
-Results = Mapping[str, Any]
+__all__ = ["TITLES", "UNCERTAINTIES", "figures"]
 
 TITLES = {"perceptron": "dense, 3 x 512", "lenet": "LeNet"}
 COLOURS = (plots.BLUE, plots.ORANGE, plots.GREEN)
-DOUBTS = {
+UNCERTAINTIES = {
     "predictive_entropy": ("predictive entropy", plots.INK, "-"),
     "expected_entropy": ("expected entropy of a draw", plots.BLUE, "--"),
     "mutual_information": ("mutual information", plots.ORANGE, "-"),
@@ -25,18 +23,18 @@ DOUBTS = {
 SPREAD = 4.0
 """Degrees over which the points of one angle and its classes are spread."""
 
+Results = Mapping[str, Any]
 
-def scatter(results: Results, pictures: NDArray[np.float64]) -> Drawing:
-    """Inputs and outputs of the softmax at each angle, under the picture as it turns.
 
-    Args:
-        results: What `results.json` holds.
-        pictures: The digit at each angle, shape (angles, H, W).
+def figures(found: WithPictures) -> Iterator[tuple[str, Figure]]:
+    """Draw the softmax under the picture as it turns, and the parts of the entropy."""
+    yield "rotation", _scatter(found.results, found.pictures)
+    yield "rotation-entropy", _entropy(found.results)
 
-    Returns:
-        The figure.
-    """
-    drawing = Drawing(figsize=(10, 6.4), layout="constrained")
+
+def _scatter(results: Results, pictures: NDArray[np.float32]) -> Figure:
+    """Inputs and outputs of the softmax at each angle, under the picture as it turns, shape (angles, H, W)."""
+    drawing = Figure(figsize=(10, 6.4), layout="constrained")
     strip, *rows = drawing.subfigures(3, 1, height_ratios=[0.55, 2.4, 2.4], squeeze=False)[:, 0]
     for ax, picture, angle in zip(strip.subplots(1, len(pictures)), pictures, results["angles"], strict=True):
         ax.imshow(picture, cmap="Greys", vmin=0, vmax=1)
@@ -57,21 +55,14 @@ def scatter(results: Results, pictures: NDArray[np.float64]) -> Drawing:
     return drawing
 
 
-def entropy(results: Results) -> Drawing:
-    """The parts of the entropy at each angle, with the class that is predicted.
-
-    Args:
-        results: What `results.json` holds.
-
-    Returns:
-        The figure.
-    """
-    drawing = Drawing(figsize=(9, 3.9), layout="constrained")
+def _entropy(results: Results) -> Figure:
+    """The parts of the entropy at each angle, with the class that is predicted."""
+    drawing = Figure(figsize=(9, 3.9), layout="constrained")
     panels = drawing.subplots(1, 2, sharey=True)
     for ax, (name, network) in zip(panels, results["networks"].items(), strict=True):
         turning = network["turning"]
-        for score, (label, colour, style) in DOUBTS.items():
-            ax.plot(results["angles"], turning[score], style, color=colour, label=label, marker="o", markersize=3.5)
+        for kind, (label, colour, style) in UNCERTAINTIES.items():
+            ax.plot(results["angles"], turning[kind], style, color=colour, label=label, marker="o", markersize=3.5)
         for angle, label, height in zip(
             results["angles"], turning["label"], turning["predictive_entropy"], strict=True
         ):
@@ -82,68 +73,3 @@ def entropy(results: Results) -> Drawing:
     panels[0].set(ylabel="nats", ylim=(0, 1.12 * highest))
     drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return drawing
-
-
-def page(results: Results) -> Page:
-    """Say what came out.
-
-    Args:
-        results: What `results.json` holds.
-
-    Returns:
-        The page.
-    """
-    said = [f"{TITLES[name]}: {_sentence(results, network)}" for name, network in results["networks"].items()]
-    return Page(
-        title="A digit that turns",
-        lead=" ".join(said),
-        body=[Figure("rotation", SCATTER), Figure("rotation-entropy", ENTROPY), _table(results)],
-        notes=[*NOTES, *(_about(name, network) for name, network in results["networks"].items())],
-    )
-
-
-def _sentence(results: Results, network: Results) -> str:
-    label, doubt = network["turning"]["label"], network["turning"]["predictive_entropy"]
-    changes = [i for i in range(1, len(label)) if label[i] != label[i - 1]]
-    if not changes:
-        return f"the answer is {label[0]} at every angle; the entropy is {max(doubt):.2f} nats at most."
-    at = ", ".join(f"{results['angles'][i]}° ({label[i - 1]} to {label[i]})" for i in changes)
-    around = [doubt[j] for i in changes for j in (i - 1, i)]
-    return (
-        f"the answer changes at {at}; the entropy is {np.mean(around):.2f} nats on average on both sides of these "
-        f"changes, and {np.mean(doubt):.2f} over all angles."
-    )
-
-
-def _about(name: str, network: Results) -> str:
-    rates = ", ".join(f"{p:.3f}" for p in network["rates"])
-    return (
-        f"{TITLES[name]}: {network['epochs']} epochs, {network['accuracy']:.2%} of the test images, learned p {rates}."
-    )
-
-
-def _table(results: Results) -> Table:
-    rows = []
-    for name, network in results["networks"].items():
-        for stranger, scores in network["telling"].items():
-            rows.append([TITLES[name], stranger, *(f"{scores[score]:.3f}" for score in DOUBTS)])
-    caption = (
-        "Digits told from pictures that are none: area under the curve (AUROC) of each kind of doubt; 1 is perfect."
-    )
-    return Table(caption, ["network", "pictures", *(label for label, *_ in DOUBTS.values())], rows)
-
-
-SCATTER = (
-    "A test image of a 1 (number 9978), turned. Each point is one drawn function: what goes into the softmax for the "
-    "three classes that come out on top, and what comes out. Good is a spread that overlaps where the answer changes."
-)
-ENTROPY = (
-    "The entropy of the averaged prediction, and its parts. Good is an entropy that rises where the answer changes. "
-    "The mutual information is the part that more data would remove."
-)
-NOTES = (
-    "After the example of Gal & Ghahramani 2016, who show this digit to LeNet with dropout of 0.5 and give no figures.",
-    "Strangers are made of digits: pixels in one random order; left halves of digits beside right halves of others, "
-    "some of which happen to be digits; and negatives. A folder of idx files (letters, clothes) can be given with "
-    "--others.",
-)

@@ -1,0 +1,73 @@
+"""`gumdrop reproduce mnist`, on a few made-up digits."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from gumdrop import cli
+from gumdrop_experiments.mnist import study as mnist
+from gumdrop_experiments.mnist.study import plain_prediction, scores
+
+from builders.digits import write_digits
+
+
+@pytest.fixture
+def data(tmp_path):
+    write_digits(tmp_path / "data" / "mnist")
+    return tmp_path / "data"
+
+
+def contents_of(folder) -> dict:
+    return json.loads((folder / "results.json").read_text())
+
+
+def run(name, data, out, *more) -> int:
+    return cli.main(["reproduce", name, "--data", str(data), "--out", str(out), *more])
+
+
+def test_mnist_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> None:
+    state = torch.get_rng_state()
+    monkeypatch.setattr(mnist, "QUICK_WIDTHS", (8,))
+    monkeypatch.setattr(mnist, "QUICK_WIDTH", 16)
+    out = tmp_path / "out"
+    words = ("--quick", "--sizes", "60", "240", "--epochs", "1", "--num-samples", "5")
+    assert run("mnist", data, out, *words) == 0
+    assert torch.equal(torch.get_rng_state(), state)
+    contents = contents_of(out)
+    assert contents["figures"] == ["mnist-rates.png", "mnist-scores.png", "mnist-widths.png"]
+    small, large = contents["results"]["sizes"]
+    assert (small["num_data"], large["num_data"]) == (60, 240)
+    assert set(large["search"]) == set(mnist.FIXED)
+    assert large["search"][large["chosen"]]["nll"] == min(each["nll"] for each in large["search"].values())
+    for study in (*small["learned"], *large["learned"], *large["fixed"]):
+        assert 0 <= study["drawn"]["accuracy"] <= 1
+        assert len(study["rates_over_training"][-1]) == 4
+    assert large["learned"][0]["rates"] == pytest.approx(large["learned"][0]["rates_over_training"][-1], abs=1e-4)
+    inputs, hidden = mnist.FIXED[large["chosen"]]
+    assert large["fixed"][0]["rates_over_training"][-1] == pytest.approx([inputs] + [hidden] * 3, abs=1e-3)
+    assert [each["width"] for each in contents["results"]["widths"]] == [8, 16]
+    assert "784-16-16-16-10" in (out / "report.html").read_text()
+    before = (out / "results.json").read_text()
+    assert run("mnist", data, out, *words, "--resume") == 0
+    assert json.loads(before)["results"] == contents_of(out)["results"]
+
+
+def test_mnist_refuses_what_cannot_be(data, tmp_path, capsys) -> None:
+    for words, said in {
+        ("--sizes", "500"): "`sizes` must lie between 60 and 240, got [500]",
+        ("--seeds", "0"): "`seeds` must be at least 1, got 0",
+    }.items():
+        assert run("mnist", data, tmp_path / "out", *words) == 2
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_scores_of_certain_and_uncertain_answers() -> None:
+    logits = torch.tensor([[8.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    found = scores(plain_prediction(torch.nn.Identity(), logits), torch.tensor([0, 2]))
+    p = np.exp(8) / (np.exp(8) + 2)
+    assert found["accuracy"] == 0.5
+    assert found["nll"] == pytest.approx((-np.log(p) + np.log(3)) / 2, rel=1e-5)
+    assert found["brier"] == pytest.approx(((1 - p) ** 2 + 2 * ((1 - p) / 2) ** 2 + 6 / 9) / 2, rel=1e-5)

@@ -120,7 +120,7 @@ def fit(
     """
     from gumdrop.tables.fitting.fit import fit_table
     from gumdrop.tables.fitting.settings import FitSettings, Reading
-    from gumdrop.training.processes.group import ranks
+    from gumdrop.training.processes.group import process_group
     from gumdrop.views.report import write_report
 
     voice = Voice(machine)
@@ -144,7 +144,7 @@ def fit(
         table, target, place, reading=reading, settings=settings, overwrite=overwrite, progress=progress,
         notify=voice.say, finish=functools.partial(write_report, name=place.resolve().name),
     )  # fmt: skip
-    if not ranks().is_first:
+    if not process_group().is_first:
         return 0
     report = place / "report.html"
     results = _results_of(place)

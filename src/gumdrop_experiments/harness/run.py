@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
 from gumdrop.machine.version import VERSION
-from gumdrop.training.processes import alone, patient, ranks
+from gumdrop.training.processes import process_group, single_process, with_long_timeout
 from gumdrop_experiments.harness.launch import launch
 from gumdrop_experiments.pages.page import Page, render
 
@@ -62,7 +62,7 @@ class Run:
         *,
         notify: Callable[[str], object] = print,
     ) -> None:
-        self._ranks = patient(ranks())
+        self._ranks = with_long_timeout(process_group())
         self._writes = self._ranks.is_first
         self.name, self.options = name, options
         self._notify = notify if self._writes else _silent
@@ -122,12 +122,12 @@ class Run:
         """
         for name in computes:
             self._check_name(name)
-        if self._ranks.size == self.options.jobs == 1 and self.options.launcher == "processes":
+        if self._ranks.world_size == self.options.jobs == 1 and self.options.launcher == "processes":
             return {name: self._part(name, compute) for name, compute in computes.items()}
         waiting = self._ranks.from_first(lambda: [name for name in computes if not self._part_file(name).exists()])
         calls = {name: partial(_compute, self, name, computes[name]) for name in waiting}
         found: dict[str, Any] = {}
-        if self._ranks.size > 1:
+        if self._ranks.world_size > 1:
             problems = self._share(calls, found)
         else:
             options = {"jobs": self.options.jobs, "launcher": self.options.launcher}
@@ -143,8 +143,8 @@ class Run:
     def _share(self, calls: Mapping[str, Callable[[], Any]], found: dict[str, Any]) -> dict[str, str]:
         """Compute this process's share of some parts, and write down on the first what the others found."""
         problems: dict[str, str] = {}
-        with alone():
-            for name in list(calls)[self._ranks.rank :: self._ranks.size]:
+        with single_process():
+            for name in list(calls)[self._ranks.rank :: self._ranks.world_size]:
                 try:
                     found[name] = calls[name]()
                 except Exception as error:
@@ -170,7 +170,7 @@ class Run:
             return _read_json(path)
         started = time.monotonic()
         self._notify(f"{self.name}: {name} ...")
-        with alone():
+        with single_process():
             part = _plain(compute(), f"part {name!r}")
         _write_json(path, part)
         for checkpoint in self._checkpoints:

@@ -48,7 +48,7 @@ from gumdrop.tables.schema.inference import infer_schema, table_notes, with_stat
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.table import StreamedTable, open_stream
 from gumdrop.training import CheckpointError
-from gumdrop.training.processes.group import patient, ranks
+from gumdrop.training.processes.group import process_group, with_long_timeout
 
 __all__ = ["fit_table"]
 
@@ -94,7 +94,7 @@ def fit_table(
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
-    place, group = Path(out), patient(ranks())
+    place, group = Path(out), with_long_timeout(process_group())
     started = time.monotonic()
     if not group.is_first:
         progress, notify = False, _silent

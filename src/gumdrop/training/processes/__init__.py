@@ -6,12 +6,12 @@ from gumdrop.training.processes.sharding import data_parallel, gathered, is_shar
 __all__ = [
     "BatchShard",
     "ProcessGroup",
-    "single_process",
     "data_parallel",
     "gathered",
     "is_sharded",
-    "with_long_timeout",
     "placed_as",
     "process_group",
     "shard",
+    "single_process",
+    "with_long_timeout",
 ]

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from gumdrop.machine.environment import environment
 from gumdrop.networks import mlp
 from gumdrop.training import fit
-from gumdrop.training.processes import Ranks, ranks
+from gumdrop.training.processes import ProcessGroup, process_group
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "scale.json"
 PROCESSES = (1, 2, 4)
@@ -57,15 +57,15 @@ def train_times() -> list[dict[str, float]]:
         wall, busy = time.perf_counter(), time.process_time()
         fit(model, (x, y), likelihood="gaussian", epochs=1, batch_size=BATCH)
         wall, busy = time.perf_counter() - wall, time.process_time() - busy
-        total = sum(ranks().gather(busy))
+        total = sum(process_group().gather(busy))
         found.append({"wall_ms": 1e3 * wall / STEPS, "processor_ms": 1e3 * total / STEPS})
     return found[1:]  # the first warms up
 
 
-def sum_times(group: Ranks) -> dict[int, float]:
+def sum_times(group: ProcessGroup) -> dict[int, float]:
     """Median wall time of a sum of so many float32 numbers over the processes, in ms."""
     found = {}
-    for count in SUMMED if group.size > 1 else ():
+    for count in SUMMED if group.world_size > 1 else ():
         tensor, times = torch.ones(count), []
         for _ in range(20):
             start = time.perf_counter()
@@ -101,8 +101,8 @@ def work(place: Path) -> None:
     """What each process does."""
     torch.set_num_threads(1)
     times = train_times()
-    sums = sum_times(ranks())
-    if ranks().is_first:
+    sums = sum_times(process_group())
+    if process_group().is_first:
         place.write_text(json.dumps({"train": times, "sums": sums}))
 
 

@@ -65,7 +65,7 @@ def network(hidden=(16, 16), **options):
     """The same on each process that is the first, and another one on the others, which must not matter."""
     torch.manual_seed(0)
     model = mlp(3, 2, hidden=hidden, **options)
-    if processes.ranks().rank:
+    if processes.process_group().rank:
         for parameter in model.parameters():
             parameter.data.add_(1.0)
     return model
@@ -97,16 +97,16 @@ class Stream(IterableDataset):
     """Gives each process batches of its own, and the first process the fewest."""
 
     def __iter__(self):
-        group = processes.ranks()
+        group = processes.process_group()
         x, y = data()
         for start in range(0, NUM_ROWS, BATCH):
             rows = torch.arange(start, min(start + BATCH, NUM_ROWS))
-            share = rows if group.size == 1 else rows.tensor_split(group.size)[group.rank]
-            if group.size > 1 and start == 96 and group.rank == 0:
+            share = rows if group.world_size == 1 else rows.tensor_split(group.world_size)[group.rank]
+            if group.world_size > 1 and start == 96 and group.rank == 0:
                 return
-            if group.size > 1 and start == 96 and group.rank == 1:
+            if group.world_size > 1 and start == 96 and group.rank == 1:
                 share = rows
-            if group.size == 1 or group.rank < 2 or start < 96:
+            if group.world_size == 1 or group.rank < 2 or start < 96:
                 yield x[share], y[share]
 
     def __len__(self):
@@ -134,13 +134,13 @@ def several(**options):
 
 def user_loop():
     """A loop as in the README, of equal batches, with torch's own sampler."""
-    group = processes.ranks()
+    group = processes.process_group()
     x, y = (part[:96] for part in data())
     model = Numbered()
     wrapped = processes.data_parallel(model)
-    sampler = DistributedSampler(TensorDataset(x, y), group.size, group.rank, shuffle=False)
+    sampler = DistributedSampler(TensorDataset(x, y), group.world_size, group.rank, shuffle=False)
     optimizer = torch.optim.SGD(gd.parameter_groups(model, weight_decay=0.0), lr=1e-2)
-    for batch, target in DataLoader(TensorDataset(x, y), batch_size=BATCH // group.size, sampler=sampler):
+    for batch, target in DataLoader(TensorDataset(x, y), batch_size=BATCH // group.world_size, sampler=sampler):
         nll = gd.gaussian_nll(*wrapped(batch).chunk(2, -1), target)
         optimizer.zero_grad()
         gd.negative_elbo(nll, model, num_data=96).backward()
@@ -150,7 +150,7 @@ def user_loop():
 
 def masks():
     """What each process draws first, although torch was seeded alike."""
-    group, seen = processes.ranks(), []
+    group, seen = processes.process_group(), []
     _, y = data()
 
     def likelihood(output, target):
@@ -179,13 +179,13 @@ def loader():
 def checkpointed(folder=None, sharded=False):
     """Train; with a folder for the checkpoint the last process dies in the fourth epoch of its first life."""
     state.SECONDS_BETWEEN_CHECKPOINTS = 0.0
-    group, calls = processes.ranks(), []
+    group, calls = processes.process_group(), []
     died = None if folder is None else folder / f"died-{sharded}"
     x, y = data()
 
     def likelihood(output, target):
         calls.extend([None] * output.requires_grad)
-        if died and len(calls) == 14 and group.rank == group.size - 1 and not died.exists():
+        if died and len(calls) == 14 and group.rank == group.world_size - 1 and not died.exists():
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return gd.objective.LIKELIHOODS["gaussian"](output, target)
@@ -233,7 +233,7 @@ def main():
         "killed, sharded": lambda: checkpointed(place, sharded=True),
     }
     found = {name: cases[name]() for name in names}
-    if processes.ranks().is_first:
+    if processes.process_group().is_first:
         torch.save(found, place / "found.pt")
 
 

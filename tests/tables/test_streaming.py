@@ -27,7 +27,7 @@ from gumdrop.tables.streams import table as table_stream
 from gumdrop.tables.streams.pieces import TableStream
 from gumdrop.tables.streams.rows import StreamedRows
 from gumdrop.tables.streams.survey import Moments, survey
-from gumdrop.training.processes import Ranks
+from gumdrop.training.processes import ProcessGroup
 
 from builders.waiting import HANG
 
@@ -143,7 +143,7 @@ def test_a_pass_gives_each_row_at_most_once_in_an_order_of_its_own(path) -> None
 def test_processes_share_the_rows(path, monkeypatch, size) -> None:
     seen = []
     for rank in range(size):  # with five there are too few pieces, so each takes its share of every piece
-        monkeypatch.setattr(streamed_rows, "ranks", lambda rank=rank: Ranks(rank, size))
+        monkeypatch.setattr(streamed_rows, "process_group", lambda rank=rank: ProcessGroup(rank, size))
         _, schema, rows = prepared(TableStream(path), window=256)
         seen.append(numbers(schema, rows))
     together = np.concatenate(seen)
@@ -479,10 +479,10 @@ def test_streams_that_estimators_cannot_take(numbers_only, change, options, mess
 SHARED = """
 import sys, torch
 from gumdrop.estimators import ConcreteDropoutRegressor
-from gumdrop.training.processes import ranks
+from gumdrop.training.processes import process_group
 model = ConcreteDropoutRegressor(n_members=1, hidden_layer_sizes=(8,), max_iter=2, batch_size=64)
 model.fit_stream(sys.argv[1], "y", columns=["x"])  # without a seed, which processes must agree on
-torch.save(dict(model.ensemble_.state_dict()), f"{sys.argv[2]}/{ranks().rank}.pt")
+torch.save(dict(model.ensemble_.state_dict()), f"{sys.argv[2]}/{process_group().rank}.pt")
 """
 
 

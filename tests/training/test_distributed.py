@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from gumdrop.training.processes import Ranks, alone, ranks
+from gumdrop.training.processes import ProcessGroup, process_group, single_process
 from gumdrop.training.processes import group as distributed
 from gumdrop.training.processes.sharding import _mean_in_float32
 
@@ -181,25 +181,25 @@ def test_a_process_with_an_error_leaves_at_once_and_one_alone_soon(monkeypatch) 
 
 
 def test_a_process_that_torchrun_did_not_start_is_alone(monkeypatch) -> None:
-    assert ranks() == Ranks(0, 1)
+    assert process_group() == ProcessGroup(0, 1)
     monkeypatch.setenv("WORLD_SIZE", "2")  # of some other tool, without a number of this process
     monkeypatch.delenv("RANK", raising=False)
-    assert ranks() == Ranks(0, 1)
+    assert process_group() == ProcessGroup(0, 1)
 
 
 def test_alone_holds_within_its_context(monkeypatch) -> None:
     monkeypatch.setattr(distributed.dist, "is_initialized", lambda: True)
     monkeypatch.setattr(distributed.dist, "get_rank", lambda: 1)
     monkeypatch.setattr(distributed.dist, "get_world_size", lambda: 3)
-    assert ranks() == Ranks(1, 3)
-    with alone():
-        assert ranks() == Ranks(0, 1)
-    assert ranks() == Ranks(1, 3)
+    assert process_group() == ProcessGroup(1, 3)
+    with single_process():
+        assert process_group() == ProcessGroup(0, 1)
+    assert process_group() == ProcessGroup(1, 3)
 
 
 def test_parts_of_a_batch_are_shared_out_without_a_gap() -> None:
     rows = torch.arange(10)
-    seen = [part for rank in range(4) for part in Ranks(rank, 4)._mine(rows, 3)]
+    seen = [part for rank in range(4) for part in ProcessGroup(rank, 4)._mine(rows, 3)]
     assert torch.equal(torch.cat([part[:counted] for part, counted in seen]), rows)
     assert len(seen) == 12
     assert all(len(part) > 0 for part, _ in seen)

@@ -13,6 +13,7 @@ from gumdrop.networks import mlp
 from gumdrop.training import CheckpointError, checkpoints, fit, fit_stacked, settings, single, state
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import prepared, tensors_of
+from gumdrop.training.processes import ProcessGroup
 
 from builders.rates import set_logit
 
@@ -73,7 +74,7 @@ def test_the_best_epoch_on_held_out_data_is_kept() -> None:
     result = fit(model, (x, y), likelihood="gaussian", epochs=80, lr=5e-2, validation=wave(40), seed=1)
     scores = [record.validation_nll for record in result.history]
     assert result.best_epoch == int(np.argmin(scores)) + 1
-    kept = single._mixture_nll(model, prepared(wave(40)), gd.objective.LIKELIHOODS["gaussian"], 20, 1)
+    kept = single._mixture_nll(model, prepared(wave(40)), gd.objective.LIKELIHOODS["gaussian"], 20, 1, ProcessGroup())
     assert kept == pytest.approx(min(scores), abs=1e-5)
 
 

@@ -20,7 +20,7 @@ from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, checked_weights, moments
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.objective.kl import Lengthscale
-from gumdrop.training.processes.group import ranks
+from gumdrop.training.processes.group import process_group
 
 if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
@@ -114,7 +114,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self._check_settings()
         if self.early_stopping:
             raise ValueError("`early_stopping` must be False for a stream, got True: set `max_iter`, its passes")
-        seed = ranks().from_first(self._drawn_seed)
+        seed = process_group().from_first(self._drawn_seed)
         table = open_columns(path, target, columns, seed=seed)
         self._forget()
         described = self._describe(table)

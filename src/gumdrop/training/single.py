@@ -25,7 +25,7 @@ from gumdrop.training.held_out_noise import (
     noise_of,
     without_gradient,
 )
-from gumdrop.training.processes.group import Portion, Ranks, ranks
+from gumdrop.training.processes.group import BatchShard, ProcessGroup, process_group
 from gumdrop.training.processes.sharding import data_parallel, is_sharded
 from gumdrop.training.records import FitResult
 from gumdrop.training.settings import (
@@ -109,10 +109,10 @@ def fit(
     identity = choices.identity() | {"likelihood": name_of(likelihood), "num_data": num_data}
     if checkpoint is not None:
         identity["data"] = checksum(*tensors_of(train), *tensors_of(validation))
-    group = ranks()
+    group = process_group()
     optimizer = _optimizer(model, choices)
-    steps = group.most(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
-    state = TrainingState(model, optimizer, steps=epochs * steps, settings=identity, checkpoint=checkpoint, ranks=group)
+    steps = group.maximum(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
+    state = TrainingState(model, optimizer, steps=epochs * steps, settings=identity, checkpoint=checkpoint, group=group)
     with state.keep_best(), without_gradient([] if noise is None else [noise]):
         learner = _Single(
             model=model,
@@ -164,7 +164,7 @@ class _Single:
     """Log variance that follows the residuals of the held-out data."""
     num_data: int
     settings: TrainingSettings
-    group: Ranks
+    group: ProcessGroup
 
     def train(self, epoch: int, state: TrainingState) -> Tensor:
         """Take the steps of an epoch, see `gumdrop.training.epochs.Learner`."""
@@ -173,9 +173,9 @@ class _Single:
         self.model.train()
         totals, num_rows = torch.zeros(2, dtype=torch.float64), 0
         noise_seed = epoch_seed(settings.seed, epoch)
-        for portion in self.group.portions(self.data, settings.batch_size, settings.accumulate, noise_seed):
-            state.step(self._losses(portion, totals), settings.max_norm)
-            num_rows += portion.num_rows
+        for shard in self.group.batch_shards(self.data, settings.batch_size, settings.accumulate, noise_seed):
+            state.step(self._losses(shard, totals), settings.max_norm)
+            num_rows += shard.num_rows
             if self.noise is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
                 self._follow(self.noise, state.steps)
         return (self.group.sum(totals) / num_rows).unsqueeze(1)
@@ -193,13 +193,13 @@ class _Single:
         """Drop probability of each site."""
         return [mean_rates(self.model)]
 
-    def _losses(self, portion: Portion, totals: Tensor) -> Iterator[Tensor]:
+    def _losses(self, shard: BatchShard, totals: Tensor) -> Iterator[Tensor]:
         """The loss of this process, part by part; the mean over processes is that of the whole batch."""
-        _check_num_data(self.num_data, portion.num_rows)
+        _check_num_data(self.num_data, shard.num_rows)
         autocast, device = self.settings.autocast, _device_of(self.model)
-        share = portion.num_rows / self.group.size
-        for i, (x, y, counted) in enumerate(portion.parts, start=1):
-            is_last = i == len(portion.parts)
+        share = shard.num_rows / self.group.world_size
+        for i, (x, y, counted) in enumerate(shard.micro_batches, start=1):
+            is_last = i == len(shard.micro_batches)
             with _unsynchronised(self.network, not is_last):
                 with torch.autocast(device.type, autocast, enabled=autocast is not None):
                     output = x.to(device).call(self.network)
@@ -220,7 +220,7 @@ class _Single:
         with torch.no_grad(), sampling(self.model, seed=seed, shared=False):
             output = x[rows].to(log_variance.device).call(self.model)
             follow_residuals(log_variance, output, y[rows.to(y.device)], steps)
-        log_variance.copy_(self.group.sum(log_variance) / self.group.size)
+        log_variance.copy_(self.group.sum(log_variance) / self.group.world_size)
 
 
 def _check_num_data(num_data: int, batch: int) -> None:
@@ -239,13 +239,18 @@ def _unsynchronised(network: nn.Module, wanted: bool) -> contextlib.AbstractCont
 
 
 def _mixture_nll(
-    model: nn.Module, data: Prepared, nll_of: Likelihood, num_samples: int, seed: int, group: Ranks = Ranks()
+    model: nn.Module,
+    data: Prepared,
+    nll_of: Likelihood,
+    num_samples: int,
+    seed: int,
+    group: ProcessGroup = ProcessGroup(),
 ) -> float:
     """Score the averaged predictive distribution of a few draws, as prediction will; processes share the rows."""
     device = _device_of(model)
     total = torch.zeros(2, dtype=torch.float64, device=device)
     # A sharded model must make the same calls on all processes, so that each of them scores all rows.
-    mine = slice(None) if is_sharded(model) or deals_itself(data) else slice(group.rank, None, group.size)
+    mine = slice(None) if is_sharded(model) or deals_itself(data) else slice(group.rank, None, group.world_size)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # a loader that shuffles gives all processes the same batches
         for x, y in batches_of(data):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from gumdrop.machine.version import VERSION
 from gumdrop.training.checkpoints import CHECKPOINT_FORMAT, CheckpointError, read_checkpoint, write_checkpoint
-from gumdrop.training.processes.group import Ranks
+from gumdrop.training.processes.group import ProcessGroup
 from gumdrop.training.processes.sharding import gathered, is_sharded, placed_as
 from gumdrop.training.records import EpochRecord
 
@@ -34,7 +34,7 @@ class TrainingState:
         settings: What must be the same when the run is continued.
         checkpoint: File to continue from if it exists, and to keep the state in; none if None.
         states: Gives the state of each model, where ``model`` stands for several.
-        ranks: The processes that train it together; the first of them reads and writes the file.
+        group: The processes that train it together; the first of them reads and writes the file.
 
     Raises:
         CheckpointError: If ``checkpoint`` is cut short, of another version, or of a run with other settings.
@@ -49,9 +49,9 @@ class TrainingState:
         settings: dict[str, Any],
         checkpoint: str | os.PathLike[str] | None,
         states: Callable[[], list[dict[str, Tensor]]] | None = None,
-        ranks: Ranks = Ranks(),
+        group: ProcessGroup = ProcessGroup(),
     ) -> None:
-        self.model, self.optimizer, self.settings, self._ranks = model, optimizer, settings, ranks
+        self.model, self.optimizer, self.settings, self._group = model, optimizer, settings, group
         self._states = states or (lambda: [model.state_dict()])
         peaks = [group["lr"] for group in optimizer.param_groups]
         self.scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, peaks, total_steps=steps, cycle_momentum=False)
@@ -61,7 +61,7 @@ class TrainingState:
         self._saved_at = time.monotonic()
         if self._path is not None:
             path = self._path
-            contents = ranks.from_first(lambda: path.read_bytes() if path.exists() else None)
+            contents = group.from_first(lambda: path.read_bytes() if path.exists() else None)
             if contents is not None:
                 self._load(path, contents)
 
@@ -108,7 +108,7 @@ class TrainingState:
                 if best == len(self.epochs):
                     self.best_states[i] = {name: value.detach().clone() for name, value in states[i].items()}
         is_time = time.monotonic() - self._saved_at > SECONDS_BETWEEN_CHECKPOINTS
-        if self._path is not None and self._ranks.from_first(lambda: is_time):
+        if self._path is not None and self._group.from_first(lambda: is_time):
             self.save()
 
     def is_stale(self, patience: int | None, tol: float = 0.0) -> bool:
@@ -145,7 +145,7 @@ class TrainingState:
             return
         model, optimizer, best = gathered([self.model.state_dict(), self.optimizer.state_dict(), self.best_states])
         self._saved_at = time.monotonic()
-        if not self._ranks.is_first:
+        if not self._group.is_first:
             return
         state = {
             "format": CHECKPOINT_FORMAT,

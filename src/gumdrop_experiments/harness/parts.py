@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gumdrop.training.processes import alone, patient, ranks
+from gumdrop.training.processes import process_group, single_process, with_long_timeout
 from gumdrop_experiments.harness.launch import launch
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import plain, read_json, write_json
@@ -32,8 +32,8 @@ class Parts:
     """
 
     def __init__(self, name: str, folder: Path, options: RunOptions, notify: Callable[[str], object]) -> None:
-        self._ranks = patient(ranks())
-        self._writes = self._ranks.is_first
+        self._group = with_long_timeout(process_group())
+        self._writes = self._group.is_first
         self.name, self.folder, self.options = name, folder, options
         self._notify = notify if self._writes else _silent
         self._names: set[str] = set()
@@ -55,7 +55,7 @@ class Parts:
         """
         self._check_name(name)
         self._note_time()
-        return self._ranks.from_first(lambda: self._part(name, compute))
+        return self._group.from_first(lambda: self._part(name, compute))
 
     def parts(self, computes: Mapping[str, Compute]) -> dict[str, Any]:
         """Compute parts that do not need each other: one after the other, or with ``options.jobs`` several at a time.
@@ -74,18 +74,18 @@ class Parts:
         for name in computes:
             self._check_name(name)
         self._note_time()
-        if self._ranks.size == self.options.jobs == 1 and self.options.launcher == "processes":
+        if self._group.world_size == self.options.jobs == 1 and self.options.launcher == "processes":
             return {name: self._part(name, compute) for name, compute in computes.items()}
-        waiting = self._ranks.from_first(lambda: [name for name in computes if not self._file(name).exists()])
+        waiting = self._group.from_first(lambda: [name for name in computes if not self._file(name).exists()])
         calls = {name: partial(_compute, self, name, computes[name]) for name in waiting}
-        problems = self._share(calls) if self._ranks.size > 1 else self._launch(calls)
+        problems = self._share(calls) if self._group.world_size > 1 else self._launch(calls)
         if problems:
             reasons = "\n".join(f"{name}: {problem}" for name, problem in problems.items())
             raise ChildProcessError(
                 f"{len(problems)} of {len(computes)} parts failed; the others are kept, and the same command with "
                 f"--resume goes on with these:\n{reasons}"
             )
-        return self._ranks.from_first(lambda: {name: read_json(self._file(name)) for name in computes})
+        return self._group.from_first(lambda: {name: read_json(self._file(name)) for name in computes})
 
     def checkpoint(self, name: str) -> Path:
         """Find a place for the state of a training run; it is removed when the part that asked for it is done.
@@ -119,7 +119,7 @@ class Parts:
             return read_json(path)
         started = time.monotonic()
         self._notify(f"{self.name}: {name} ...")
-        with alone():
+        with single_process():
             part = plain(compute(), f"part {name!r}")
         write_json(path, part)
         for checkpoint in self._checkpoints:
@@ -138,14 +138,14 @@ class Parts:
         """Compute this process's share of some parts, and write down on the first what the others found."""
         found: dict[str, Any] = {}
         problems: dict[str, str] = {}
-        with alone():
-            for name in list(calls)[self._ranks.rank :: self._ranks.size]:
+        with single_process():
+            for name in list(calls)[self._group.rank :: self._group.world_size]:
                 try:
                     found[name] = calls[name]()
                 except Exception as error:
                     traceback.print_exc()
                     problems[name] = traceback.format_exception_only(error)[-1].strip()
-        for others, failed in self._ranks.gather((found, problems)):
+        for others, failed in self._group.gather((found, problems)):
             problems |= failed
             for name, part in others.items():
                 if self._writes and not self._file(name).exists():

@@ -31,7 +31,7 @@ from gumdrop.tables.results import FitResults, TableFacts, TargetFacts, write_re
 from gumdrop.tables.scoring import OURS, mean_record, test_part
 from gumdrop.tables.task import Prediction
 from gumdrop.training import CheckpointError
-from gumdrop.training.processes.group import patient, ranks
+from gumdrop.training.processes.group import process_group, with_long_timeout
 
 __all__ = ["fit_table"]
 
@@ -76,7 +76,7 @@ def fit_table(
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
-    place, group = Path(out), patient(ranks())
+    place, group = Path(out), with_long_timeout(process_group())
     started = time.monotonic()
     if not group.is_first:
         progress, notify = False, _silent

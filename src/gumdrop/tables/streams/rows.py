@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from gumdrop.tables.schema.schema import TableSchema
-from gumdrop.training.processes.group import ranks
+from gumdrop.training.processes.group import process_group
 
 if TYPE_CHECKING:
     pass
@@ -57,16 +57,16 @@ class StreamedRows(IterableDataset[tuple[Tensor, Tensor]]):
     ) -> None:
         self._stream, self._schema, self._left_out = stream, schema, left_out
         self.num_rows, self._window, self._seed = num_rows, window, seed
-        self._group = ranks()
-        self._batch_size = max(1, batch_size // self._group.size)
-        self._by_piece = len(stream.pieces) >= PIECES_OF_A_PROCESS * self._group.size
-        most = len(stream.pieces) // (PIECES_OF_A_PROCESS * self._group.size) if self._by_piece else 1
+        self._group = process_group()
+        self._batch_size = max(1, batch_size // self._group.world_size)
+        self._by_piece = len(stream.pieces) >= PIECES_OF_A_PROCESS * self._group.world_size
+        most = len(stream.pieces) // (PIECES_OF_A_PROCESS * self._group.world_size) if self._by_piece else 1
         self.epochs_of_a_pass = max(1, min(num_rows // ROWS_OF_AN_EPOCH, most))
         self._epoch = 0
 
     def __len__(self) -> int:
         """Number of batches of an epoch; rows that do not fill one are left to the next pass."""
-        rows = self.num_rows / self.epochs_of_a_pass / self._group.size
+        rows = self.num_rows / self.epochs_of_a_pass / self._group.world_size
         return max(1, int(rows / self._batch_size))
 
     def set_epoch(self, epoch: int) -> None:
@@ -85,7 +85,7 @@ class StreamedRows(IterableDataset[tuple[Tensor, Tensor]]):
         shuffled = np.random.default_rng([self._seed, number]).permutation(len(self._stream.pieces))
         order = np.array_split(shuffled, self.epochs_of_a_pass)[part]
         if self._by_piece:
-            order = order[self._group.rank :: self._group.size]
+            order = order[self._group.rank :: self._group.world_size]
         rng = np.random.default_rng([self._seed, self._epoch, self._group.rank])
         return [self._stream.pieces[i] for i in order], rng
 
@@ -95,7 +95,7 @@ class StreamedRows(IterableDataset[tuple[Tensor, Tensor]]):
             for first_row, frame in self._stream.read(piece, columns):
                 wanted = ~is_in(self._left_out, first_row, len(frame)) & frame[columns[-1]].notna().to_numpy()
                 if not self._by_piece:
-                    wanted &= np.arange(len(frame)) % self._group.size == self._group.rank
+                    wanted &= np.arange(len(frame)) % self._group.world_size == self._group.rank
                 if wanted.any():
                     yield frame[wanted]
 

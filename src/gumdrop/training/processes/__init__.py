@@ -1,17 +1,17 @@
 """Several processes and machines, as torchrun starts them: who trains which rows, and what is summed."""
 
-from gumdrop.training.processes.group import Portion, Ranks, alone, patient, ranks
+from gumdrop.training.processes.group import BatchShard, ProcessGroup, process_group, single_process, with_long_timeout
 from gumdrop.training.processes.sharding import data_parallel, gathered, is_sharded, placed_as, shard
 
 __all__ = [
-    "Portion",
-    "Ranks",
-    "alone",
+    "BatchShard",
+    "ProcessGroup",
     "data_parallel",
     "gathered",
     "is_sharded",
-    "patient",
     "placed_as",
-    "ranks",
+    "process_group",
     "shard",
+    "single_process",
+    "with_long_timeout",
 ]

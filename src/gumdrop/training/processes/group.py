@@ -1,6 +1,6 @@
 """Training on several processes and machines, as torchrun starts them: who takes which rows, and what is summed.
 
-Nothing here asks for a setting: torchrun tells each process its number in the environment, and a process that it did
+Nothing here asks for a setting: torchrun tells each process its rank in the environment, and a process that it did
 not start is alone.
 
 References:
@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader
 from gumdrop.prediction.inputs import Arguments
 from gumdrop.training.data import deals_itself, pair_of
 
-__all__ = ["Portion", "Ranks", "alone", "patient", "ranks"]
+__all__ = ["BatchShard", "ProcessGroup", "process_group", "single_process", "with_long_timeout"]
 
 
 T = TypeVar("T")
@@ -37,29 +37,29 @@ LONGEST_FAREWELL = datetime.timedelta(seconds=30)
 _LONE: contextvars.ContextVar[bool] = contextvars.ContextVar("lone", default=False)
 
 
-class Portion(NamedTuple):
-    """What one process does of a step."""
+class BatchShard(NamedTuple):
+    """The shard of a batch that one process goes through in a step."""
 
-    parts: list[tuple[Arguments, Tensor, int]]
+    micro_batches: list[tuple[Arguments, Tensor, int]]
     """Inputs, targets, and how many of the rows count: all, or none of a row that only fills an empty place."""
     num_rows: int
     """Rows of the whole step, over all processes."""
 
 
 @dataclass(frozen=True)
-class Ranks:
+class ProcessGroup:
     """The processes that work together."""
 
     rank: int = 0
-    """Number of this one."""
-    size: int = 1
+    """Rank of this one, from 0."""
+    world_size: int = 1
     """How many there are."""
     channel: Any = None
-    """The process group that they talk through; the default one if None."""
+    """The `torch.distributed.ProcessGroup` that they talk through; the default one if None."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes files and speaks."""
+        """Whether this is the process of rank 0, which writes files and speaks."""
         return self.rank == 0
 
     def sum(self, value: Tensor) -> Tensor:
@@ -71,21 +71,21 @@ class Ranks:
         Returns:
             The sum, the same everywhere; ``value`` itself is left as it is.
         """
-        if self.size == 1:
+        if self.world_size == 1:
             return value
         total = value.detach().clone()
         dist.all_reduce(total, group=self.channel)
         return total
 
-    def most(self, value: int) -> int:
+    def maximum(self, value: int) -> int:
         """Find the largest of a number over all processes."""
         return max(self.gather(value))
 
     def gather(self, value: T) -> list[T]:
-        """Give every process what each of them has, in the order of their numbers."""
-        if self.size == 1:
+        """Give every process what each of them has, in the order of their ranks."""
+        if self.world_size == 1:
             return [value]
-        values: list[Any] = [None] * self.size
+        values: list[Any] = [None] * self.world_size
         dist.all_gather_object(values, value, group=self.channel)
         return values
 
@@ -101,7 +101,7 @@ class Ranks:
         Raises:
             Exception: Whatever ``compute`` raises.
         """
-        if self.size == 1:
+        if self.world_size == 1:
             return compute()
         box: list[Any] = [None, None]
         if self.is_first:
@@ -115,10 +115,10 @@ class Ranks:
         found: T = box[0]
         return found
 
-    def portions(
+    def batch_shards(
         self, data: tuple[Arguments, Tensor] | DataLoader[Any], batch_size: int, accumulate: int, noise_seed: int
-    ) -> Iterator[Portion]:
-        """Cut the batches of one pass into what this process does of them.
+    ) -> Iterator[BatchShard]:
+        """Cut the batches of an epoch into the shards of this process.
 
         The order of the rows comes from torch's random state, which must be the same everywhere; once it is drawn,
         each process gets a random state of its own, so that no two draw the same masks.
@@ -128,61 +128,61 @@ class Ranks:
                 rows of its own are taken as they come, and one with fewer of them waits with a row that does not
                 count; those of any other loader are the same everywhere, and are cut.
             batch_size: Rows of a step over all processes, where ``data`` is no loader.
-            accumulate: Parts that this process cuts its own share into.
+            accumulate: Micro-batches that this process cuts its shard into.
             noise_seed: Seed of the masks, where there are several processes.
 
         Yields:
-            What this process does of each step; all processes get the same number of steps and parts.
+            A shard for each step; all processes get the same number of steps and micro-batches.
         """
         if isinstance(data, DataLoader):
             steps = (
                 self._own_batches(data, accumulate)
-                if self.size > 1 and deals_itself(data)
+                if self.world_size > 1 and deals_itself(data)
                 else (self._cut(*pair_of(batch), accumulate) for batch in data)
             )
         else:
             x, y = data
             order = torch.randperm(len(x))
             steps = (self._cut_rows(x, y, rows, accumulate) for rows in order.split(batch_size))
-        for i, portion in enumerate(steps):
-            if i == 0 and self.size > 1:
-                # A generator of the CPU takes 32 bits of its seed, so numbers of processes are mixed into these.
+        for i, shard in enumerate(steps):
+            if i == 0 and self.world_size > 1:
+                # A generator of the CPU takes 32 bits of its seed, so ranks are mixed into these.
                 torch.manual_seed(random.Random(f"{noise_seed} {self.rank}").getrandbits(32))
-            yield portion
+            yield shard
 
-    def _cut_rows(self, x: Arguments, y: Tensor, rows: Tensor, accumulate: int) -> Portion:
-        parts = [(x[part], y[part.to(y.device)], counted) for part, counted in self._mine(rows, accumulate)]
-        return Portion(parts, len(rows))
+    def _cut_rows(self, x: Arguments, y: Tensor, rows: Tensor, accumulate: int) -> BatchShard:
+        parts = self._mine(rows, accumulate)
+        return BatchShard([(x[part], y[part.to(y.device)], counted) for part, counted in parts], len(rows))
 
-    def _cut(self, x: Arguments, y: Tensor, accumulate: int) -> Portion:
+    def _cut(self, x: Arguments, y: Tensor, accumulate: int) -> BatchShard:
         return (
             self._cut_rows(x, y, torch.arange(len(x)), accumulate)
-            if self.size * accumulate > 1
-            else Portion([(x, y, len(x))], len(x))
+            if self.world_size * accumulate > 1
+            else BatchShard([(x, y, len(x))], len(x))
         )
 
     def _mine(self, rows: Tensor, accumulate: int) -> list[tuple[Tensor, int]]:
         """The parts of this process; an empty one gets a row that does not count, because all must take the step."""
-        chunks = rows.tensor_split(self.size * accumulate)[self.rank * accumulate :][:accumulate]
+        chunks = rows.tensor_split(self.world_size * accumulate)[self.rank * accumulate :][:accumulate]
         return [(chunk, len(chunk)) if len(chunk) else (rows[:1], 0) for chunk in chunks]
 
-    def _own_batches(self, loader: DataLoader[Any], accumulate: int) -> Iterator[Portion]:
-        own, filler = Ranks(), None
+    def _own_batches(self, loader: DataLoader[Any], accumulate: int) -> Iterator[BatchShard]:
+        own, filler = ProcessGroup(), None
         for batch in _endless(loader):
             counts = self.gather(0 if batch is None else len(batch[0]))
             if not any(counts):
                 return
             if batch is not None:
-                portion = own._cut(*batch, accumulate)
+                shard = own._cut(*batch, accumulate)
                 filler = batch[0][:1], batch[1][:1]
-                yield Portion(portion.parts, sum(counts))
+                yield BatchShard(shard.micro_batches, sum(counts))
             else:
                 if filler is None:
                     raise ValueError(
-                        f"process {self.rank} of {self.size} got no rows at all from `train`; use fewer processes, or "
-                        "data in more pieces"
+                        f"process {self.rank} of {self.world_size} got no rows at all from `train`; use fewer "
+                        "processes, or data in more pieces"
                     )
-                yield Portion([(*filler, 0)] * accumulate, sum(counts))
+                yield BatchShard([(*filler, 0)] * accumulate, sum(counts))
 
 
 def _endless(loader: DataLoader[Any]) -> Iterator[tuple[Arguments, Tensor] | None]:
@@ -191,43 +191,43 @@ def _endless(loader: DataLoader[Any]) -> Iterator[tuple[Arguments, Tensor] | Non
         yield None
 
 
-def ranks() -> Ranks:
+def process_group() -> ProcessGroup:
     """Find the processes that work together, and meet them at the first call.
 
     Returns:
-        This one's number and how many there are: from torchrun's environment, or from a process group that is already
+        The rank of this one and the world size: from torchrun's environment, or from a process group that is already
         there.
 
     Example:
-        >>> ranks().size
+        >>> process_group().world_size
         1
     """
     if _LONE.get() or not dist.is_available():
-        return Ranks()
+        return ProcessGroup()
     if not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
-            return Ranks()
+            return ProcessGroup()
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         _meet()
-    return Ranks(dist.get_rank(), dist.get_world_size())
+    return ProcessGroup(dist.get_rank(), dist.get_world_size())
 
 
 @functools.cache
-def _patient_channel() -> Any:
+def _long_timeout_channel() -> Any:
     return dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
 
 
-def patient(group: Ranks) -> Ranks:
+def with_long_timeout(group: ProcessGroup) -> ProcessGroup:
     """Let processes wait for each other for days, where they share out work that does not keep in step.
 
     Args:
-        group: From `ranks`, on all of the processes.
+        group: From `process_group`, on all of the processes.
 
     Returns:
         The same processes.
     """
-    return group if group.size == 1 else dataclasses.replace(group, channel=_patient_channel())
+    return group if group.world_size == 1 else dataclasses.replace(group, channel=_long_timeout_channel())
 
 
 def _meet() -> None:
@@ -259,7 +259,7 @@ def _await_others(store: dist.Store, size: int) -> None:
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def single_process() -> Iterator[None]:
     """Context in which this process works by itself, whatever torchrun says.
 
     Yields:

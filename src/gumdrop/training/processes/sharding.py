@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise
-from gumdrop.training.processes.group import ranks
+from gumdrop.training.processes.group import process_group
 
 __all__ = ["data_parallel", "gathered", "is_sharded", "placed_as", "shard"]
 
@@ -32,7 +32,7 @@ def data_parallel(model: nn.Module) -> nn.Module:
         The model in a `torch.nn.parallel.DistributedDataParallel`; call this one, and keep the other. The model
         itself where this process is alone.
     """
-    if ranks().size == 1:
+    if process_group().world_size == 1:
         return model
     device = next(model.parameters()).device
     wrapped = nn.parallel.DistributedDataParallel(model, device_ids=None if device.type == "cpu" else [device])
@@ -67,8 +67,8 @@ def shard(model: nn.Module, **options: Any) -> nn.Module:
     References:
         Zhao et al. 2023, "PyTorch FSDP" (arXiv:2304.11277).
     """
-    group = ranks()
-    if group.size == 1:
+    group = process_group()
+    if group.world_size == 1:
         return model
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -82,7 +82,7 @@ def shard(model: nn.Module, **options: Any) -> nn.Module:
         if not _is_piece(tensor):
             dist.broadcast(tensor.data, src=0)
     device = next(model.parameters()).device.type
-    options.setdefault("mesh", init_device_mesh(device, (group.size,)))
+    options.setdefault("mesh", init_device_mesh(device, (group.world_size,)))
     fully_shard(model, ignored_params=whole, **options)
     return model
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from gumdrop.training.processes.group import patient, ranks
+from gumdrop.training.processes.group import process_group, with_long_timeout
 from gumdrop.training.records import FitResult
 from gumdrop.training.stacked import fit_stacked
 
@@ -41,10 +41,10 @@ def fit_shared(
     Returns:
         One result for each model, on each process.
     """
-    group = patient(ranks())
-    if group.size == 1:
+    group = with_long_timeout(process_group())
+    if group.world_size == 1:
         return fit_stacked(models, train, seed=seed, checkpoint=checkpoint, progress=progress, **options)
-    mine = range(group.rank, len(models), group.size)
+    mine = range(group.rank, len(models), group.world_size)
     given: dict[str, Any] = {
         name: [value[i] for i in mine] if name in PER_MODEL and value is not None else value
         for name, value in {"train": train, **options}.items()

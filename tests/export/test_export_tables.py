@@ -22,7 +22,7 @@ from gumdrop.tables.fitting.settings import Reading
 from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.reading.dates import parse_dates
 from gumdrop.tables.reading.numbers import spelled_numbers
-from gumdrop.tables.reading.table import MISSING_SPELLINGS
+from gumdrop.tables.reading.tidy import MISSING_SPELLINGS
 from gumdrop.tables.schema.columns import CategoryColumn, DateColumn, NumericColumn
 from gumdrop.tables.schema.schema import TableSchema, Target
 

@@ -102,6 +102,29 @@ def test_damage_anywhere_is_told_or_does_no_harm(kind) -> None:
                 assert "results.json" in str(error)  # noqa: PT017
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"settings": {"coverage": "much"}}, "`settings.coverage` must be a positive number, got 'much'"),
+        ({"task": "classification"}, "`test` has not the columns of a classification"),
+        (
+            {"scores": [{"name": "a", "ours": True, "values": {"coverage": 2}}]},
+            "a share from 0 to 1 as coverage",
+        ),
+        ({"scores": []}, "`scores` must hold this model once"),
+        ({"ranking": {"class": "a", "auroc": 1.5, "rows": 3, "other_rows": 3}}, "`ranking` must have an auroc"),
+        ({"paired": [{"name": "a", "gains": {}}]}, "`paired` must have a gain in log likelihood"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(change, words) -> None:
+    with pytest.raises(TableError, match=f"results.json is damaged: .*{words}"):
+        FitResults.from_json(regression_results() | change)
+
+
+def test_settings_that_nobody_wrote_down_are_left_open() -> None:
+    assert "asks itself many times" in render(FitResults.from_json(regression_results(30) | {"settings": {}}))
+
+
 def test_scores_tell_which_way_they_are_better_and_older_ones_are_known_by_name() -> None:
     older = FitResults.from_json(regression_results())
     assert [older.better(name) for name in older.scores[0].values] == ["lower", "higher", "target", "lower"]

@@ -460,7 +460,7 @@ def test_few_rows_have_the_wide_interval_of_students_t() -> None:
 def test_the_interval_of_the_error_is_that_of_the_rows() -> None:
     test = _test_rows(classification_results(40))
     spread = math.sqrt(test.error.mean() * (1 - test.error.mean()) / 39)
-    assert test.wobble() == pytest.approx(2.0227 * spread, rel=1e-4)
+    assert test.error_margin() == pytest.approx(2.0227 * spread, rel=1e-4)
     text = _text(render(regression_results(1) | {"paired": []}))
     assert "error (RMSE)which one row cannot tell from chance" in text
 

@@ -96,6 +96,12 @@ class FitResults:
         """Networks of the model."""
         return int(self.settings.get("num_members") or 1)  # type: ignore[call-overload]
 
+    @property
+    def num_samples(self) -> int | None:
+        """Draws for a prediction; None if nobody said."""
+        given = self.settings.get("num_samples")
+        return None if given is None else int(given)  # type: ignore[call-overload]
+
     def better(self, score: str) -> Better | None:
         """Which way a score is better; None if nobody said.
 
@@ -134,7 +140,8 @@ class FitResults:
         try:
             _check_format(data, place)
             results = record(cls, data)
-            _check(results)
+            _check_tests(results)
+            _check_scores(results)
         except FieldError as error:
             raise TableError(f"{place} is damaged: {error}; {FIT_AGAIN}") from error
         return results
@@ -148,28 +155,38 @@ def _check_format(data: object, place: str | Path) -> None:
         raise TableError(f"{place} has format {found!r}, this gumdrop reads format {FORMAT}: {way_out}{FIT_AGAIN}")
 
 
-def _check(results: FitResults) -> None:
-    """Refuse what the types allow, and a reader cannot use."""
+def _check_tests(results: FitResults) -> None:
+    """Refuse test rows and settings that no figure can be made of."""
     if isinstance(results.test, RegressionRows) != (results.task == "regression"):
         raise FieldError(f"`test` has not the columns of a {results.task}")
-    for name in ("num_members", "num_samples", "coverage"):
-        value = results.settings.get(name)
-        if value is not None and not (isinstance(value, int | float) and 0 < value < 2**31):
-            raise FieldError(f"`settings.{name}` must be a positive number, got {value!r}")
+    if not results.test.row:
+        raise FieldError("`test` has no rows")
     for name, part in (("calibration", results.calibration), ("test", results.test)):
         sizes = {len(column) for column in vars(part).values() if column is not None}
         if len(sizes) > 1:
             raise FieldError(f"`{name}` has columns of {' and '.join(map(str, sorted(sizes)))} rows")
-    if not results.test.row:
-        raise FieldError("`test` has no rows")
-    if [score.ours for score in results.scores].count(True) != 1:
-        raise FieldError("`scores` must hold this model once")
-    for comparison in results.paired:
-        if len(comparison.gains) != 2 or LIKELIHOOD not in comparison.gains:
-            raise FieldError(f"`paired` must have a gain in {LIKELIHOOD} and one other for {comparison.name!r}")
     for row in results.uncertain.rows:
         if len(row.values) != len(results.uncertain.columns):
             raise FieldError(f"`unsure` has {len(row.values)} values of {len(results.uncertain.columns)} columns")
+    for name in ("num_members", "num_samples", "coverage"):
+        value = results.settings.get(name)
+        if value is not None and not (isinstance(value, int | float) and 0 < value < 2**31):
+            raise FieldError(f"`settings.{name}` must be a positive number, got {value!r}")
+
+
+def _check_scores(results: FitResults) -> None:
+    """Refuse scores that cannot be compared."""
+    if [score.ours for score in results.scores].count(True) != 1 or not results.scores[0].values:
+        raise FieldError("`scores` must hold this model once, with a number at least")
+    for score in results.scores:
+        for name, value in score.values.items():
+            if value is not None and results.better(name) == "target" and not 0 <= value <= 1:
+                raise FieldError(f"`scores` must hold a share from 0 to 1 as {name}, got {value}")
+    for comparison in results.paired:
+        if len(comparison.gains) != 2 or LIKELIHOOD not in comparison.gains:
+            raise FieldError(f"`paired` must have a gain in {LIKELIHOOD} and one other for {comparison.name!r}")
+    if (given := results.ranking) and not (0 <= given.auroc <= 1 and min(given.rows, given.other_rows) >= 1):
+        raise FieldError(f"`ranking` must have an auroc from 0 to 1 over rows of both kinds, got {given}")
 
 
 def read_results(folder: Path) -> FitResults:

@@ -74,6 +74,7 @@ def _view(results: FitResults, folder: str) -> dict[str, object]:
         "regression": test.regression,
         "coverage": results.coverage,
         "members": results.num_members,
+        "draws": results.num_samples,
         "unit": results.target.unit,
         "watched": " or ".join(f"{count:,}" for count in sorted(set(results.table.watched_rows))),
         "odd": [note for note in results.notes if note.endswith(MEND)],

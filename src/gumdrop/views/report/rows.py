@@ -64,7 +64,7 @@ def tenths(share: float | None) -> str:
 
 
 def wilson(count: int, rows: int) -> tuple[float, float]:
-    """Between which shares the true one lies, with 95 % confidence, where so many of the rows were counted.
+    """Wilson 95 % confidence interval of a share of rows.
 
     Args:
         count: Rows that were counted.
@@ -102,7 +102,7 @@ def margin(standard_error: float, rows: int) -> float:
 
 
 def auroc_interval(auroc: float, positive: int, negative: int) -> tuple[float, float]:
-    """Between which values the true area under the ROC curve lies, with 95 % confidence.
+    """95 % confidence interval of the area under the ROC curve.
 
     Args:
         auroc: Of the rows.
@@ -157,7 +157,7 @@ class TestRows:
         self.epistemic_share = float(np.clip(np.sum(self.epistemic * weight) / max(weight.sum(), 1e-300), 0, 1))
 
     def by_chance(self, count: int) -> tuple[float, float]:
-        """Between which values the error of so many of the rows lies in 95 of 100 cases if they are drawn at random."""
+        """Central 95 % of the error of this many rows, drawn at random."""
         if not self.regression:
             low, high = hypergeom(self.rows, int(self.error.sum()), count).ppf((0.025, 0.975)) / count
             return float(low), float(high)
@@ -166,7 +166,7 @@ class TestRows:
         low, high = np.sqrt(np.quantile(drawn, (0.025, 0.975)))
         return float(low), float(high)
 
-    def wobble(self) -> float:
+    def error_margin(self) -> float:
         """Half of the 95 % interval of the error."""
         cost = self.error**2 if self.regression else self.error
         spread = margin(float(np.std(cost)) / math.sqrt(max(self.rows - 1, 1)), self.rows)

@@ -70,7 +70,7 @@ class ScoresView:
     """Their scores."""
     beaten: list[str]
     """Scores in which this model is not the best."""
-    wobble: float
+    error_margin: float
     """Half of the 95 % interval of its error."""
     pairs: list[Pair]
     """It beside each of the others."""
@@ -80,7 +80,7 @@ class ScoresView:
     """The same of its guesses alone."""
     unskilled: str | None
     """Name of the model that does not look at the inputs."""
-    doubts: Pair | None
+    likelier: Pair | None
     """The model whose log likelihood is higher by the most, if one is by more than chance."""
     beyond_unskilled: str | None
     """The error of the model that does not look at the inputs, if that of this model is larger."""
@@ -120,12 +120,12 @@ def scores_view(results: FitResults, test: TestRows) -> ScoresView:
         rows=rows,
         columns=columns,
         beaten=[column.name for column in columns if column.best and ours not in column.best],
-        wobble=test.wobble(),
+        error_margin=test.error_margin(),
         pairs=pairs,
         skilled=skilled[ours],
         guesses_skilled=_guesses_better(rows[ours], test.rows),
         unskilled=None if blind is None else rows[blind].name,
-        doubts=min(ahead, key=lambda pair: pair.likelihood.mean, default=None),
+        likelier=min(ahead, key=lambda pair: pair.likelihood.mean, default=None),
         beyond_unskilled=main.texts[blind] if blind is not None and _is_farther(main, ours, blind) else None,
         verdict=verdict,
         rival=None if rival is None else rows[rival].name,
@@ -152,7 +152,7 @@ def _verdict(
     if rival is None or ours not in known:
         return None, None, None
     gain = known[ours] - known[rival]
-    return "equal" if abs(gain) <= test.wobble() else "better" if gain > 0 else "worse", rival, None
+    return "equal" if abs(gain) <= test.error_margin() else "better" if gain > 0 else "worse", rival, None
 
 
 def _is_farther(main: Column, ours: int, blind: int) -> bool:

@@ -1,0 +1,141 @@
+"""Read a table from a CSV file, with the numbers as they are spelled there."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gumdrop.tables.errors import TableError, check_unique
+from gumdrop.tables.reading.numbers import Decimal, Spelling, spelled_numbers, spelling_of
+from gumdrop.tables.reading.source import opened
+from gumdrop.tables.reading.tidy import MISSING_SPELLINGS, tidy
+
+__all__ = ["read_csv"]
+
+EXACT = 2**53
+"""From here on, a float64 does not hold every integer."""
+
+
+def read_csv(
+    source: Path | bytes, name: str, decimal: Decimal | None
+) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
+    """Read a CSV file.
+
+    Args:
+        source: The file, or what it holds.
+        name: What messages call it.
+        decimal: Decimal mark of columns that fit both; if None that of the other columns, where these agree.
+
+    Returns:
+        The rows, the decimal mark that numbers with marks were read with, and what a reader should know.
+    """
+    separator, names = _survey(source, name)
+    frame = _parse(source, separator, names)
+    # pandas makes one value of TRUE, True and true; such columns are read again as they are spelled.
+    spelled = [column for column in names if not _is_numeric(frame[column])]
+    if spelled:
+        frame[spelled] = _parse(source, separator, names, usecols=spelled, dtype=str)
+    frame = tidy(frame)
+    for column in _long_numbers(frame):
+        integers = _integers(_parse(source, separator, names, usecols=[column], dtype=str)[column].str.strip())
+        frame[column] = frame[column] if integers is None else integers
+    spellings = {column: _spelling(frame[column]) for column in spelled}
+    marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
+    decimal = decimal or _decimal_of(marked.values())
+    frame, notes = _with_numbers(frame, marked, decimal)
+    if decimal == ",":  # then 1.234 is a thousand and more, which pandas took for a number near one
+        floats = [column for column in names if frame[column].dtype == float and column not in marked]
+        again = tidy(_parse(source, separator, names, usecols=floats, dtype=str)) if floats else frame[[]]
+        grouped = {c: s for c in floats if (s := _spelling(again[c])) and "," in s.decimals and not s.same}
+        read, more = _with_numbers(again, grouped, decimal)
+        frame[list(grouped)], notes = read[list(grouped)], notes + more
+    return frame, decimal, notes
+
+
+def _long_numbers(frame: pd.DataFrame) -> list[str]:
+    """Columns of floats so large that integers may have lost digits: missing cells make pandas take floats."""
+    return [name for name in frame.columns if frame[name].dtype == float and frame[name].abs().max() >= EXACT]
+
+
+def _integers(text: pd.Series) -> Any:
+    """Read texts, stripped, as integers of 64 bits that may be missing; None unless all of them are such."""
+    known = text.dropna()
+    if not (known.str.fullmatch(r"[+-]?\d+").all() and known.map(int).between(-(2**63), 2**63 - 1).all()):
+        return None
+    return pd.array([None if pd.isna(cell) else int(cell) for cell in text], dtype="Int64")
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
+
+
+def _spelling(column: pd.Series) -> Spelling | None:
+    return spelling_of(map(str, column.dropna().unique()))
+
+
+def _decimal_of(spellings: Any) -> Decimal | None:
+    """The decimal mark that some column proves; None if none does, or if they contradict each other."""
+    proven: set[Decimal] = {next(iter(each.decimals)) for each in spellings if len(each.decimals) == 1}
+    return proven.pop() if len(proven) == 1 else None
+
+
+def _with_numbers(
+    frame: pd.DataFrame, marked: dict[str, Spelling], decimal: Decimal | None
+) -> tuple[pd.DataFrame, list[str]]:
+    """Read the columns whose numbers have marks, where the mark is known."""
+    notes = []
+    for name, spelling in marked.items():
+        mark = next(iter(spelling.decimals)) if len(spelling.decimals) == 1 else "." if spelling.same else decimal
+        if mark is None:
+            continue
+        values = spelled_numbers(frame[name], mark)
+        texts = frame[name].dropna()
+        changed = texts[pd.Series(pd.to_numeric(texts, errors="coerce"), index=texts.index).isna()]
+        example = changed.index[0] if len(changed) else values.first_valid_index()
+        notes.append(f"numbers of '{name}' are read as in {frame[name].loc[example]!r} = {values.loc[example]:.12g}")
+        frame = frame.assign(**{name: values})
+    return frame, notes
+
+
+def _parse(source: Path | bytes, separator: str, names: list[str], **options: Any) -> pd.DataFrame:
+    with opened(source) as file:
+        frame: pd.DataFrame = pd.read_csv(
+            file,
+            sep=separator,
+            header=0,
+            names=names,
+            index_col=False,
+            skipinitialspace=True,
+            na_values=MISSING_SPELLINGS,
+            low_memory=False,  # one type per column, not one per chunk of it
+            **options,
+        )
+    return frame
+
+
+def _survey(source: Path | bytes, name: str) -> tuple[str, list[str]]:
+    """Separator and column names; every row has one cell per name, or this raises."""
+    with opened(source) as file:
+        header = next((line for line in file if line.strip()), "")
+    unquoted = re.sub(r'"[^"]*"', "", header)
+    separator = max(",;\t", key=unquoted.count)
+    with opened(source) as file:
+        reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
+        rows = (row for row in reader if len(row) > 1 or any(cell.strip() for cell in row))
+        names = [cell.strip() or f"Unnamed: {i}" for i, cell in enumerate(next(rows, []))]
+        check_unique(names)
+        count = 0
+        for row in rows:
+            count += 1
+            if len(row) != len(names):
+                raise TableError(
+                    f"line {reader.line_num} of {name} has {len(row)} cells, its header {len(names)}: "
+                    "correct that line, or put quotes around values that hold the separator"
+                )
+    if not count:
+        raise TableError(f"{name} is empty or has no rows: it needs a header line and rows below it")
+    return separator, names

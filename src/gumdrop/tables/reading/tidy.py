@@ -1,0 +1,29 @@
+"""Texts of a table without blanks around them, and what counts as missing in all formats."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from gumdrop.tables.errors import MISSING
+
+__all__ = ["MISSING_SPELLINGS", "tidy"]
+
+MISSING_SPELLINGS = ["?", "-", ".", "na", "Na", "N.A.", "n.a.", "NONE", "none"]
+"""What counts as missing, beside the spellings of pandas."""
+
+
+def tidy(frame: pd.DataFrame) -> pd.DataFrame:
+    """Take blanks from around texts, and those that say that they are missing for missing.
+
+    Args:
+        frame: A table; changed in place.
+
+    Returns:
+        The table.
+    """
+    for name in frame.columns:
+        if frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name]):
+            if all(isinstance(value, str) for value in frame[name].dropna().unique()):
+                text = frame[name].str.strip()
+                frame[name] = text.mask(text.isin([MISSING, *MISSING_SPELLINGS]))
+    return frame

@@ -17,8 +17,8 @@ from gumdrop.prediction.tiles import predict_in_tiles
 
 Image = pytest.importorskip("PIL.Image")
 from gumdrop.attribution.pictures import ImageFileError  # noqa: E402
+from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll  # noqa: E402
 from gumdrop_experiments.camvid.scores import PixelScores  # noqa: E402
-from gumdrop_experiments.camvid.study import noisy_log_probabilities, pixel_nll  # noqa: E402
 from gumdrop_experiments.data.camvid import VOID, read_segnet  # noqa: E402
 from gumdrop_experiments.networks.fc_densenet import DEPTHS, FCDenseNet  # noqa: E402
 from gumdrop_experiments.networks.unet import UNet  # noqa: E402
@@ -233,7 +233,11 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
 
 @pytest.mark.parametrize(
     ("flags", "words"),
-    [(["--network", "99"], "`network` must be one of 56, 67, 103, small, unet"), (["--crop", "300"], "`crop` at most")],
+    [
+        (["--network", "99"], "`network` must be one of 56, 67, 103, small, unet"),
+        (["--crop", "300"], "`crop` must be at most `height` and `width`, got 300"),
+        (["--fits", "0"], "`fits` must be at least 1, got 0"),
+    ],
 )
 def test_numbers_out_of_range_are_named(flags, words, tmp_path, capsys):
     assert cli.main(["reproduce", "camvid", "--data", str(tmp_path), *flags]) == 2

@@ -1,0 +1,34 @@
+"""Log likelihoods of pixels, some of which have no class."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gumdrop_experiments.data.camvid import VOID
+
+__all__ = ["noisy_log_probabilities", "pixel_nll"]
+
+
+def pixel_nll(logits: Tensor, labels: Tensor) -> Tensor:
+    """Negative log likelihood of pictures: the sum over pixels that have a class, in nats, shape (N,)."""
+    return F.cross_entropy(logits, labels.long(), ignore_index=VOID, reduction="none").flatten(1).sum(1)
+
+
+def noisy_log_probabilities(output: Tensor, noise: Tensor) -> Tensor:
+    """Log of the class probabilities, averaged over Gaussian noise on the logits.
+
+    Args:
+        output: Logits and the log variances of their noise, shape (N, 2 C, H, W).
+        noise: Standard normal draws, shape (D, 1, C, 1, 1) or any that broadcasts to D times the logits.
+
+    Returns:
+        Shape (N, C, H, W).
+
+    References:
+        Kendall & Gal 2017 (arXiv:1703.04977), eq. 12.
+    """
+    logits, log_variance = output.chunk(2, dim=1)
+    drawn = logits + noise * torch.exp(0.5 * log_variance)
+    return torch.logsumexp(torch.log_softmax(drawn, dim=2), dim=0) - math.log(len(drawn))

@@ -1,0 +1,65 @@
+"""The flags of `camvid`."""
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from gumdrop_experiments.camvid.networks import NETWORKS
+from gumdrop_experiments.harness.settings import BaseSettings, at_least
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `camvid`."""
+
+    network: str = "small"
+    """FC-DenseNet 56, 67 or 103 as published, small for computers without a GPU, or unet, a plain U-Net."""
+    height: int = 180
+    """Pixels that pictures are brought to."""
+    width: int = 240
+    """The same for their width."""
+    crop: int = 96
+    """Height and width of the random crops to train with."""
+    epochs: int = 30
+    """Passes over the pictures, a crop of each."""
+    seeds: int = 3
+    """Networks trained in each way; with an aleatoric head, which is only shown beside them, one."""
+    fits: int = 3
+    """Networks trained with learned rates, to see whether these come out alike; at least seeds of them."""
+    batch_size: int = 4
+    """Crops in a batch."""
+    num_samples: int = 10
+    """Functions drawn for a prediction."""
+    pictures: int | None = None
+    """Use so many pictures of each part; all if None."""
+    lengthscale: float = 1.0
+    """Of the prior."""
+    bfloat16: bool = False
+    """Train in bfloat16 where that is safe."""
+    threads: int | None = field(default=1, metadata={"recorded": False})
+    """Of the processor; as torch would have it if None."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges and the name of the network."""
+        if self.network not in NETWORKS:
+            raise ValueError(f"`network` must be one of {', '.join(NETWORKS)}, got {self.network!r}")
+        at_least(self, 1, "height", "width", "crop", "epochs", "seeds", "fits", "batch_size", "num_samples", "pictures")
+        if self.crop > min(self.height, self.width):
+            raise ValueError(
+                f"`crop` must be at most `height` and `width`, got {self.crop} for {self.height} x {self.width}"
+            )
+
+    def quick(self) -> Self:
+        """Return settings for one network of each kind, on two dozen small pictures."""
+        return replace(
+            self,
+            height=90,
+            width=120,
+            crop=64,
+            epochs=min(self.epochs, 2),
+            seeds=1,
+            fits=1,
+            num_samples=min(self.num_samples, 4),
+            pictures=min(self.pictures or 24, 24),
+        )

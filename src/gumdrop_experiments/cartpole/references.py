@@ -1,0 +1,81 @@
+"""What the searches are held against: true dynamics, random actions, and a search without a model."""
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gumdrop_experiments.cartpole.control.policies import Policies, improve, roll_out
+from gumdrop_experiments.cartpole.control.settings import SearchSettings
+from gumdrop_experiments.cartpole.control.tasks import Task, run_trial
+from gumdrop_experiments.cartpole.evaluation import evaluation
+from gumdrop_experiments.pages.numbers import rounded
+
+__all__ = ["cross_entropy", "random_actions", "true_dynamics"]
+
+REFERENCE = SearchSettings(p=0.0, learned=False, num_policies=24, num_particles=3, policy_steps=300)
+HELD_OUT_TRIALS = 20
+DISTURBANCE = 0.3
+"""Standard deviation of what is added to the actions of held-out trials, in units of the largest action."""
+POPULATION, ELITE, GENERATIONS, QUICK_GENERATIONS = 40, 8, 100, 3
+LEAST_STD = 0.02
+
+
+def true_dynamics(task: Task, *, seed: int, quick: bool) -> dict[str, Any]:
+    """A policy improved with the true equations of motion, and what it does, as transitions to hold a model against."""
+    settings = replace(REFERENCE, policy_steps=5, num_policies=2) if quick else REFERENCE
+    generator = torch.Generator().manual_seed(seed)
+    policies = _policies(task, settings, generator)
+    expected = improve(task, policies, lambda: contextlib.nullcontext(task.advance), settings, generator=generator)
+    best = int(expected.argmax())
+
+    def act(state: Tensor) -> Tensor:
+        return policies.act(best, task.features(state))
+
+    def disturbed(state: Tensor) -> Tensor:
+        return act(state) + DISTURBANCE * task.max_action * torch.randn((), generator=generator)
+
+    found = [run_trial(task, disturbed, seed=seed) for seed in range(HELD_OUT_TRIALS)]
+    return {
+        **evaluation(task, act),
+        "held_out": [{"states": rounded(trial.states), "actions": rounded(trial.actions)} for trial in found],
+    }
+
+
+def _policies(task: Task, settings: SearchSettings, generator: torch.Generator) -> Policies:
+    return Policies(
+        max_action=task.max_action,
+        scale=task.scale,
+        count=settings.num_policies,
+        units=settings.policy_units,
+        generator=generator,
+    )
+
+
+def random_actions(task: Task, *, seed: int) -> dict[str, float]:
+    """Act at random."""
+    generator = torch.Generator().manual_seed(seed)
+    return evaluation(task, lambda state: task.max_action * (2 * torch.rand(len(state), generator=generator) - 1))
+
+
+@torch.no_grad()
+def cross_entropy(task: Task, *, seed: int, quick: bool) -> dict[str, Any]:
+    """Search without a model: a Gaussian over the weights of a policy moves to the best of each generation."""
+    generator = torch.Generator().manual_seed(seed)
+    policies = _policies(task, replace(REFERENCE, num_policies=POPULATION), generator)
+    mean = [torch.zeros_like(parameter[0]) for parameter in policies.parameters()]
+    std = [parameter.std(0) for parameter in policies.parameters()]
+    curve = []
+    for _ in range(3 if quick else GENERATIONS):
+        for parameter, m, s in zip(policies.parameters(), mean, std, strict=True):
+            parameter.copy_(m + s * torch.randn(parameter.shape, generator=generator))
+        states, actions = roll_out(task, policies, task.advance, num_particles=1, generator=generator)
+        totals = task.reward(states[:-1], actions, states[1:]).sum((0, 2))
+        best = totals.topk(ELITE).indices
+        for parameter, m, s in zip(policies.parameters(), mean, std, strict=True):
+            m.copy_(parameter[best].mean(0))
+            s.copy_(parameter[best].std(0) + LEAST_STD)
+        curve.append(rounded(totals.mean()))
+    return {"trials_per_generation": POPULATION, "rewards": curve}

@@ -14,7 +14,8 @@ from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.uci import methods as uci_methods
 from gumdrop_experiments.uci import results
 from gumdrop_experiments.uci import study as uci
-from gumdrop_experiments.uci.methods import METHODS, fixed_network, grid_settings
+from gumdrop_experiments.uci.grid import GRID, fixed_network, grid_settings
+from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.work import Work, scores
 
 from builders.uci import write_set
@@ -81,7 +82,7 @@ def test_the_three_pass_scheme_moves_weights_noise_and_rates(work, monkeypatch) 
 
 def test_the_grid_chooses_what_is_best_on_a_fifth_of_each_training_part(work, monkeypatch) -> None:
     """A search whose one candidate has the right noise, beside some a thousand times too sure, finds it."""
-    monkeypatch.setitem(uci_methods.GRID, "diabetes", (1e3, 1 / 70**2, 1e4))
+    monkeypatch.setitem(GRID, "diabetes", (1e3, 1 / 70**2, 1e4))
     outcome = METHODS["grid"].run(work)
     assert [chosen["precision"] for chosen in outcome.chosen] == [1 / 70**2] * 2
     assert outcome.row_passes == 2 * (2 * 12 * (70 - 14) + 2 * 70)

@@ -5,9 +5,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gumdrop.attribution.masks import LayoutName, find_layout, total_variation
+from gumdrop.attribution import LayoutName, Region, find_layout, total_variation
 
-__all__ = ["area", "box_iou", "mask_iou", "roughness", "share_outside"]
+__all__ = ["REGIONS", "area", "box_iou", "mask_iou", "roughness", "share_outside"]
+
+REGIONS: tuple[Region, ...] = ("ssr", "sdr", "joint")
+"""The masks of a search."""
 
 
 def area(relevance: Tensor) -> Tensor:

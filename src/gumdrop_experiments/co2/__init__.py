@@ -1,4 +1,13 @@
-"""Extrapolating CO2."""
+"""Carbon dioxide at Mauna Loa: four ways to extrapolate, and what came to pass.
+
+A network learns 23 years of the record without its trend, and is asked about the twelve years that follow. Weight
+averaging gives one line; a Gaussian process, and dropout kept on at prediction, give bands. The tutorial that this
+follows could not score the extrapolation; here the record of those years is the judge.
+
+References:
+    Gal & Ghahramani 2016, "Dropout as a Bayesian Approximation" (arXiv:1506.02142), section 5.1.
+    Rasmussen & Williams 2006, "Gaussian Processes for Machine Learning", section 5.4.3, for the seasonal kernel.
+"""
 
 from gumdrop_experiments.harness.about import About
 

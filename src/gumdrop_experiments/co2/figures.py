@@ -1,17 +1,16 @@
-"""Figures and page of `gumdrop reproduce co2`, from its results alone."""
+"""The figures of `co2`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Drawing
+from matplotlib.figure import Figure
 
 from gumdrop.views import plots
 from gumdrop_experiments.pages.axes import dress
-from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page", "panels"]
+__all__ = ["NETWORKS", "PROCESSES", "figures"]
 
 Results = Mapping[str, Any]
 
@@ -24,17 +23,15 @@ NETWORKS = {
 }
 
 
-def panels(results: Results, kind: str) -> Drawing:
-    """Weight averaging, a Gaussian process, and drawn functions of both networks, with bands of two SDs.
+def figures(results: Results) -> Iterator[tuple[str, Figure]]:
+    """Draw each way to extrapolate, for fixed rates and for learned ones."""
+    yield "co2", _panels(results, "fixed")
+    yield "co2-learned", _panels(results, "learned")
 
-    Args:
-        results: What `results.json` holds.
-        kind: `fixed` or `learned` rates; the second comes with the seasonal process.
 
-    Returns:
-        The figure.
-    """
-    drawing = Drawing(figsize=(10, 6.2), layout="constrained")
+def _panels(results: Results, kind: str) -> Figure:
+    """Draw weight averaging, a Gaussian process, and drawn functions of both networks, with bands of two SDs."""
+    drawing = Figure(figsize=(10, 6.2), layout="constrained")
     axes = drawing.subplots(2, 2, sharex=True, sharey=True)
     process = "squared-exponential" if kind == "fixed" else "seasonal"
     names = [f"{activation}-{kind}" for activation in ("relu", "tanh")]
@@ -75,90 +72,3 @@ def _line(ax: Axes, x: Any, y: Any) -> None:
 def _band(ax: Axes, x: Any, mean: Any, std: Any, colour: str, label: str) -> None:
     middle, width = np.asarray(mean), 2 * np.asarray(std)
     ax.fill_between(x, middle - width, middle + width, color=colour, alpha=0.2, linewidth=0, label=label)
-
-
-# Page
-
-
-def page(results: Results) -> Page:
-    """Say what came out.
-
-    Args:
-        results: What `results.json` holds.
-
-    Returns:
-        The page.
-    """
-    networks = results["networks"]
-    relu, tanh = networks["relu-learned"], networks["tanh-learned"]
-    fixed = {name: networks[f"{name}-fixed"]["band_ratio"] for name in ("relu", "tanh")}
-    end = results["data"]["later_x"][-1]
-    return Page(
-        title="Extrapolating carbon dioxide",
-        lead=(
-            f"With learned rates the band of the ReLU network at x = {end:.1f} is {relu['band_ratio']:.1f} times that "
-            f"at the last month of training, that of the tanh network {tanh['band_ratio']:.1f} times (with p = .2: "
-            f"{fixed['relu']:.1f} and {fixed['tanh']:.1f}). {relu['later']['coverage_95']:.0%} of what was measured "
-            "later lies inside the 95 % interval of the first."
-        ),
-        body=[Figure("co2", FIXED), Figure("co2-learned", LEARNED), _table(results), _rates(results)],
-        notes=_notes(results),
-    )
-
-
-WHAT = (
-    "The record less a straight line (black: trained on; green: what came to pass), each method's mean, and bands of "
-    "two standard deviations: of the functions that were drawn (orange) and with the noise on top (blue). "
-)
-FIXED = (
-    f"{WHAT}Rates of .2, as in the tutorial, and a squared-exponential kernel. Good is a band that grows where there "
-    "are no data; that of tanh units, which saturate, cannot."
-)
-LEARNED = f"{WHAT}Learned rates, and a kernel that knows of years and of a slow trend."
-
-
-def _scores_of(results: Results) -> dict[str, Results]:
-    rows = {label: results["processes"][name]["later"] for name, label in PROCESSES.items()}
-    return rows | {label: results["networks"][name]["later"] for name, label in NETWORKS.items()}
-
-
-def _table(results: Results) -> Table:
-    names = ("coverage_50", "coverage_90", "coverage_95")
-    rows = [
-        [label, f"{later['log_likelihood']:.3f}", f"{later['rmse']:.3f}", *(f"{later[name]:.0%}" for name in names)]
-        for label, later in _scores_of(results).items()
-    ]
-    caption = (
-        "The 140 months after the last month of training, against what was measured: log likelihood in nats a month, "
-        "error of the mean in units of the training targets "
-        f"({results['record']['scale_ppm']:.2f} ppm), and the share inside central intervals."
-    )
-    columns = ["method", "log likelihood", "RMSE", *(f"inside {name.split('_')[1]} %" for name in names)]
-    ours = [i for i, label in enumerate(_scores_of(results)) if "learned" in label]
-    return Table(caption, columns, rows, ours=ours)
-
-
-def _rates(results: Results) -> Table:
-    rows = []
-    for name, label in NETWORKS.items():
-        each = results["networks"][name]
-        bands = [f"{each['band_at_last']:.3f}", f"{each['band_at_end']:.3f}", f"{each['band_ratio']:.2f}"]
-        rates = ", ".join(f"{p:.2f}" for p in each["rates"])
-        rows.append([label, *bands, f"{each['noise']:.3f}", rates, f"{each['seconds_of_draws']:.0f}"])
-    caption = (
-        f"SD of {results['settings']['draws']:,} drawn functions, and the processor time that they took on one thread."
-    )
-    columns = ["network", "at the last month", "at the end", "ratio", "noise SD", "p, from first to last", "seconds"]
-    return Table(caption, columns, rows)
-
-
-def _notes(results: Results) -> list[str]:
-    settings = results["settings"]
-    return [
-        f"Networks of {settings['depth']} x {settings['width']} units, dropout in front of every layer but the first, "
-        f"{settings['epochs']} epochs of AdamW, one learned noise variance; the tutorial trains far longer with plain "
-        "gradient descent, and its bands have no noise on top.",
-        "The networks are asked about every sixteenth month of training and every fifth month after it.",
-        *(f"{PROCESSES[name]}: {each['kernel']}" for name, each in results["processes"].items()),
-        f"The record: sha256 {results['record']['sha256']}. NOAA revises it now and then.",
-    ]

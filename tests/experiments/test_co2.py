@@ -8,7 +8,8 @@ import torch
 
 from gumdrop import cli
 from gumdrop_experiments.co2 import study as co2
-from gumdrop_experiments.co2.study import LEFT_OUT, series
+from gumdrop_experiments.co2.networks import Scale
+from gumdrop_experiments.co2.series import LEFT_OUT, series
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
 
@@ -56,7 +57,7 @@ def test_a_record_that_is_too_short_is_an_error() -> None:
 
 
 def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(co2, "QUICK", co2._Scale(width=16, depth=2, epochs=3, num_samples=20, restarts=0))
+    monkeypatch.setattr(co2, "QUICK", Scale(width=16, depth=2, epochs=3, num_samples=20))
     state, out = torch.get_rng_state(), tmp_path / "out"
     assert cli.main(["reproduce", "co2", "--quick", "--data", str(data), "--out", str(out)]) == 0
     assert torch.equal(torch.get_rng_state(), state)

@@ -1,4 +1,4 @@
-"""Sentiment and grapheme-to-phoneme on small made-up data, and the pieces that they are made of."""
+"""`gumdrop reproduce g2p` on a made-up dictionary, and the pieces that it is made of."""
 
 from __future__ import annotations
 
@@ -17,62 +17,25 @@ pytest.importorskip("rapidfuzz")
 
 from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
 from gumdrop_experiments.networks.spellers import ByLength, PooledReader, Speller, phone_nll
-from gumdrop_experiments.networks.transformers import CharacterModel, encoded, sums
-from gumdrop_experiments.sentiment.study import SentenceReader
-
-GOOD, BAD = ["fine", "great", "warm"], ["dull", "bad", "cold"]
 
 
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "data"
-    (folder / "sst" / "trees").mkdir(parents=True)
-    (folder / "g2p").mkdir()
-    for part, count in (("train", 60), ("dev", 20), ("test", 20)):
-        lines = [f"{i % 2} a {[BAD, GOOD][i % 2][i % 3]} film number n{i}" for i in range(count)]
-        (folder / "sst" / f"stsa.binary.{part}").write_text("\n".join(lines) + "\n")
-    (folder / "sst" / "trees" / "train.txt").write_text("(3 (2 a) (3 (3 great) (2 film)))\n(1 (1 dull) (2 film))\n")
+    (folder / "g2p").mkdir(parents=True)
     words = ["".join(letters) for n in (2, 3) for letters in itertools.product("abcde", repeat=n)]
     (folder / "g2p" / "cmudict.dict").write_text("".join(f"{word} {' '.join(word.upper())}\n" for word in words))
     return folder
 
 
-def results(folder):
-    return json.loads((folder / "results.json").read_text())["results"]
-
-
-def test_sentiment_trains_every_arm(data, tmp_path):
-    out = tmp_path / "out"
-    words = ["reproduce", "sentiment", "--data", str(data), "--out", str(out)]
-    words += ["--seeds", "1", "--epochs", "2", "--phrase-epochs", "1", "--hidden", "8"]
-    assert cli.main(words) == 0
-    found = results(out)
-    assert len(found) == 11
-    for label, each in found.items():
-        assert len(each["parts"][0]["rates"]) == 2 + ("words" in label)
-    assert found["fixed 0.3"]["parts"][0]["rates"]["head"] == pytest.approx([0.3] * 2)
-    page = (out / "report.html").read_text()
-    assert "learned, words too, with phrases" in page
-
-
-def test_sentiment_wants_sensible_numbers(data, capsys):
-    assert cli.main(["reproduce", "sentiment", "--data", str(data), "--seeds", "0"]) == 2
-    assert "`seeds`, `epochs` and `hidden` must be at least 1" in capsys.readouterr().err
-
-
-def test_padding_does_not_change_what_is_read():
-    model = SentenceReader(9, size=4, hidden=5).eval()
-    sentence = torch.tensor([[3, 4, 5]])
-    padded = torch.tensor([[3, 4, 5, 0, 0], [2, 3, 4, 5, 6]])
-    torch.testing.assert_close(model(padded)[:1], model(sentence))
-
-
-def test_g2p_runs_every_setting_and_judges_what_it_says(data, tmp_path):
+def test_every_setting_runs_and_what_is_said_is_judged(data, tmp_path):
     out = tmp_path / "out"
     words = ["reproduce", "g2p", "--data", str(data), "--out", str(out)]
     words += ["--pooled-epochs", "1", "--epochs", "15", "--num-samples", "3", "--test-words", "6"]
     assert cli.main(words) == 0
-    found = results(out)
+    contents = json.loads((out / "results.json").read_text())
+    assert contents["figures"] == [f"g2p-{name}.png" for name in ("pooled", "spellers", "doubt")]
+    found = contents["results"]
     assert list(found["pooled"]) == [*(f"fixed {p:g}" for p in (0, 0.1, 0.2, 0.3, 0.4)), "broken", "learned"]
     assert len(found["pooled"]["broken"]["per_step_rates"]) == 3
     assert found["pooled"]["learned"]["per_step_rates"] is None
@@ -83,6 +46,12 @@ def test_g2p_runs_every_setting_and_judges_what_it_says(data, tmp_path):
         assert judged["no_draws"]["per"] < 1
         assert len(judged["doubt"]) == judged["words"] <= 6
         assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("flag", ["words", "pooled-epochs", "epochs", "num-samples", "test-words"])
+def test_numbers_are_at_least_one(flag, data, capsys):
+    assert cli.main(["reproduce", "g2p", "--data", str(data), f"--{flag}", "0"]) == 2
+    assert f"`{flag.replace('-', '_')}` must be at least 1, got 0" in capsys.readouterr().err
 
 
 def spelled(seed=0):
@@ -160,45 +129,3 @@ def test_the_pooled_network_forgets_padding():
     padded = torch.tensor([[2, 3, 0, 0], [4, 3, 2, 5]])
     torch.testing.assert_close(model(padded)[:1], model(word))
     assert math.prod(model(word).shape) == 1 * 4 * 5
-
-
-def test_transformers_run_in_every_setting(data, tmp_path):
-    pytest.importorskip("transformers", reason="needs the package transformers")
-    out = tmp_path / "out"
-    words = ["reproduce", "transformers", "--data", str(data), "--out", str(out)]
-    words += ["--seeds", "1", "--review-epochs", "1", "--sum-epochs", "1", "--lines", "64"]
-    assert cli.main(words) == 0
-    found = results(out)
-    assert list(found) == ["reviews", "sums"]
-    assert list(found["reviews"]) == list(found["sums"]) == ["none", "fixed 0.1", "fixed 0.3", "learned"]
-    assert len(found["reviews"]["learned"][0]["rates"]) == 15  # words, 6 in each of two layers, two before the classes
-    assert len(found["sums"]["learned"][0]["rates"]) == 13
-
-
-def test_a_character_is_told_from_those_before_it_alone():
-    model = CharacterModel(size=8, heads=2, layers=2, longest=12).eval()
-    lines = encoded(["one plus t", "one plus s"])
-    logits = model(lines)
-    torch.testing.assert_close(logits[0, :10], logits[1, :10])
-    assert not torch.allclose(model(lines.roll(1, 1))[0], logits[0])
-
-
-def test_draws_differ_under_the_fused_attention_kernel():
-    model = gd.learn_dropout(
-        CharacterModel(size=8, heads=2, layers=1, longest=12), p=0.4, exclude=["characters", "places"]
-    )
-    lines = encoded(["one plus t"])
-    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
-        draws = gd.sample(model, lines, num_samples=4, seed=0)
-    assert all(not torch.allclose(a, b) for a, b in itertools.combinations(draws, 2))
-
-
-def test_sums_are_right_and_all_different():
-    lines = sums(300, seed=1)
-    assert len(set(lines)) == 300
-    assert "two hundred and seventeen plus" in "".join(sums(20_000, seed=0))
-    values = {line.split(" is ")[1] for line in lines}
-    assert all(value.endswith(".\n") for value in values)
-    assert encoded(lines).shape[0] == 300
-    with pytest.raises(ValueError, match="`count` must be between 1 and 250000, got 0"):
-        sums(0, seed=0)

@@ -1,0 +1,76 @@
+"""How both networks are trained, and what is written down of it."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from gumdrop.objective import Lengthscale
+from gumdrop.training import FitResult, fit
+from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness.variants import part_name
+from gumdrop_experiments.networks.spellers import ByLength, phone_nll
+
+__all__ = ["recorded", "train"]
+
+BATCH_SIZE, MAX_NORM = 128, 5.0
+VALIDATION_SAMPLES = 5
+
+
+def train(
+    run: Run,
+    model: nn.Module,
+    data: tuple[Tensor, Tensor],
+    validation: tuple[Tensor, Tensor],
+    *,
+    name: str,
+    epochs: int,
+    lr: float,
+    lengthscale: Lengthscale,
+    num_data: int | None = None,
+) -> FitResult:
+    """Train a network on batches of words of like length.
+
+    Args:
+        run: The run.
+        model: The network, converted.
+        data: Rows and targets to train with.
+        validation: Rows and targets that choose the epoch.
+        name: What the training is called.
+        epochs: Passes over the data.
+        lr: Learning rate.
+        lengthscale: Of the prior.
+        num_data: Data that the prior is weighed against; their number if None.
+
+    Returns:
+        The record of the training.
+    """
+    x, y = data
+    lengths = (x != 0).sum(1)
+    loader = DataLoader(TensorDataset(x, y), sampler=ByLength(lengths, BATCH_SIZE), batch_size=None)
+    return fit(
+        model,
+        loader,
+        likelihood=phone_nll,
+        epochs=epochs,
+        validation=validation,
+        validation_samples=VALIDATION_SAMPLES,
+        num_data=num_data,
+        lr=lr,
+        max_norm=MAX_NORM,
+        lengthscale=lengthscale,
+        seed=run.options.seed,
+        checkpoint=run.checkpoint(part_name(name)),
+        progress=name,
+    )
+
+
+def recorded(result: FitResult) -> dict[str, Any]:
+    """Losses and rates of each epoch."""
+    return {
+        "history": {
+            "nll": [record.nll for record in result.history],
+            "validation_nll": [record.validation_nll for record in result.history],
+        },
+        "rates": {name: [record.rates[name] for record in result.history] for name in result.history[0].rates},
+    }

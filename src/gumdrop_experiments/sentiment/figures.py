@@ -1,0 +1,80 @@
+"""The figures of `sentiment`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from gumdrop.views import plots
+from gumdrop_experiments.harness.variants import START
+from gumdrop_experiments.pages.axes import dress
+from gumdrop_experiments.sentiment.results import SCORES, best_fixed
+from gumdrop_experiments.sentiment.study import NUM_SAMPLES
+
+__all__ = ["figures", "rates"]
+
+Results = Mapping[str, Any]
+SITES = {
+    "embedding": ("words", plots.PALETTE[0]),
+    "lstm.ih_l0": ("into the LSTM", plots.PALETTE[1]),
+    "head": ("into the classes", plots.PALETTE[2]),
+}
+"""What each rate belongs to, and its colour."""
+
+
+def figures(results: Results) -> Iterator[tuple[str, Figure]]:
+    """Draw the scores of every arm, the learned rates, and how far confidence is right."""
+    yield "sentiment-scores", _scores(results)
+    yield "sentiment-rates", rates(results)
+    yield "sentiment-reliability", _reliability(results)
+
+
+def _scores(results: Results) -> Figure:
+    """Each score of each way to set the rates, with draws and without."""
+    drawing = Figure(figsize=(9.5, 0.32 * len(results) + 1.2), layout="constrained")
+    panels = drawing.subplots(1, 3, sharey=True)
+    labels = list(results)[::-1]
+    looks = {"no_draws": ("no draws", plots.INK, -0.15), "draws": (f"{NUM_SAMPLES} draws", plots.ORANGE, 0.15)}
+    for ax, (score, title) in zip(panels, SCORES.items(), strict=True):
+        scale = 1 if score == "nll" else 100
+        for how, (name, colour, shift) in looks.items():
+            for i, label in enumerate(labels):
+                mean, error = (scale * value for value in results[label]["summary"][how][score])
+                shown = name if i == 0 else None
+                ax.errorbar(mean, i + shift, xerr=error, fmt="o", color=colour, label=shown, markersize=4)
+        dress(ax, title=title)
+    panels[0].set_yticks(range(len(labels)), labels, fontsize=9)
+    drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    return drawing
+
+
+def rates(results: Results) -> Figure:
+    """Draw the learned rates of every seed over training, with a dot at the epoch that is kept."""
+    learned = {label: each["parts"] for label, each in results.items() if label.startswith("learned")}
+    drawing = Figure(figsize=(3.4 * len(learned), 3.2), layout="constrained")
+    panels = drawing.subplots(1, len(learned), sharey=True, squeeze=False)[0]
+    for ax, (label, parts) in zip(panels, learned.items(), strict=True):
+        for i, part in enumerate(parts):
+            for site, values in part["rates"].items():
+                (name, colour), kept = SITES[site], part["best_epoch"]
+                over = [START, *values]
+                ax.plot(over, color=colour, alpha=0.7, linewidth=1.3, label=None if i else name)
+                ax.plot(kept, over[kept], "o", color=colour, markersize=4)
+        ax.plot([], [], "o", color=plots.INK, markersize=4, label="epoch kept")
+        dress(ax, title=label, x="epoch").set_ylim(0, None)
+        ax.locator_params(axis="x", integer=True)
+        ax.legend(fontsize=8, frameon=False)
+    panels[0].set_ylabel("drop probability p")
+    return drawing
+
+
+def _reliability(results: Results) -> Figure:
+    """Confidence against accuracy for the best fixed rate and the learned ones."""
+    shown = [label for label in results if label.startswith("learned") or label == best_fixed(results)]
+    drawing = Figure(figsize=(3.2 * len(shown), 3.3), layout="constrained")
+    for ax, label in zip(drawing.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        bins = results[label]["parts"][0]["reliability"]
+        plots.reliability(bins["confidence"], bins["accuracy"], bins["num_rows"], ax=ax)
+        ax.set_title(label, fontsize=10, loc="left")
+        ax.set_xlim(0.45, 1.03)
+    return drawing

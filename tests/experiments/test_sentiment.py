@@ -1,0 +1,57 @@
+"""`gumdrop reproduce sentiment` on made-up sentences, and the network that reads them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from gumdrop import cli
+from gumdrop_experiments.sentiment.figures import rates
+from gumdrop_experiments.sentiment.reader import SentenceReader
+
+from builders.reviews import write_reviews
+
+
+def test_every_arm_is_trained(tmp_path):
+    out = tmp_path / "out"
+    write_reviews(tmp_path / "data" / "sst")
+    words = ["reproduce", "sentiment", "--data", str(tmp_path / "data"), "--out", str(out)]
+    words += ["--seeds", "1", "--epochs", "2", "--phrase-epochs", "1", "--hidden", "8"]
+    assert cli.main(words) == 0
+    contents = json.loads((out / "results.json").read_text())
+    assert contents["figures"] == [f"sentiment-{name}.png" for name in ("scores", "rates", "reliability")]
+    found = contents["results"]
+    assert len(found) == 11
+    for label, each in found.items():
+        assert len(each["parts"][0]["rates"]) == 2 + ("words" in label)
+    assert found["fixed 0.3"]["parts"][0]["rates"]["head"] == pytest.approx([0.3] * 2)
+    page = (out / "report.html").read_text()
+    assert "learned, words too, with phrases" in page
+
+
+def test_the_epoch_that_is_kept_is_marked():
+    part = {"best_epoch": 2, "rates": {"lstm.ih_l0": [0.2, 0.3, 0.4], "head": [0.5, 0.6, 0.7]}}
+    (ax,) = rates({"none": {"parts": [part]}, "learned": {"parts": [part]}}).axes
+    marks = [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
+    assert marks == [(2, 0.3), (2, 0.6)]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "into the LSTM",
+        "into the classes",
+        "epoch kept",
+    ]
+
+
+@pytest.mark.parametrize(("flag", "least"), [("seeds", 1), ("epochs", 1), ("hidden", 1), ("phrase-epochs", 0)])
+def test_numbers_that_are_too_small_are_an_error(flag, least, tmp_path, capsys):
+    words = ["reproduce", "sentiment", "--data", str(tmp_path), f"--{flag}", str(least - 1)]
+    assert cli.main(words) == 2
+    assert f"`{flag.replace('-', '_')}` must be at least {least}, got {least - 1}" in capsys.readouterr().err
+
+
+def test_padding_does_not_change_what_is_read():
+    model = SentenceReader(9, size=4, hidden=5).eval()
+    sentence = torch.tensor([[3, 4, 5]])
+    padded = torch.tensor([[3, 4, 5, 0, 0], [2, 3, 4, 5, 6]])
+    torch.testing.assert_close(model(padded)[:1], model(sentence))

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gumdrop import cli
-from gumdrop_experiments.mnist import study as mnist
-from gumdrop_experiments.mnist.study import plain_prediction, scores
+from gumdrop_experiments.mnist import study
+from gumdrop_experiments.mnist.scores import plain_prediction, scores
 
 from builders.digits import write_digits
 
@@ -23,43 +23,43 @@ def contents_of(folder) -> dict:
     return json.loads((folder / "results.json").read_text())
 
 
-def run(name, data, out, *more) -> int:
-    return cli.main(["reproduce", name, "--data", str(data), "--out", str(out), *more])
+def run(data, out, *more) -> int:
+    return cli.main(["reproduce", "mnist", "--data", str(data), "--out", str(out), *more])
 
 
-def test_mnist_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> None:
+def test_a_run_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> None:
     state = torch.get_rng_state()
-    monkeypatch.setattr(mnist, "QUICK_WIDTHS", (8,))
-    monkeypatch.setattr(mnist, "QUICK_WIDTH", 16)
+    monkeypatch.setattr(study, "QUICK_WIDTHS", (8,))
+    monkeypatch.setattr(study, "QUICK_WIDTH", 16)
     out = tmp_path / "out"
     words = ("--quick", "--sizes", "60", "240", "--epochs", "1", "--num-samples", "5")
-    assert run("mnist", data, out, *words) == 0
+    assert run(data, out, *words) == 0
     assert torch.equal(torch.get_rng_state(), state)
     contents = contents_of(out)
     assert contents["figures"] == ["mnist-rates.png", "mnist-scores.png", "mnist-widths.png"]
     small, large = contents["results"]["sizes"]
     assert (small["num_data"], large["num_data"]) == (60, 240)
-    assert set(large["search"]) == set(mnist.FIXED)
+    assert set(large["search"]) == set(study.FIXED)
     assert large["search"][large["chosen"]]["nll"] == min(each["nll"] for each in large["search"].values())
-    for study in (*small["learned"], *large["learned"], *large["fixed"]):
-        assert 0 <= study["drawn"]["accuracy"] <= 1
-        assert len(study["rates_over_training"][-1]) == 4
+    for each in (*small["learned"], *large["learned"], *large["fixed"]):
+        assert 0 <= each["drawn"]["accuracy"] <= 1
+        assert len(each["rates_over_training"][-1]) == 4
     assert large["learned"][0]["rates"] == pytest.approx(large["learned"][0]["rates_over_training"][-1], abs=1e-4)
-    inputs, hidden = mnist.FIXED[large["chosen"]]
+    inputs, hidden = study.FIXED[large["chosen"]]
     assert large["fixed"][0]["rates_over_training"][-1] == pytest.approx([inputs] + [hidden] * 3, abs=1e-3)
     assert [each["width"] for each in contents["results"]["widths"]] == [8, 16]
     assert "784-16-16-16-10" in (out / "report.html").read_text()
     before = (out / "results.json").read_text()
-    assert run("mnist", data, out, *words, "--resume") == 0
+    assert run(data, out, *words, "--resume") == 0
     assert json.loads(before)["results"] == contents_of(out)["results"]
 
 
-def test_mnist_refuses_what_cannot_be(data, tmp_path, capsys) -> None:
+def test_settings_out_of_range_are_errors(data, tmp_path, capsys) -> None:
     for words, said in {
         ("--sizes", "500"): "`sizes` must lie between 60 and 240, got [500]",
         ("--seeds", "0"): "`seeds` must be at least 1, got 0",
     }.items():
-        assert run("mnist", data, tmp_path / "out", *words) == 2
+        assert run(data, tmp_path / "out", *words) == 2
         assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -1,18 +1,16 @@
-"""Figures and page of `gumdrop reproduce mnist`, from its results alone."""
+"""The figures of `mnist`."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from matplotlib.figure import Figure as Drawing
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from gumdrop.views import plots
 from gumdrop_experiments.pages.axes import dress
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["LAYER_COLOURS", "drawings", "page"]
+__all__ = ["KINDS", "SCORES", "figures", "mean_of"]
 
 Results = Mapping[str, Any]
 
@@ -27,32 +25,21 @@ KINDS = {
 }
 
 
-def drawings(results: Results) -> Iterator[tuple[str, Drawing]]:
-    """Draw all figures.
-
-    Args:
-        results: What `results.json` holds.
-
-    Yields:
-        Name and figure.
-    """
+def figures(results: Results) -> Iterator[tuple[str, Figure]]:
+    """Draw the learned rates, the scores of both kinds, and both against the width."""
     yield "mnist-rates", _rates(results)
     yield "mnist-scores", _scores(results)
     yield "mnist-widths", _widths(results)
 
 
-def _mean(studies: Sequence[Results], kind: str, score: str) -> float:
+def mean_of(studies: Sequence[Results], kind: str, score: str) -> float:
+    """Average a score over seeds."""
     return statistics.mean(study[kind][score] for study in studies)
 
 
-def _error(studies: Sequence[Results], kind: str, score: str) -> float:
-    """Standard error over seeds."""
-    return mean_and_error(study[kind][score] for study in studies)[1]
-
-
-def _rates(results: Results) -> Drawing:
+def _rates(results: Results) -> Figure:
     """Learned rates against the number of images, and over the training on all of them."""
-    drawing = Drawing(figsize=(9, 3.9), layout="constrained")
+    drawing = Figure(figsize=(9, 3.9), layout="constrained")
     left, right = drawing.subplots(1, 2)
     sizes = [each["num_data"] for each in results["sizes"]]
     for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):
@@ -73,14 +60,14 @@ def _rates(results: Results) -> Drawing:
     return drawing
 
 
-def _scores(results: Results) -> Drawing:
+def _scores(results: Results) -> Figure:
     """Error, likelihood and calibration against the number of images."""
-    drawing = Drawing(figsize=(10, 3.9), layout="constrained")
+    drawing = Figure(figsize=(10, 3.9), layout="constrained")
     sizes = [each["num_data"] for each in results["sizes"]]
     panels = drawing.subplots(1, 3)
     for ax, (score, label) in zip(panels, SCORES.items(), strict=True):
         for (method, kind), (name, colour, style) in KINDS.items():
-            values = [_mean(each[method], kind, score) for each in results["sizes"]]
+            values = [mean_of(each[method], kind, score) for each in results["sizes"]]
             if score == "accuracy":
                 values = [1 - value for value in values]
             ax.plot(sizes, values, style, color=colour, label=name, markersize=4.5, markerfacecolor="white")
@@ -97,9 +84,9 @@ def _scores(results: Results) -> Drawing:
     return drawing
 
 
-def _widths(results: Results) -> Drawing:
+def _widths(results: Results) -> Figure:
     """Rates and scores against the width of the network."""
-    drawing = Drawing(figsize=(9, 3.9), layout="constrained")
+    drawing = Figure(figsize=(9, 3.9), layout="constrained")
     left, right = drawing.subplots(1, 2)
     widths = [each["width"] for each in results["widths"]]
     for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):
@@ -117,84 +104,3 @@ def _widths(results: Results) -> Drawing:
     dress(left, title=f"learned rates, {images}", x="units of each hidden layer", y="drop probability p")
     dress(right, title=SCORES["nll"], x="units of each hidden layer")
     return drawing
-
-
-# Page
-
-
-def page(results: Results) -> Page:
-    """Say what came out.
-
-    Args:
-        results: What `results.json` holds.
-
-    Returns:
-        The page.
-    """
-    last = results["sizes"][-1]
-    learned, fixed = ({score: _mean(last[kind], "drawn", score) for score in SCORES} for kind in ("learned", "fixed"))
-    return Page(
-        title="Learned dropout on MNIST",
-        lead=(
-            f"From {last['num_data']:,} images a network of {results['settings']['layers']} that learns its rates is "
-            f"right on {learned['accuracy']:.2%} of {results['settings']['test_images']:,} test images, with an NLL "
-            f"of {learned['nll']:.4f} and a calibration error of {learned['ece']:.4f}; with the best of the fixed "
-            f"settings ({last['chosen']}) it is {fixed['accuracy']:.2%}, {fixed['nll']:.4f} and {fixed['ece']:.4f}."
-        ),
-        body=[
-            Figure("mnist-rates", RATES),
-            Figure("mnist-scores", CURVES),
-            _table(results),
-            _search_table(results),
-            Figure("mnist-widths", WIDTHS),
-        ],
-        notes=NOTES,
-    )
-
-
-RATES = (
-    "Learned drop probability of each layer against the number of training images, and over training on the most of "
-    "them. Good are rates that fall as data grow."
-)
-CURVES = "Test scores, the mean over seeds. With draws: the average of drawn functions. Lower is better in each."
-WIDTHS = "The same with other widths, one seed."
-NOTES = (
-    "Published: 98.6 % for learned rates (Gal, Hron & Kendall 2017, from memory), 98 % in a replication report, whose "
-    "rates fall as the share of the training images grows.",
-    "Fixed dropout has the same network, prior, steps and optimiser. Its two rates are chosen for each size on a sixth "
-    "of its training images, and the networks that are scored train on all of them. Nothing is chosen on test images.",
-    "Smaller sets are the beginnings of one shuffled list; each seed shuffles anew.",
-)
-
-
-def _table(results: Results) -> Table:
-    rows: list[list[str]] = []
-    ours: list[int] = []
-    for each in results["sizes"]:
-        for (method, kind), (name, *_) in KINDS.items():
-            studies = each[method]
-            cells = [f"{_mean(studies, kind, 'accuracy'):.2%}", f"({_error(studies, kind, 'accuracy'):.2%})"]
-            nll, error = _mean(studies, kind, "nll"), _error(studies, kind, "nll")
-            if method == "learned" and kind == "drawn":
-                ours.append(len(rows))
-            rows.append(
-                [
-                    f"{each['num_data']:,}",
-                    name,
-                    " ".join(cells),
-                    f"{nll:.4f} ({error:.4f})",
-                    *(f"{_mean(studies, kind, score):.4f}" for score in ("ece", "brier")),
-                ]
-            )
-    columns = ["images", "", "accuracy", "NLL", "ECE", "Brier score"]
-    seeds = len(results["sizes"][0]["learned"])
-    caption = f"Test scores, the mean over {seeds} seed{'s' * (seeds > 1)} (standard error); NLL in nats per image."
-    return Table(caption, columns, rows, ours=ours)
-
-
-def _search_table(results: Results) -> Table:
-    names = list(results["sizes"][0]["search"])
-    rows = [[f"{each['num_data']:,}", *(f"{each['search'][n]['nll']:.4f}" for n in names)] for each in results["sizes"]]
-    best = {(i, names.index(each["chosen"]) + 1) for i, each in enumerate(results["sizes"])}
-    caption = "The search: NLL of the fixed settings (inputs / hidden units) on held-out training images."
-    return Table(caption, ["images", *names], rows, best=best)

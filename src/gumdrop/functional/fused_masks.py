@@ -13,8 +13,7 @@ training goes through here. Three things make it cheaper, each measured by ``ben
   each number and one ``v``, uniform in [0, 1), for all of a call. Each ``u`` alone is uniform without gaps, so that
   the mean of a mask is right for every rate, however small; two numbers of one call depend on each other within a
   cell of :math:`2^{-16}` only.
-- Many factors are computed from such noise without logarithms: see `_scale_of_cells`. A very large mask with one rate
-  has at most :math:`2^{16}` different values, which are computed once and looked up.
+- Many factors are computed from such noise without logarithms: see `_scale_of_cells`.
 """
 
 import itertools
@@ -38,8 +37,6 @@ LEAST_OFFSET = 2**-25
 """Half of the smallest positive number that `torch.rand` gives: no noise is 0, which has no odds."""
 LEAST_CUT = 1 << 14
 """Size of a mask from which on its noise is cut out of words."""
-LEAST_LOOKED_UP = 1 << 20
-"""Size of a mask from which on its values are looked up."""
 LARGEST_PRODUCT = 64
 """Exponent up to which a power is a product."""
 LARGEST_LOGIT = math.log(torch.finfo(torch.float32).max) - 1e-4
@@ -171,14 +168,11 @@ def _power(base: Tensor, exponent: float, spare: Tensor) -> Tensor:
     return result
 
 
-def _factors_of(rate: _Rate, offset: Tensor | None, temperature: float, size: int) -> Callable[[Tensor], Tensor]:
+def _factors_of(rate: _Rate, offset: Tensor | None, temperature: float) -> Callable[[Tensor], Tensor]:
     """Give what turns a part of a mask into factors: a mask of factors into itself, or one of cells."""
     if offset is None:
         return lambda scale: scale
-    if isinstance(rate.odds, Tensor) or size < LEAST_LOOKED_UP:
-        return lambda cells: _scale_of_cells(rate, cells, offset, temperature)
-    table = _scale_of_cells(rate, torch.arange(CELLS), offset, temperature)
-    return lambda cells: table.index_select(0, cells.flatten().int()).view(cells.shape)
+    return lambda cells: _scale_of_cells(rate, cells, offset, temperature)
 
 
 def _chunks(mask: Tensor, *tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
@@ -224,7 +218,7 @@ class _Product(torch.autograd.Function):
             y = _times(x, mask)
         else:
             y = torch.empty_like(x)
-            factors = _factors_of(rate, offset, temperature, mask.numel())
+            factors = _factors_of(rate, offset, temperature)
             for part, x_part, y_part in _chunks(mask, x, y):
                 torch.mul(x_part, factors(part), out=y_part)
         ctx.save_for_backward(y, p_logit, mask, offset)
@@ -235,7 +229,7 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         y, p_logit, mask, offset = ctx.saved_tensors
         rate, t, unit = ctx.rate, ctx.temperature, ctx.unit
-        factors = _factors_of(rate, offset, t, mask.numel())
+        factors = _factors_of(rate, offset, t)
         if torch.is_grad_enabled():  # this gradient is to have one, too
             return *_with_gradient(p_logit, factors(mask), y, g, t, unit), None, None, None, None, None
         grad_x = torch.empty_like(g)

@@ -37,6 +37,8 @@ LEAST_OFFSET = 2**-25
 """Half of the smallest positive number that `torch.rand` gives: no noise is 0, which has no odds."""
 LEAST_CUT = 1 << 14
 """Size of a mask from which on its noise is cut out of words."""
+LEAST_KEPT_AS_CELLS = 1 << 20
+"""Size of a mask from which on its noise is kept for the backward pass, two bytes a number, and not its factors."""
 LARGEST_PRODUCT = 64
 """Exponent up to which a power is a product."""
 LARGEST_LOGIT = math.log(torch.finfo(torch.float32).max) - 1e-4
@@ -263,7 +265,7 @@ def _drawn_mask(x: Tensor, p_logit: Tensor, rate: _Rate, mask_shape: Sequence[in
     if not _cuts(mask_shape, dtype, x.device):
         return Mask(_scale(rate, uniform_noise(mask_shape, dtype=dtype, device=x.device), temperature))
     cells, offset = _draw_cells(mask_shape)
-    if x.dtype.itemsize <= 2 or cells.numel() >= LEAST_LOOKED_UP:
+    if x.dtype.itemsize <= 2 or cells.numel() >= LEAST_KEPT_AS_CELLS:
         return Mask(cells, offset)
     of_cells = _scale_of_cells if p_logit.ndim or cells.numel() <= CHUNK else _scale_in_parts
     return Mask(of_cells(rate, cells, offset, temperature))  # to compute factors twice would cost more

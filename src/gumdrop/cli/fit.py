@@ -82,7 +82,6 @@ def fit(
     """
     from gumdrop.tables.fitting.fit import fit_table
     from gumdrop.tables.fitting.settings import FitSettings, Reading
-    from gumdrop.views.info import show_scores
     from gumdrop.views.report import write_report
 
     voice = Voice(machine)
@@ -119,14 +118,20 @@ def fit(
     )
     if not told:  # another process of this fit writes and tells
         return 0
-    (results,) = told
+    _tell(told[0], place, voice, machine)
+    return _stopped(voice, told[0].stopped, place)
+
+
+def _tell(results: FitResults, place: Path, voice: Voice, machine: bool) -> None:
+    """Show the scores and what to do next, or write what a machine needs of the results."""
+    from gumdrop.views.info import show_scores
+
     if machine:
         _print_results(results, place)
     else:
         show_scores(voice, results)
         voice.say(f"Look at  {place / 'report.html'}")
         voice.say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
-    return _stopped(voice, results.stopped, place)
 
 
 def _print_results(results: FitResults, place: Path) -> None:

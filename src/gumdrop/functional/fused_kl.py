@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from gumdrop.functional.floats import logit_of, widened
-from gumdrop.functional.fused_masks import LARGEST_LOGIT, is_traced
+from gumdrop.functional.fused_masks import LARGEST_LOGIT
 from gumdrop.functional.kl import dropout_kl_terms
+from gumdrop.functional.noise import is_traced
 
 __all__ = ["LARGEST_LEARNED", "Prior", "senseless", "shared_rate_kl", "whole"]
 

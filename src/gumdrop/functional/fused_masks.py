@@ -21,22 +21,15 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gumdrop.functional.floats import finite_exp, logit_of, widened
 from gumdrop.functional.masks import concrete_dropout, inverse_keep
-from gumdrop.functional.noise import uniform_noise
+from gumdrop.functional.noise import CELLS, draw_cells, is_cut_from_words, is_traced, uniform_noise
 
-__all__ = ["Mask", "bulk_noise", "is_traced", "relaxed_dropout"]
+__all__ = ["Mask", "relaxed_dropout"]
 
-CELLS = 1 << 16
-"""Number of values of a 16-bit integer."""
-LEAST_OFFSET = 2**-25
-"""Half of the smallest positive number that `torch.rand` gives: no noise is 0, which has no odds."""
-LEAST_CUT = 1 << 14
-"""Size of a mask from which on its noise is cut out of words."""
 LEAST_KEPT_AS_CELLS = 1 << 20
 """Size of a mask from which on its noise is kept for the backward pass, two bytes a number, and not its factors."""
 LARGEST_PRODUCT = 64
@@ -47,43 +40,6 @@ LEAST_CHUNKED = 1 << 20
 """Size of activations from which on they are worked on in chunks."""
 CHUNK = 1 << 17
 """Numbers that a thread works on at a time, so that what lies between two operations stays in its cache."""
-
-
-def is_traced() -> bool:
-    """Tell whether what runs is made into a graph, or transformed, by something that prefers the plain formula."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing() or torch._C._are_functorch_transforms_active()
-
-
-def _draw_cells(shape: Sequence[int]) -> tuple[Tensor, Tensor]:
-    count = math.prod(shape)
-    seed = int(torch.empty((), dtype=torch.int64).random_())  # from the default generator, so that its seed decides
-    words = np.random.SFC64(seed).random_raw(-(-count // 4))
-    return torch.from_numpy(words.view(np.uint16)[:count]).view(shape), torch.rand(()).clamp_(min=LEAST_OFFSET)
-
-
-def _uniform(cells: Tensor, offset: Tensor) -> Tensor:
-    return cells.float().add_(offset).mul_(1 / CELLS)  # can be 1 by rounding
-
-
-def _cuts(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> bool:
-    plain = dtype != torch.float32 or device.type != "cpu" or is_traced()
-    return not plain and math.prod(shape) >= LEAST_CUT
-
-
-def bulk_noise(shape: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Draw uniform noise from torch's default generator, quickly where there is much of it.
-
-    Args:
-        shape: Shape of the noise.
-        dtype: float32 or float64.
-        device: Where the noise is wanted; it is cut out of words on the CPU only.
-
-    Returns:
-        Uniform draws from [0, 1).
-    """
-    if _cuts(shape, dtype, device):
-        return _uniform(*_draw_cells(shape)).clamp_(max=1 - torch.finfo(dtype).eps / 2)
-    return uniform_noise(shape, dtype=dtype, device=device)
 
 
 class Mask(NamedTuple):
@@ -262,9 +218,9 @@ def _with_gradient(
 
 def _drawn_mask(x: Tensor, p_logit: Tensor, rate: _Rate, mask_shape: Sequence[int], temperature: float) -> Mask:
     dtype = torch.promote_types(p_logit.dtype, torch.float32)
-    if not _cuts(mask_shape, dtype, x.device):
+    if not is_cut_from_words(mask_shape, dtype, x.device):
         return Mask(_scale(rate, uniform_noise(mask_shape, dtype=dtype, device=x.device), temperature))
-    cells, offset = _draw_cells(mask_shape)
+    cells, offset = draw_cells(mask_shape)
     if x.dtype.itemsize <= 2 or cells.numel() >= LEAST_KEPT_AS_CELLS:
         return Mask(cells, offset)
     of_cells = _scale_of_cells if p_logit.ndim or cells.numel() <= CHUNK else _scale_in_parts

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from gumdrop.functional.fused_kl import LARGEST_LEARNED, senseless
-from gumdrop.functional.fused_masks import is_traced
+from gumdrop.functional.noise import is_traced
 from gumdrop.layers.block import SITE, Block
 from gumdrop.layers.dense import WeightMatrix, attach_custom, custom_blocks, drop_input
 from gumdrop.layers.embedding import drop_words

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.floats import logit_of
-from gumdrop.functional.fused_masks import Mask, bulk_noise, relaxed_dropout
+from gumdrop.functional.fused_masks import Mask, relaxed_dropout
 from gumdrop.functional.masks import dropout_scale
+from gumdrop.functional.noise import bulk_noise
 from gumdrop.layers.passes import SiteUse, drawn_once
 
 UNIT = 10.0

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.functional.fused_masks import is_traced
+from gumdrop.functional.noise import is_traced
 from gumdrop.layers import dropout_blocks, watch_training
 from gumdrop.objective.kl import CAPS, Lengthscale, kl_of
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop import functional as fn
 from gumdrop.functional import fused_masks as bulk
-from gumdrop.functional import noise as noise_of_words
+from gumdrop.functional import noise as words
 from gumdrop.layers import ConcreteDropout
 
 from builders import reference as ref
@@ -36,7 +36,7 @@ def both_ways(
         patch.setattr(bulk, "draw_cells", lambda shape: seen.append(draw(shape)) or seen[-1])
         y = bulk.relaxed_dropout(x, p_logit, mask_shape, temperature=temperature)
     cells = next((each for each in seen if isinstance(each, tuple)), None)
-    noise = seen[0] if cells is None else noise_of_words._uniform(*cells)
+    noise = seen[0] if cells is None else words._uniform(*cells)
     twin = fn.concrete_dropout(x, p_logit, noise=noise.view(mask_shape), temperature=temperature)
     return [(result.detach(), *torch.autograd.grad(result, (x, p_logit), g)) for result in (y, twin)]
 
@@ -125,7 +125,7 @@ class TestAgainstNaiveTwin:
 
 class TestNoise:
     def test_cut_noise_is_uniform_and_independent(self) -> None:
-        u = noise_of_words.bulk_noise((1 << 19,), dtype=torch.float32, device=torch.device("cpu"))
+        u = words.bulk_noise((1 << 19,), dtype=torch.float32, device=torch.device("cpu"))
         assert u.min() >= 0
         assert u.max() < 1
         n = len(u)
@@ -141,41 +141,36 @@ class TestNoise:
         """One offset for all numbers of a call makes each of them uniform without gaps, so the mean is right."""
         torch.manual_seed(4)
         offsets = torch.rand(20_000, dtype=torch.float64)
-        cells = torch.arange(noise_of_words.CELLS, dtype=torch.float64)
-        lowest = cells[:4] / noise_of_words.CELLS  # the cells in which a small rate falls
-        dropped = ((lowest + offsets[:, None] / noise_of_words.CELLS) < p).double().sum(1) / noise_of_words.CELLS
-        expected = min(p, 4 / noise_of_words.CELLS)
-        assert dropped.mean().item() == pytest.approx(expected, abs=5 / noise_of_words.CELLS / math.sqrt(len(offsets)))
+        cells = torch.arange(words.CELLS, dtype=torch.float64)
+        lowest = cells[:4] / words.CELLS  # the cells in which a small rate falls
+        dropped = ((lowest + offsets[:, None] / words.CELLS) < p).double().sum(1) / words.CELLS
+        expected = min(p, 4 / words.CELLS)
+        assert dropped.mean().item() == pytest.approx(expected, abs=5 / words.CELLS / math.sqrt(len(offsets)))
 
     def test_a_rate_below_sixteen_bits_is_met(self) -> None:
         """How often the noise itself falls below 4e-6, a quarter of what sixteen bits can tell apart."""
         calls, p = 2000, 4e-6
         below = 0
         for _ in range(calls):
-            u = noise_of_words.bulk_noise((noise_of_words.LEAST_CUT,), dtype=torch.float32, device=torch.device("cpu"))
+            u = words.bulk_noise((words.LEAST_CUT,), dtype=torch.float32, device=torch.device("cpu"))
             below += int((u < p).sum())
-        count = calls * noise_of_words.LEAST_CUT
-        cell = (
-            count / noise_of_words.CELLS
-        )  # numbers of the lowest cell, all of which fall below p or none of them in a call
-        assert below == pytest.approx(count * p, abs=6 * math.sqrt(cell * p * noise_of_words.CELLS))
+        count = calls * words.LEAST_CUT
+        cell = count / words.CELLS  # numbers of the lowest cell, all of which fall below p or none of them in a call
+        assert below == pytest.approx(count * p, abs=6 * math.sqrt(cell * p * words.CELLS))
 
     def test_the_largest_cell_stays_below_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         largest = (
-            torch.full((noise_of_words.LEAST_CUT,), noise_of_words.CELLS - 1, dtype=torch.uint16),
+            torch.full((words.LEAST_CUT,), words.CELLS - 1, dtype=torch.uint16),
             torch.tensor(1 - 2**-24),
         )
-        monkeypatch.setattr(bulk, "draw_cells", lambda shape: largest)
-        u = noise_of_words.bulk_noise((noise_of_words.LEAST_CUT,), dtype=torch.float32, device=torch.device("cpu"))
+        monkeypatch.setattr(words, "draw_cells", lambda shape: largest)
+        u = words.bulk_noise((words.LEAST_CUT,), dtype=torch.float32, device=torch.device("cpu"))
         assert 0.9999 < u.max() < 1
 
     def test_no_two_calls_of_many_have_the_same_cells(self) -> None:
         device = torch.device("cpu")
-        calls = [
-            noise_of_words.bulk_noise((noise_of_words.LEAST_CUT,), dtype=torch.float32, device=device)[:64]
-            for _ in range(300)
-        ]
-        assert len({tuple((u * noise_of_words.CELLS).long().tolist()) for u in calls}) == 300
+        calls = [words.bulk_noise((words.LEAST_CUT,), dtype=torch.float32, device=device)[:64] for _ in range(300)]
+        assert len({tuple((u * words.CELLS).long().tolist()) for u in calls}) == 300
 
     @pytest.mark.parametrize("p", [1e-5, 0.02, 0.3])
     def test_mean_and_variance_of_looked_up_masks(self, p: float) -> None:

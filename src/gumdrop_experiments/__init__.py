@@ -22,8 +22,9 @@ A package with the name of its command, in this order of reading:
     and returns what `results.json` holds. A part is a function without arguments that returns plain data. Parts that
     need no other go to ``run.parts`` together, so that they can be computed several at a time; one that needs others is
     asked for after them with ``run.part``: that is why this is a function and not a table of parts. All that can fail
-    on account of flags or data comes before the first part, as until then nothing is written. A study whose figures
-    show more than `results.json` holds returns `gumdrop_experiments.harness.reproduce.WithPictures`.
+    on account of flags or data comes before the first part, as until then nothing is written. Other files, such as
+    trained weights, are written by a part into ``run.folder``. A study whose figures show more than `results.json`
+    holds returns `gumdrop_experiments.harness.reproduce.WithPictures`.
 ``results.py``
     What the parts say together (means, tests, choices), where that is more than a few lines.
 ``figures.py``

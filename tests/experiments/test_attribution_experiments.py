@@ -8,10 +8,12 @@ import pytest
 import torch
 
 from gumdrop import cli
-from gumdrop.attribution.scores import mask_iou
+from gumdrop_experiments.attribution import photographs
 from gumdrop_experiments.attribution import study as experiment
 from gumdrop_experiments.attribution.peers import gumbel_masks
-from gumdrop_experiments.attribution.study import planted_squares
+from gumdrop_experiments.attribution.photographs import PHOTOGRAPHS
+from gumdrop_experiments.attribution.planted import planted_squares
+from gumdrop_experiments.attribution.scores import mask_iou
 from gumdrop_experiments.gradients import study as gradients
 from gumdrop_experiments.gradients.uci import SETS
 from gumdrop_experiments.networks.convolutional import photograph_batches, train_or_load
@@ -37,7 +39,7 @@ def data(tmp_path):
         for kind, values in (("images-idx3", images), ("labels-idx1", labels.to(torch.uint8))):
             (folder / "mnist" / f"{split}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(values)))
     (folder / "images").mkdir()
-    for i, name in enumerate(experiment.PHOTOGRAPHS):
+    for i, name in enumerate(PHOTOGRAPHS):
         pixels = torch.randint(0, 256, (30, 40, 3), generator=generator, dtype=torch.uint8)
         pixels[..., 0] = 30 * i
         Image.frombytes("RGB", (40, 30), bytes(pixels.flatten().tolist())).save(folder / "images" / name)
@@ -68,10 +70,10 @@ def _threads():
 
 def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(experiment, "CLASSIFIER_STEPS", 40)
-    monkeypatch.setattr(experiment, "PHOTOGRAPH_STEPS", 3)
+    monkeypatch.setattr(photographs, "STEPS", 3)
     monkeypatch.setattr(experiment, "SPEED_ITERATIONS", 1)
-    monkeypatch.setattr(experiment, "CROP", 32)
-    monkeypatch.setattr(experiment, "PICTURE", 40)
+    monkeypatch.setattr(photographs, "CROP", 32)
+    monkeypatch.setattr(photographs, "PICTURE", 40)
     words = ["reproduce", "attribution", "--data", str(data), "--out", str(tmp_path / "out")]
     assert cli.main([*words, "--num-images", "2", "--iterations", "2"]) == 0
     out = tmp_path / "out"

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from gumdrop import cli
-from gumdrop_experiments.co2 import study
+from gumdrop_experiments.co2 import study as co2
 from gumdrop_experiments.co2.networks import Scale
-from gumdrop_experiments.co2.record import LEFT_OUT, series
+from gumdrop_experiments.co2.series import LEFT_OUT, series
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
 
@@ -57,7 +57,7 @@ def test_a_record_that_is_too_short_is_an_error() -> None:
 
 
 def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(study, "QUICK", Scale(width=16, depth=2, epochs=3, num_samples=20))
+    monkeypatch.setattr(co2, "QUICK", Scale(width=16, depth=2, epochs=3, num_samples=20))
     state, out = torch.get_rng_state(), tmp_path / "out"
     assert cli.main(["reproduce", "co2", "--quick", "--data", str(data), "--out", str(out)]) == 0
     assert torch.equal(torch.get_rng_state(), state)

@@ -163,6 +163,6 @@ def test_a_part_of_uci_can_travel_to_another_process(tmp_path) -> None:
     write_set(tmp_path / "uci" / "diabetes")
     work = Work("diabetes", read_splits(tmp_path / "uci" / "diabetes", most=1), 0, 2)
     with Run("uci", RunOptions(out=tmp_path / "out")) as run:
-        call = partial(uci._part, run, "no-dropout", work)
+        call = partial(uci.part, run, "no-dropout", work)
         one, two = call(), cloudpickle.loads(cloudpickle.dumps(call))()
     assert one | {"seconds": 0} == two | {"seconds": 0}

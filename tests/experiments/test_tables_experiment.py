@@ -1,4 +1,4 @@
-"""`gumdrop reproduce tables` and `decisions`, scaled down."""
+"""`gumdrop reproduce tables`, scaled down."""
 
 import json
 import math
@@ -10,10 +10,10 @@ from scipy import stats
 
 from gumdrop.cli import main
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
-from gumdrop_experiments.decisions import study as decisions
 from gumdrop_experiments.tables import study as tables
 from gumdrop_experiments.tables import work as tables_work
 from gumdrop_experiments.tables.methods import METHODS
+from gumdrop_experiments.tables.results import verdicts
 from gumdrop_experiments.tables.work import TableSet, Task, pooled, rows_of, scores, table_sets
 
 
@@ -127,19 +127,5 @@ def test_a_verdict_allows_one_standard_error() -> None:
         "fixed": {"gap": 0.02, "gap_error": 0.03},
         "linear": {"gap": 0.5, "gap_error": 0.1},
     }
-    verdict = tables._verdicts({"one": {"methods": methods}})["one"]
+    verdict = verdicts({"one": {"methods": methods}})["one"]
     assert verdict == {"best_network": True, "best_of_all": False, "coverage": True}
-
-
-def test_a_quick_run_of_decisions(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(decisions, "QUICK_PASSES", 1)
-    out = tmp_path / "out"
-    assert run("decisions", "--quick", "--out", out) == 0
-    results = json.loads((out / "results.json").read_text())["results"]
-    first = {choice: [curve[0]["accuracy"] for curve in curves] for choice, curves in results["labels"].items()}
-    assert len({tuple(values) for values in first.values()}) == 1, "all choices begin with the same rows"
-    for kind in results["outliers"][0].values():
-        assert all(0 <= score["auroc"] <= 1 for score in kind.values())
-    assert [point["rows"] for point in results["growing"]["digits"][0]] == [50, 100]
-    for name in ("labels", "outliers", "growing"):
-        assert (out / f"decisions-{name}.png").stat().st_size > 5000

@@ -1,4 +1,4 @@
-"""`gumdrop reproduce uci` and `tuning`, scaled down, on real data that comes with scikit-learn."""
+"""`gumdrop reproduce uci`, scaled down, on real data that comes with scikit-learn."""
 
 import json
 import math
@@ -11,10 +11,11 @@ from scipy import stats
 from gumdrop.cli import main
 from gumdrop.prediction import RegressionPrediction
 from gumdrop_experiments.data.uci import read_splits
-from gumdrop_experiments.tuning import study as tuning
 from gumdrop_experiments.uci import methods as uci_methods
+from gumdrop_experiments.uci import results
 from gumdrop_experiments.uci import study as uci
-from gumdrop_experiments.uci.methods import METHODS, fixed_network, grid_settings
+from gumdrop_experiments.uci.grid import GRID, fixed_network, grid_settings
+from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.work import Work, scores
 
 from builders.uci import write_set
@@ -81,7 +82,7 @@ def test_the_three_pass_scheme_moves_weights_noise_and_rates(work, monkeypatch) 
 
 def test_the_grid_chooses_what_is_best_on_a_fifth_of_each_training_part(work, monkeypatch) -> None:
     """A search whose one candidate has the right noise, beside some a thousand times too sure, finds it."""
-    monkeypatch.setitem(uci_methods.GRID, "diabetes", (1e3, 1 / 70**2, 1e4))
+    monkeypatch.setitem(GRID, "diabetes", (1e3, 1 / 70**2, 1e4))
     outcome = METHODS["grid"].run(work)
     assert [chosen["precision"] for chosen in outcome.chosen] == [1 / 70**2] * 2
     assert outcome.row_passes == 2 * (2 * 12 * (70 - 14) + 2 * 70)
@@ -116,11 +117,11 @@ def test_the_paired_test_allows_for_overlap(work) -> None:
     split = work.splits[0]
     plain = stats.ttest_1samp(gain, 0).pvalue
     small = split.part(torch.arange(69), torch.tensor([69]))
-    assert uci._paired_test(gain, [small]) > plain
+    assert results.paired_test(gain, [small]) > plain
     ratio = 10 / 70
     careful = gain.mean() / math.sqrt(gain.var(ddof=1) * (1 / 20 + ratio))
-    assert uci._paired_test(gain, [split]) == pytest.approx(2 * stats.t.sf(careful, 19))
-    assert uci._paired_test(np.zeros(5), [split]) is None
+    assert results.paired_test(gain, [split]) == pytest.approx(2 * stats.t.sf(careful, 19))
+    assert results.paired_test(np.zeros(5), [split]) is None
 
 
 @pytest.mark.parametrize(
@@ -150,36 +151,3 @@ def test_without_the_peer_package_it_is_left_out(data, tmp_path, capsys, monkeyp
     assert run("uci", "--data", data, "--out", out, "--quick", "--methods", "no-dropout", "peer", "--splits", 2) == 0
     assert "concretedropout is not installed" in capsys.readouterr().out
     assert list(json.loads((out / "results.json").read_text())["results"]["diabetes"]["methods"]) == ["no-dropout"]
-
-
-# How the default was chosen
-
-
-def test_tuning_never_sees_a_test_row_and_writes_its_page(data, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(tuning, "UCI", ("diabetes",))
-    monkeypatch.setattr(tuning, "SIMULATED", ("sine-40",))
-    monkeypatch.setattr(tuning, "QUICK_EPOCHS", 1)
-    for k in range(3):  # test rows that would be noticed
-        folder = data / "uci" / "diabetes"
-        rows = np.loadtxt(folder / "data.txt")
-        test = np.loadtxt(folder / f"index_test_{k}.txt").astype(int)
-        np.savetxt(folder / f"index_test_{k}.txt", range(80, 80 + len(test)))
-    np.savetxt(folder / "data.txt", np.vstack([rows, np.full((10, 11), 1e30)]))
-    out = tmp_path / "out"
-    assert run("tuning", "--data", data, "--out", out, "--quick") == 0
-    results = json.loads((out / "results.json").read_text())["results"]
-    assert list(results["summary"]) == ["diabetes", "sine-40"]
-    for rows in results["summary"].values():
-        assert list(rows) == list(tuning.CANDIDATES)
-        assert all(math.isfinite(row["log_likelihood"]) for row in rows.values())
-    assert (out / "tuning.png").stat().st_size > 5000
-
-
-@pytest.mark.parametrize(("name", "inputs"), [("friedman-30", 10), ("linear-30", 20), ("sine-30", 1)])
-def test_simulated_sets_repeat_and_differ(name, inputs) -> None:
-    first, second = tuning.simulated(name, 2, seed=3)
-    again, _ = tuning.simulated(name, 2, seed=3)
-    assert first.x_train.shape == (30, inputs)
-    assert first.x_test.shape == (500, inputs)
-    assert torch.equal(first.y_train, again.y_train)
-    assert not torch.equal(first.y_train, second.y_train)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 
 from builders import reference as ref
 from builders.models import fingerprint, mixed_model
@@ -882,3 +882,21 @@ class TestClassification:
             gd.predict_classification(linear(6, 1, p=0.5), x)
         with pytest.raises(ValueError, match=r"with C >= 2, got \(5,\)"):
             gd.predict_classification(linear(6, 1, p=0.5), x, output=lambda y: y.squeeze(-1))
+
+
+class TestOneFunction:
+    """What a model without drawn functions says, as a prediction of the same kind."""
+
+    def test_a_gaussian_is_all_noise(self) -> None:
+        mean, variance = torch.randn(5, 2).double(), torch.rand(5, 2).double() + 0.1
+        prediction = RegressionPrediction.gaussian(mean, variance)
+        normal = torch.distributions.Normal(mean, variance.sqrt())
+        assert torch.equal(prediction.variance, variance)
+        assert not prediction.epistemic.any()
+        torch.testing.assert_close(prediction.log_prob(mean + 1), normal.log_prob(mean + 1).sum(1))
+
+    def test_probabilities_disagree_with_nothing(self) -> None:
+        log_p = torch.randn(5, 3, 2).log_softmax(1)
+        prediction = ClassificationPrediction.from_log_probabilities(log_p)
+        torch.testing.assert_close(prediction.predictive_entropy, -(log_p.exp() * log_p).sum(1))
+        torch.testing.assert_close(prediction.mutual_information, torch.zeros(5, 2))

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.attribution import FIDO, Explanation
+from gumdrop.attribution.explanation import Explanation
+from gumdrop.attribution.fido import FIDO
 
 __all__ = ["Classifier", "ImageFileError", "Normalisation", "explain_picture", "load_classifier", "read_photograph"]
 

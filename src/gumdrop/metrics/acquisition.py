@@ -30,7 +30,7 @@ def choose(score: Tensor, count: int, *, seed: int | None = None) -> Tensor:
         seed: Seed of the draws; the highest scores if None.
 
     Returns:
-        Numbers of rows, shape (count,), the first choice first.
+        Indices of rows, shape (count,), the first choice first.
 
     Raises:
         ValueError: If there are fewer rows than wanted, or a score is negative or not finite.
@@ -44,6 +44,7 @@ def choose(score: Tensor, count: int, *, seed: int | None = None) -> Tensor:
         raise ValueError(f"`score` must hold finite numbers of at least 0, shape (N,), got shape {tuple(score.shape)}")
     if seed is None:
         return score.topk(count).indices
+    # `torch.multinomial` runs the same race, but refuses more than 2^24 rows.
     noise = torch.rand(score.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     gumbel = -torch.log(-torch.log(noise.clamp(min=1e-300)))
     return (score.cpu().double().clamp(min=1e-300).log() + gumbel).topk(count).indices
@@ -64,7 +65,7 @@ def choose_jointly(prediction: RegressionPrediction, count: int) -> Tensor:
         count: How many rows, at most N.
 
     Returns:
-        Numbers of rows, shape (count,), the first choice first.
+        Indices of rows, shape (count,), the first choice first.
 
     Raises:
         ValueError: If there are fewer rows than wanted, several outputs, or the draws were not kept.

@@ -6,8 +6,9 @@ library, because the messages with a way out and the twin of an encoding in an e
 Imports everything up to `ensembles`; needs pandas, scikit-learn and safetensors.
 """
 
+from gumdrop.tables.baselines import boosted_classes, boosted_regression
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.model import TableModel, load_table_model
 from gumdrop.tables.reading.table import read_table
 
-__all__ = ["TableError", "TableModel", "load_table_model", "read_table"]
+__all__ = ["TableError", "TableModel", "boosted_classes", "boosted_regression", "load_table_model", "read_table"]

@@ -1,19 +1,19 @@
-"""Figures and page of the attribution experiment, from the numbers of its parts alone."""
+"""The figures of `attribution`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Drawing
+from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from gumdrop.views import plots
-from gumdrop_experiments.pages.page import Figure, Page, Table
+from gumdrop_experiments.harness.reproduce import WithPictures
 
-__all__ = ["curves", "digits", "numbers_of", "page", "photographs", "planted"]
+__all__ = ["figures"]
 
 TITLES = {"inputs": "input", "ssr": "SSR: kept", "sdr": "SDR: dropped", "joint": "joint", "enhanced": "enhanced"}
 INFILLS = {"zeros": "zeros", "blur": "blur"}
@@ -21,16 +21,13 @@ HEADLINE = ("FIDO ssr", "FIDO sdr", "FIDO joint", "Gumbel t=1 ssr", "integrated 
 CURVE_COLOURS = (plots.BLUE, plots.PALETTE[4], plots.GREEN, plots.PALETTE[5], plots.ORANGE, plots.PALETTE[3])
 
 
-def numbers_of(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the pictures out of a part: what a results file keeps are numbers.
-
-    Args:
-        part: A part of the experiment.
-
-    Returns:
-        The same without its pictures.
-    """
-    return {name: value for name, value in part.items() if name != "pictures"}
+def figures(found: WithPictures) -> Iterator[tuple[str, Figure]]:
+    """Draw masks of digits, squares and photographs, and the curves of the main methods."""
+    results, pictures = found
+    yield "attribution-digits", _digits(results["shown"], pictures["shown"])
+    yield "attribution-curves", _curves(results["digits"])
+    yield "attribution-planted", _planted(pictures["planted"])
+    yield "attribution-photographs", _photographs(results["photographs"], pictures["photographs"])
 
 
 def _images(rows: Any, count: int) -> NDArray[np.float64]:
@@ -58,9 +55,9 @@ def _box(ax: Axes, box: list[int]) -> None:
         ax.add_patch(Rectangle((left - 0.5, top - 0.5), *size, fill=False, color=plots.ORANGE, linewidth=1.1))
 
 
-def _rows_of_pictures(columns: int, rows: int, *, cell: float) -> tuple[Drawing, NDArray[Any]]:
+def _rows_of_pictures(columns: int, rows: int, *, cell: float) -> tuple[Figure, NDArray[Any]]:
     engine = ConstrainedLayoutEngine(w_pad=0.015, h_pad=0.015, wspace=0.01, hspace=0.01)
-    drawing = Drawing(figsize=(cell * columns + 0.9, cell * rows + 0.2), layout=engine)
+    drawing = Figure(figsize=(cell * columns + 0.9, cell * rows + 0.2), layout=engine)
     return drawing, drawing.subplots(rows, columns, squeeze=False)
 
 
@@ -68,17 +65,10 @@ def _label(ax: Axes, text: str) -> None:
     ax.set_ylabel(text, rotation=0, ha="right", va="center", fontsize=plots.SIZE, color=plots.INK, labelpad=6)
 
 
-def digits(part: Mapping[str, Any]) -> Drawing:
-    """Twenty digits with their three masks, ten in a row.
-
-    Args:
-        part: The part `shown`.
-
-    Returns:
-        The figure.
-    """
+def _digits(part: Mapping[str, Any], shown: Mapping[str, Any]) -> Figure:
+    """Twenty digits with their three masks, ten in a row."""
     count = len(part["target"])
-    pictures = {name: _images(part["pictures"][name], count) for name in ("inputs", "ssr", "sdr", "joint")}
+    pictures = {name: _images(shown[name], count) for name in ("inputs", "ssr", "sdr", "joint")}
     drawing, axes = _rows_of_pictures(10, 4 * (count // 10), cell=0.78)
     for block in range(count // 10):
         for row, (name, stack) in enumerate(pictures.items()):
@@ -91,21 +81,14 @@ def digits(part: Mapping[str, Any]) -> Drawing:
     return drawing
 
 
-def photographs(part: Mapping[str, Any]) -> Drawing:
-    """Each photograph with its masks, what is left of it when enhanced, and the crop.
-
-    Args:
-        part: The part `photographs`.
-
-    Returns:
-        The figure.
-    """
+def _photographs(part: Mapping[str, Any], shown: Mapping[str, Any]) -> Figure:
+    """Each photograph with its masks, what is left of it when enhanced, and the crop."""
     count = len(part["names"])
     names = ("inputs", "ssr", "sdr", "joint", "enhanced", "crops")
     titles = {**TITLES, "crops": "crop"}
     drawing, axes = _rows_of_pictures(count, len(names), cell=1.05)
     for row, name in enumerate(names):
-        for column, picture in enumerate(_images(part["pictures"][name], count)):
+        for column, picture in enumerate(_images(shown[name], count)):
             ax = axes[row, column]
             _show(ax, picture, heat=name in ("ssr", "sdr", "joint"))
             if name == "joint":
@@ -116,16 +99,8 @@ def photographs(part: Mapping[str, Any]) -> Drawing:
     return drawing
 
 
-def planted(part: Mapping[str, Any]) -> Drawing:
-    """Noise with a planted square, and the joint mask under each infill.
-
-    Args:
-        part: The part `planted`.
-
-    Returns:
-        The figure.
-    """
-    pictures = part["pictures"]
+def _planted(pictures: Mapping[str, Any]) -> Figure:
+    """Noise with a planted square, and the joint mask under each infill."""
     drawing, axes = _rows_of_pictures(len(pictures), 3, cell=0.95)
     for column, (name, rows) in enumerate(pictures.items()):
         for row, picture in enumerate(_images(rows, 3)):
@@ -135,16 +110,9 @@ def planted(part: Mapping[str, Any]) -> Drawing:
     return drawing
 
 
-def curves(part: Mapping[str, Any]) -> Drawing:
-    """Mean curves of insertion and deletion of the main methods, under both infills.
-
-    Args:
-        part: The part `digits`.
-
-    Returns:
-        The figure.
-    """
-    drawing = Drawing(figsize=(7.6, 5.4), layout="constrained")
+def _curves(part: Mapping[str, Any]) -> Figure:
+    """Mean curves of insertion and deletion of the main methods, under both infills."""
+    drawing = Figure(figsize=(7.6, 5.4), layout="constrained")
     axes = drawing.subplots(2, 2, sharex=True, sharey=True)
     for row, (infill, title) in enumerate(INFILLS.items()):
         for column, kind in enumerate(("insertion", "deletion")):
@@ -167,134 +135,3 @@ def curves(part: Mapping[str, Any]) -> Drawing:
                 ax.spines[side].set_visible(False)
     axes[0, 0].legend(fontsize=plots.SIZE - 1, frameon=False, loc="lower right")
     return drawing
-
-
-# The page
-
-
-def _best(found: Mapping[str, Any], key: str, *, least: bool, ours: bool) -> tuple[str, float]:
-    picked = {name: row[key]["mean"] for name, row in found.items() if name.startswith("FIDO") == ours}
-    name = (min if least else max)(picked, key=lambda each: picked[each])
-    return name, picked[name]
-
-
-def _pair(value: Mapping[str, float]) -> str:
-    return f"{value['mean']:.4f} ({value['se']:.4f})"
-
-
-def _digit_table(infill: str, found: Mapping[str, Any]) -> Table:
-    rows = [
-        [
-            name,
-            _pair(row["insertion"]),
-            _pair(row["deletion"]),
-            f"{row['kept_log_odds']['mean']:.2f}",
-            f"{row['dropped_log_odds']['mean']:.2f}",
-            f"{row['seconds_per_image']:.3f}",
-        ]
-        for name, row in found.items()
-    ]
-    means = {key: [row[key]["mean"] for row in found.values()] for key in ("insertion", "deletion", "kept_log_odds")}
-    dropped = [row["dropped_log_odds"]["mean"] for row in found.values()]
-    best = {
-        (int(np.argmax(means["insertion"])), 1),
-        (int(np.argmin(means["deletion"])), 2),
-        (int(np.argmax(means["kept_log_odds"])), 3),
-        (int(np.argmin(dropped)), 4),
-    }
-    head = ["method", "insertion AUC (SE)", "deletion AUC (SE)", "log-odds, kept", "log-odds, dropped", "s / image"]
-    caption = (
-        f"Digits, infill and baseline: {infill}. Insertion and kept log-odds: more is better; deletion and dropped "
-        "log-odds: less is better. Log-odds are of a sharp region of the most relevant 15 % of the image, kept alone "
-        "or taken out. The three masks of a search share its time."
-    )
-    return Table(caption, head, rows, ours=[i for i, name in enumerate(found) if name.startswith("FIDO")], best=best)
-
-
-def _planted_table(found: Mapping[str, Any]) -> Table:
-    keys = ("iou_min", "iou_mean", "box_iou_mean", "share_outside_mean")
-    rows = [
-        [f"FIDO joint, {infill.replace('_', ' ')}", *(f"{regions['joint'][key]:.3f}" for key in keys)]
-        for infill, regions in found["infills"].items()
-    ]
-    ours = range(len(rows))
-    rows += [[name, *(f"{row[key]:.3f}" for key in keys)] for name, row in found["peers"].items()]
-    caption = (
-        "Planted square, twenty images: overlap of the relevance above one half with the square, of its box with the "
-        "square's, and the share of relevance outside. Captum's attributions are cut at 0 and scaled to a largest "
-        "value of 1 in each image."
-    )
-    return Table(caption, ["method", "least IoU", "mean IoU", "mean box IoU", "share outside"], rows, ours=ours)
-
-
-def _speed_table(found: Mapping[str, Any]) -> Table:
-    keys = ("batch", "alone", "usual")
-    rows = [
-        [
-            name,
-            *(f"{1000 * row[key]:.1f}" for key in keys),
-            f"{row['times_faster_than_alone']:.1f}",
-            f"{row['times_faster_than_usual']:.1f}",
-        ]
-        for name, row in found["networks"].items()
-    ]
-    caption = (
-        f"Milliseconds for an image at equal steps ({found['iterations']}), masks ({found['num_samples']} of either "
-        f"kind) and mask size, {found['images']} digits: all at once, the same code for one image after the other, and "
-        "the usual loop (two calls of the model, gumbel_softmax, loss.backward). Median of three rounds."
-    )
-    head = ["network", "batch", "one by one", "usual loop", "times faster than one by one", "than the usual loop"]
-    return Table(caption, head, rows)
-
-
-def page(results: Mapping[str, Any]) -> Page:
-    """Write the page.
-
-    Args:
-        results: The numbers of all parts.
-
-    Returns:
-        The page.
-    """
-    digit, square = results["digits"], results["planted"]["infills"]
-    least = min(regions["joint"]["iou_min"] for regions in square.values())
-    sentences = [f"The planted square is found under every infill, with an IoU of at least {least:.2f}."]
-    for infill, found in digit.items():
-        ours, theirs = (_best(found, "insertion", least=False, ours=own) for own in (True, False))
-        sentences.append(
-            f"Insertion AUC on digits under {infill}: {ours[1]:.4f} ({ours[0]}) against {theirs[1]:.4f} ({theirs[0]})."
-        )
-    return Page(
-        "What did it look at",
-        " ".join(sentences),
-        [
-            Figure(
-                "attribution-digits",
-                "Twenty digits; masks with a blurred infill. Dark is relevant; the box holds "
-                "what the joint mask puts above one half.",
-            ),
-            Figure(
-                "attribution-curves",
-                "Probability of the class while places are put into the infill (insertion) or "
-                "taken out (deletion), the most relevant first; mean over digits.",
-            ),
-            *(_digit_table(infill, found) for infill, found in digit.items()),
-            Figure("attribution-planted", "Noise with a square of evidence, and the joint mask under each infill."),
-            _planted_table(results["planted"]),
-            Figure(
-                "attribution-photographs",
-                "Photographs, to a network that tells crops of these pictures apart: what "
-                "it knows each one by, which need not be what a person would name.",
-            ),
-            _speed_table(results["speed"]),
-        ],
-        notes=[
-            "FIDO learns two masks by gradients through relaxed Bernoulli masks: the smallest sufficient region (SSR) "
-            "and the smallest destroying region (SDR); the joint mask is the root of their product. Its settings were "
-            "chosen on training images; the digits here are test images from number 1000 on.",
-            f"The classifier of digits has a test accuracy of {results['classifier']['test_accuracy']:.4f}; the "
-            f"network of the photographs tells crops apart with {results['photographs']['crop_accuracy']:.3f}.",
-            "The plain Gumbel mask has FIDO's objective, optimiser and numbers of steps and masks. At the same "
-            "temperature it is the same distribution of masks and the same gradient; what differs there is speed.",
-        ],
-    )

@@ -24,13 +24,13 @@ NETWORKS = {
 
 
 def figures(results: Results) -> Iterator[tuple[str, Figure]]:
-    """Draw four ways to extrapolate: with a fixed rate as in the tutorial, and with learned ones."""
+    """Draw each way to extrapolate, for fixed rates and for learned ones."""
     yield "co2", _panels(results, "fixed")
     yield "co2-learned", _panels(results, "learned")
 
 
 def _panels(results: Results, kind: str) -> Figure:
-    """Weight averaging, a Gaussian process, and drawn functions of both networks, with bands of two SDs."""
+    """Draw weight averaging, a Gaussian process, and drawn functions of both networks, with bands of two SDs."""
     drawing = Figure(figsize=(10, 6.2), layout="constrained")
     axes = drawing.subplots(2, 2, sharex=True, sharey=True)
     process = "squared-exponential" if kind == "fixed" else "seasonal"

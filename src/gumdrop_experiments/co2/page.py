@@ -22,7 +22,7 @@ LEARNED = f"{WHAT}Learned rates, and a kernel that knows of years and of a slow 
 
 
 def page(results: Results) -> Page:
-    """Say how far the bands widen where there are no data, and how much of the later record lies inside."""
+    """Say how much the bands grow where there are no data, and what of the later record they hold."""
     networks = results["networks"]
     relu, tanh = networks["relu-learned"], networks["tanh-learned"]
     fixed = {name: networks[f"{name}-fixed"]["band_ratio"] for name in ("relu", "tanh")}

@@ -1,4 +1,4 @@
-"""Gaussian processes, as the tutorial has one and as the record asks for."""
+"""Gaussian processes on the record."""
 
 import time
 import warnings
@@ -11,8 +11,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Kernel, WhiteKernel
 
 from gumdrop.prediction import RegressionPrediction
-from gumdrop_experiments.co2.record import Series
-from gumdrop_experiments.co2.scores import scores
+from gumdrop_experiments.co2.series import Series, scores
 from gumdrop_experiments.pages.numbers import rounded
 
 __all__ = ["kernels", "process"]
@@ -35,17 +34,17 @@ def kernels(data: Series) -> dict[str, Kernel]:
 def process(data: Series, name: str, restarts: int) -> dict[str, Any]:
     """Fit a Gaussian process, from several starts, and ask it about all months."""
     started = time.process_time()
-    fitted = GaussianProcessRegressor(kernels(data)[name], n_restarts_optimizer=restarts, random_state=0)
+    model = GaussianProcessRegressor(kernels(data)[name], n_restarts_optimizer=restarts, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a part of the kernel that the data do not need
-        fitted.fit(data.x[:, None], data.y)
+        model.fit(data.x[:, None], data.y)
     x = np.concatenate([data.x, data.later_x])
-    mean, std = fitted.predict(x[:, None], return_std=True)
-    later = torch.from_numpy(np.stack([mean, std])[:, len(data.x) :, None])
-    prediction = RegressionPrediction.gaussian(later[0], later[1].square())
+    mean, std = model.predict(x[:, None], return_std=True)
+    later_mean, later_std = torch.from_numpy(np.stack([mean, std])[:, len(data.x) :, None])
+    prediction = RegressionPrediction.gaussian(later_mean, later_std.square())
     return {
-        "kernel": str(fitted.kernel_),
-        "log_marginal_likelihood": float(fitted.log_marginal_likelihood_value_),
+        "kernel": str(model.kernel_),
+        "log_marginal_likelihood": float(model.log_marginal_likelihood_value_),
         "seconds": time.process_time() - started,
         "curve": {"x": rounded(x), "mean": rounded(mean), "std": rounded(std)},
         "later": scores(prediction, torch.from_numpy(data.later_y)[:, None]),

@@ -1,11 +1,12 @@
 """The flags that an experiment has beside those that all share."""
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any, Self
 
 from gumdrop_experiments.harness.options import RunOptions
 
-__all__ = ["BaseSettings", "at_least"]
+__all__ = ["BaseSettings", "at_least", "known"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,3 +53,23 @@ def at_least(settings: BaseSettings, least: float, *names: str) -> None:
         value = getattr(settings, name)
         if value is not None and value < least:
             raise ValueError(f"`{name}` must be at least {least:g}, got {value}")
+
+
+def known(what: str, names: Collection[str], choices: Collection[str]) -> tuple[str, ...]:
+    """Check names that were given.
+
+    Args:
+        what: What they name, for the error.
+        names: The names.
+        choices: Those that there are.
+
+    Returns:
+        The names, each once.
+
+    Raises:
+        ValueError: If one is unknown.
+    """
+    for name in names:
+        if name not in choices:
+            raise ValueError(f"there is no {what} {name!r}; there are: {', '.join(choices)}")
+    return tuple(dict.fromkeys(names))

@@ -1,4 +1,7 @@
-"""The estimators beside others."""
+"""Tables: the estimators as they come beside what people use on tables, in one run on the same folds.
+
+Nothing is chosen on a test fold, and nothing is set for a set.
+"""
 
 from gumdrop_experiments.harness.about import About
 

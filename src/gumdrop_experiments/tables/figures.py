@@ -1,6 +1,6 @@
-"""Figures of `gumdrop reproduce tables`, from its results alone."""
+"""The figures of `tables`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,53 +9,42 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
+from gumdrop_experiments.tables.methods import METHODS
+from gumdrop_experiments.tables.results import OURS, WANTED_COVERAGE
 
-__all__ = ["figures"]
+__all__ = ["figures", "shown"]
 
 MARKERS = "o^sDvPX"
 GREY = "#8a8f98"
 
-
-def figures(
-    sets: Mapping[str, Any], labels: Mapping[str, str], ours: str, wanted: tuple[float, float]
-) -> Iterator[tuple[str, Figure, str]]:
-    """Draw all figures that the results allow.
-
-    Args:
-        sets: Results by set: what it is, and a summary of each method.
-        labels: What to call each method.
-        ours: The method that others are compared with.
-        wanted: Coverage that was wanted, from and to.
-
-    Yields:
-        Name, figure and caption.
-    """
-    if all(ours in each["methods"] and len(each["methods"]) > 1 for each in sets.values()):
-        yield (
-            "tables-log-likelihood",
-            _gaps(sets, labels, ours),
-            "Held-out log likelihood of each method less that of the estimator as it comes, nats per row: mean and "
-            "standard error over folds. Left of the line is worse; numbers at the edge are too far to show.",
-        )
-    numbers = {name: each for name, each in sets.items() if not each["classes"]}
-    if numbers:
-        yield (
-            "tables-coverage",
-            _by_set(numbers, labels, ours, "coverage", wanted),
-            "Share of held-out rows inside their 90 % intervals. The band is the 88 to 92 % that was wanted.",
-        )
-    classes = {name: each for name, each in sets.items() if each["classes"]}
-    if classes:
-        yield (
-            "tables-calibration",
-            _by_set(classes, labels, ours, "ece", None),
-            "Expected calibration error of the predicted class: the mean gap between how sure a method is and how "
-            "often it is right. Less is better; a few hundred rows make some hundredths of it by chance.",
-        )
+Sets = Mapping[str, Any]
 
 
-def _gaps(sets: Mapping[str, Any], labels: Mapping[str, str], ours: str) -> Figure:
-    keys = [key for key in labels if key != ours and any(key in each["methods"] for each in sets.values())][::-1]
+def shown(sets: Sets) -> list[str]:
+    """Name the figures that the sets allow, in the order of the page."""
+    compared = all(OURS in each["methods"] and len(each["methods"]) > 1 for each in sets.values())
+    kinds = {bool(each["classes"]) for each in sets.values()}
+    return [
+        *["tables-log-likelihood"] * compared,
+        *["tables-coverage"] * (False in kinds),
+        *["tables-calibration"] * (True in kinds),
+    ]
+
+
+def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
+    """Draw how far each method is from ours, and the calibration of all, for numbers and for classes."""
+    sets = results["sets"]
+    draw: dict[str, Callable[[], Figure]] = {
+        "tables-log-likelihood": lambda: _gaps(sets),
+        "tables-coverage": lambda: _coverage({name: each for name, each in sets.items() if not each["classes"]}),
+        "tables-calibration": lambda: _calibration({name: each for name, each in sets.items() if each["classes"]}),
+    }
+    for name in shown(sets):
+        yield name, draw[name]()
+
+
+def _gaps(sets: Sets) -> Figure:
+    keys = [key for key in METHODS if key != OURS and any(key in each["methods"] for each in sets.values())][::-1]
     columns = min(4, len(sets))
     rows = -(-len(sets) // columns)
     figure = Figure(figsize=(2.2 + 2.4 * columns, rows * (0.28 * len(keys) + 0.9)), layout="constrained")
@@ -65,7 +54,7 @@ def _gaps(sets: Mapping[str, Any], labels: Mapping[str, str], ours: str) -> Figu
     for axes, (name, each) in zip(panels.flat, sets.items(), strict=False):
         _draw_gaps(axes, each["methods"], keys)
         axes.set_title(name, fontsize=9, loc="left")
-        axes.set_yticks(range(len(keys)), [labels[key] for key in keys], fontsize=8)
+        axes.set_yticks(range(len(keys)), [METHODS[key].label for key in keys], fontsize=8)
         axes.tick_params(axis="x", labelsize=8)
     figure.supxlabel("log likelihood less that of gumdrop, nats per row", fontsize=9)
     return figure
@@ -98,34 +87,41 @@ def _draw_gaps(axes: Axes, methods: Mapping[str, Any], keys: list[str]) -> None:
     axes.set_ylim(-0.6, len(keys) - 0.4)
 
 
-def _by_set(
-    sets: Mapping[str, Any], labels: Mapping[str, str], ours: str, score: str, band: tuple[float, float] | None
-) -> Figure:
+def _coverage(sets: Sets) -> Figure:
+    figure, axes = _by_set(sets, "coverage")
+    low, high = WANTED_COVERAGE
+    axes.axvspan(100 * low, 100 * high, color=GREY, alpha=0.2, linewidth=0, zorder=0)
+    axes.set_xlabel("rows inside the 90 % interval, %", fontsize=9)
+    return figure
+
+
+def _calibration(sets: Sets) -> Figure:
+    figure, axes = _by_set(sets, "ece")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel("calibration error, points", fontsize=9)
+    return figure
+
+
+def _by_set(sets: Sets, score: str) -> tuple[Figure, Axes]:
+    """Draw a score of all methods, a line for each set."""
     figure = Figure(figsize=(8.4, 0.5 * len(sets) + 1.7), layout="constrained")
     axes = figure.add_subplot()
     names = list(sets)[::-1]
-    if band:
-        axes.axvspan(100 * band[0], 100 * band[1], color=GREY, alpha=0.2, linewidth=0, zorder=0)
-    for j, key in enumerate(labels):
+    for j, (key, method) in enumerate(METHODS.items()):
         pairs = [
             (100 * sets[name]["methods"][key][score], i) for i, name in enumerate(names) if key in sets[name]["methods"]
         ]
         if pairs:
             x, y = zip(*pairs, strict=True)
             look: dict[str, Any] = {"s": 28, "color": PALETTE[j % len(PALETTE)], "marker": MARKERS[j]}
-            if key == ours:
+            if key == OURS:
                 look = {"s": 110, "color": ORANGE, "marker": "*", "zorder": 3}
-            axes.scatter(x, y, label=labels[key], linewidths=0, **look)
+            axes.scatter(x, y, label=method.label, linewidths=0, **look)
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.grid(axis="y", color=GREY, alpha=0.25)
     axes.tick_params(axis="x", labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
-    if score == "ece":
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_xlabel(
-        "rows inside the 90 % interval, %" if score == "coverage" else "calibration error, points", fontsize=9
-    )
     figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    return figure
+    return figure, axes

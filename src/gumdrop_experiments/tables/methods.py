@@ -27,7 +27,7 @@ from gumdrop.prediction import (
     predict_classification,
     predict_regression,
 )
-from gumdrop.tables.baselines import boosted_classes, boosted_regression
+from gumdrop.tables import boosted_classes, boosted_regression
 from gumdrop.training import fit
 from gumdrop_experiments.tables.work import LEVEL, Task
 
@@ -109,13 +109,12 @@ def _fixed_single(task: Task) -> Prediction:
 def _gaussian(mean: NDArray[np.float64], std: NDArray[np.float64]) -> RegressionPrediction:
     middle = torch.from_numpy(mean).unsqueeze(1)
     variance = torch.from_numpy(np.maximum(std, LEAST_STD)).square().unsqueeze(1)
-    return RegressionPrediction(middle, torch.zeros_like(middle), variance, middle[None], variance[None])
+    return RegressionPrediction.gaussian(middle, variance)
 
 
 def _probabilities(found: NDArray[np.float64]) -> ClassificationPrediction:
     p = torch.from_numpy(found).clamp(min=LEAST_PROBABILITY)
-    log_p = (p / p.sum(1, keepdim=True)).log()
-    return ClassificationPrediction(log_p, torch.special.entr(log_p.exp()).sum(1))
+    return ClassificationPrediction.from_log_probabilities((p / p.sum(1, keepdim=True)).log())
 
 
 def _process(task: Task) -> Prediction:

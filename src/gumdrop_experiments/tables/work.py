@@ -166,7 +166,7 @@ def scores(rows: dict[str, list[Any]]) -> dict[str, float]:
             "width": (upper - lower).mean().item(),
         }
     log_p, labels = columns["log_p"], y.long()
-    prediction = ClassificationPrediction(log_p, torch.special.entr(log_p.exp()).sum(1))
+    prediction = ClassificationPrediction.from_log_probabilities(log_p)
     return {
         "log_likelihood": prediction.log_prob(labels).mean().item(),
         "accuracy": accuracy(prediction.label, labels).item(),

@@ -1,8 +1,9 @@
-"""Figures of `gumdrop reproduce uci`, from its results alone."""
+"""The figures of `uci`."""
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,64 +13,41 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
+from gumdrop_experiments.uci import PUBLISHED
+from gumdrop_experiments.uci.methods import METHODS
+from gumdrop_experiments.uci.results import OURS
 
-__all__ = ["figures"]
+__all__ = ["figures", "shown"]
 
-Published = Mapping[str, Sequence[tuple[str, str, str]]]
+Results = Mapping[str, Any]
 LEVELS = (50, 90, 95)
 MARKERS = "osD^vPX<>"
 FARTHEST_GAP = 15.0
 GREY = "#8a8f98"
 
 
-def figures(
-    sets: Mapping[str, Any], labels: Mapping[str, str], published: Published
-) -> Iterator[tuple[str, Figure, str]]:
-    """Draw all figures that the results allow.
-
-    Args:
-        sets: Results by set: the number of splits, a summary and the parts of each method, the cost.
-        labels: What to call each method.
-        published: Published figures by set.
-
-    Yields:
-        Name, figure and caption.
-    """
-    yield (
-        "uci-log-likelihood",
-        _scores(sets, labels, "log_likelihood", published, 1),
-        "Test log likelihood, nats per row, higher is better: mean and standard error over splits. Lines: published.",
-    )
-    yield (
-        "uci-rmse",
-        _scores(sets, labels, "rmse", published, 0),
-        "Test RMSE in units of the target, lower is better: mean and standard error over splits. Lines: published.",
-    )
-    yield (
-        "uci-coverage",
-        _coverage(sets, labels),
-        "Share of test rows inside their central intervals, less what it should be: 0 is calibrated; the band is the "
-        "88 to 92 % that was wanted of the 90 % interval. Gaps beyond 15 points stand as numbers.",
-    )
-    learned = {key for each in sets.values() for key, part in each["parts"].items() if part["rates"]}
-    if learned:
-        yield (
-            "uci-rates",
-            _rates(sets, labels),
-            "Learned drop probability of each layer over the splits: a dot for each split, a bar at the median. "
-            "Layer 1 drops inputs.",
-        )
-    if any("cost_ratio" in summary for each in sets.values() for summary in each["methods"].values()):
-        yield (
-            "uci-cost",
-            _cost(sets, labels),
-            "What a method gains over the grid search, against what it costs: rows through a network in training, as "
-            "a ratio to the grid search. Up and left is better; what lies far below stands on the lower edge, see the "
-            "tables.",
-        )
+def shown(results: Results) -> list[str]:
+    """Name the figures that the results allow, in the order of the page."""
+    methods = [each["methods"] for each in results.values()]
+    learned = any(part["rates"] for each in results.values() for part in each["parts"].values())
+    compared = any("cost_ratio" in summary for each in methods for summary in each.values())
+    return ["uci-log-likelihood", "uci-rmse", "uci-coverage", *["uci-rates"] * learned, *["uci-cost"] * compared]
 
 
-def _panels(sets: Mapping[str, Any], height: float) -> tuple[Figure, list[Axes]]:
+def figures(results: Results) -> Iterator[tuple[str, Figure]]:
+    """Draw scores, coverage, learned rates and costs of all methods, a panel for each set."""
+    draw: dict[str, Callable[[Results], Figure]] = {
+        "uci-log-likelihood": partial(_scores, score="log_likelihood", column=1),
+        "uci-rmse": partial(_scores, score="rmse", column=0),
+        "uci-coverage": _coverage,
+        "uci-rates": _rates,
+        "uci-cost": _cost,
+    }
+    for name in shown(results):
+        yield name, draw[name](results)
+
+
+def _panels(sets: Results, height: float) -> tuple[Figure, list[Axes]]:
     columns = min(2, len(sets))
     rows = -(-len(sets) // columns)
     figure = Figure(figsize=(5.2 * columns, height * rows), layout="constrained")
@@ -83,12 +61,10 @@ def _panels(sets: Mapping[str, Any], height: float) -> tuple[Figure, list[Axes]]
 
 
 def _colour(key: str) -> str:
-    return ORANGE if key == "gumdrop" else BLUE
+    return ORANGE if key == OURS else BLUE
 
 
-def _scores(
-    sets: Mapping[str, Any], labels: Mapping[str, str], score: str, published: Published, column: int
-) -> Figure:
+def _scores(sets: Results, score: str, column: int) -> Figure:
     count = max(len(each["methods"]) for each in sets.values())
     figure, panels = _panels(sets, 0.32 * count + 0.9)
     for axes, (name, each) in zip(panels, sets.items(), strict=False):
@@ -96,11 +72,11 @@ def _scores(
         for i, key in enumerate(keys):
             mean, error = each["methods"][key][score]
             axes.errorbar(mean, i, xerr=error, marker="o", color=_colour(key), capsize=3)
-        axes.set_yticks(range(len(keys)), [labels[key] for key in keys], fontsize=8)
+        axes.set_yticks(range(len(keys)), [METHODS[key].label for key in keys], fontsize=8)
         axes.tick_params(axis="x", labelsize=8)
         _focus(axes, [each["methods"][key][score] for key in keys], lower_is_better=score == "rmse")
         axes.xaxis.set_major_locator(MaxNLocator(5))
-        for style, row in zip(("--", ":"), published.get(name, ()), strict=False):
+        for style, row in zip(("--", ":"), PUBLISHED.get(name, ()), strict=False):
             value = _number(row[column])
             if axes.get_xlim()[0] <= value <= axes.get_xlim()[1]:
                 axes.axvline(value, color=INK, linestyle=style, linewidth=1, zorder=0)
@@ -135,7 +111,7 @@ def _number(text: str) -> float:
     return float(match.group()) if match else float("nan")
 
 
-def _coverage(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
+def _coverage(sets: Results) -> Figure:
     count = max(len(each["methods"]) for each in sets.values())
     figure, panels = _panels(sets, 0.32 * count + 0.9)
     for axes, each in zip(panels, sets.values(), strict=False):
@@ -153,7 +129,7 @@ def _coverage(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
                 text, side = ", ".join(f"{gap:+.0f}" for gap in far), "right" if far[0] > 0 else "left"
                 axes.annotate(text, (math.copysign(FARTHEST_GAP, far[0]), i), ha=side, va="center", fontsize=8)
         axes.set_xlim(-1.05 * FARTHEST_GAP, 1.05 * FARTHEST_GAP)
-        axes.set_yticks(range(len(keys)), [labels[key] for key in keys], fontsize=8)
+        axes.set_yticks(range(len(keys)), [METHODS[key].label for key in keys], fontsize=8)
         axes.tick_params(axis="x", labelsize=8)
         axes.set_xlabel("points above (+) or below (−) what it should be", fontsize=8)
     handles, names = panels[0].get_legend_handles_labels()
@@ -165,9 +141,9 @@ def _gaps(summary: Mapping[str, Any]) -> list[float]:
     return [100 * summary[f"coverage_{level}"][0] - level for level in LEVELS]
 
 
-def _rates(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
+def _rates(sets: Results) -> Figure:
     figure, panels = _panels(sets, 2.6)
-    shown = [key for key in labels if any(each["parts"].get(key, {}).get("rates") for each in sets.values())]
+    shown = [key for key in METHODS if any(each["parts"].get(key, {}).get("rates") for each in sets.values())]
     spread = np.random.default_rng(0)
     for axes, each in zip(panels, sets.values(), strict=False):
         for j, key in enumerate(shown):
@@ -176,7 +152,7 @@ def _rates(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
                 x = layer + 1 + (j - (len(shown) - 1) / 2) * 0.8 / len(shown)
                 jitter = spread.uniform(-0.25, 0.25, len(rates)) * 0.8 / len(shown)
                 colour = PALETTE[(j + 1) % len(PALETTE)]
-                label = labels[key] if layer == 0 else None
+                label = METHODS[key].label if layer == 0 else None
                 axes.scatter(x + jitter, rates[:, layer], s=8, color=colour, alpha=0.6, linewidths=0, label=label)
                 axes.hlines(np.median(rates[:, layer]), x - 0.3 / len(shown), x + 0.3 / len(shown), color=INK)
         axes.set(xlabel="layer", ylabel="drop probability p", ylim=(-0.02, 0.52))
@@ -187,9 +163,9 @@ def _rates(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
     return figure
 
 
-def _cost(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
+def _cost(sets: Results) -> Figure:
     figure, panels = _panels(sets, 2.6)
-    keys = [key for key in labels if any("gain" in each["methods"].get(key, {}) for each in sets.values())]
+    keys = [key for key in METHODS if any("gain" in each["methods"].get(key, {}) for each in sets.values())]
     looks: dict[str, Any] = {
         key: {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i]} for i, key in enumerate(keys)
     }
@@ -206,6 +182,6 @@ def _cost(sets: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
         axes.set_xlabel("row passes in training, ratio to the grid search", fontsize=8)
         axes.set_ylabel("gain in log likelihood", fontsize=8)
         axes.tick_params(labelsize=8)
-    handles = [Line2D([], [], linestyle="none", label=labels[key], **looks[key]) for key in keys]
+    handles = [Line2D([], [], linestyle="none", label=METHODS[key].label, **looks[key]) for key in keys]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure

@@ -5,7 +5,6 @@ All networks are 2 x 50 ReLU and, where nothing else is said, take the same numb
 
 import dataclasses
 import itertools
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,15 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.networks import mlp
-from gumdrop.objective.kl import Lengthscale
+from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.uci.grid import fixed_network, grid_settings
 from gumdrop_experiments.uci.peer import peer
 from gumdrop_experiments.uci.work import (
     LR,
@@ -34,7 +34,7 @@ from gumdrop_experiments.uci.work import (
     training_parts,
 )
 
-__all__ = ["GRID", "METHODS", "Method", "ensemble", "fixed_network", "grid_settings", "single"]
+__all__ = ["METHODS", "Method", "ensemble", "single"]
 
 VALIDATION_SAMPLES = 100
 NO_DROPOUT: dict[str, Any] = {"p": 1e-6, "fixed": True}
@@ -42,14 +42,6 @@ NO_DROPOUT: dict[str, Any] = {"p": 1e-6, "fixed": True}
 DEEP_ENSEMBLE_EPOCHS = 40
 CYCLES = 10
 GAMMA_PRIOR = (0.1, 0.01)
-RATES_OF_GRID = (0.005, 0.01, 0.05, 0.1)
-GRID: dict[str, tuple[float, float, float]] = {
-    "boston-housing": (0.1, 0.15, 0.2),
-    "concrete-strength": (0.025, 0.05, 0.075),
-    "kin8nm": (150.0, 200.0, 250.0),
-    "wine-quality-red": (2.5, 3.0, 3.5),
-}
-"""Noise precisions of the published search, in units of the target; for other sets see `grid_settings`."""
 
 
 @dataclass(frozen=True)
@@ -176,40 +168,6 @@ def _predictions(models: Sequence[nn.Module], work: Work) -> list[RegressionPred
         predict_regression(model, split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
         for model, split in zip(models, work.splits, strict=True)
     ]
-
-
-def grid_settings(name: str, splits: Sequence[Split]) -> list[tuple[float, float]]:
-    """List rates and noise precisions to search.
-
-    Args:
-        name: Name of the set.
-        splits: Its splits.
-
-    Returns:
-        Pairs: the published ones where there are any, otherwise precisions of 2, 10 and 50 over the variance of the
-        targets.
-    """
-    variance = splits[0].y_std ** 2
-    precisions = GRID.get(name, (2 / variance, 10 / variance, 50 / variance))
-    return list(itertools.product(RATES_OF_GRID, precisions))
-
-
-def fixed_network(split: Split, rate: float, precision: float) -> nn.Sequential:
-    """Build a network with fixed dropout and fixed noise.
-
-    Args:
-        split: Tells the number of inputs and the unit of the target.
-        rate: Drop probability of every layer.
-        precision: Inverse variance of the noise, in units of the target.
-
-    Returns:
-        The network.
-    """
-    model = network(split, p=rate, fixed=True)
-    log_variance = model[-1].log_variance
-    assert isinstance(log_variance, Tensor)
-    log_variance.requires_grad_(False).fill_(-math.log(precision * split.y_std**2))
-    return model
 
 
 def _grid(work: Work) -> Outcome:

@@ -1,30 +1,19 @@
-"""How good an attribution is: curves of deletion and insertion, hard masks, area, roughness and boxes.
+"""How good an attribution is by what the model answers: curves of deletion and insertion, and hard masks.
 
 All functions take the relevance of any method, one value for each place, larger matters more.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from gumdrop.attribution.masks import Layout, LayoutName, find_layout, total_variation
+from gumdrop.attribution.masks import Layout, LayoutName, find_layout
 from gumdrop.attribution.targets import Score, Target, call, find_target, log_odds
 
-__all__ = [
-    "Curve",
-    "HardMaskScores",
-    "area",
-    "box_iou",
-    "deletion_curve",
-    "hard_mask_scores",
-    "insertion_curve",
-    "mask_iou",
-    "roughness",
-    "share_outside",
-]
+__all__ = ["Curve", "HardMaskScores", "deletion_curve", "hard_mask_scores", "insertion_curve"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,108 +177,3 @@ def hard_mask_scores(
         score(call(forward_func, torch.where(shown, inputs, fill)), classes) for shown in (inside, ~inside)
     )
     return HardMaskScores(kept, dropped)
-
-
-def area(relevance: Tensor) -> Tensor:
-    """Mean relevance, the soft share of the places that matter.
-
-    Args:
-        relevance: Shape (N, ...), between 0 and 1.
-
-    Returns:
-        Shape (N,).
-    """
-    return relevance.flatten(1).mean(dim=1)
-
-
-def roughness(relevance: Tensor, *, layout: Literal["image", "signal", "tokens"] | None = None) -> Tensor:
-    """Anisotropic total variation per place.
-
-    Args:
-        relevance: Shape (N, C, H, W), (N, C, L) or (N, T, E), its shared dimension of any size.
-        layout: What the dimensions are, see `gumdrop.attribution.FIDO.explain`.
-
-    Returns:
-        Shape (N,).
-
-    Raises:
-        ValueError: For a table, whose columns have no order.
-    """
-    known = find_layout(relevance, layout)
-    if not known.ordered:
-        raise ValueError("the columns of a table have no order, so nothing is rough or smooth about them")
-    places = known.gather(relevance)
-    return total_variation(places) / places[0].numel()
-
-
-def mask_iou(relevance: Tensor, truth: Tensor, *, threshold: float = 0.5) -> Tensor:
-    """Intersection over union of a thresholded relevance and the true region.
-
-    Args:
-        relevance: Shape (N, ...).
-        truth: Boolean, broadcasts to the same shape.
-        threshold: Places of larger relevance are in the region.
-
-    Returns:
-        Shape (N,); 0 where both are empty.
-    """
-    found = relevance > threshold
-    truth = truth.expand_as(found)
-    both = (found & truth).flatten(1).sum(1)
-    return both / (found | truth).flatten(1).sum(1).clamp(min=1)
-
-
-def box_iou(boxes: Tensor, others: Tensor) -> Tensor:
-    """Intersection over union of boxes, pair by pair.
-
-    Args:
-        boxes: Shape (N, 2 D), starts then ends, as `gumdrop.attribution.boxes_of` gives them.
-        others: The same.
-
-    Returns:
-        Shape (N,); 0 where both are empty.
-
-    Raises:
-        ValueError: If the shapes differ or the last dimension is odd.
-    """
-    if boxes.shape != others.shape or boxes.ndim != 2 or boxes.shape[1] % 2:
-        raise ValueError(
-            f"`boxes` and `others` must have one shape (N, 2 D), got {tuple(boxes.shape)} and {tuple(others.shape)}"
-        )
-    half = boxes.shape[1] // 2
-    starts = torch.maximum(boxes[:, :half], others[:, :half])
-    ends = torch.minimum(boxes[:, half:], others[:, half:])
-    both = (ends - starts).clamp(min=0).prod(dim=1)
-    volumes = [(b[:, half:] - b[:, :half]).clamp(min=0).prod(dim=1) for b in (boxes, others)]
-    return both / (volumes[0] + volumes[1] - both).clamp(min=1)
-
-
-def share_outside(relevance: Tensor, boxes: Tensor, *, layout: LayoutName | None = None) -> Tensor:
-    """Share of the relevance that lies outside a box: what an attribution spends on the background.
-
-    Args:
-        relevance: Shape (N, ...), not negative.
-        boxes: Shape (N, 2 D), starts then ends.
-        layout: What the dimensions of ``relevance`` are.
-
-    Returns:
-        Shape (N,), from 0 to 1; 0 where nothing is relevant.
-
-    Raises:
-        ValueError: If a relevance is negative, or the boxes do not fit.
-    """
-    known = find_layout(relevance, layout)
-    places = known.gather(relevance)
-    if (places < 0).any():
-        raise ValueError(f"`relevance` must not be negative, got {places.min():g}; take its absolute value first")
-    dims = places.ndim - 1
-    if boxes.shape != (len(places), 2 * dims):
-        raise ValueError(f"`boxes` must have the shape ({len(places)}, {2 * dims}), got {tuple(boxes.shape)}")
-    inside = torch.ones_like(places, dtype=torch.bool)
-    for dim in range(dims):
-        line = torch.arange(places.shape[dim + 1], device=places.device)
-        within = (line >= boxes[:, dim, None]) & (line < boxes[:, dims + dim, None])
-        inside &= within.reshape(len(places), *(-1 if d == dim else 1 for d in range(dims)))
-    total = places.flatten(1).sum(dim=1)
-    outside = (places * ~inside).flatten(1).sum(dim=1)
-    return torch.where(total > 0, outside / total, 0)

@@ -1,18 +1,23 @@
-"""The record as the tutorial prepares it: without its trend, and standardised."""
+"""The record as the tutorial prepares it, and the judge of what is said of later months."""
 
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from gumdrop.metrics import central_coverage
+from gumdrop.prediction import RegressionPrediction
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
-__all__ = ["LEFT_OUT", "Series", "series"]
+__all__ = ["LEFT_OUT", "Series", "scores", "series"]
 
 LAST_TRAINING, LAST_ASKED = "1981-03", "1992-11"
 LEFT_OUT = ("1958-06", "1958-10", "1964-02", "1964-03", "1964-04")
 """Months without measurements, which the record fills in and the tutorial leaves out."""
 YEAR = 12
+LEVELS = (0.5, 0.9, 0.95)
 
 
 @dataclass(frozen=True)
@@ -61,3 +66,13 @@ def series(record: MaunaLoa) -> Series:
     y = rest / rest[train].std()
     period = YEAR / rows[train].std()
     return Series(x[train], y[train], x[count:], y[count:], float(rest[train].std()), float(period))
+
+
+def scores(prediction: RegressionPrediction, target: Tensor) -> dict[str, float]:
+    """Log likelihood and coverage of the later truth, and the error of the mean, in units of the training targets."""
+    coverage = central_coverage(prediction, target, torch.tensor(LEVELS, dtype=target.dtype)).tolist()
+    return {
+        "log_likelihood": prediction.log_prob(target).mean().item(),
+        "rmse": (prediction.mean - target).square().mean().sqrt().item(),
+        **{f"coverage_{100 * level:.0f}": share for level, share in zip(LEVELS, coverage, strict=True)},
+    }

@@ -1,0 +1,85 @@
+"""Planted evidence: a matched filter whose only evidence is one square, so that the truth is known."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gumdrop.attribution import FIDO, FIDOSettings, boxes_of
+from gumdrop_experiments.attribution import scores
+from gumdrop_experiments.attribution.explained import rounded_pixels
+from gumdrop_experiments.attribution.scores import REGIONS
+
+__all__ = ["planted", "planted_squares"]
+
+INFILLS = ("blur", "mean", "zeros", "uniform", "normal", "local_shuffle")
+SQUARES, SHOWN = 20, 3
+
+
+def planted_squares(count: int, *, side: int = 28, square: int = 10, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Make noise with a square of evidence, a pattern of -1 and 1, at a random place in each image.
+
+    Args:
+        count: Number of images.
+        side: Height and width of an image.
+        square: Height and width of the square.
+        seed: Of noise, places and patterns.
+
+    Returns:
+        Images and patterns, each of shape (count, 1, side, side); a pattern is 0 outside its square.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    images = 2 * torch.rand(count, 1, side, side, generator=generator) - 1
+    patterns = torch.zeros_like(images)
+    corners = torch.randint(side - square + 1, (count, 2), generator=generator).tolist()
+    for pattern, (top, left) in zip(patterns, corners, strict=True):
+        signs = 2.0 * torch.randint(2, (square, square), generator=generator) - 1
+        pattern[0, top : top + square, left : left + square] = signs
+    return torch.where(patterns != 0, patterns, images), patterns
+
+
+def _matched_filter(x: Tensor, pattern: Tensor) -> Tensor:
+    """Logits of 'the pattern is there' and of the opposite; places of the square count alike, nothing else does."""
+    evidence = (x * pattern).flatten(1).sum(1) / pattern.abs().flatten(1).sum(1)
+    return torch.stack([20 * evidence - 10, torch.zeros_like(evidence)], dim=1)
+
+
+def planted(settings: FIDOSettings, seed: int) -> dict[str, Any]:
+    """Find the squares under every infill, and score what is found beside Captum's methods."""
+    x, pattern = planted_squares(SQUARES, seed=seed)
+    truth = pattern != 0
+    boxes = boxes_of(truth[:, 0].float())
+    found: dict[str, Any] = {"pictures": {"inputs": rounded_pixels(x[:SHOWN])}, "infills": {}}
+    for infill in INFILLS:
+        explanation = FIDO(_matched_filter, settings).explain(
+            x, 0, additional_forward_args=pattern, infill=infill, seed=seed
+        )
+        found["infills"][infill] = {
+            region: _planted_scores(explanation.relevance(region), truth, boxes) for region in REGIONS
+        }
+        found["pictures"][infill] = rounded_pixels(explanation.joint[:SHOWN, 0])
+    found["peers"] = {name: _planted_scores(mask, truth, boxes) for name, mask in _planted_peers(x, pattern).items()}
+    return found
+
+
+def _planted_peers(x: Tensor, pattern: Tensor) -> dict[str, Tensor]:
+    """Captum's methods at a baseline of zeros, each image scaled to a largest relevance of 1."""
+    from captum.attr import IntegratedGradients, Occlusion
+
+    options = {"target": 0, "additional_forward_args": pattern}
+    found = {
+        "integrated gradients": IntegratedGradients(_matched_filter).attribute(x, **options).detach(),
+        "occlusion 3 x 3": Occlusion(_matched_filter).attribute(x, (1, 3, 3), **options),
+        "occlusion 5 x 5": Occlusion(_matched_filter).attribute(x, (1, 5, 5), **options),
+    }
+    return {name: value.clamp(min=0) / value.amax((1, 2, 3), keepdim=True) for name, value in found.items()}
+
+
+def _planted_scores(mask: Tensor, truth: Tensor, boxes: Tensor) -> dict[str, float]:
+    iou = scores.mask_iou(mask, truth)
+    return {
+        "iou_min": iou.min().item(),
+        "iou_mean": iou.mean().item(),
+        "box_iou_mean": scores.box_iou(boxes_of(mask[:, 0]), boxes).mean().item(),
+        "share_outside_mean": scores.share_outside(mask, boxes).mean().item(),
+    }

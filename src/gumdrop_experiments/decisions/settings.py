@@ -1,0 +1,12 @@
+"""The flags of `decisions`."""
+
+from dataclasses import dataclass
+
+from gumdrop_experiments.harness.settings import BaseSettings
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """No flags of its own."""

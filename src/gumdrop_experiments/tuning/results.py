@@ -1,0 +1,30 @@
+"""What the parts of `tuning` say together: means over splits, and gains over the default."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DEFAULT", "summary"]
+
+DEFAULT = "the default"
+"""The candidate that others are compared with."""
+
+
+def summary(sets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Means over splits, and the gain over the default with its standard error."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, parts in sets.items():
+        reference = _column(parts[DEFAULT], "log_likelihood")
+        found[name] = {}
+        for label, part in parts.items():
+            gain = _column(part, "log_likelihood") - reference
+            row = {score: float(_column(part, score).mean()) for score in part["scores"][0]}
+            row |= {"gain": float(gain.mean()), "gain_error": float(gain.std(ddof=1) / len(gain) ** 0.5)}
+            found[name][label] = row | {"rates": np.mean(part["rates"], axis=0).tolist() if part["rates"] else []}
+    return found
+
+
+def _column(part: Mapping[str, Any], score: str) -> NDArray[np.float64]:
+    return np.array([each[score] for each in part["scores"]])

@@ -1,0 +1,46 @@
+"""`gumdrop reproduce tuning`, scaled down, on real data that comes with scikit-learn."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from gumdrop.cli import main
+from gumdrop_experiments.tuning import study as tuning
+from gumdrop_experiments.uci import methods
+
+from builders.uci import write_set
+
+
+def test_tuning_never_sees_a_test_row_and_writes_its_page(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(methods, "NUM_SAMPLES", 20)
+    monkeypatch.setattr(tuning, "UCI", ("diabetes",))
+    monkeypatch.setattr(tuning, "SIMULATED", ("sine-40",))
+    monkeypatch.setattr(tuning, "QUICK_EPOCHS", 1)
+    folder = tmp_path / "data" / "uci" / "diabetes"
+    write_set(folder)
+    for k in range(3):  # test rows that would be noticed
+        rows = np.loadtxt(folder / "data.txt")
+        test = np.loadtxt(folder / f"index_test_{k}.txt").astype(int)
+        np.savetxt(folder / f"index_test_{k}.txt", range(80, 80 + len(test)))
+    np.savetxt(folder / "data.txt", np.vstack([rows, np.full((10, 11), 1e30)]))
+    out = tmp_path / "out"
+    assert main(["reproduce", "tuning", "--data", str(tmp_path / "data"), "--out", str(out), "--quick"]) == 0
+    results = json.loads((out / "results.json").read_text())["results"]
+    assert list(results["summary"]) == ["diabetes", "sine-40"]
+    for rows in results["summary"].values():
+        assert list(rows) == list(tuning.CANDIDATES)
+        assert all(math.isfinite(row["log_likelihood"]) for row in rows.values())
+    assert (out / "tuning.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(("name", "inputs"), [("friedman-30", 10), ("linear-30", 20), ("sine-30", 1)])
+def test_simulated_sets_repeat_and_differ(name, inputs) -> None:
+    first, second = tuning.simulated(name, 2, seed=3)
+    again, _ = tuning.simulated(name, 2, seed=3)
+    assert first.x_train.shape == (30, inputs)
+    assert first.x_test.shape == (500, inputs)
+    assert torch.equal(first.y_train, again.y_train)
+    assert not torch.equal(first.y_train, second.y_train)

@@ -253,6 +253,7 @@ def test_each_experiment_is_whole(name, capsys) -> None:
     said = " ".join(capsys.readouterr().out.split())
     assert EXPERIMENTS[name].does in said
     assert "--quick" in said
+    assert "SETTINGS" not in said
     assert EXPERIMENTS[name].quick_minutes < EXPERIMENTS[name].minutes
 
 

@@ -5,7 +5,7 @@ from gumdrop.attribution.explanation import Explanation, Region, boxes_of
 from gumdrop.attribution.fido import FIDO
 from gumdrop.attribution.infills import blur
 from gumdrop.attribution.masks import Layout, LayoutName, find_layout, total_variation
-from gumdrop.attribution.pictures import read_photograph
+from gumdrop.attribution.pictures import ImageFileError, read_photograph
 from gumdrop.attribution.search import FIDOSettings
 from gumdrop.attribution.targets import log_odds
 
@@ -15,6 +15,7 @@ __all__ = [
     "FIDO",
     "FIDOSettings",
     "HardMaskScores",
+    "ImageFileError",
     "Layout",
     "LayoutName",
     "Region",

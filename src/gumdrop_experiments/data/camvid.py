@@ -9,7 +9,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from gumdrop.attribution.pictures import ImageFileError
+from gumdrop.attribution import ImageFileError
 
 __all__ = ["CAMVID_CLASSES", "CAMVID_COLOURS", "VOID", "LabelledPictures", "read_segnet"]
 

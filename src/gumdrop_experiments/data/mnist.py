@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gumdrop.attribution.pictures import ImageFileError
+from gumdrop.attribution import ImageFileError
 from gumdrop_experiments.data.download import RemoteFile
 
 __all__ = ["DigitImages", "MNIST", "read_idx", "read_mnist"]

@@ -1,5 +1,6 @@
 """The one way that experiments are run: settings, then the study, its figures, and its page."""
 
+import dataclasses
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -61,7 +62,8 @@ def command(package: str) -> Callable[..., None]:
     def run(options: RunOptions = RunOptions(), *, settings: BaseSettings = as_published) -> None:
         reproduce(package, options, settings)
 
-    run.__annotations__["settings"] = Annotated[its_settings, Parameter(name="*")]
+    has_flags = bool(dataclasses.fields(its_settings))
+    run.__annotations__["settings"] = Annotated[its_settings, Parameter(name="*", parse=has_flags)]
     run.__doc__ = about(package).does
     return run
 

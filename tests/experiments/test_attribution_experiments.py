@@ -1,4 +1,4 @@
-"""`gumdrop reproduce attribution` and `gradients`, on a handful of made-up digits, pictures and rows."""
+"""`gumdrop reproduce attribution`, on a handful of made-up digits and pictures."""
 
 import gzip
 import json
@@ -14,8 +14,6 @@ from gumdrop_experiments.attribution.peers import gumbel_masks
 from gumdrop_experiments.attribution.photographs import PHOTOGRAPHS
 from gumdrop_experiments.attribution.planted import planted_squares
 from gumdrop_experiments.attribution.scores import mask_iou
-from gumdrop_experiments.gradients import study as gradients
-from gumdrop_experiments.gradients.uci import SETS
 from gumdrop_experiments.networks.convolutional import photograph_batches, train_or_load
 
 pytest.importorskip("captum")
@@ -28,7 +26,7 @@ def idx(values: torch.Tensor) -> bytes:
 
 @pytest.fixture
 def data(tmp_path):
-    """A folder of data sets: bars at ten heights for digits, two colours for photographs, lines for tables."""
+    """A folder of data sets: bars at ten heights for digits, two colours for photographs."""
     generator = torch.Generator().manual_seed(0)
     folder = tmp_path / "data"
     (folder / "mnist").mkdir(parents=True)
@@ -43,17 +41,6 @@ def data(tmp_path):
         pixels = torch.randint(0, 256, (30, 40, 3), generator=generator, dtype=torch.uint8)
         pixels[..., 0] = 30 * i
         Image.frombytes("RGB", (40, 30), bytes(pixels.flatten().tolist())).save(folder / "images" / name)
-    for name in SETS:
-        place = folder / "uci" / name
-        place.mkdir(parents=True)
-        x = torch.randn(40, 3, generator=generator)
-        rows = torch.cat([x, x.sum(1, keepdim=True)], dim=1)
-        (place / "data.txt").write_text("\n".join(" ".join(f"{v:.4f}" for v in row) for row in rows.tolist()))
-        (place / "index_features.txt").write_text("0\n1\n2\n")
-        (place / "index_target.txt").write_text("3\n")
-        for k in range(2):
-            (place / f"index_train_{k}.txt").write_text("\n".join(map(str, range(32))))
-            (place / f"index_test_{k}.txt").write_text("\n".join(map(str, range(32, 40))))
     return folder
 
 
@@ -89,20 +76,6 @@ def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch,
         assert (out / f"attribution-{name}.png").stat().st_size > 5000
     words = ["explain-image", str(out / "digits.pt2"), str(data / "images" / "camera.png"), "--quiet"]
     assert cli.main([*words, "--out", str(out / "camera.png"), "--iterations", "2"]) == 0
-
-
-def test_gradients_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(gradients, "CLASSIFIER_STEPS", 20)
-    monkeypatch.setattr(gradients, "EPOCHS", 1)
-    words = ["reproduce", "gradients", "--data", str(data), "--out", str(tmp_path / "out")]
-    assert cli.main([*words, "--runs", "2", "--iterations", "2", "--num-draws", "50", "--splits", "2"]) == 0
-    results = results_of(tmp_path / "out")
-    for form in ("original", "simplified"):
-        for t in ("0.1", "1"):
-            ours = results["norms"][f"ours t={t}"]["mean"]
-            assert results["norms"][f"{form} t={t}"]["mean"] == pytest.approx(ours, rel=1e-2)
-    assert set(results["uci"]) == set(SETS)
-    assert (tmp_path / "out" / "gradients-norms.png").stat().st_size > 5000
 
 
 # Its parts

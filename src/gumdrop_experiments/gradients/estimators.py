@@ -14,7 +14,7 @@ from torch.autograd.function import FunctionCtx
 
 from gumdrop.functional import soft_keep
 
-__all__ = ["ESTIMATORS", "RELAXED", "Estimator", "Objective", "exact_gradient"]
+__all__ = ["ESTIMATORS", "RELAXED", "TEMPERATURES", "Estimator", "Objective", "at_temperatures", "exact_gradient"]
 
 Objective = Callable[[Tensor], Tensor]
 """Of masks (R, K), or (R, ...), with one number for each: shape (R,)."""
@@ -117,6 +117,14 @@ ESTIMATORS: dict[str, Estimator] = {
     "REINFORCE": _reinforce,
     "DisARM": _disarm,
 }
+
+TEMPERATURES = (0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+def at_temperatures() -> dict[str, tuple[str, float]]:
+    """Name each estimator at each temperature that it has."""
+    relaxed = {f"{name} t={t:g}": (name, t) for name in RELAXED for t in TEMPERATURES}
+    return relaxed | {name: (name, 1.0) for name in ESTIMATORS if name not in RELAXED}
 
 
 @torch.no_grad()

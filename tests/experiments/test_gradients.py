@@ -1,7 +1,17 @@
+"""`gumdrop reproduce gradients` on made-up digits and rows, and the estimators that it compares."""
+
+import json
+
 import pytest
 import torch
 
+from gumdrop import cli
+from gumdrop_experiments.gradients import study
 from gumdrop_experiments.gradients.estimators import ESTIMATORS, RELAXED, exact_gradient
+from gumdrop_experiments.gradients.uci import SETS
+
+from builders.digits import write_digits
+from builders.uci import write_set
 
 WEIGHT = torch.tensor([1.5, -2.0, 0.7, 3.0], dtype=torch.float64)
 LOGIT = torch.tensor([0.0, -1.0, 2.0, 0.5], dtype=torch.float64)
@@ -57,3 +67,36 @@ def test_relaxations_come_close_to_the_exact_gradient_as_the_temperature_falls()
 def test_straight_through_is_exact_where_the_objective_is_linear() -> None:
     slope, _ = ESTIMATORS["straight-through"](LOGIT.expand(10, 4), noise(10), lambda masks: masks @ WEIGHT, 0.1)
     torch.testing.assert_close(slope.mean(0), exact_gradient(LOGIT, lambda masks: masks @ WEIGHT))
+
+
+@pytest.fixture
+def _threads():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("_threads")
+def test_a_run_leaves_its_numbers_and_figures(tmp_path, monkeypatch) -> None:
+    data = tmp_path / "data"
+    write_digits(data / "mnist", count=1030)
+    for name in SETS:
+        write_set(data / "uci" / name)
+    monkeypatch.setattr(study, "CLASSIFIER_STEPS", 20)
+    monkeypatch.setattr(study, "EPOCHS", 1)
+    words = ["reproduce", "gradients", "--data", str(data), "--out", str(tmp_path / "out")]
+    assert cli.main([*words, "--runs", "2", "--iterations", "2", "--num-draws", "50", "--splits", "2"]) == 0
+    results = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    for form in ("original", "simplified"):
+        for t in ("0.1", "1"):
+            ours = results["norms"][f"ours t={t}"]["mean"]
+            assert results["norms"][f"{form} t={t}"]["mean"] == pytest.approx(ours, rel=1e-2)
+    assert set(results["uci"]) == set(SETS)
+    assert (tmp_path / "out" / "gradients-norms.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("flag", ["runs", "num-draws", "iterations", "splits"])
+def test_settings_out_of_range_are_errors(tmp_path, capsys, flag) -> None:
+    assert cli.main(["reproduce", "gradients", f"--{flag}", "0", "--out", str(tmp_path / "out")]) == 2
+    assert f"`{flag.replace('-', '_')}` must be at least" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

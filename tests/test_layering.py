@@ -84,17 +84,10 @@ def is_face(target):
     return not names or f'"{name}"' in names
 
 
-EXPERIMENTS = [name.split(".") for name in MODULES if name.startswith("gumdrop_experiments.")]
-UNCONVERTED = {name[1] for name in EXPERIMENTS} - {name[1] for name in EXPERIMENTS if name[2:] == ["settings"]}
-UNCONVERTED -= {"catalogue", "data", "harness", "networks", "pages"}
-"""Packages of experiments that may still reach into rooms, until they have the one shape."""
-
-
 @pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("gumdrop_experiments")])
 def test_experiments_import_the_faces_of_rooms(module):
-    if UNCONVERTED.isdisjoint(module.split(".")):
-        targets = set(imports_of(MODULES[module].read_text(encoding="utf-8")))
-        assert [target for target in targets if target.startswith("gumdrop.") and not is_face(target)] == []
+    targets = set(imports_of(MODULES[module].read_text(encoding="utf-8")))
+    assert [target for target in targets if target.startswith("gumdrop.") and not is_face(target)] == []
 
 
 def test_importing_the_library_loads_the_core_alone():

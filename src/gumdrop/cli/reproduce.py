@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -21,9 +20,7 @@ reproduce = App(
     help="Run a published experiment again, and see its figures beside the published.",
 )
 for _name in EXPERIMENTS:
-    _package = package_of(_name)
-    _has_the_shape = find_spec(f"{_package}.settings") is not None
-    reproduce.command(command(_package) if _has_the_shape else f"{_package}.study:{_name}", name=_name)
+    reproduce.command(command(package_of(_name)), name=_name)
 
 
 @reproduce.default

@@ -31,7 +31,7 @@ NOTES = (
     "scikit-learn's settings, and Gaussian noise of the variance that 5-fold validation within the training part "
     "finds. Boosted quantiles are scored as the Gaussian that has their 5 and 95 % quantiles as its own; where these "
     "cross or meet, its standard deviation is 0.001. Probabilities of peers are kept above 1e-6.",
-    "'Rates fixed at .1' is the default in all but the learning of rates: five members, honest noise, as many steps. "
+    "'Rates fixed at .1' is the default in all but the learning of rates: five members, held-out noise, as many steps. "
     "The one network holds nothing out, and learns its noise with its weights, as is mostly done; as many steps.",
 )
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop.layers.attach import dropout_blocks
-from gumdrop.prediction.tiles import predict_in_tiles
+from gumdrop.prediction import predict_in_tiles
 from gumdrop_experiments.camvid.likelihoods import pixel_nll
 from gumdrop_experiments.camvid.networks import NETWORKS
 from gumdrop_experiments.camvid.study import NUM_CLASSES

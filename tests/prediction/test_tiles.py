@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.prediction.tiles import predict_in_tiles
+from gumdrop.prediction import predict_in_tiles
 
 
 def test_tiles_with_a_wide_halo_give_the_whole_picture():

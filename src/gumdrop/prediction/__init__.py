@@ -10,6 +10,7 @@ References:
     Kendall & Gal 2017, "What Uncertainties Do We Need" (arXiv:1703.04977).
 """
 
+from gumdrop.prediction import predict_in_tiles
 from gumdrop.prediction.classification import ClassificationPrediction, predict_classification
 from gumdrop.prediction.counts import CountPrediction, predict_counts
 from gumdrop.prediction.drawing import draw, sampling
@@ -26,6 +27,7 @@ __all__ = [
     "draw",
     "predict_classification",
     "predict_counts",
+    "predict_in_tiles",
     "predict_regression",
     "propagate_moments",
     "sample",

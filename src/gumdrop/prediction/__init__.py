@@ -10,7 +10,6 @@ References:
     Kendall & Gal 2017, "What Uncertainties Do We Need" (arXiv:1703.04977).
 """
 
-from gumdrop.prediction import predict_in_tiles
 from gumdrop.prediction.classification import ClassificationPrediction, predict_classification
 from gumdrop.prediction.counts import CountPrediction, predict_counts
 from gumdrop.prediction.drawing import draw, sampling
@@ -18,6 +17,7 @@ from gumdrop.prediction.mixture import RegressionPrediction
 from gumdrop.prediction.moments.propagation import OutputMoments, propagate_moments
 from gumdrop.prediction.outputs import sample
 from gumdrop.prediction.regression import predict_regression
+from gumdrop.prediction.tiles import predict_in_tiles
 
 __all__ = [
     "ClassificationPrediction",

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.prediction import ClassificationPrediction, predict_classification
+from gumdrop.prediction.classification import ClassificationPrediction, predict_classification
 
 __all__ = ["predict_in_tiles"]
 

@@ -32,8 +32,7 @@ def pooled(run: Run, words: Words, settings: Settings, arm: str) -> dict[str, An
     result = train(
         run,
         model,
-        words.pooled(words.train),
-        words.pooled(words.validation),
+        words.for_reader(),
         name=arm,
         epochs=settings.pooled_epochs,
         lr=LR,

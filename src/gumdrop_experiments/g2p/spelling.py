@@ -52,8 +52,7 @@ def spelling(run: Run, words: Words, settings: Settings, arm: str) -> Result:
     result = train(
         run,
         model,
-        words.spelled(words.train),
-        words.spelled(words.validation),
+        words.for_speller(),
         name=f"speller {arm}",
         epochs=settings.epochs,
         lr=LR,

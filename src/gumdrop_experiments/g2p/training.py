@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from gumdrop.objective import Lengthscale
 from gumdrop.training import FitResult, fit
+from gumdrop_experiments.g2p.words import Rows
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name
 from gumdrop_experiments.networks.spellers import ByLength, phone_nll
@@ -20,8 +21,7 @@ VALIDATION_SAMPLES = 5
 def train(
     run: Run,
     model: nn.Module,
-    data: tuple[Tensor, Tensor],
-    validation: tuple[Tensor, Tensor],
+    rows: Rows,
     *,
     name: str,
     epochs: int,
@@ -34,8 +34,7 @@ def train(
     Args:
         run: The run.
         model: The network, converted.
-        data: Rows and targets to train with.
-        validation: Rows and targets that choose the epoch.
+        rows: What to train with, and what chooses the epoch.
         name: What the training is called.
         epochs: Passes over the data.
         lr: Learning rate.
@@ -45,7 +44,7 @@ def train(
     Returns:
         The record of the training.
     """
-    x, y = data
+    x, y = rows.train
     lengths = (x != 0).sum(1)
     loader = DataLoader(TensorDataset(x, y), sampler=ByLength(lengths, BATCH_SIZE), batch_size=None)
     return fit(
@@ -53,7 +52,7 @@ def train(
         loader,
         likelihood=phone_nll,
         epochs=epochs,
-        validation=validation,
+        validation=rows.validation,
         validation_samples=VALIDATION_SAMPLES,
         num_data=num_data,
         lr=lr,

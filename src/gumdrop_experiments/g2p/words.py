@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,18 @@ from gumdrop_experiments.data.texts import Pronunciation, Vocabulary, part_of_wo
 from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.networks.spellers import Speller
 
-__all__ = ["Words", "until_end"]
+__all__ = ["Rows", "Words", "until_end"]
 
 VALIDATION_WORDS = 1000
+
+
+class Rows(NamedTuple):
+    """What a network is trained with: rows of numbers and their targets."""
+
+    train: tuple[Tensor, Tensor]
+    """To train with."""
+    validation: tuple[Tensor, Tensor]
+    """To choose the epoch with."""
 
 
 class Words:
@@ -60,15 +69,21 @@ class Words:
             row[: len(said) + 1] = torch.tensor([*said, Speller.END])
         return rows
 
-    def spelled(self, entries: Sequence[Pronunciation]) -> tuple[Tensor, Tensor]:
+    def for_speller(self) -> Rows:
         """Rows and targets of a `Speller`."""
+        return Rows(self._spelled(self.train), self._spelled(self.validation))
+
+    def for_reader(self) -> Rows:
+        """Rows and targets of a `PooledReader`."""
+        return Rows(self._pooled(self.train), self._pooled(self.validation))
+
+    def _spelled(self, entries: Sequence[Pronunciation]) -> tuple[Tensor, Tensor]:
         targets = self.targets(entries)
         start = torch.full((len(entries), 1), Speller.START)
         said = targets[:, :-1] * (targets[:, 1:] != 0)
         return torch.cat([self.letters([entry.word for entry in entries]), start, said], dim=1), targets
 
-    def pooled(self, entries: Sequence[Pronunciation]) -> tuple[Tensor, Tensor]:
-        """Rows and targets of a `PooledReader`."""
+    def _pooled(self, entries: Sequence[Pronunciation]) -> tuple[Tensor, Tensor]:
         return self.letters([entry.word for entry in entries]), self.targets(entries)
 
 

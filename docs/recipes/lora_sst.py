@@ -160,7 +160,7 @@ def rates(model: nn.Module) -> dict[str, float]:
 
 
 def compare(base: nn.Module, data: dict[str, Rows], count: int, steps: int, seeds: int) -> dict[str, Any]:
-    """Adapt to so many sentences in all ways; the prior of the learned rates is chosen with a seed of its own."""
+    """Adapt to this many sentences in all ways; the prior of the learned rates is chosen with a seed of its own."""
 
     def some(seed: int) -> Rows:
         drawn = torch.randperm(len(data["train"][0]), generator=torch.Generator().manual_seed(seed))[:count]

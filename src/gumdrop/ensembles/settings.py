@@ -33,7 +33,7 @@ class EnsembleSettings:
     """Prior, see `gumdrop.kl_divergence`; None for ``"weak"`` for numbers, and for 1 for classes: standard normal
     weights, which on most sets leave better probabilities, because the fold guards against the rest."""
     held_out_fraction: float = 0.1
-    """Share of the rows that each member does not train on, as one of so many folds; above 0, at most 1/2."""
+    """Share of the rows that each member does not train on, as one of its folds; above 0, at most 1/2."""
     patience: int | None = None
     """Stop after this many epochs in which no member got better on its held-out rows; never early if None. Members
     for classes keep their best epoch in any case, those for numbers where they may stop early."""

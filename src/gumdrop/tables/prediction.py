@@ -212,7 +212,7 @@ def _outside_note(column: NumericColumn | DateColumn, count: int) -> str:
     least, most = (_edge(column, value) for value in (column.least, column.most))
     return (
         f"{_counted(count, 'value')} of '{column.name}' {'is' if count == 1 else 'are'} far outside the training range "
-        f"({least} to {most}): the model has not seen the like"
+        f"({least} to {most}): training had no such value"
     )
 
 

@@ -112,7 +112,7 @@ class TrainingState:
             self.save()
 
     def is_stale(self, patience: int | None, tol: float = 0.0) -> bool:
-        """Tell whether so many epochs have brought no model a better held-out value.
+        """Tell whether this many epochs have brought no model a better held-out value.
 
         Args:
             patience: How many; None for never.

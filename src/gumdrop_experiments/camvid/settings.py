@@ -32,7 +32,7 @@ class Settings(BaseSettings):
     num_samples: int = 10
     """Functions drawn for a prediction."""
     pictures: int | None = None
-    """Use so many pictures of each part; all if None."""
+    """Use this many pictures of each part; all if None."""
     lengthscale: float = 1.0
     """Of the prior."""
     bfloat16: bool = False

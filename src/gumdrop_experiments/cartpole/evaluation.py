@@ -11,7 +11,7 @@ from gumdrop_experiments.pages.numbers import rounded
 __all__ = ["CRITERION", "evaluation", "is_reached"]
 
 REACHED, REACHED_STEPS = 0.25, 10
-"""The pole is up if its tip is within so many metres of the goal in each of the last so many steps."""
+"""The pole is up if its tip is within this many metres of the goal in each of the last steps, this many."""
 CRITERION = (
     f"The goal is reached in a trial if the tip stays within {REACHED} m of it for the last {REACHED_STEPS} steps."
 )

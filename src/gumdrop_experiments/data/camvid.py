@@ -62,7 +62,7 @@ def read_segnet(
             folder; of a path that does not exist, the last two parts are taken.
         part: ``"train"``, ``"val"`` or ``"test"``.
         size: Height and width to bring all to: pictures by averaging, maps by the nearest pixel. As stored if None.
-        limit: Read so many, evenly over the list; all if None.
+        limit: Read this many, evenly over the list; all if None.
 
     Returns:
         The pictures.

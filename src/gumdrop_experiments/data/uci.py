@@ -77,7 +77,7 @@ def read_splits(folder: str | os.PathLike[str], *, most: int | None = None) -> l
 
     Args:
         folder: The folder of the set.
-        most: Read so many splits at most; all if None.
+        most: Read this many splits at most; all if None.
 
     Returns:
         The splits, in their order.

@@ -16,7 +16,7 @@ class Settings(BaseSettings):
     stress: bool = False
     """Keep the digits that mark stress on vowels."""
     words: int | None = None
-    """Train on so many pronunciations; all if None."""
+    """Train on this many pronunciations; all if None."""
     pooled_epochs: int = 5
     """Passes over the data for each setting of the report's network."""
     epochs: int = 16

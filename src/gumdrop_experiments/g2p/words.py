@@ -88,7 +88,7 @@ class Words:
 
 
 def _evenly(items: Sequence[Any], count: int) -> list[Any]:
-    """Choose so many, evenly over a dictionary that is sorted."""
+    """Choose this many, evenly over a dictionary that is sorted."""
     return list(items[:: max(1, len(items) // count)][:count])
 
 

@@ -22,7 +22,7 @@ Work = Callable[[], object]
 
 
 class _CrashError(Exception):
-    """A process that ended without a word."""
+    """A process that ended without an exception."""
 
 
 def launch(
@@ -35,7 +35,7 @@ def launch(
 ) -> dict[str, str]:
     """Do pieces of work, some at a time, each in its own process, so that one that dies takes no other with it.
 
-    A process that dies without a word is tried once more; one that raises an error is not, because it would again.
+    A process that dies without an exception is tried once more; one that raises is not, because it would again.
 
     Args:
         work: Functions without arguments, by name. They leave their results themselves.

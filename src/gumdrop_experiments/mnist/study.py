@@ -34,7 +34,7 @@ FIXED: dict[str, tuple[float, float]] = {
 }
 """Settings to choose from: drop probability of inputs and of hidden units."""
 HELD_OUT = 6
-"""One image in so many judges the fixed settings."""
+"""One image in this many judges the fixed settings."""
 EPOCHS, BATCH_SIZE, LR = 12, 256, 1e-3
 LENGTHSCALE: Lengthscale = 1.0
 START = 0.5
@@ -143,7 +143,7 @@ def _order(work: _Work, seed: int) -> Tensor:
 
 
 def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Result:
-    """Train on so many images and score the test images, with draws and without."""
+    """Train on this many images and score the test images, with draws and without."""
     rows = _order(work, seed)[:size]
     model, result = _trained(work, rows, rates, seed)
     device = work.run.options.device

@@ -35,7 +35,7 @@ def sums(count: int, seed: int) -> list[str]:
         Lines, each ended by a newline.
 
     Raises:
-        ValueError: If there are not so many.
+        ValueError: If there are fewer.
 
     Example:
         >>> sums(1, seed=0)[0].split()[-1].endswith(".")

@@ -72,7 +72,7 @@ def table_sets(data: Path | None, *, most: int | None = None) -> Iterator[TableS
     Args:
         data: Folder that may hold ``uci`` (a folder for each set) and ``california`` (where scikit-learn keeps its
             California housing); None for neither.
-        most: Stop after so many; all if None.
+        most: Stop after this many; all if None.
 
     Yields:
         The sets.

@@ -130,7 +130,7 @@ def in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Split
 
 
 def _thinned(prediction: RegressionPrediction) -> RegressionPrediction:
-    """Every so many draws: the score of a mixture compares all pairs of them."""
+    """Keep some of the draws, evenly: the score of a mixture compares all pairs of them."""
     assert prediction.draw_means is not None
     assert prediction.draw_variances is not None
     step = max(1, len(prediction.draw_means) // CRPS_DRAWS)

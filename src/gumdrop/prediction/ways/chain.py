@@ -45,7 +45,7 @@ class Chunk:
     """Whether the model has called a site."""
 
     def see(self, activation: Tensor, draws: int = 1) -> None:
-        """Take note of the size of an activation that holds so many draws."""
+        """Take note of the size of an activation that holds this many draws."""
         self.widest = max(self.widest, activation.numel() * activation.element_size() // draws)
 
 

@@ -10,7 +10,7 @@ __all__ = ["shortened"]
 def shortened(checkpoint: Path, place: Path) -> int:
     """Write the checkpoint of a stopped run as one of a run that ends there.
 
-    Training with it and with so many epochs takes no further step, and does all that comes after the last: it picks
+    Training with it and with this many epochs takes no further step, and does all that comes after the last: it picks
     the best epoch, and fits the noise.
 
     Args:

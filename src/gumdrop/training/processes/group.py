@@ -219,7 +219,7 @@ def _long_timeout_channel() -> Any:
 
 
 def with_long_timeout(group: ProcessGroup) -> ProcessGroup:
-    """Let processes wait for each other for days, where they share out work that does not keep in step.
+    """Give a process group a timeout of days, for work in which processes do not keep in step.
 
     Args:
         group: From `process_group`, on all of the processes.
@@ -231,7 +231,7 @@ def with_long_timeout(group: ProcessGroup) -> ProcessGroup:
 
 
 def _meet() -> None:
-    """Form a process group, also with those of an earlier life behind us."""
+    """Form a process group, also after an earlier one of the same rendezvous store was torn down."""
     store, rank, size = next(iter(dist.rendezvous("env://")))
     # With a static rendezvous, processes that are started again find the addresses of the dead in the same store.
     life = (store.add("gumdrop/arrivals", 1) - 1) // size

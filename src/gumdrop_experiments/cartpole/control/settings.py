@@ -14,7 +14,7 @@ Advance = Callable[[Tensor, Tensor], Tensor]
 NO_DROPOUT = 1e-80
 """A rate that float32 rounds to 0, so that no mask drops anything."""
 HELD_OUT = 8
-"""One transition in so many sets the noise, and does not train the weights."""
+"""One transition in this many sets the noise, and does not train the weights."""
 VALIDATION_SAMPLES = 3
 
 

@@ -37,7 +37,7 @@ class Task:
     angle: int
     """Which number of the state is an angle, in rad, known up to full turns."""
     start: Callable[[int, torch.Generator], Tensor]
-    """Draws so many first states, shape (count, D)."""
+    """Draws this many first states, shape (count, D)."""
     reward: Callable[[Tensor, Tensor, Tensor], Tensor]
     """Reward of a step from its state, its action and the state that follows: shapes (..., D), (...,), (..., D)."""
     objective: Callable[[Tensor, Tensor, Tensor], Tensor]

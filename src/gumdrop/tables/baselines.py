@@ -37,18 +37,6 @@ def _least_leaf(num_rows: int) -> int:
     return min(20, max(2, num_rows // 10))
 
 
-def _gaussian(mean: Tensor, variance: float) -> RegressionPrediction:
-    """Make a prediction of one component: all of its variance is noise."""
-    noise = torch.full_like(mean, variance)
-    return RegressionPrediction(mean, torch.zeros_like(mean), noise, mean[None], noise[None])
-
-
-def _certain(log_probabilities: Tensor) -> ClassificationPrediction:
-    """Make a prediction of one function: all of its uncertainty is in the class."""
-    entropy = torch.special.entr(log_probabilities.exp()).sum(1)
-    return ClassificationPrediction(log_probabilities, entropy)
-
-
 def mean_of_targets(y_train: Tensor, num_rows: int) -> RegressionPrediction:
     """Predict the mean and variance of the training targets for every row.
 
@@ -59,7 +47,8 @@ def mean_of_targets(y_train: Tensor, num_rows: int) -> RegressionPrediction:
     Returns:
         The prediction.
     """
-    return _gaussian(y_train.mean(0).expand(num_rows, -1), y_train.var().item())
+    mean = y_train.mean(0).expand(num_rows, -1)
+    return RegressionPrediction.gaussian(mean, torch.full_like(mean, y_train.var().item()))
 
 
 def frequencies(y_train: Tensor, num_classes: int, num_rows: int) -> ClassificationPrediction:
@@ -74,7 +63,7 @@ def frequencies(y_train: Tensor, num_classes: int, num_rows: int) -> Classificat
         The prediction; each count is raised by one, so that no probability is 0.
     """
     counts = torch.bincount(y_train, minlength=num_classes) + 1.0
-    return _certain((counts / counts.sum()).log().expand(num_rows, -1))
+    return ClassificationPrediction.from_log_probabilities((counts / counts.sum()).log().expand(num_rows, -1))
 
 
 def boosted_regression(x_train: Tensor, y_train: Tensor, x: Tensor, *, seed: int) -> RegressionPrediction:
@@ -116,7 +105,8 @@ def _with_noise(model: Any, x_train: Tensor, y_train: Tensor, x: Tensor, seed: i
     with _threads_for(len(inputs)):
         residuals = targets - cross_val_predict(model, inputs, targets, cv=folds)
         mean = model.fit(inputs, targets).predict(x.numpy())
-    return _gaussian(torch.as_tensor(mean, dtype=x.dtype).unsqueeze(1), float(np.mean(residuals**2)))
+    column = torch.as_tensor(mean, dtype=x.dtype).unsqueeze(1)
+    return RegressionPrediction.gaussian(column, torch.full_like(column, float(np.mean(residuals**2))))
 
 
 def boosted_classes(
@@ -165,4 +155,4 @@ def _probabilities(
         found = torch.as_tensor(model.predict_proba(x.numpy()), dtype=torch.float32)
     probabilities = torch.full((len(x), num_classes), 1e-6)
     probabilities[:, torch.as_tensor(model.classes_)] = found.clamp(min=1e-6)
-    return _certain((probabilities / probabilities.sum(1, keepdim=True)).log())
+    return ClassificationPrediction.from_log_probabilities((probabilities / probabilities.sum(1, keepdim=True)).log())

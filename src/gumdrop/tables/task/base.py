@@ -13,6 +13,7 @@ import pandas as pd
 from torch import Tensor, nn
 
 from gumdrop.ensembles import EnsembleFit
+from gumdrop.ensembles.fitting import fit_ensembles
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.results import Better, Calibration, ClassificationRows, Ranking, RegressionRows
@@ -64,7 +65,6 @@ class TableTask(ABC, Generic[P]):
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> nn.Module:
         """Put networks together, for a file to fill."""
 
-    @abstractmethod
     def fit(
         self,
         make: Callable[[], nn.Module],
@@ -74,7 +74,17 @@ class TableTask(ABC, Generic[P]):
         checkpoint: Path,
         progress: bool | str,
     ) -> EnsembleFit:
-        """Train an ensemble on encoded rows in memory."""
+        """Train an ensemble on encoded rows in memory; noise of numbers is beside what is drawn for unknown cells."""
+        (fitted,) = fit_ensembles(
+            make,
+            [rows],
+            settings.ensemble(),
+            regression=self.target.task == "regression",
+            versions=[completed],
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+        return fitted
 
     @abstractmethod
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, P]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,13 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from gumdrop.ensembles import ClassificationEnsemble, EnsembleFit
-from gumdrop.ensembles.fitting import fit_ensembles
+from gumdrop.ensembles import ClassificationEnsemble
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
 from gumdrop.networks.mlp import mlp
 from gumdrop.prediction import ClassificationPrediction
 from gumdrop.tables.baselines import boosted_classes, frequencies, linear_classes
-from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking
-from gumdrop.tables.task.base import Completed, ScoreMeaning, TableTask
+from gumdrop.tables.task.base import ScoreMeaning, TableTask
 
 __all__ = ["Classification"]
 
@@ -49,21 +46,6 @@ class Classification(TableTask[ClassificationPrediction]):
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> ClassificationEnsemble:
         """Put networks together."""
         return ClassificationEnsemble(members)
-
-    def fit(
-        self,
-        make: Callable[[], nn.Module],
-        rows: tuple[Tensor, Tensor],
-        completed: Completed,
-        settings: FitSettings,
-        checkpoint: Path,
-        progress: bool | str,
-    ) -> EnsembleFit:
-        """Train an ensemble."""
-        (fitted,) = fit_ensembles(
-            make, [rows], settings.ensemble(), regression=False, checkpoint=checkpoint, progress=progress
-        )
-        return fitted
 
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, ClassificationPrediction]:
         """Predict with trees, a line, and the frequencies."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,15 @@ import torch
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
-from gumdrop.ensembles import EnsembleFit, NoiseFunction, RegressionEnsemble
-from gumdrop.ensembles.fitting import fit_ensembles
+from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rmse
 from gumdrop.networks.mlp import mlp
 from gumdrop.prediction import RegressionPrediction
 from gumdrop.tables.baselines import boosted_regression, linear_regression, mean_of_targets
-from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
-from gumdrop.tables.task.base import Completed, ScoreMeaning, TableTask
+from gumdrop.tables.task.base import ScoreMeaning, TableTask
 
 __all__ = ["Regression"]
 
@@ -59,27 +56,6 @@ class Regression(TableTask[RegressionPrediction]):
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> RegressionEnsemble:
         """Put networks together, with a noise that depends on the inputs."""
         return RegressionEnsemble(members, NoiseFunction(num_features, 1))
-
-    def fit(
-        self,
-        make: Callable[[], nn.Module],
-        rows: tuple[Tensor, Tensor],
-        completed: Completed,
-        settings: FitSettings,
-        checkpoint: Path,
-        progress: bool | str,
-    ) -> EnsembleFit:
-        """Train an ensemble; its noise is beside the spread of what predictions draw for unknown cells."""
-        (fitted,) = fit_ensembles(
-            make,
-            [rows],
-            settings.ensemble(),
-            regression=True,
-            versions=[completed],
-            checkpoint=checkpoint,
-            progress=progress,
-        )
-        return fitted
 
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, RegressionPrediction]:
         """Predict with trees, a line, and the mean."""

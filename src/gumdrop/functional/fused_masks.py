@@ -28,7 +28,7 @@ from gumdrop.functional.floats import finite_exp, logit_of, widened
 from gumdrop.functional.masks import concrete_dropout, inverse_keep
 from gumdrop.functional.noise import CELLS, draw_cells, is_cut_from_words, is_traced, uniform_noise
 
-__all__ = ["Mask", "relaxed_dropout"]
+__all__ = ["LARGEST_LOGIT", "Mask", "power", "relaxed_dropout"]
 
 LEAST_KEPT_AS_CELLS = 1 << 20
 """Size of a mask from which on its noise is kept for the backward pass, two bytes a number, and not its factors."""
@@ -100,7 +100,7 @@ def _scale_of_cells(rate: _Rate, cells: Tensor, offset: Tensor, temperature: flo
     """
     place = cells.float().add_(offset)
     ratio = torch.rsub(place, CELLS).div_(place).mul_(rate.odds)
-    return _power(ratio, 1 / temperature, spare=place).add_(1).reciprocal_().mul_(rate.full)
+    return power(ratio, 1 / temperature, spare=place).add_(1).reciprocal_().mul_(rate.full)
 
 
 def _scale_in_parts(rate: _Rate, cells: Tensor, offset: Tensor, temperature: float) -> Tensor:
@@ -111,8 +111,17 @@ def _scale_in_parts(rate: _Rate, cells: Tensor, offset: Tensor, temperature: flo
     return result
 
 
-def _power(base: Tensor, exponent: float, spare: Tensor) -> Tensor:
-    """Raise to a positive power, by products for small whole numbers, at the cost of the base and of spare memory."""
+def power(base: Tensor, exponent: float, spare: Tensor) -> Tensor:
+    """Raise to a positive power, by products for small whole numbers.
+
+    Args:
+        base: Numbers of at least 0, which are lost.
+        exponent: The power.
+        spare: Memory like that of ``base``, which is lost too.
+
+    Returns:
+        The powers, in the memory of ``base`` or of ``spare``.
+    """
     if not exponent.is_integer() or exponent > LARGEST_PRODUCT:
         return base.pow_(exponent)
     left = int(exponent)

@@ -10,7 +10,7 @@ from gumdrop.functional.fused_kl import Prior, shared_rate_kl, whole
 from gumdrop.functional.kl import dropout_kl
 from gumdrop.layers import UNIT, Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
 
-__all__ = ["CAPS", "WEAK_PRECISION", "Lengthscale", "kl_divergence", "kl_of"]
+__all__ = ["CAPS", "WEAK_PRECISION", "Lengthscale", "kl_divergence", "kl_of", "precision_of"]
 
 Lengthscale = float | Literal["classification", "regression", "fan_in", "weak"]
 
@@ -82,7 +82,7 @@ def kl_of(
     count = 0
     for block in found:
         attached.add(id(block.site))
-        precision = _precision(lengthscale, block.fan_in)
+        precision = precision_of(lengthscale, block.fan_in)
         if _is_new(block.weight, counted):
             blocks.append((block, precision))
             count += block.weight.numel()
@@ -138,7 +138,16 @@ def _kl_of_blocks(
     return terms
 
 
-def _precision(lengthscale: Lengthscale, fan_in: int) -> float:
+def precision_of(lengthscale: Lengthscale, fan_in: int) -> float:
+    """Precision of the prior of a layer's weights, before a cap.
+
+    Args:
+        lengthscale: See `kl_divergence`.
+        fan_in: Number of inputs of the layer.
+
+    Returns:
+        ``l^2``.
+    """
     if isinstance(lengthscale, str):
         return WEAK_PRECISION * fan_in if lengthscale == "weak" else float(fan_in)
     return float(lengthscale) ** 2

@@ -44,8 +44,8 @@ class InTurn(nn.Module):
         self.models = nn.ModuleList(models).train()
         self._losses = [Losses(model, lengthscale) for model in models]  # in a list: parameters stand once
 
-    def losses(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
-        """Losses of each model on a batch of its own.
+    def backward(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
+        """Set the gradients to those of the sum of the losses, each of a model on a batch of its own.
 
         Args:
             x: Inputs, shape (models, B, ...).
@@ -57,8 +57,10 @@ class InTurn(nn.Module):
             Mean negative log likelihood and KL per datum, each of shape (models,).
         """
         pairs = [call(*each, nll_of) for call, *each in zip(self._losses, x, y, num_data, strict=True)]
-        nll, kl = zip(*pairs, strict=True)
-        return torch.stack(nll), torch.stack(kl)
+        nll, kl = (torch.stack(each) for each in zip(*pairs, strict=True))
+        self.zero_grad()
+        (nll + kl).sum().backward()
+        return nll.detach(), kl.detach()
 
     @torch.no_grad()
     def drawn(self, x: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from torch.func import vmap
 from gumdrop.objective.kl import Lengthscale
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import check_data
+from gumdrop.training.dense_stack import DenseStack, dense_layers_of
 from gumdrop.training.epochs import FUSED_DEVICES, run_epochs
 from gumdrop.training.held_out_noise import (
     MOST_NOISE_ROWS,
@@ -34,6 +35,8 @@ from gumdrop.training.state import TrainingState
 from gumdrop.training.together import Together
 
 __all__ = ["fit_stacked"]
+
+Stack = Together | DenseStack | InTurn
 
 ROWS_AT_ONCE = 8192
 """Rows of held-out data, counted once for each draw, that are evaluated in one call."""
@@ -159,13 +162,15 @@ def _checksum_of(parts: Sequence[Tensor | RowSource]) -> int:
 
 def _stacked(
     models: Sequence[nn.Module], data: StackedRows, nll_of: Likelihood, lengthscale: Lengthscale | None
-) -> Together | InTurn:
-    """Stack models if they can be: only a step tells. One alone is quicker as it is."""
-    if len(models) == 1:
-        return InTurn(models, lengthscale)
+) -> Stack:
+    """Stack models if they can be, by written gradients if they are dense; of others only a step tells."""
     shapes = [{name: value.shape for name, value in model.state_dict().items()} for model in models]
     reason: object = "their layers or shapes differ"
     if all(shape == shapes[0] for shape in shapes):
+        if lengthscale is not None and (dense := dense_layers_of(models, nll_of)):
+            return DenseStack(models, dense, lengthscale)
+        if len(models) == 1:
+            return InTurn(models, lengthscale)  # quicker as it is
         try:
             with torch.random.fork_rng():
                 _try(Together(models, lengthscale), data, nll_of)
@@ -179,12 +184,11 @@ def _stacked(
 def _try(stack: Together, data: StackedRows, nll_of: Likelihood) -> None:
     """Do with two rows of each model what a step and an evaluation do."""
     x, y = data[data.shuffled()[:, :2]]
-    nll, kl = stack.losses(x, y, torch.ones(len(x), device=x.device), nll_of)
-    (nll + kl).sum().backward()
+    stack.backward(x, y, torch.ones(len(x), device=x.device), nll_of)
     stack.drawn(x)
 
 
-def _optimizer(stack: Together | InTurn, settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
+def _optimizer(stack: Stack, settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
     groups = stack.groups(settings.weight_decay, settings.largest_rate_lr)
     return torch.optim.AdamW(groups, lr=settings.lr, fused=device.type in FUSED_DEVICES)
 
@@ -193,7 +197,7 @@ def _optimizer(stack: Together | InTurn, settings: TrainingSettings, device: tor
 class _Stacked:
     """The steps of several models, each on a batch of its own, and their held-out values."""
 
-    stack: Together | InTurn
+    stack: Stack
     data: StackedRows
     held_out: StackedRows | None
     nll_of: Likelihood
@@ -204,11 +208,11 @@ class _Stacked:
         """Take the steps of an epoch, see `gumdrop.training.epochs.Learner`."""
         data, totals = self.data, torch.zeros(2, len(self.data.sizes))
         for x, y in data.batches(self.settings.batch_size):
-            nll, kl = self.stack.losses(x, y, data.sizes, self.nll_of)
-            state.step((nll + kl).sum())
+            nll, kl = self.stack.backward(x, y, data.sizes, self.nll_of)
+            state.advance()
             if self.settings.held_out_noise and state.steps % STEPS_BETWEEN_NOISE == 0:
                 self._follow(state.steps)
-            totals += torch.stack([nll.detach(), kl.detach()]).cpu() * x.shape[1] / data.longest
+            totals += torch.stack([nll, kl]).cpu() * x.shape[1] / data.longest
         return totals
 
     def scores(self) -> list[float] | None:
@@ -230,7 +234,7 @@ class _Stacked:
                 follow_residuals(log_variance, output, target, steps)
 
 
-def _mixture_nll(stack: Together | InTurn, held_out: StackedRows, nll_of: Likelihood, num_samples: int) -> Tensor:
+def _mixture_nll(stack: Stack, held_out: StackedRows, nll_of: Likelihood, num_samples: int) -> Tensor:
     """Score the averaged predictive distribution of each model on its held-out rows, shape (models,)."""
     totals = []
     for rows in held_out.shuffled().split(max(1, ROWS_AT_ONCE // num_samples), dim=1):

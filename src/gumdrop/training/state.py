@@ -77,6 +77,10 @@ class TrainingState:
             part.backward()
         if max_norm is not None:
             _clip(self.model, max_norm)
+        self.advance()
+
+    def advance(self) -> None:
+        """Go one step down the gradient that the parameters have."""
         self.optimizer.step()
         self.scheduler.step()
 

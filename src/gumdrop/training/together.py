@@ -65,8 +65,8 @@ class Together(nn.Module):
     def _values(self) -> dict[str, Tensor]:
         return {name: getattr(self, key) for name, key in self._keys.items()}
 
-    def losses(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
-        """Losses of each model on a batch of its own.
+    def backward(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
+        """Set the gradients to those of the sum of the losses, each of a model on a batch of its own.
 
         Args:
             x: Inputs, shape (models, B, ...).
@@ -81,8 +81,10 @@ class Together(nn.Module):
         def one(values: dict[str, Tensor], x: Tensor, y: Tensor, num_data: Tensor) -> tuple[Tensor, Tensor]:
             return functional_call(self._template[0], values, (x, y, num_data, nll_of))
 
+        self.zero_grad()
         nll, kl = vmap(one, randomness="different")(self._values(), x, y, num_data)
-        return nll, kl
+        (nll + kl).sum().backward()
+        return nll.detach(), kl.detach()
 
     @torch.no_grad()
     def drawn(self, x: Tensor) -> Tensor:

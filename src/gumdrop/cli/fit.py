@@ -28,7 +28,7 @@ def fit(
     unit: str = "",
     dates: Literal["day-first", "month-first"] | None = None,
     decimal: Literal[".", ","] | None = None,
-    hidden: Several[int] = (50, 50),
+    hidden: Several[int] | None = None,
     members: Count = 5,
     epochs: Count | None = None,
     batch_size: Count | None = None,
@@ -58,7 +58,7 @@ def fit(
         unit: Unit of the target, for the report.
         dates: Order of dates such as 1/2/2024, where the column itself does not tell it.
         decimal: Decimal mark of numbers such as 1,234, where the file itself does not tell it.
-        hidden: Units of the hidden layers of each network.
+        hidden: Units of the hidden layers of each network; by default held-out rows choose the networks.
         members: Networks, whose answers are mixed.
         epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes.
         batch_size: Rows per step; by default between 32 and 1,024, more for a longer table.

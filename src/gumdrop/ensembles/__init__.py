@@ -1,7 +1,8 @@
 """A few networks with learned dropout, each with held-out rows that it has not seen, mixed into one.
 
 Each member trains without one fold of the rows, which sets its noise (for numbers) or picks its epoch (for classes);
-the noise may then depend on the inputs (`noise.py`). All members train as one batched program (`fitting.py`), or in
+the noise may then depend on the inputs (`noise.py`). Which networks suit a table is found by pilots
+(`architecture.py`). All members train as one batched program (`fitting.py`), or in
 turn on rows that are read in pieces (`streaming.py`). The formulas are in `docs/method.md`. Imports `training` and the
 rooms below.
 
@@ -10,6 +11,7 @@ References:
     (arXiv:1612.01474).
 """
 
+from gumdrop.ensembles.architecture import Architecture, Build, Pilot, fit_chosen, fit_one, run_pilots
 from gumdrop.ensembles.fitting import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
@@ -17,12 +19,18 @@ from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.settings import EnsembleSettings
 
 __all__ = [
+    "Architecture",
+    "Build",
     "ClassificationEnsemble",
     "EnsembleFit",
     "EnsembleSettings",
     "NoiseFunction",
+    "Pilot",
     "RegressionEnsemble",
+    "fit_chosen",
     "fit_classification_ensembles",
+    "fit_one",
     "fit_regression_ensembles",
+    "run_pilots",
     "schedule",
 ]

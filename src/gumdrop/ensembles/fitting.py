@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, Unpack
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles.correction import Versions, fit_noise
+from gumdrop.ensembles.correction import DRAWS, MOST_ROWS, Versions, fit_noise
 from gumdrop.ensembles.folds import MOST_HELD_OUT, SMALL_STEP, folds_of, schedule
-from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
+from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble, member_seeds
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.settings import EnsembleOptions, EnsembleSettings, RegressionOptions
 from gumdrop.machine.threads import limited_threads
+from gumdrop.prediction import predict_classification
 from gumdrop.training import FitResult, RowSource
 from gumdrop.training.data import check_data
 from gumdrop.training.processes.sharing import fit_shared
@@ -39,6 +40,8 @@ class EnsembleFit(NamedTuple):
     """History of each member."""
     held_out: list[Tensor]
     """Indices of the rows that each member did not train on."""
+    scores: Tensor
+    """Log likelihood of the first 2,000 of each of these, one member after the other, under the one without them."""
 
 
 def fit_regression_ensembles(
@@ -186,7 +189,7 @@ def fit_ensembles(
     for i, networks in enumerate(models):
         histories = results[i * settings.num_members : (i + 1) * settings.num_members]
         held_out = [outside for _, outside in folds[i]]
-        model = ensemble_of(
+        model, scores = ensemble_of(
             networks,
             train[i],
             held_out,
@@ -195,7 +198,7 @@ def fit_ensembles(
             weights=weights[i] if weights else None,
             versions=versions[i] if versions else None,
         )
-        fits.append(EnsembleFit(model, histories, held_out))
+        fits.append(EnsembleFit(model, histories, held_out, scores))
     return fits
 
 
@@ -208,7 +211,7 @@ def ensemble_of(
     regression: bool,
     weights: Tensor | None = None,
     versions: Versions | None = None,
-) -> RegressionEnsemble | ClassificationEnsemble:
+) -> tuple[RegressionEnsemble | ClassificationEnsemble, Tensor]:
     """Mix trained members into one ensemble, with the noise of numbers from rows that they have not seen.
 
     Args:
@@ -221,16 +224,32 @@ def ensemble_of(
         versions: Completions of what is unknown in the rows.
 
     Returns:
-        The ensemble.
+        The ensemble, and the log likelihoods that `EnsembleFit` holds.
     """
     if not regression:
-        return ClassificationEnsemble(members)
+        classes = ClassificationEnsemble(members)
+        return classes, _of_classes(classes, table, held_out, settings.seed)
     x, y = table
     device = next(members[0].parameters()).device
     ensemble = RegressionEnsemble(members, NoiseFunction(x.shape[1], y.shape[1]).to(device))
-    if settings.input_noise:
-        fit_noise(ensemble, x, y, weights, held_out, versions, settings.seed)
-    return ensemble
+    if not settings.input_noise:
+        return ensemble, torch.empty(0)
+    return ensemble, fit_noise(ensemble, x, y, weights, held_out, versions, settings.seed)
+
+
+@torch.no_grad()
+def _of_classes(ensemble: ClassificationEnsemble, table: Table, held_out: list[Tensor], seed: int) -> Tensor:
+    """Log likelihood of the held-out rows of each member."""
+    (x, y), rows = table, [fold[:MOST_ROWS] for fold in held_out]
+    device = next(ensemble.parameters()).device
+    return torch.cat(
+        [
+            predict_classification(member, x[fold].to(device), num_samples=DRAWS, seed=each).log_prob(
+                y[fold].to(device)
+            )
+            for member, fold, each in zip(ensemble.members, rows, member_seeds(seed, len(rows)), strict=True)
+        ]
+    )
 
 
 def _check_tables(train: Sequence[Table], likelihood: str) -> None:

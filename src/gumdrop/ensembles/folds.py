@@ -23,7 +23,8 @@ def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None
 
     Args:
         num_rows: Size of the data set, N.
-        batch_size: Rows per step; None for the power of two above N / 64, between 32 and 1,024.
+        batch_size: Rows per step; None for the power of two above N / 16, between 32 and 128, and from 8,192 rows on
+            for that above N / 64, at most 1,024.
         epochs: Passes over the rows; None for 2,500 steps, and at least 20 epochs.
 
     Returns:
@@ -34,7 +35,8 @@ def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None
         ((32, 176), (128, 43), (1024, 20))
     """
     if batch_size is None:
-        batch_size = min(1024, max(32, 2 ** math.ceil(math.log2(num_rows / 64))))
+        small, large = (2 ** math.ceil(math.log2(num_rows / parts)) for parts in (16, 64))
+        batch_size = max(32, min(128, small), min(1024, large))
     return batch_size, epochs if epochs is not None else max(LEAST_EPOCHS, round(STEPS * batch_size / num_rows))
 
 

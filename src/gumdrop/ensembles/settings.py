@@ -26,7 +26,7 @@ class EnsembleSettings:
     epochs: int | None = None
     """Passes over the rows; None for 2,500 steps, and at least 20 epochs."""
     batch_size: int | None = None
-    """Rows of a step; None for the power of two above N / 64, between 32 and 1,024."""
+    """Rows of a step; None for what `gumdrop.ensembles.schedule` says."""
     lr: float = 1e-2
     """Largest learning rate; that of the logits is ten times as large."""
     lengthscale: Lengthscale | None = None

@@ -15,9 +15,11 @@ from gumdrop.ensembles.folds import STEPS
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.training import fit
 
-__all__ = ["fit_streamed_ensemble", "stream_schedule"]
+__all__ = ["STREAMED", "fit_streamed_ensemble", "stream_schedule"]
 
 BATCH_SIZE = 1024
+STREAMED = (50, 50)
+"""Units of the hidden layers of networks that are trained on a stream: pilots would cost passes of their own."""
 
 
 def stream_schedule(num_rows: int, *, batch_size: int | None = None, passes: int | None = None) -> tuple[int, int]:
@@ -86,7 +88,8 @@ def fit_streamed_ensemble(
         members.append(member)
         results.append(result)
     everywhere = [torch.arange(len(held_out[0]))] * count
-    return EnsembleFit(ensemble_of(members, held_out, everywhere, settings, regression=regression), results, everywhere)
+    ensemble, scores = ensemble_of(members, held_out, everywhere, settings, regression=regression)
+    return EnsembleFit(ensemble, results, everywhere, scores)
 
 
 def _numbered(place: Path, number: int) -> Path:

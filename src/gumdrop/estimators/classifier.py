@@ -12,8 +12,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from torch import nn
 
+from gumdrop.ensembles import Architecture
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct
+from gumdrop.layers import PiecewiseLinear
 from gumdrop.networks.mlp import mlp
 from gumdrop.prediction import ClassificationPrediction
 
@@ -31,7 +33,8 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
     Inputs are standardised inside; labels may be of any type.
 
     Args:
-        hidden_layer_sizes: Units of the hidden layers of each network.
+        hidden_layer_sizes: Units of the hidden layers of each network, which then read the inputs as they are; None
+            chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit_chosen`.
         n_members: Networks in the ensemble.
         max_iter: Epochs; None for 2,500 steps, and at least 20 epochs.
         batch_size: Rows per step; None for 32 to 1,024, more for more rows.
@@ -83,8 +86,15 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         self.classes_ = classes
         return target
 
-    def _network(self, num_inputs: int) -> nn.Module:
-        return mlp(num_inputs, len(self.classes_), hidden=tuple(self.hidden_layer_sizes))
+    def _network(self, num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
+        return mlp(
+            num_inputs,
+            len(self.classes_),
+            hidden=architecture.hidden,
+            homoscedastic_noise=False,
+            activation=architecture.activation,
+            encoding=encoding,
+        )
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None

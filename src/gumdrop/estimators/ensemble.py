@@ -14,10 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from gumdrop.ensembles import EnsembleFit, EnsembleSettings
-from gumdrop.ensembles.fitting import fit_ensembles
-from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
+from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, fit_chosen, fit_one
+from gumdrop.ensembles.architecture import Options
+from gumdrop.ensembles.streaming import STREAMED, fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, checked_weights, moments
+from gumdrop.layers import PiecewiseLinear
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.objective.kl import Lengthscale
 from gumdrop.training.processes.group import process_group
@@ -37,7 +38,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
 
     def __init__(
         self,
-        hidden_layer_sizes: Sequence[int] = (50, 50),
+        hidden_layer_sizes: Sequence[int] | None = None,
         *,
         n_members: int = 5,
         max_iter: int | None = None,
@@ -122,7 +123,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         rows, held_out = table.rows(described, sizes[0], seed)
         device = torch.device(self.device or "cpu")
         fitted = fit_streamed_ensemble(
-            lambda: self._network(len(table.names)).to(device),
+            lambda: self._network(len(table.names), self._architecture() or Architecture(STREAMED), None).to(device),
             rows,
             (held_out[0].to(device), held_out[1].to(device)),
             self._settings(seed),
@@ -161,9 +162,14 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         """Learn what the target of a stream is, and keep what predictions need of it."""
         raise NotImplementedError
 
-    def _network(self, num_inputs: int) -> nn.Module:
+    def _network(self, num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
         """Build one network for this number of columns and the targets that are known by then."""
         raise NotImplementedError
+
+    def _architecture(self) -> Architecture | None:
+        """What was asked for, or None if it is to be chosen."""
+        sizes = self.hidden_layer_sizes
+        return None if sizes is None else Architecture(tuple(sizes))
 
     def _fit_ensemble(self, rows: DistinctRows, y: np.ndarray) -> None:
         """Train on encoded targets."""
@@ -172,13 +178,15 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         seed = self._drawn_seed()
         self._center, self._scale = moments(rows.x, rows.indices, rows.weights)
         x = StandardisedRows(rows.x, rows.indices, self._center, self._scale)
-        (fitted,) = fit_ensembles(
-            lambda: self._network(rows.x.shape[1]).to(device),
-            [(x, torch.from_numpy(y))],
-            self._settings(seed),
-            regression=is_regressor(self),
-            weights=None if (rows.weights == 1).all() else [torch.from_numpy(rows.weights)],
-            progress=self.verbose,
+        asked, data, settings = self._architecture(), (x, torch.from_numpy(y)), self._settings(seed)
+        weights = None if (rows.weights == 1).all() else torch.from_numpy(rows.weights)
+        options: Options = {"regression": is_regressor(self), "weights": weights, "progress": self.verbose}
+
+        def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
+            return self._network(rows.x.shape[1], architecture, encoding).to(device)
+
+        fitted = (
+            fit_one(build, asked, data, settings, **options) if asked else fit_chosen(build, data, settings, **options)
         )
         self._keep(fitted, seed)
 

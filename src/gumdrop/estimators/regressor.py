@@ -12,8 +12,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
+from gumdrop.ensembles import Architecture
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct, moments
+from gumdrop.layers import PiecewiseLinear
 from gumdrop.networks.mlp import mlp
 from gumdrop.prediction import RegressionPrediction
 
@@ -31,7 +33,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     Inputs and targets are standardised inside.
 
     Args:
-        hidden_layer_sizes: Units of the hidden layers of each network.
+        hidden_layer_sizes: Units of the hidden layers of each network, which then read the inputs as they are; None
+            chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit_chosen`.
         n_members: Networks in the ensemble.
         max_iter: Epochs; None for 2,500 steps, and at least 20 epochs.
         batch_size: Rows per step; None for 32 to 1,024, more for more rows.
@@ -83,9 +86,15 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         self._single, self._y_center, self._y_scale = True, np.array([target.mean]), np.array([target.std])
         return target
 
-    def _network(self, num_inputs: int) -> nn.Module:
-        hidden = tuple(self.hidden_layer_sizes)
-        return mlp(num_inputs, len(self._y_center), hidden=hidden, homoscedastic_noise=True)
+    def _network(self, num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
+        return mlp(
+            num_inputs,
+            len(self._y_center),
+            hidden=architecture.hidden,
+            homoscedastic_noise=True,
+            activation=architecture.activation,
+            encoding=encoding,
+        )
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows to those of earlier calls, and train on all of them: the same model as `fit` on all at once.

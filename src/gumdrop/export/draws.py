@@ -12,6 +12,7 @@ from gumdrop.layers import (
     KINDS,
     ConcreteDropout,
     HomoscedasticNoise,
+    PiecewiseLinear,
     bernoulli_factors,
     dropout_blocks,
     factors_from,
@@ -34,6 +35,7 @@ LAST_DIMENSION_ONLY = (
     nn.Identity,
     nn.LayerNorm,
     HomoscedasticNoise,
+    PiecewiseLinear,
     ConcreteDropout,
 )
 

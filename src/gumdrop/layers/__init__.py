@@ -14,6 +14,7 @@ from gumdrop.layers.inner_dropout import drops_between_layers, inner_dropout
 from gumdrop.layers.kinds import KINDS, LayerKind, kind_of
 from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.layers.passes import drawn_once, open_passes
+from gumdrop.layers.piecewise import PiecewiseLinear
 from gumdrop.layers.site import UNIT, ConcreteDropout, FactorSource
 from gumdrop.layers.watch import watch_rates, watch_training
 
@@ -26,6 +27,7 @@ __all__ = [
     "FactorSource",
     "HomoscedasticNoise",
     "LayerKind",
+    "PiecewiseLinear",
     "WeightMatrix",
     "attach",
     "bernoulli_factors",

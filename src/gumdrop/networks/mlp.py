@@ -2,13 +2,17 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Literal
 
 from torch import nn
 
-from gumdrop.layers import HomoscedasticNoise
+from gumdrop.layers import HomoscedasticNoise, PiecewiseLinear
 from gumdrop.networks.learn import learn_dropout
 
-__all__ = ["mlp"]
+__all__ = ["ACTIVATIONS", "Activation", "mlp"]
+
+Activation = Literal["relu", "silu"]
+ACTIVATIONS: dict[Activation, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU}
 
 
 def mlp(
@@ -17,10 +21,12 @@ def mlp(
     *,
     hidden: Sequence[int] = (50, 50),
     homoscedastic_noise: bool = False,
+    activation: Activation = "relu",
+    encoding: PiecewiseLinear | None = None,
     p: float = 0.1,
     temperature: float = 0.1,
 ) -> nn.Sequential:
-    """Build a ReLU network with learned dropout in front of every layer that reads more than one unit.
+    """Build a dense network with learned dropout in front of every layer that reads more than one unit.
 
     Hidden weights start as He et al. 2015 propose (arXiv:1502.01852), those of the output a tenth as large as that
     would be, and biases at 0: the first predictions are close to the mean of a standardised target, so that neither
@@ -32,6 +38,8 @@ def mlp(
             with ``homoscedastic_noise``, which appends the other half.
         hidden: Units of each hidden layer; none gives a linear model.
         homoscedastic_noise: End with one learned noise variance per output, ``gumdrop.HomoscedasticNoise``.
+        activation: Between the layers: ``"relu"``, or ``"silu"``, which learns smooth functions sooner.
+        encoding: What stands in front and turns ``num_inputs`` into more; the first layer's dropout is behind it.
         p: Initial drop probability.
         temperature: Temperature of the relaxed masks.
 
@@ -39,7 +47,7 @@ def mlp(
         The network.
 
     Raises:
-        ValueError: If a size is not positive.
+        ValueError: If a size is not positive, or ``encoding`` is of another number of inputs.
 
     Example:
         >>> [type(layer).__name__ for layer in mlp(8, 2, hidden=[50])]
@@ -49,8 +57,13 @@ def mlp(
     if min(sizes) < 1:
         raise ValueError(f"all layer sizes must be at least 1, got {sizes}")
     layers: list[nn.Module] = []
+    if encoding is not None:
+        if encoding.num_inputs != num_inputs:
+            raise ValueError(f"`encoding` must be of {num_inputs} inputs, got one of {encoding.num_inputs}")
+        sizes[0] = encoding.num_outputs
+        layers.append(encoding)
     for fan_in, fan_out in itertools.pairwise(sizes):
-        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+        layers += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
     layers.pop()
     if homoscedastic_noise:
         layers.append(HomoscedasticNoise(num_outputs))

@@ -12,13 +12,15 @@ from gumdrop.layers import UNIT, Block, ConcreteDropout, HomoscedasticNoise, dro
 
 __all__ = ["CAPS", "WEAK_PRECISION", "Lengthscale", "kl_divergence", "kl_of", "precision_of"]
 
-Lengthscale = float | Literal["classification", "regression", "fan_in", "weak"]
+Lengthscale = float | Literal["classification", "regression", "fan_in", "weak", "faint"]
 
 CAPS = {"classification": 0.05, "regression": 8.0}
 """Nats a row that weights of the fan-in prior's own size cost at most; ``benchmarks/default_prior.py`` compares."""
 
 WEAK_PRECISION = 0.1
 """Precision of the ``"weak"`` prior in units of that of ``"fan_in"``; ``benchmarks/prior_strength.py`` compares."""
+OF_FAN_IN = {"weak": WEAK_PRECISION, "faint": 0.01}
+"""Precision of the priors for ensembles in units of that of ``"fan_in"``."""
 
 
 def kl_divergence(
@@ -42,7 +44,8 @@ def kl_divergence(
             - ``"classification"`` and ``"regression"`` are the same, but never stronger than such that weights of
               just that variance cost .05 or 8 nats a row: all ``l^2`` are multiplied by ``min(1, 2 c N / n)`` with
               ``n`` weights and biases in all. What `negative_elbo` takes by default.
-            - ``"weak"`` is a tenth of ``"fan_in"``, for ensembles that are watched on held-out rows.
+            - ``"weak"`` is a tenth of ``"fan_in"`` and ``"faint"`` a hundredth, for ensembles that are watched on
+              held-out rows.
 
     Returns:
         A scalar tensor with gradient, in float32 or float64.
@@ -109,9 +112,9 @@ def _check_lengthscale(lengthscale: Lengthscale, num_data: int | Tensor | None) 
                 f"`lengthscale` {lengthscale!r} depends on the number of rows; give `num_data`, the size of the whole "
                 "training set"
             )
-    elif lengthscale not in ("fan_in", "weak") and not (isinstance(lengthscale, (int, float)) and lengthscale > 0):
+    elif lengthscale not in ("fan_in", *OF_FAN_IN) and not (isinstance(lengthscale, (int, float)) and lengthscale > 0):
         raise ValueError(
-            '`lengthscale` must be a positive number, "classification", "regression", "fan_in" or "weak", got '
+            '`lengthscale` must be a positive number, "classification", "regression", "fan_in", "weak" or "faint", got '
             f"{lengthscale!r}"
         )
 
@@ -149,7 +152,7 @@ def precision_of(lengthscale: Lengthscale, fan_in: int) -> float:
         ``l^2``.
     """
     if isinstance(lengthscale, str):
-        return WEAK_PRECISION * fan_in if lengthscale == "weak" else float(fan_in)
+        return OF_FAN_IN.get(lengthscale, 1.0) * fan_in
     return float(lengthscale) ** 2
 
 

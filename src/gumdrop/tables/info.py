@@ -43,6 +43,10 @@ class Networks:
     """How many."""
     hidden: list[int]
     """Units of the hidden layers of each."""
+    activation: str
+    """What stands between the layers."""
+    num_bins: int
+    """Bins that the encoded inputs are cut into, in all; 0 where they enter as they are."""
     draws: int
     """Draws for a prediction, spread over them."""
     parameters: int
@@ -117,6 +121,8 @@ def table_info(folder: Path) -> TableInfo:
         networks=Networks(
             len(model.ensemble.members),
             list(model.hidden),
+            model.activation,
+            model.num_bins,
             model.num_samples,
             sum(p.numel() for p in model.ensemble.parameters()),
         ),

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,12 @@ import pandas as pd
 import safetensors
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gumdrop.ensembles import ClassificationEnsemble, RegressionEnsemble
+from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.version import VERSION
+from gumdrop.networks.mlp import ACTIVATIONS, Activation
 from gumdrop.tables.cells import completions
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.schema.schema import TableSchema
@@ -23,11 +24,13 @@ from gumdrop.tables.task import Prediction, TableTask, task_of
 
 __all__ = ["MODEL_FILE", "TableModel", "load_table_model", "model_version"]
 
-MODEL_FORMAT = 5
+MODEL_FORMAT = 6
 WITHOUT_CHECKSUMS = 3
 """The format that lacks checksums, and is read like the next one."""
 OF_LOGITS = 4
 """The format whose rates are logits themselves, see `gumdrop.layers.ConcreteDropout`."""
+OF_PLAIN_INPUTS = 5
+"""The format that does not say what stands between the layers, which is ReLU, and in front, which is nothing."""
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
@@ -78,6 +81,21 @@ class TableModel:
     def task(self) -> TableTask[Any]:
         """What is done with the target."""
         return task_of(self.schema.target)
+
+    @property
+    def activation(self) -> Activation:
+        """What stands between the layers of the networks."""
+        found = {type(layer) for layer in self._layers}
+        return next((name for name, layer in ACTIVATIONS.items() if layer in found), "relu")
+
+    @property
+    def num_bins(self) -> int:
+        """Bins that the encoded inputs are cut into, in all; 0 where they enter as they are."""
+        return sum(layer.num_bins for layer in self._layers if isinstance(layer, PiecewiseLinear))
+
+    @property
+    def _layers(self) -> list[nn.Module]:
+        return list(self.ensemble.members[0].children())
 
     def predict(self, x: Tensor) -> Prediction:
         """Predict encoded rows.
@@ -138,6 +156,7 @@ class TableModel:
         weights = safetensors.torch.save(tensors)  # save_file has errors of its own
         (place / WEIGHTS_FILE).write_bytes(weights)
         settings: dict[str, Any] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
+        settings |= {"activation": self.activation, "num_bins": self.num_bins}
         settings |= {"num_samples": self.num_samples, "coverage": self.coverage, "seed": self.seed}
         settings |= {"unit": self.unit}
         description = {"format": MODEL_FORMAT, "gumdrop": VERSION, "schema": self.schema.to_json(), **settings}
@@ -162,13 +181,18 @@ def _with_rows(prediction: Any, rows: Tensor, other: Any) -> Any:
     )
 
 
-def _filled(schema: TableSchema, hidden: Sequence[int], num_members: int, tensors: dict[str, Tensor]) -> Any:
+def _filled(schema: TableSchema, description: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
     """Build the ensemble for a schema around its tensors; nothing is as large as a description says, but as these."""
+    hidden, num_members = description["hidden"], description["num_members"]
     if not max(num_members, len(hidden)) <= len(tensors):
         raise ValueError(f"{num_members} networks with {len(hidden)} hidden layers in {len(tensors)} tensors")
-    task = task_of(schema.target)
+    task, num_bins = task_of(schema.target), description.get("num_bins", 0)
+    activation = description.get("activation", "relu")
+    if activation not in ACTIVATIONS or num_bins > max(map(len, tensors.values())):
+        raise ValueError(f"networks of {activation!r} and {num_bins} bins in these tensors")
     with torch.device("meta"):
-        members = [task.network(schema.num_features, tuple(hidden)) for _ in range(num_members)]
+        encodings = [PiecewiseLinear(schema.num_features, num_bins) if num_bins else None for _ in range(num_members)]
+        members = [task.network(schema.num_features, tuple(hidden), activation, each) for each in encodings]
         ensemble = task.ensemble(members, schema.num_features)
     ensemble.load_state_dict(tensors, assign=True)
     return ensemble
@@ -212,7 +236,7 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         raise TableError(f"{place / WEIGHTS_FILE} is missing, damaged or of another model; fit again") from error
     try:
         schema = TableSchema.from_json(description["schema"])
-        ensemble = _filled(schema, description["hidden"], description["num_members"], tensors)
+        ensemble = _filled(schema, description, tensors)
         said = {name: description[name] for name in ("num_samples", "coverage", "seed", "unit")}
         return TableModel(schema, ensemble.eval(), tuple(description["hidden"]), **said, background=background)
     except TableError:
@@ -231,7 +255,7 @@ def _description(place: Path) -> dict[str, Any]:
         version = description["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise TableError(damaged) from error
-    if version not in (WITHOUT_CHECKSUMS, OF_LOGITS, MODEL_FORMAT):
+    if version not in (WITHOUT_CHECKSUMS, OF_LOGITS, OF_PLAIN_INPUTS, MODEL_FORMAT):
         newer = isinstance(version, int) and version > MODEL_FORMAT
         way_out = "update gumdrop" if newer else "predict with the version that wrote it"
         raise TableError(

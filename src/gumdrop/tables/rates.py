@@ -29,7 +29,8 @@ def named_rates(model: TableModel) -> list[Rate]:
     rates = []
     for i, site in enumerate(members[0]):
         features = model.schema.num_features
-        inputs = f"input ({features} encoded feature{'s' if features != 1 else ''})"
+        bins = f" and {model.num_bins} bins of them" if model.num_bins else ""
+        inputs = f"input ({features} encoded feature{'s' if features != 1 else ''}{bins})"
         label = f"hidden layer {i} ({model.hidden[i - 1]} units)" if i else inputs
         p = [float(member[site]) for member in members]
         rates.append(Rate(site, label, float(np.mean(p)), min(p), max(p)))

@@ -10,7 +10,7 @@ With :math:`s = z / (1 - p)` the factor on a unit, :math:`y = a s` what a layer 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -18,14 +18,14 @@ from torch import Tensor, nn
 
 from gumdrop.functional.fused_masks import LARGEST_LOGIT, power
 from gumdrop.functional.noise import bulk_noise
-from gumdrop.layers import SITE, UNIT, ConcreteDropout, HomoscedasticNoise
+from gumdrop.layers import SITE, UNIT, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
 from gumdrop.objective.kl import CAPS, Lengthscale, precision_of
 from gumdrop.objective.likelihoods import LIKELIHOODS
 from gumdrop.training.settings import Likelihood
 
 __all__ = ["DenseStack", "dense_layers_of"]
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {
     nn.ReLU: (torch.relu, lambda g, h: torch.ops.aten.threshold_backward(g, h, 0)),
     nn.SiLU: (nn.functional.silu, torch.ops.aten.silu_backward),
 }
@@ -37,8 +37,8 @@ LEAST_NOISE = 2**-25
 class Parts(NamedTuple):
     """The layers of a dense network."""
 
-    embedding: nn.Module | None
-    """What stands in front of the first layer, without parameters."""
+    encoding: PiecewiseLinear | None
+    """What stands in front of the first layer."""
     layers: list[nn.Linear]
     """Each with a site."""
     activation: type[nn.Module]
@@ -61,10 +61,18 @@ def dense_layers_of(models: Sequence[nn.Module], likelihood: Likelihood) -> list
         neither the categorical nor the Gaussian one with a variance that does not depend on the inputs.
     """
     found = [each for each in map(_dense_layers, models) if each is not None]
-    if len(found) < len(models) or len({(p.activation, type(p.embedding), p.fixed) for p in found}) > 1:
+    if len(found) < len(models) or len({(p.activation, p.fixed) for p in found}) > 1:
+        return None
+    if not all(_are_same(found[0].encoding, each.encoding) for each in found):
         return None
     wanted = "categorical" if found[0].noise is None else "gaussian"
     return found if likelihood is LIKELIHOODS[wanted] else None
+
+
+def _are_same(one: PiecewiseLinear | None, other: PiecewiseLinear | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return all(map(torch.equal, one.buffers(), other.buffers()))
 
 
 def _dense_layers(model: nn.Module) -> Parts | None:
@@ -72,15 +80,18 @@ def _dense_layers(model: nn.Module) -> Parts | None:
     parts = list(model) if type(model) is nn.Sequential else []
     if not any(isinstance(part, nn.Linear) for part in parts):
         return None
-    noise = parts.pop() if isinstance(parts[-1], HomoscedasticNoise) else None
-    embedding = parts.pop(0) if not isinstance(parts[0], nn.Linear) and not any(parts[0].parameters()) else None
-    layers, activations = parts[::2], {type(part) for part in parts[1::2]}
-    if len(parts) % 2 == 0 or len(activations) != 1 or not activations <= ACTIVATIONS.keys():
-        return None
-    if not all(map(_is_known, layers)) or (noise is not None and noise.gamma_prior is not None):
+    first, last = parts[0], parts[-1]
+    encoding = first if isinstance(first, PiecewiseLinear) else None
+    noise = last if isinstance(last, HomoscedasticNoise) else None
+    between = parts[encoding is not None : len(parts) - (noise is not None)]
+    layers = [layer for layer in between[::2] if isinstance(layer, nn.Linear) and _is_known(layer)]
+    activations = {type(part) for part in between[1::2]}
+    if 2 * len(layers) != len(between) + 1 or len(activations) != 1 or not activations <= ACTIVATIONS.keys():
         return None
     fixed = {(site.is_fixed, site.temperature) for site in map(site_of, layers)}
-    return Parts(embedding, layers, activations.pop(), noise, fixed.pop()) if len(fixed) == 1 else None
+    if len(fixed) > 1 or (noise is not None and noise.gamma_prior is not None):
+        return None
+    return Parts(encoding, layers, activations.pop(), noise, fixed.pop())
 
 
 def _is_known(layer: nn.Module) -> bool:
@@ -154,7 +165,7 @@ class DenseStack(nn.Module):
         names = {id(module): name for name, module in models[0].named_modules()}
         self._names = [names[id(layer)] for layer in first.layers]
         self._noise_name = None if first.noise is None else names[id(first.noise)]
-        self._embedding = [first.embedding]  # in a list: not a part of this one
+        self._encoding = [first.encoding]  # in a list: not a part of this one
         self._act, self._act_backward = ACTIVATIONS[first.activation]
         self._is_fixed, self._temperature = first.fixed
         self._units = [layer.in_features for layer in first.layers]
@@ -178,6 +189,7 @@ class DenseStack(nn.Module):
         self._num_units = torch.tensor([float(units) for units in self._units], device=device)
         cap = CAPS.get(str(lengthscale))
         self._cap = None if cap is None else 2 * cap * len(models) / self.weights.numel()
+
     @torch.no_grad()
     def backward(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
         """Set the gradients to those of the sum of the losses, each of a model on a batch of its own.
@@ -208,7 +220,7 @@ class DenseStack(nn.Module):
 
     def _forward(self, x: Tensor, rates: _Rates) -> _Pass:
         """Run all models on relaxed masks, or on drawn ones where the rates are fixed."""
-        a = x if self._embedding[0] is None else self._embedding[0](x)
+        a = x if self._encoding[0] is None else self._encoding[0](x)
         sizes = [len(a) * a.shape[1] * units for units in self._units]
         noise = bulk_noise((sum(sizes),), dtype=a.dtype, device=a.device).clamp_(min=LEAST_NOISE)
         keep, lost = self._masks(noise, sizes, rates)
@@ -297,11 +309,13 @@ class DenseStack(nn.Module):
     def drawn(self, x: Tensor) -> Tensor:
         """Outputs under Bernoulli masks, another one for each row, shape (M, B, ...) as that of the inputs."""
         p, full = self._rates()[1::2]
-        a = x if self._embedding[0] is None else self._embedding[0](x)
+        a = x if self._encoding[0] is None else self._encoding[0](x)
         for i, (matrix, bias) in enumerate(zip(self._values.matrices, self._values.biases, strict=True)):
             a = self._act(a) if i else a
             noise = bulk_noise(a.shape, dtype=a.dtype, device=a.device)
-            a = torch.baddbmm(bias.unsqueeze(1), a * noise.ge_(p[:, i, None, None]).mul_(full[:, i, None, None]), matrix.mT)
+            a = torch.baddbmm(
+                bias.unsqueeze(1), a * noise.ge_(p[:, i, None, None]).mul_(full[:, i, None, None]), matrix.mT
+            )
         if self.log_variances is None:
             return a
         return torch.cat([a, self.log_variances.detach().unsqueeze(1).expand_as(a)], dim=-1)

@@ -15,6 +15,9 @@ from gumdrop.views.terminal import Voice, columns_table
 
 __all__ = ["scores_table", "show_info", "show_scores"]
 
+NAMES = {"relu": "ReLU", "silu": "SiLU"}
+"""Activations, as they are written."""
+
 
 def show_info(voice: Voice, found: TableInfo) -> None:
     """Show what is known of a model in a terminal.
@@ -33,10 +36,11 @@ def show_info(voice: Voice, found: TableInfo) -> None:
             f"table: {table.name}, {table.rows:,} rows: {table.train_rows:,} to train, {table.test_rows:,} to test"
         )
     hidden = " and ".join(map(str, networks.hidden))
+    bins = f" behind {networks.num_bins} bins of the inputs" if networks.num_bins else ""
     voice.say(f"likelihood: {found.likelihood}")
     voice.say(
-        f"networks: {networks.members} with {hidden} hidden units, {networks.parameters:,} parameters, "
-        f"{networks.draws} draws"
+        f"networks: {networks.members} with {hidden} hidden units ({NAMES[networks.activation]}){bins}, "
+        f"{networks.parameters:,} parameters, {networks.draws} draws"
     )
     uses = "unknown cells are drawn from and explanations compare with"
     voice.say(f"kept with the model: {found.background_rows} encoded training rows, which {uses}")

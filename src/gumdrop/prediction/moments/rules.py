@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gumdrop.functional.floats import finite_exp
-from gumdrop.layers import HomoscedasticNoise
+from gumdrop.layers import HomoscedasticNoise, PiecewiseLinear
 from gumdrop.prediction.moments.activations import activation, plainly
 from gumdrop.prediction.moments.state import Source, Sources, State
 
@@ -88,11 +88,18 @@ def _known_noise(layer: Any, state: State, sources: Sources) -> State:
     return State(plainly(layer, mean), None if variance is None else torch.cat([variance, variance * 0], dim=-1))
 
 
+def _encoding(layer: nn.Module, state: State, sources: Sources) -> State:
+    if state.variance is not None:
+        raise ValueError("a PiecewiseLinear behind dropout has no known moments; let it stand in front of the network")
+    return State(plainly(layer, state.mean), None)
+
+
 Rule = Callable[[Any, State, Sources], State]
 
 RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: _linear,
     HomoscedasticNoise: _known_noise,
+    PiecewiseLinear: _encoding,
     **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), _convolution),
     **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), _batch_norm),
     **dict.fromkeys((nn.Identity, nn.Flatten, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d), _same_for_both),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gumdrop.layers import KINDS, SITE, ConcreteDropout, HomoscedasticNoise, is_own_hook
+from gumdrop.layers import KINDS, SITE, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, is_own_hook
 from gumdrop.layers.dense import drop_input
 
 __all__ = ["Chunk", "chain_of", "first_drop", "run_chain"]
@@ -19,7 +19,7 @@ __all__ = ["Chunk", "chain_of", "first_drop", "run_chain"]
 ROWWISE: frozenset[type[nn.Module]] = frozenset(
     {
         *(cls for kind in KINDS if kind.keeps_rows_apart for cls in kind.types),
-        *(nn.Identity, nn.Flatten, HomoscedasticNoise),
+        *(nn.Identity, nn.Flatten, HomoscedasticNoise, PiecewiseLinear),
         *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm),
         *(nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d),
         *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),

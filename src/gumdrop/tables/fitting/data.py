@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gumdrop.ensembles import EnsembleFit, schedule
+from gumdrop.ensembles import Architecture, Build, EnsembleFit, Pilot, schedule
+from gumdrop.ensembles.streaming import STREAMED
 from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.errors import STDIN, TableError
 from gumdrop.tables.fitting.settings import FitSettings, Reading
@@ -23,6 +25,7 @@ from gumdrop.tables.schema.inference import infer_schema, table_notes, with_stat
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.table import StreamedTable, open_stream
 from gumdrop.tables.task import task_of
+from gumdrop.tables.task.base import Completed
 
 __all__ = ["MemoryData", "StreamedData", "TableData", "read_data"]
 
@@ -98,9 +101,18 @@ class TableData(Split, ABC):
 
     @abstractmethod
     def fit(
-        self, make: Callable[[], nn.Module], settings: FitSettings, checkpoint: Path, progress: bool | str
+        self,
+        build: Build,
+        architecture: Architecture,
+        settings: FitSettings,
+        checkpoint: Path,
+        progress: bool | str,
     ) -> EnsembleFit:
         """Train an ensemble."""
+
+    @abstractmethod
+    def pilot(self, build: Build, settings: FitSettings, progress: bool | str) -> Pilot:
+        """Find the kind of networks that suits the training part."""
 
 
 class MemoryData(TableData):
@@ -127,13 +139,25 @@ class MemoryData(TableData):
         return len(fitted.members[0].history)
 
     def fit(
-        self, make: Callable[[], nn.Module], settings: FitSettings, checkpoint: Path, progress: bool | str
+        self,
+        build: Build,
+        architecture: Architecture,
+        settings: FitSettings,
+        checkpoint: Path,
+        progress: bool | str,
     ) -> EnsembleFit:
         """Train an ensemble on the training part."""
+        task, completed = task_of(self.schema.target), self._completed(settings)
+        return task.fit(build, architecture, self.part(self.train), completed, settings, checkpoint, progress)
+
+    def pilot(self, build: Build, settings: FitSettings, progress: bool | str) -> Pilot:
+        """Find the kind of networks by held-out rows of the training part."""
+        task, completed = task_of(self.schema.target), self._completed(settings)
+        return task.pilot(build, self.part(self.train), completed, settings, progress)
+
+    def _completed(self, settings: FitSettings) -> Completed:
         donors = self.background(settings.num_background)
-        completed = completer(self.marked(self.train, donors), donors)
-        task = task_of(self.schema.target)
-        return task.fit(make, self.part(self.train), completed, settings, checkpoint, progress)
+        return completer(self.marked(self.train, donors), donors)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,11 +187,21 @@ class StreamedData(TableData):
         return self.schedule(settings)[1]
 
     def fit(
-        self, make: Callable[[], nn.Module], settings: FitSettings, checkpoint: Path, progress: bool | str
+        self,
+        build: Build,
+        architecture: Architecture,
+        settings: FitSettings,
+        checkpoint: Path,
+        progress: bool | str,
     ) -> EnsembleFit:
         """Train an ensemble on all rows but the sample."""
+        make = functools.partial(build, architecture, None)
         watched = self.part(self.train)
         return self.streamed.fit(make, self.schema, watched, settings, checkpoint=checkpoint, progress=progress)
+
+    def pilot(self, build: Build, settings: FitSettings, progress: bool | str) -> Pilot:
+        """Give the kind that all streams have."""
+        return Pilot(Architecture(STREAMED), None)
 
 
 def read_data(path: str, target: str, reading: Reading, settings: FitSettings) -> TableData:

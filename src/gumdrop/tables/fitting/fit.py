@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 import torch
 
-from gumdrop.ensembles import EnsembleFit
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import saying_that_the_disk_is_full
 from gumdrop.machine.threads import limited_threads
@@ -22,7 +21,7 @@ from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.data import TableData, read_data
 from gumdrop.tables.fitting.folder import NEW, forget_training, held_folder, put_in_place
 from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, config_text
-from gumdrop.tables.fitting.train import FIXED, train_twin, train_until_stopped
+from gumdrop.tables.fitting.train import FIXED, TrainedModel, train_twin, train_until_stopped
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.plain import plain
 from gumdrop.tables.prediction import ROWS_FOR_THREADS
@@ -89,10 +88,11 @@ def fit_table(
         if overwrite:
             group.from_first(lambda: forget_training(partial))
         try:
-            model, fitted, stopped = train_until_stopped(data, settings, partial, progress, notify)
+            trained, stopped = train_until_stopped(data, settings, partial, progress, notify)
             fixed = None
             if data.has_twin and stopped is None:
-                fixed, stopped = train_twin(data, settings, partial, progress)
+                as_long = dataclasses.replace(settings, epochs=data.passes(settings, trained.fitted))
+                fixed, stopped = train_twin(data, as_long, trained.architecture, partial, progress)
         except CheckpointError as error:
             raise TableError(
                 f"{error}. It is left from a stopped fit: the same table and settings go on with it, and --overwrite "
@@ -100,12 +100,12 @@ def fit_table(
             ) from error
         if group.is_first:
             new = partial / NEW
-            results = _results(data, reading, settings, model, fitted, fixed, new)
+            results = _results(data, reading, settings, trained, fixed, new)
             results = dataclasses.replace(results, stopped=stopped, seconds=time.monotonic() - started)
             _write_rest(data, os.fspath(table), reading, settings, results, new)
             finish(results, new)
             put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
-    return model
+    return trained.model
 
 
 def _write_rest(
@@ -136,12 +136,12 @@ def _results(
     data: TableData,
     reading: Reading,
     settings: FitSettings,
-    model: TableModel,
-    fitted: EnsembleFit,
+    trained: TrainedModel,
     fixed: TableModel | None,
     place: Path,
 ) -> FitResults:
     """Predict the test part, write model and predictions, and gather what the report is made of."""
+    model, fitted, architecture = trained
     predictions = _predictions(data, settings, model, fixed)
     model.save(place)
     tested = _write_predictions(data, model, predictions[OURS], place)
@@ -149,6 +149,7 @@ def _results(
     observed = model.task.observed(data.part(data.test)[1].numpy(), inputs[target.name])
     rates = named_rates(model)
     decided = {"epochs": data.passes(settings, fitted), "batch_size": data.schedule(settings)[0]}
+    decided |= {name: value for name, value in plain(architecture).items() if value is not None}
     return FitResults(
         gumdrop=VERSION,
         task=target.task,

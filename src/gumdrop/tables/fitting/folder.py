@@ -27,7 +27,7 @@ __all__ = ["NEW", "forget_training", "held_folder", "put_in_place", "whole_folde
 OWN_FILES = {"model.json", "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
 """What a fit leaves; a folder with anything else in it is never removed."""
 NEW, OLD, LOCK = "new", "old", "fit.lock"
-CHECKPOINT = re.compile(r"(learned|short|fixed)(-\d+)?\.checkpoint")
+CHECKPOINT = re.compile(r"(learned|brief|short|fixed)(-\d+)?\.checkpoint")
 PART = re.compile(r"\.\d+\.partial$")  # the end of a name that `gumdrop.machine.files.replacing` writes under
 SECONDS_TO_WAIT = 0.5  # for a fit that is just leaving
 

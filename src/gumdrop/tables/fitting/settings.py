@@ -38,14 +38,15 @@ class Reading:
 class FitSettings:
     """Everything about a fit that is a choice; written into the results."""
 
-    hidden: tuple[int, ...] = (50, 50)
-    """Units of the hidden layers of each network."""
+    hidden: tuple[int, ...] | None = None
+    """Units of the hidden layers of each network, which are then ReLU networks of the plain inputs; None chooses the
+    kind of networks by held-out rows, see `gumdrop.ensembles.fit_chosen`."""
     num_members: int = 5
     """Networks in the ensemble."""
     epochs: int | None = None
     """Passes over the training part; None for about 2,500 steps, and at least 20 epochs."""
     batch_size: int | None = None
-    """Rows per step; None for the power of two above a 64th of the training part, between 32 and 1,024."""
+    """Rows per step; None for what `gumdrop.ensembles.schedule` says of the training part."""
     lr: float = 1e-2
     """Largest learning rate of the cycle."""
     seed: int = 0
@@ -86,12 +87,16 @@ class FitSettings:
                 raise ValueError(f"`{name}` must be at most {most:,}, got {value:,}")
         if not 0 < self.lr < math.inf:
             raise ValueError(f"`lr` must be positive and finite, got {self.lr}")
-        if not all(1 <= size <= MOST_UNITS for size in self.hidden) or len(self.hidden) > MOST_LAYERS:
+        if self.hidden is not None:
+            self._check_size(self.hidden)
+
+    def _check_size(self, hidden: tuple[int, ...]) -> None:
+        if not all(1 <= size <= MOST_UNITS for size in hidden) or len(hidden) > MOST_LAYERS:
             raise ValueError(
                 f"`hidden` must hold positive sizes up to {MOST_UNITS:,}, at most {MOST_LAYERS} of them, got "
-                f"{list(self.hidden)[:10]}"
+                f"{list(hidden)[:10]}"
             )
-        weights = self.num_members * sum(one * other for one, other in itertools.pairwise(self.hidden))
+        weights = self.num_members * sum(one * other for one, other in itertools.pairwise(hidden))
         if weights > MOST_WEIGHTS:
             raise ValueError(
                 f"`hidden` makes {weights:,} weights of {self.num_members} networks, and at most {MOST_WEIGHTS:,} are "

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
-from gumdrop.ensembles import EnsembleFit
-from gumdrop.ensembles.fitting import fit_ensembles
+from gumdrop.ensembles import Architecture, Build, EnsembleFit, Pilot, fit_one, run_pilots
+from gumdrop.layers import PiecewiseLinear
+from gumdrop.networks.mlp import Activation
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.results import Better, Calibration, ClassificationRows, Ranking, RegressionRows
@@ -58,16 +59,37 @@ class TableTask(ABC, Generic[P]):
         """Mean and standard deviation of the training values, where they are numbers."""
 
     @abstractmethod
-    def network(self, num_features: int, hidden: tuple[int, ...]) -> nn.Sequential:
+    def network(
+        self,
+        num_features: int,
+        hidden: tuple[int, ...],
+        activation: Activation = "relu",
+        encoding: PiecewiseLinear | None = None,
+    ) -> nn.Sequential:
         """Build one network with learned dropout over encoded inputs."""
 
     @abstractmethod
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> nn.Module:
         """Put networks together, for a file to fill."""
 
+    def pilot(
+        self,
+        build: Build,
+        rows: tuple[Tensor, Tensor],
+        completed: Completed,
+        settings: FitSettings,
+        progress: bool | str,
+    ) -> Pilot:
+        """Find the kind of networks that suits encoded rows in memory."""
+        regression = self.target.task == "regression"
+        return run_pilots(
+            build, rows, settings.ensemble(), regression=regression, versions=completed, progress=progress
+        )
+
     def fit(
         self,
-        make: Callable[[], nn.Module],
+        build: Build,
+        architecture: Architecture,
         rows: tuple[Tensor, Tensor],
         completed: Completed,
         settings: FitSettings,
@@ -75,16 +97,16 @@ class TableTask(ABC, Generic[P]):
         progress: bool | str,
     ) -> EnsembleFit:
         """Train an ensemble on encoded rows in memory; noise of numbers is beside what is drawn for unknown cells."""
-        (fitted,) = fit_ensembles(
-            make,
-            [rows],
+        return fit_one(
+            build,
+            architecture,
+            rows,
             settings.ensemble(),
             regression=self.target.task == "regression",
-            versions=[completed],
+            versions=completed,
             checkpoint=checkpoint,
             progress=progress,
         )
-        return fitted
 
     @abstractmethod
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, P]:

@@ -13,8 +13,9 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from gumdrop.ensembles import ClassificationEnsemble
+from gumdrop.layers import PiecewiseLinear
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
-from gumdrop.networks.mlp import mlp
+from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.prediction import ClassificationPrediction
 from gumdrop.tables.baselines import boosted_classes, frequencies, linear_classes
 from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking
@@ -39,9 +40,22 @@ class Classification(TableTask[ClassificationPrediction]):
         """Classes have none."""
         return None, None
 
-    def network(self, num_features: int, hidden: tuple[int, ...]) -> nn.Sequential:
+    def network(
+        self,
+        num_features: int,
+        hidden: tuple[int, ...],
+        activation: Activation = "relu",
+        encoding: PiecewiseLinear | None = None,
+    ) -> nn.Sequential:
         """Build a network with a logit for each class."""
-        return mlp(num_features, len(self.target.classes), hidden=hidden, homoscedastic_noise=False)
+        return mlp(
+            num_features,
+            len(self.target.classes),
+            hidden=hidden,
+            homoscedastic_noise=False,
+            activation=activation,
+            encoding=encoding,
+        )
 
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> ClassificationEnsemble:
         """Put networks together."""

@@ -13,9 +13,10 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
 from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
+from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rmse
-from gumdrop.networks.mlp import mlp
+from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.prediction import RegressionPrediction
 from gumdrop.tables.baselines import boosted_regression, linear_regression, mean_of_targets
 from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
@@ -38,7 +39,13 @@ class Regression(TableTask[RegressionPrediction]):
         """Mean and standard deviation of the training values."""
         return self.target.mean, self.target.std
 
-    def network(self, num_features: int, hidden: tuple[int, ...]) -> nn.Sequential:
+    def network(
+        self,
+        num_features: int,
+        hidden: tuple[int, ...],
+        activation: Activation = "relu",
+        encoding: PiecewiseLinear | None = None,
+    ) -> nn.Sequential:
         """Build a network with one noise variance.
 
         A variance that the network makes of the inputs learns its residuals on small tables, and is then too small.
@@ -47,11 +54,13 @@ class Regression(TableTask[RegressionPrediction]):
         Args:
             num_features: Encoded inputs.
             hidden: Units of the hidden layers.
+            activation: Between them.
+            encoding: What stands in front, or None.
 
         Returns:
             A network with learned dropout.
         """
-        return mlp(num_features, 1, hidden=hidden, homoscedastic_noise=True)
+        return mlp(num_features, 1, hidden=hidden, homoscedastic_noise=True, activation=activation, encoding=encoding)
 
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> RegressionEnsemble:
         """Put networks together, with a noise that depends on the inputs."""

@@ -1,0 +1,242 @@
+"""Which networks suit a table: a few kinds are tried for a short while, and held-out rows decide.
+
+No network is right for every table. One of smooth units learns smooth functions with the fewest rows; one whose inputs
+are cut into bins (`gumdrop.layers.PiecewiseLinear`) sees the fine structure that most tables have; and how strong the
+prior should be differs. Pilots of some hundred steps rank them: the choice costs less than the training, and takes no
+row of a test.
+"""
+
+import copy
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypedDict
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop.ensembles.correction import MOST_ROWS, Versions
+from gumdrop.ensembles.fitting import EnsembleFit, Table, fit_ensembles
+from gumdrop.ensembles.folds import schedule
+from gumdrop.ensembles.settings import EnsembleSettings
+from gumdrop.layers import PiecewiseLinear
+from gumdrop.networks.mlp import Activation
+from gumdrop.objective.kl import Lengthscale
+
+__all__ = ["Architecture", "Build", "Pilot", "candidates", "fit_chosen", "fit_one", "run_pilots"]
+
+FEW_ROWS = 1000
+PILOT_STEPS = 500
+PILOT_ROWS = 10_000
+"""Rows that rank the kinds; a longer table is sampled."""
+BINS_PER_INPUT, MOST_BINS = 32, 2048
+"""Bins of an input, and of all together."""
+LEAST_BINS = 4
+"""Fewer for each input show nothing."""
+EDGE_ROWS = 20_000
+"""Rows that place the edges of bins."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What is chosen about the networks of a table."""
+
+    hidden: tuple[int, ...]
+    """Units of the hidden layers."""
+    activation: Activation = "relu"
+    """Between the layers."""
+    bins_per_input: int = 0
+    """Bins that each number is cut into, see `gumdrop.layers.PiecewiseLinear`; 0 for none."""
+    lengthscale: Lengthscale | None = None
+    """Prior; that of the settings if None."""
+
+
+class Options(TypedDict):
+    """What a pilot and a training have in common."""
+
+    regression: bool
+    weights: Tensor | None
+    progress: bool | str
+
+
+Build = Callable[[Architecture, PiecewiseLinear | None], nn.Module]
+"""Builds one network, with an encoding in front or none."""
+
+
+def candidates(num_rows: int, num_inputs: int, *, regression: bool) -> list[Architecture]:
+    """Kinds of networks to try on a table.
+
+    Args:
+        num_rows: Rows to train on.
+        num_inputs: Encoded inputs.
+        regression: Whether targets are numbers; classes otherwise.
+
+    Returns:
+        Plain inputs with a weak and a fainter prior, and inputs in bins where that is possible.
+
+    Example:
+        >>> [(each.hidden, each.bins_per_input) for each in candidates(2000, 8, regression=True)]
+        [((128, 128), 0), ((128, 128), 0), ((128, 128), 32)]
+    """
+    hidden = (50, 50) if num_rows < FEW_ROWS else (128, 128)
+    faint: Lengthscale | None = "faint" if regression else None
+    kinds = [Architecture(hidden, "silu"), Architecture(hidden, "silu", lengthscale=faint)]
+    bins = min(BINS_PER_INPUT, MOST_BINS // num_inputs)
+    if bins >= LEAST_BINS:
+        kinds.append(Architecture(hidden, "silu", bins, faint))
+    return list(dict.fromkeys(kinds))
+
+
+class Pilot(NamedTuple):
+    """What pilots chose."""
+
+    architecture: Architecture
+    """The kind of networks."""
+    epochs: int | None = None
+    """Length of the pilots; None where they saw a sample of the rows, or were as long as the training."""
+    scores: Tensor | None = None
+    """Held-out log likelihood of each row after a pilot of the chosen kind, NaN where there is none."""
+
+    def is_better_than(self, fitted: EnsembleFit) -> bool:
+        """Tell whether the pilot was better than the training, on rows that neither saw, by more than chance."""
+        if self.scores is None:
+            return False
+        gains = (self.scores - _by_row(fitted, len(self.scores))).double()
+        gains = gains[gains.isfinite()]
+        return len(gains) > 1 and bool(gains.mean() > gains.std() / len(gains) ** 0.5)
+
+
+def fit_chosen(
+    build: Build,
+    table: Table,
+    settings: EnsembleSettings,
+    *,
+    regression: bool,
+    weights: Tensor | None = None,
+    progress: bool | str = False,
+) -> EnsembleFit:
+    """Train an ensemble of the kind of networks that held-out rows prefer, as long as they prefer.
+
+    Args:
+        build: Builds one network.
+        table: Inputs, shape (N, F), and targets.
+        settings: The settings; the chosen kind may have a prior of its own where ``lengthscale`` is None.
+        regression: Whether targets are numbers; classes otherwise.
+        weights: Weight of each row.
+        progress: Show progress bars; a text stands in front of them.
+
+    Returns:
+        The fit.
+    """
+    options: Options = {"regression": regression, "weights": weights, "progress": progress}
+    pilot = run_pilots(build, table, settings, **options)
+    fitted = fit_one(build, pilot.architecture, table, settings, **options)
+    if pilot.is_better_than(fitted):
+        return fit_one(build, pilot.architecture, table, replace(settings, epochs=pilot.epochs), **options)
+    return fitted
+
+
+def run_pilots(
+    build: Build,
+    table: Table,
+    settings: EnsembleSettings,
+    *,
+    regression: bool,
+    weights: Tensor | None = None,
+    versions: Versions | None = None,
+    progress: bool | str = False,
+) -> Pilot:
+    """Train each kind of networks for 500 steps, and choose the one with the best held-out log likelihood.
+
+    Each pilot holds a fifth of the rows out for each member, so that all rows judge.
+
+    Args:
+        build: Builds one network.
+        table: Inputs, shape (N, F), and targets.
+        settings: The settings.
+        regression: Whether targets are numbers; classes otherwise.
+        weights: Weight of each row.
+        versions: Completions of what is unknown in the rows.
+        progress: Show progress bars.
+
+    Returns:
+        The choice.
+    """
+    x, y = table
+    batch_size, planned = schedule(len(x), batch_size=settings.batch_size, epochs=settings.epochs)
+    whole = len(x) <= PILOT_ROWS
+    if not whole:
+        some = torch.randperm(len(x), generator=torch.Generator().manual_seed(settings.seed))[:PILOT_ROWS]
+        table, weights, versions = (x[some], y[some]), None if weights is None else weights[some], None
+    short = min(planned, max(1, round(PILOT_STEPS * batch_size / len(table[1]))))
+    kinds = candidates(len(x), x.shape[1], regression=regression)
+    trial = replace(settings, batch_size=batch_size, epochs=short, held_out_fraction=1 / 5, input_noise=True)
+    scores = []
+    for i, kind in enumerate(kinds, 1):
+        said = progress and f"choosing networks, {i} of {len(kinds)}"
+        options: Options = {"regression": regression, "weights": weights, "progress": said}
+        scores.append(_by_row(fit_one(build, kind, table, trial, versions=versions, **options), len(table[1])))
+    counts = torch.ones(len(table[1])) if weights is None else weights.cpu()
+    means = [(each.nan_to_num() * counts).sum() / counts[each.isfinite()].sum() for each in scores]
+    best = max(range(len(kinds)), key=lambda i: means[i])
+    return Pilot(kinds[best], short, scores[best]) if whole and short < planned else Pilot(kinds[best])
+
+
+def _by_row(fitted: EnsembleFit, num_rows: int) -> Tensor:
+    """Held-out log likelihood of each row, NaN where there is none."""
+    scores = torch.full((num_rows,), torch.nan)
+    scores[torch.cat([rows[:MOST_ROWS] for rows in fitted.held_out]).long()] = fitted.scores.cpu().float()
+    return scores
+
+
+def fit_one(
+    build: Build,
+    architecture: Architecture,
+    table: Table,
+    settings: EnsembleSettings,
+    *,
+    regression: bool,
+    weights: Tensor | None = None,
+    versions: Versions | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | str = False,
+) -> EnsembleFit:
+    """Train an ensemble of one kind of networks.
+
+    Args:
+        build: Builds one network.
+        architecture: The kind.
+        table: Inputs and targets.
+        settings: The settings.
+        regression: Whether targets are numbers; classes otherwise. What follows is as for `fit_regression_ensembles`.
+        weights: Weight of each row.
+        versions: Completions of what is unknown in the rows.
+        checkpoint: File to continue from.
+        progress: Show a progress bar.
+
+    Returns:
+        The fit.
+    """
+    encoding = _encoding(architecture, table)
+    if settings.lengthscale is None:
+        settings = replace(settings, lengthscale=architecture.lengthscale)
+    (fitted,) = fit_ensembles(
+        lambda: build(architecture, copy.deepcopy(encoding)),
+        [table],
+        settings,
+        regression=regression,
+        weights=None if weights is None else [weights],
+        versions=[versions],
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    return fitted
+
+
+def _encoding(architecture: Architecture, table: Table) -> PiecewiseLinear | None:
+    """Place the edges of bins at quantiles of the rows; None without bins."""
+    if not architecture.bins_per_input:
+        return None
+    x = table[0]
+    rows = torch.arange(len(x)) if len(x) <= EDGE_ROWS else torch.linspace(0, len(x) - 1, EDGE_ROWS).long()
+    return PiecewiseLinear.fitted(x[rows], architecture.bins_per_input)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.attribution import FIDO, FIDOSettings
+from gumdrop.metrics import accuracy
 from gumdrop_experiments.attribution.digits import digits
 from gumdrop_experiments.attribution.explained import explained
 from gumdrop_experiments.attribution.peers import require_captum
@@ -58,7 +59,7 @@ def _judged(run: Run, mnist: Path) -> dict[str, Any]:
     model, test = _classifier(run, mnist), read_mnist(mnist, train=False)
     export(model, run.folder / "digits.pt2", shape=(1, 28, 28))
     with torch.no_grad():
-        right = (model(test.images).argmax(1) == test.labels).float().mean().item()
+        right = accuracy(model(test.images).argmax(1), test.labels).item()
     return {"steps": _steps(run), "test_accuracy": right}
 
 

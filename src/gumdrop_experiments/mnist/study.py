@@ -18,8 +18,8 @@ from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import NO_DROPOUT
-from gumdrop_experiments.mnist.scores import plain_prediction, scores
 from gumdrop_experiments.mnist.settings import Settings
+from gumdrop_experiments.scoring import class_scores, plain_prediction
 
 __all__ = ["FIXED", "study"]
 
@@ -151,8 +151,8 @@ def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Result:
     drawn = predict_classification(model, x, num_samples=work.num_samples, seed=seed, batch_size=2500)
     return {
         "seed": seed,
-        "drawn": scores(drawn, y),
-        "plain": scores(plain_prediction(model, x), y),
+        "drawn": class_scores(drawn, y),
+        "plain": class_scores(plain_prediction(model, x), y),
         "rates": list(dropout_rates(model).values()) if rates is None else list(rates),
         "rates_over_training": [[round(p, 4) for p in record.rates.values()] for record in result.history],
         "train_nll": result.history[-1].nll,
@@ -167,7 +167,8 @@ def _judged(work: _Work, size: int, rates: Rates) -> dict[str, float]:
     model, _ = _trained(work, rows, rates, seed)
     device = work.run.options.device
     x, y = work.train.images[held_out].flatten(1).to(device), work.train.labels[held_out].to(device)
-    return scores(predict_classification(model, x, num_samples=SEARCH_SAMPLES, seed=seed, batch_size=2500), y)
+    drawn = predict_classification(model, x, num_samples=SEARCH_SAMPLES, seed=seed, batch_size=2500)
+    return class_scores(drawn, y)
 
 
 def _trained(work: _Work, rows: Tensor, rates: Rates | None, seed: int) -> tuple[nn.Module, FitResult]:

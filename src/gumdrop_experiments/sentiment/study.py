@@ -16,8 +16,9 @@ from gumdrop_experiments.data.texts import SST, SST_TREES, Sentences, Vocabulary
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import NO_DROPOUT, START, part_name
+from gumdrop_experiments.scoring import class_scores, plain_prediction
 from gumdrop_experiments.sentiment.reader import SentenceReader
-from gumdrop_experiments.sentiment.results import summary
+from gumdrop_experiments.sentiment.results import SCORES, summary
 from gumdrop_experiments.sentiment.settings import Settings
 
 __all__ = ["NUM_SAMPLES", "study"]
@@ -121,12 +122,11 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, arm: _Arm, seed:
         result = _train(run, data, settings, arm, seed, model)
     words, labels = (part.to(run.options.device) for part in data.test)
     drawn = predict_classification(model, words, num_samples=NUM_SAMPLES, seed=seed, batch_size=ROWS_AT_ONCE)
-    with torch.inference_mode():
-        log_p = torch.cat([torch.log_softmax(model(part), dim=1) for part in words.split(ROWS_AT_ONCE)])
+    plain = plain_prediction(model, words, batch_size=ROWS_AT_ONCE)
     bins = metrics.reliability(drawn, labels, num_bins=NUM_BINS)
     return {
         "draws": _scores(drawn, labels),
-        "no_draws": _scores(ClassificationPrediction.from_log_probabilities(log_p), labels),
+        "no_draws": _scores(plain, labels),
         "best_epoch": result.best_epoch,
         "validation_nll": [record.validation_nll for record in result.history],
         "rates": {name: [record.rates[name] for record in result.history] for name in result.history[0].rates},
@@ -153,8 +153,5 @@ def _train(run: Run, data: _Data, settings: Settings, arm: _Arm, seed: int, mode
 
 
 def _scores(prediction: ClassificationPrediction, labels: Tensor) -> dict[str, float]:
-    return {
-        "accuracy": metrics.accuracy(prediction.label, labels).item(),
-        "nll": -prediction.log_prob(labels).mean().item(),
-        "ece": metrics.calibration_error(prediction, labels).item(),
-    }
+    found = class_scores(prediction, labels)
+    return {name: found[name] for name in SCORES}

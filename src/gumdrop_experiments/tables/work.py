@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sklearn import datasets
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from gumdrop.metrics import accuracy, brier_score, calibration_error, interval_coverage, rmse
+from gumdrop.metrics import interval_coverage, rmse
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop_experiments.data.uci import read_rows
+from gumdrop_experiments.scoring import class_scores
 
 __all__ = ["LEVEL", "TableSet", "Task", "pooled", "rows_of", "scores", "table_sets"]
 
@@ -166,10 +167,5 @@ def scores(rows: dict[str, list[Any]]) -> dict[str, float]:
             "width": (upper - lower).mean().item(),
         }
     log_p, labels = columns["log_p"], y.long()
-    prediction = ClassificationPrediction.from_log_probabilities(log_p)
-    return {
-        "log_likelihood": prediction.log_prob(labels).mean().item(),
-        "accuracy": accuracy(prediction.label, labels).item(),
-        "brier": brier_score(prediction, labels).item(),
-        "ece": calibration_error(prediction, labels).item(),
-    }
+    found = class_scores(ClassificationPrediction.from_log_probabilities(log_p), labels)
+    return {"log_likelihood": -found["nll"], **{name: found[name] for name in ("accuracy", "brier", "ece")}}

@@ -2,13 +2,13 @@
 
 import functools
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from gumdrop.attribution import FIDO, FIDOSettings, read_photograph
 from gumdrop.metrics import accuracy
 from gumdrop_experiments.attribution.explained import explained
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import photograph_batches, photograph_network, train_or_load
 
@@ -19,7 +19,7 @@ PICTURE, CROP, CELLS = 160, 96, 32
 STEPS, QUICK_STEPS = 400, 60
 
 
-def photographs(run: Run, folder: Path, settings: FIDOSettings) -> dict[str, Any]:
+def photographs(run: Run, folder: Path, settings: FIDOSettings) -> Plain:
     """Train a network that tells crops of the photographs apart, and explain each photograph to it."""
     pictures = torch.stack([read_photograph(folder / name, size=(PICTURE, PICTURE)) for name in PHOTOGRAPHS])
     model = train_or_load(

@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +18,7 @@ from gumdrop_experiments.attribution.settings import Settings
 from gumdrop_experiments.attribution.speed import speed
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_network, export, train_or_load
@@ -54,7 +54,7 @@ def study(settings: Settings, run: Run) -> WithPictures:
     return WithPictures({"settings": asdict(fido), **parts}, pictures)
 
 
-def _judged(run: Run, mnist: Path) -> dict[str, Any]:
+def _judged(run: Run, mnist: Path) -> Plain:
     """Train the classifier of digits, keep it as a program too, and count how often it is right."""
     model, test = _classifier(run, mnist), read_mnist(mnist, train=False)
     export(model, run.folder / "digits.pt2", shape=(1, 28, 28))
@@ -73,6 +73,6 @@ def _steps(run: Run) -> int:
     return QUICK_CLASSIFIER_STEPS if run.options.quick else CLASSIFIER_STEPS
 
 
-def _shown(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> dict[str, Any]:
+def _shown(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> Plain:
     """Explain the digits that the figure shows."""
     return explained(FIDO(model, settings).explain(x, infill="blur", seed=seed))

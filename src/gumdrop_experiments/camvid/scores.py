@@ -1,13 +1,13 @@
 """Scores of segmentation that are summed picture by picture, so that memory does not grow with their number."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from gumdrop.prediction import ClassificationPrediction
 from gumdrop_experiments.data.camvid import VOID
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["PixelScores"]
 
@@ -67,7 +67,7 @@ class PixelScores:
         pairs = torch.bincount(target * self.num_classes + label, minlength=self.num_classes**2)
         return pairs.view(self.num_classes, self.num_classes).double()
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> Plain:
         """Form the scores.
 
         Returns:

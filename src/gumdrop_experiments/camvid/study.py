@@ -22,6 +22,7 @@ from gumdrop_experiments.camvid.scores import PixelScores
 from gumdrop_experiments.camvid.settings import Settings
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_segnet
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
@@ -34,8 +35,6 @@ NOISE_DRAWS = 8
 PICTURES_AT_ONCE = 8
 SHOWN = 3
 NUM_CLASSES = len(CAMVID_CLASSES)
-
-Result = dict[str, Any]
 
 
 def study(settings: Settings, run: Run) -> WithPictures:
@@ -71,7 +70,7 @@ class _Scenes:
 # One network
 
 
-def _train_and_score(scenes: _Scenes, arm: str, seed: int) -> Result:
+def _train_and_score(scenes: _Scenes, arm: str, seed: int) -> Plain:
     """Train a network, keep it in a file, and score the test pictures."""
     model = _build(scenes, arm, seed)
     result = _train(scenes, model, arm, seed)
@@ -150,7 +149,7 @@ def _predict(
     return ClassificationPrediction.from_log_probabilities(log_p)
 
 
-def _scores(scenes: _Scenes, model: nn.Module, arm: str, seed: int, *, draws: bool) -> Result:
+def _scores(scenes: _Scenes, model: nn.Module, arm: str, seed: int, *, draws: bool) -> Plain:
     scores, (pictures, labels) = PixelScores(NUM_CLASSES), scenes.test
     for some, truth in zip(pictures.split(PICTURES_AT_ONCE), labels.split(PICTURES_AT_ONCE), strict=True):
         scores.add(_predict(scenes, model, some, arm, seed, draws=draws), truth.to(scenes.run.options.device))

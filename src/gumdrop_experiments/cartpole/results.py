@@ -4,13 +4,15 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gumdrop_experiments.harness.plain import Plain
+
 __all__ = ["fan_trials", "kept", "summary"]
 
 Record = Mapping[str, Any]
 """What there is to say of a trial."""
 
 
-def summary(runs: Sequence[Sequence[Record]]) -> dict[str, Any]:
+def summary(runs: Sequence[Sequence[Record]]) -> Plain:
     """Sum up the searches of an arm by their last trials."""
     last = [run[-1] for run in runs]
     rewards = [record["reward"] for record in last]
@@ -39,7 +41,7 @@ def fan_trials(total: int) -> list[int]:
     return sorted({1, min(total, 5) - 1, max(total // 2, 2) - 1, total - 1})
 
 
-def kept(arm: str, runs: Sequence[Sequence[Record]]) -> list[list[dict[str, Any]]]:
+def kept(arm: str, runs: Sequence[Sequence[Record]]) -> list[list[Plain]]:
     """Leave states and particles out of the records, save for those in a figure; the parts hold all."""
     shown = fan_trials(len(runs[0]))
 

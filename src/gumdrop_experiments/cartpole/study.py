@@ -18,6 +18,7 @@ from gumdrop_experiments.cartpole.film import animation
 from gumdrop_experiments.cartpole.references import cross_entropy, random_actions, true_dynamics
 from gumdrop_experiments.cartpole.results import kept, summary
 from gumdrop_experiments.cartpole.settings import Settings
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.numbers import rounded
 
@@ -33,7 +34,7 @@ QUICK = {"hidden": (32, 32), "model_steps": 40, "policy_steps": 10, "num_policie
 PARTICLES_SHOWN = 30
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Run the references, then all searches; where it is a cart that was controlled, show it as a film."""
     task, quick = TASKS[settings.environment], run.options.quick
     seeds = range(run.options.seed, run.options.seed + settings.seeds)
@@ -68,12 +69,12 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
 
 def _search(
     settings: Settings, search_settings: SearchSettings, held_out: list[Any], folder: Path, arm: str, seed: int
-) -> list[dict[str, Any]]:
+) -> list[Plain]:
     """One search: what there is to say of each trial."""
     search = Search(TASKS[settings.environment], search_settings, seed=seed)
     place = folder / f"{arm}-{seed}.pt"
     asked = [_trial(each) for each in held_out]
-    records: list[dict[str, Any]] = search.load(place) if place.exists() else []
+    records: list[Plain] = search.load(place) if place.exists() else []
     while len(records) < settings.trials:
         started = time.process_time()
         trial = search.run_next()
@@ -85,7 +86,7 @@ def _search(
     return records
 
 
-def _record(search: Search, trial: Trial, held_out: list[Trial]) -> dict[str, Any]:
+def _record(search: Search, trial: Trial, held_out: list[Trial]) -> Plain:
     """What there is to say of a trial, and of the model and policy that it was run with."""
     rates = dropout_rates(search.dynamics.network) if search.settings.learned else {}
     return {

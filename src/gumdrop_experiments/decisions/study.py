@@ -1,12 +1,12 @@
 """What is tried with uncertainty: labels are chosen, strange rows found, and rates watched as data grow."""
 
 from functools import partial
-from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from gumdrop_experiments.decisions.settings import Settings
 from gumdrop_experiments.decisions.work import CHOICES, growing, label, outliers
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 
 __all__ = ["study"]
@@ -19,7 +19,7 @@ QUICK_SIZES = {"diabetes": [50, 100], "digits": [50, 100]}
 
 
 @threadpool_limits.wrap(limits=1)
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Try each with several seeds."""
     quick, seed = run.options.quick, run.options.seed
     seeds = range(seed, seed + (QUICK_SEEDS if quick else SEEDS))

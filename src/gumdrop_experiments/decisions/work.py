@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.metrics import choose, outlier_p_values
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["CHOICES", "growing", "label", "outliers"]
 
@@ -68,7 +69,7 @@ def label(choice: str, seed: int, rounds: int, passes: int | None) -> list[dict[
     return curve
 
 
-def outliers(seed: int, passes: int | None) -> dict[str, Any]:
+def outliers(seed: int, passes: int | None) -> Plain:
     """Learn the digits 0 to 7, and tell from test rows of these what was never seen: 8 and 9, and turned digits.
 
     Args:
@@ -84,7 +85,7 @@ def outliers(seed: int, passes: int | None) -> dict[str, Any]:
     reference, usual = np.array_split(x_test, 2)
     turned = np.rot90(usual.reshape(-1, 8, 8), axes=(1, 2)).reshape(-1, 64)
     scores = _strangeness(x, y, seed, passes)
-    found: dict[str, Any] = {}
+    found: Plain = {}
     for kind, rows in {"digits 8 and 9": strange, "digits turned by 90 degrees": turned}.items():
         truth = np.r_[np.zeros(len(usual)), np.ones(len(rows))]
         found[kind] = {}
@@ -116,7 +117,7 @@ def _strangeness(x: Numbers, y: Numbers, seed: int, passes: int | None) -> dict[
     }
 
 
-def growing(name: str, seed: int, sizes: list[int], passes: int | None) -> list[dict[str, Any]]:
+def growing(name: str, seed: int, sizes: list[int], passes: int | None) -> list[Plain]:
     """Grow a set by `partial_fit` and watch the learned rates.
 
     Args:

@@ -1,27 +1,25 @@
 """The figures of `g2p`."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 
 __all__ = ["figures"]
 
-Results = Mapping[str, Any]
 
-
-def figures(results: Results) -> Iterator[tuple[str, Figure]]:
+def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
     """Draw the training of both networks, and how often words of little and of much doubt are wrong."""
     yield "g2p-pooled", _pooled(results)
     yield "g2p-spellers", _spellers(results)
     yield "g2p-doubt", _doubt(results)
 
 
-def _pooled(results: Results) -> Figure:
+def _pooled(results: Plain) -> Figure:
     """The report's two figures: learning curves of all settings, and the learned rates over training."""
     drawing = Figure(figsize=(10, 3.8), layout="constrained")
     curves, rates = drawing.subplots(1, 2)
@@ -44,7 +42,7 @@ def _pooled(results: Results) -> Figure:
     return drawing
 
 
-def _spellers(results: Results) -> Figure:
+def _spellers(results: Plain) -> Figure:
     """Learning curves of the network with attention, and its learned rates."""
     drawing = Figure(figsize=(10, 3.8), layout="constrained")
     curves, rates = drawing.subplots(1, 2)
@@ -60,7 +58,7 @@ def _spellers(results: Results) -> Figure:
     return drawing
 
 
-def _doubt(results: Results) -> Figure:
+def _doubt(results: Plain) -> Figure:
     """How often words are wrong, by how much drawn functions disagree on their phones."""
     drawing = Figure(figsize=(10, 3.6), layout="constrained")
     panels = drawing.subplots(1, len(results["spellers"]), sharey=True)

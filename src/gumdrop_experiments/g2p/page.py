@@ -1,14 +1,13 @@
 """The page of `g2p`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gumdrop_experiments.g2p import PUBLISHED
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["page"]
 
-Results = Mapping[str, Any]
 
 DOUBT = "Test words in ten groups by disagreement: good are bars that rise. Dotted: all words."
 NOTES = (
@@ -21,7 +20,7 @@ NOTES = (
 )
 
 
-def page(results: Results) -> Page:
+def page(results: Plain) -> Page:
     """Hold learned rates against the best of the fixed ones, for both networks."""
     judged = {arm: each["judged"] for arm, each in results["spellers"].items()}
     learned = judged["learned"]
@@ -51,7 +50,7 @@ def page(results: Results) -> Page:
     )
 
 
-def _protocol(results: Results) -> str:
+def _protocol(results: Plain) -> str:
     data, tested = results["data"], results["spellers"]["learned"]["judged"]["words"]
     return (
         f"Pronunciations: {data['train']:,} to train with, {data['validation']:,} held out, {data['test']:,} of the "
@@ -64,7 +63,7 @@ def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.3f}"
 
 
-def _pooled_table(results: Results) -> Table:
+def _pooled_table(results: Plain) -> Table:
     rows = []
     for name, each in results["pooled"].items():
         distance = each["hamming"]
@@ -76,7 +75,7 @@ def _pooled_table(results: Results) -> Table:
     return Table("The report's network, test words.", columns, rows, ours=[len(rows) - 1])
 
 
-def _errors_table(judged: Results) -> Table:
+def _errors_table(judged: Plain) -> Table:
     rows = []
     for how, name in (("no_draws", "beam search"), ("draws", "the same ways, ranked by draws")):
         rows.append([f"{name}: words wrong, %", *(f"{100 * each[how]['wer']:.1f}" for each in judged.values())])
@@ -89,7 +88,7 @@ def _errors_table(judged: Results) -> Table:
     return Table("The network with attention, test words.", ["", *judged], rows)
 
 
-def _examples_table(arm: str, examples: Sequence[Results]) -> Table:
+def _examples_table(arm: str, examples: Sequence[Plain]) -> Table:
     rows = [
         [
             each["word"],

@@ -1,7 +1,6 @@
 """The report's network: a pooled reading of the letters, and all phones at once."""
 
 import statistics
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +10,7 @@ from gumdrop.prediction import predict_classification
 from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.g2p.training import recorded, train
 from gumdrop_experiments.g2p.words import Words, until_end
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import START, rate_of
 from gumdrop_experiments.networks.spellers import PerStepDropout, PooledReader
@@ -24,7 +24,7 @@ NO_KL = 10**12
 NUM_SAMPLES, WORDS_AT_ONCE = 10, 200
 
 
-def pooled(run: Run, words: Words, settings: Settings, arm: str) -> dict[str, Any]:
+def pooled(run: Run, words: Words, settings: Settings, arm: str) -> Plain:
     """Train the report's network in one setting, and count the phones that it gets wrong."""
     is_broken = arm == "broken"
     per_step = [PerStepDropout(p=START) for _ in range(3)] if is_broken else None

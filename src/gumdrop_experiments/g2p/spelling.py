@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from sklearn.metrics import roc_auc_score
@@ -14,6 +14,7 @@ from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
 from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.g2p.training import recorded, train
 from gumdrop_experiments.g2p.words import Words, until_end
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.networks.spellers import Speller
@@ -27,8 +28,6 @@ DOUBTS = ("disagreement on phones", "mutual information of the list", "entropy o
 EXAMPLES, WAYS_SHOWN = 6, 3
 """Words of most doubt, and as many of least, that the page shows."""
 
-Result = dict[str, Any]
-
 
 class _Heard(NamedTuple):
     """What a network says of W test words."""
@@ -41,7 +40,7 @@ class _Heard(NamedTuple):
     """What may announce an error, in the order of `DOUBTS`, shape (4, W)."""
 
 
-def spelling(run: Run, words: Words, settings: Settings, arm: str) -> Result:
+def spelling(run: Run, words: Words, settings: Settings, arm: str) -> Plain:
     """Train the network with attention, keep it in a file, and hear it say the test words."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.options.seed)
@@ -85,10 +84,10 @@ def _hear(model: Speller, words: Words, num_samples: int, seed: int) -> _Heard:
     return _Heard(ways, torch.cat(log_p, dim=1), torch.cat(doubts, dim=1))
 
 
-def _judged(heard: _Heard, words: Words) -> Result:
+def _judged(heard: _Heard, words: Words) -> Plain:
     """Count errors, and see what announces them."""
     references = [words.references[word] for word in words.test_words]
-    results: Result = {"words": len(heard.ways)}
+    results: Plain = {"words": len(heard.ways)}
     for how, scores in zip(("no_draws", "draws"), heard.log_p, strict=True):
         chosen = [word[best] for word, best in zip(heard.ways, scores.argmax(1).tolist(), strict=True)]
         errors = count_errors(chosen, references)
@@ -108,7 +107,7 @@ def _auroc(wrong: Tensor, doubt: Tensor) -> float | None:
     return float(roc_auc_score(wrong, doubt)) if 0 < wrong.sum() < len(wrong) else None
 
 
-def _examples(heard: _Heard, words: Words, wrong: Tensor) -> list[Result]:
+def _examples(heard: _Heard, words: Words, wrong: Tensor) -> list[Plain]:
     """The words of most and of least doubt, with the best ways to say them."""
 
     def said(way: Sequence[int]) -> str:

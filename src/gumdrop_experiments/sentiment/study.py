@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.texts import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import NO_DROPOUT, START, part_name
 from gumdrop_experiments.scoring import class_scores, plain_prediction
@@ -29,8 +29,6 @@ ROWS_AT_ONCE = 512
 NUM_BINS = 10
 QUICK_SENTENCES = 600
 """Sentences of each part that a quick run reads."""
-
-Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ PHRASE_SEEDS = 3
 WITH_PHRASES = (_Arm(0.3, words=True, phrases=True), _Arm(START, learned=True, words=True, phrases=True))
 
 
-def study(settings: Settings, run: Run) -> Result:
+def study(settings: Settings, run: Run) -> Plain:
     """Train and score every arm with every seed, and sum up each arm."""
     files = [*(file.name for file in SST), *([SST_TREES] if settings.phrase_epochs else [])]
     folder = data_folder(run.options, "sst", sources=SST, files=files)
@@ -111,7 +109,7 @@ class _Data:
 # One network
 
 
-def _train_and_score(run: Run, data: _Data, settings: Settings, arm: _Arm, seed: int) -> Result:
+def _train_and_score(run: Run, data: _Data, settings: Settings, arm: _Arm, seed: int) -> Plain:
     """Train one network, keep its best epoch by the held-out sentences, and score the test sentences."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

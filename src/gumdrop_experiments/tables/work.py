@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,8 @@ def _of_folder(data: Path) -> list[Any]:
     folders = sorted(path for path in (data / "uci").glob("*") if path.is_dir())
     found: list[Any] = [lambda folder=folder: _numbers(folder.name, *read_rows(folder)) for folder in folders]
     if (data / "california" / "cal_housing_py3.pkz").is_file():
-        options: dict[str, Any] = {"data_home": data / "california", "download_if_missing": False, "return_X_y": True}
-        found.append(lambda: _numbers("california-housing", *datasets.fetch_california_housing(**options)))
+        fetch = partial(datasets.fetch_california_housing, data_home=data / "california", download_if_missing=False)
+        found.append(lambda: _numbers("california-housing", *fetch(return_X_y=True)))
     return found
 
 

@@ -1,11 +1,11 @@
 """The figures of `transformers`."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.variants import START
 from gumdrop_experiments.pages.axes import dress
 from gumdrop_experiments.pages.numbers import mean_and_error
@@ -24,10 +24,8 @@ PLACES = {
 }
 """Where in a transformer a site stands, by how its name ends."""
 
-Results = Mapping[str, Any]
 
-
-def figures(results: Results) -> Iterator[tuple[str, Figure]]:
+def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
     """Draw the learned rates along each network, and the scores of each way to set the rates."""
     yield "transformers-rates", _rates(results)
     yield "transformers-scores", _scores(results)
@@ -39,7 +37,7 @@ def _place(name: str) -> str:
     return max(fits)[1]
 
 
-def _rates(results: Results) -> Figure:
+def _rates(results: Plain) -> Figure:
     """Learned rates of the epoch that is kept, from input to output; colours say where in its layer a site stands."""
     drawing = Figure(figsize=(10.5, 4), layout="constrained")
     colours = dict(zip(PLACES, plots.PALETTE, strict=False))
@@ -60,7 +58,7 @@ def _rates(results: Results) -> Figure:
     return drawing
 
 
-def _scores(results: Results) -> Figure:
+def _scores(results: Plain) -> Figure:
     """Each score of each way to set the rates."""
     wanted = [(task, score, title) for task, titles in SCORES.items() for score, title in titles.items()]
     drawing = Figure(figsize=(2.5 * len(wanted), 2.8), layout="constrained")

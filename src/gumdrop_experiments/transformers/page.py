@@ -1,9 +1,8 @@
 """The page of `transformers`."""
 
 import statistics
-from collections.abc import Mapping
-from typing import Any
 
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.transformers.study import ARMS
@@ -21,10 +20,8 @@ NOTES = (
     "epoch and to test.",
 )
 
-Results = Mapping[str, Any]
 
-
-def page(results: Results) -> Page:
+def page(results: Plain) -> Page:
     """Say how good learned rates are, and the best fixed ones."""
     return Page(
         title="Learned dropout in transformers",
@@ -38,7 +35,7 @@ def page(results: Results) -> Page:
     )
 
 
-def _lead(results: Results) -> str:
+def _lead(results: Plain) -> str:
     def mean(task: str, arm: str, score: str) -> float:
         return statistics.fmean(part["scores"][score] for part in results[task][arm])
 
@@ -54,7 +51,7 @@ def _lead(results: Results) -> str:
     )
 
 
-def _table(task: str, arms: Results) -> Table:
+def _table(task: str, arms: Plain) -> Table:
     rows = []
     for arm, parts in arms.items():
         found = [mean_and_error(part["scores"][score] for part in parts) for score in SCORES[task]]

@@ -1,7 +1,6 @@
 """Each task with each way to set the rates."""
 
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -9,6 +8,7 @@ from gumdrop.networks import fix_dropout, learn_dropout
 from gumdrop.training import fit
 from gumdrop_experiments.data.texts import SST
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.transformers.settings import Settings
@@ -20,7 +20,7 @@ ARMS = ("none", "fixed 0.1", "fixed 0.3", "learned")
 LENGTHSCALE, MAX_NORM = 1.0, 5.0
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train and score both networks in all ways, with several seeds."""
     folder = data_folder(run.options, "sst", sources=SST, files=[file.name for file in SST])
     tasks = [
@@ -41,7 +41,7 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     }
 
 
-def _trained(run: Run, task: Task, arm: str, epochs: int, seed: int) -> dict[str, Any]:
+def _trained(run: Run, task: Task, arm: str, epochs: int, seed: int) -> Plain:
     """Train a network with one way to set the rates, and score it."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

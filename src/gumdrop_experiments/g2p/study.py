@@ -20,11 +20,11 @@ def study(settings: Settings, run: Run) -> Plain:
     folder = data_folder(run.options, "g2p", sources=CMUDICT, files=[CMUDICT[0].name])
     words = Words(folder, settings)
     # The longest comes first, so that with several processes the others share the rest.
-    calls = {part_name("speller", arm): partial(spelling, run, words, settings, arm) for arm in SPELLERS}
-    calls |= {part_name(arm): partial(pooled, run, words, settings, arm) for arm in POOLED}
+    calls = {part_name("speller", variant): partial(spelling, run, words, settings, variant) for variant in SPELLERS}
+    calls |= {part_name(variant): partial(pooled, run, words, settings, variant) for variant in POOLED}
     done = run.parts(calls)
     return {
         "data": words.counts,
-        "pooled": {arm: done[part_name(arm)] for arm in POOLED},
-        "spellers": {arm: done[part_name("speller", arm)] for arm in SPELLERS},
+        "pooled": {variant: done[part_name(variant)] for variant in POOLED},
+        "spellers": {variant: done[part_name("speller", variant)] for variant in SPELLERS},
     }

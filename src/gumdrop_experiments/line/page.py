@@ -71,7 +71,7 @@ def _notes(wide: Plain, narrow: Plain) -> list[str]:
         "mask: aleatoric² is about 1 + epistemic². The aleatoric part reaches the truth only as the epistemic part "
         "goes to 0.",
         "The error of the mean is known here, and the epistemic SD should not be below it. Where it is, the network is "
-        "too sure: rates that have gone to 0 leave no doubt about a line that is still a little wrong.",
+        "too sure: rates that have gone to 0 leave no epistemic uncertainty about a line that is still a little wrong.",
         f"With {wide['width']} units and {SIZES[-1]:,} points the epistemic part has a floor that is no lack of "
         "training. The entropy of the masks of three layers pays for rates as long as N is not far above the number "
         f"of units: even with weights spread evenly the objective is lowest at rates of {floor['p']:.2f} and an "

@@ -22,7 +22,7 @@ SITES = {
 
 
 def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
-    """Draw the scores of every arm, the learned rates, and how far confidence is right."""
+    """Draw the scores of every variant, the learned rates, and how far confidence is right."""
     yield "sentiment-scores", _scores(results)
     yield "sentiment-rates", rates(results)
     yield "sentiment-reliability", _reliability(results)

@@ -192,7 +192,9 @@ def test_a_u_net_and_several_fits_in_bfloat16(tmp_path):
     ]
     assert cli.main(words) == 0
     found = json.loads((out / "results.json").read_text())["results"]
-    assert {arm: len(runs) for arm, runs in found.items()} == {arm: 1 + (arm == "learned") for arm in found}
+    assert {variant: len(runs) for variant, runs in found.items()} == {
+        variant: 1 + (variant == "learned") for variant in found
+    }
 
 
 def test_a_small_run_on_drawn_shapes(tmp_path):
@@ -203,11 +205,11 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
     assert cli.main(words) == 0
     found = json.loads((out / "results.json").read_text())["results"]
     assert list(found) == ["none", "fixed 0.2", "learned", "learned, aleatoric head"]
-    for arm, (run,) in found.items():
+    for variant, (run,) in found.items():
         assert run["draws"]["accuracy"] > 0.5
         assert run["nll"][-1] < run["nll"][0]
         assert all(0 < rates[-1] < 1 for rates in run["rates"].values())
-        assert (run["draws"] == run["no_draws"]) == (arm == "none")
+        assert (run["draws"] == run["no_draws"]) == (variant == "none")
     assert "camvid-maps.png" in {path.name for path in out.iterdir()}
 
 

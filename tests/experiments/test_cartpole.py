@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from gumdrop import cli
-from gumdrop_experiments.cartpole.study import ARMS
+from gumdrop_experiments.cartpole.study import VARIANTS
 
 
 def test_two_short_trials_leave_every_figure_and_number(tmp_path, capsys):
@@ -19,17 +19,17 @@ def test_two_short_trials_leave_every_figure_and_number(tmp_path, capsys):
     contents = json.loads((tmp_path / "results.json").read_text())
     assert contents["figures"] == [f"cartpole-{name}.png" for name in ("reward", "rates", "uncertainty", "fan", "film")]
     results = contents["results"]
-    assert list(results["arms"]) == list(results["settings"]) == list(ARMS)
-    for arm, runs in results["arms"].items():
+    assert list(results["arms"]) == list(results["settings"]) == list(VARIANTS)
+    for variant, runs in results["arms"].items():
         assert [len(run) for run in runs] == [2, 2]
         first, second = runs[0]
         assert "held_out" not in first
         assert second["held_out"]["error"] > 0
-        assert (second["held_out"]["epistemic"] > 0) == (arm != "none")
-        assert len(second["rates"]) == (3 if arm == "learned" else 0)
+        assert (second["held_out"]["epistemic"] > 0) == (variant != "none")
+        assert len(second["rates"]) == (3 if variant == "learned" else 0)
         assert len(second["distance"]) == 25
-        assert results["summary"][arm]["median"] == pytest.approx(sum(run[-1]["reward"] for run in runs) / 2)
-    starts = [results["arms"][arm][0][0] for arm in ARMS]
+        assert results["summary"][variant]["median"] == pytest.approx(sum(run[-1]["reward"] for run in runs) / 2)
+    starts = [results["arms"][variant][0][0] for variant in VARIANTS]
     assert starts[0]["distance"] == starts[1]["distance"] == starts[2]["distance"]  # the same random trial for all
     assert "states" in starts[0]
     assert "states" not in starts[1]

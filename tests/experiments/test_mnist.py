@@ -8,7 +8,7 @@ import torch
 
 from gumdrop import cli
 from gumdrop_experiments.mnist import study
-from gumdrop_experiments.mnist.scores import plain_prediction, scores
+from gumdrop_experiments.scoring import class_scores, plain_prediction
 
 from builders.digits import write_digits
 
@@ -66,7 +66,9 @@ def test_settings_out_of_range_are_errors(data, tmp_path, capsys) -> None:
 
 def test_scores_of_certain_and_uncertain_answers() -> None:
     logits = torch.tensor([[8.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    found = scores(plain_prediction(torch.nn.Identity(), logits), torch.tensor([0, 2]))
+    found = class_scores(plain_prediction(torch.nn.Identity(), logits), torch.tensor([0, 2]))
+    in_parts = plain_prediction(torch.nn.Identity(), logits, batch_size=1)
+    assert class_scores(in_parts, torch.tensor([0, 2])) == found
     p = np.exp(8) / (np.exp(8) + 2)
     assert found["accuracy"] == 0.5
     assert found["nll"] == pytest.approx((-np.log(p) + np.log(3)) / 2, rel=1e-5)

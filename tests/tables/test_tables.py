@@ -87,7 +87,7 @@ def test_rates_that_went_to_0_are_put_into_words() -> None:
     gone = rates_in_words(rates(0.001, 0.001), 5)
     assert gone.startswith("No dropout is left")
     assert gone.endswith("only how the 5 networks differ.")
-    assert "0 for every row, and says nothing of what is unfamiliar" in rates_in_words(rates(0.001), 1)
+    assert "0 for every row, and says nothing of out-of-distribution rows" in rates_in_words(rates(0.001), 1)
 
 
 def test_cells_and_answers_are_written_out(regression) -> None:

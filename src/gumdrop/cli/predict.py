@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gumdrop.cli.flags import Flag, Json, Several
 from gumdrop.cli.places import STDIN, check_free, stem
 from gumdrop.views.terminal import Voice, print_json
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from gumdrop.tables.model import TableModel
     from gumdrop.tables.prediction import Predicted
 
@@ -63,25 +62,26 @@ def predict(
     if not to_stdout:
         check_free(place, table, overwrite)
     if stream:
-        summary, predictions = _predict_pieces(model, table, place, keep)
+        predicted, num_rows = _predict_pieces(model, table, place, keep)
     else:
-        summary, predictions = _predict_whole(model, table, None if machine and to_stdout else place, keep)
-    for note in summary["notes"]:
+        predicted, num_rows = _predict_whole(model, table, None if machine and to_stdout else place, keep)
+    for note in predicted.notes:
         voice.say(note)
+    summary: dict[str, object] = {"command": "predict", "rows": num_rows}
+    summary |= {"columns": list(predicted.frame), "notes": predicted.notes}
+    summary |= {"unseen": predicted.unseen, "missing": predicted.missing, "outside": predicted.outside}
     if not to_stdout:
-        voice.say(f"{summary['rows']} rows -> {place}")
+        voice.say(f"{num_rows} rows -> {place}")
         summary["out"] = str(place)
     elif machine:
-        summary["predictions"] = json.loads(predictions.to_json(orient="records", double_precision=15))
+        summary["predictions"] = json.loads(predicted.frame.to_json(orient="records", double_precision=15))
     if machine:
-        print_json({"command": "predict", **summary})
+        print_json(summary)
     return 0
 
 
-def _predict_whole(
-    model: TableModel, table: Path, place: Path | None, keep: tuple[str, ...]
-) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Predict a table in memory, and write the predictions unless there is no place for them."""
+def _predict_whole(model: TableModel, table: Path, place: Path | None, keep: tuple[str, ...]) -> tuple[Predicted, int]:
+    """Predict a table in memory, write the predictions unless there is no place for them, and count the rows."""
     from gumdrop.tables.prediction import predict_frame
     from gumdrop.tables.reading.table import read_table
     from gumdrop.tables.writing import written_table
@@ -92,14 +92,11 @@ def _predict_whole(
     if place is not None:
         with written_table(place) as write:
             write(predicted.frame)
-    summary = _summary(predicted, len(predicted.frame))
-    return summary | {"notes": read.notes + predicted.notes}, predicted.frame
+    return dataclasses.replace(predicted, notes=read.notes + predicted.notes), len(predicted.frame)
 
 
-def _predict_pieces(
-    model: TableModel, table: Path, place: Path, keep: tuple[str, ...]
-) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Predict a table that is read in pieces, and write predictions as they come."""
+def _predict_pieces(model: TableModel, table: Path, place: Path, keep: tuple[str, ...]) -> tuple[Predicted, int]:
+    """Predict a table that is read in pieces, write predictions as they come, and count the rows."""
     from gumdrop.tables.prediction import predict_stream
     from gumdrop.tables.streams.pieces import TableStream
     from gumdrop.tables.writing import written_table
@@ -107,9 +104,4 @@ def _predict_pieces(
     stream = TableStream(table)
     with written_table(place) as write:
         predicted = predict_stream(model, stream, write, keep=keep, progress=True)
-    return _summary(predicted, stream.num_rows), predicted.frame
-
-
-def _summary(predicted: Predicted, num_rows: int) -> dict[str, Any]:
-    odd = {"unseen": predicted.unseen, "missing": predicted.missing, "outside": predicted.outside}
-    return {"rows": num_rows, "columns": list(predicted.frame), "notes": predicted.notes, **odd}
+    return predicted, stream.num_rows

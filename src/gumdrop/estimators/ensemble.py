@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConcreteDropoutEnsemble"]
 
-NUMBERS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_min_samples": MIN_ROWS}
+NUMBERS: dict[str, object] = {"dtype": [np.float64, np.float32], "ensure_min_samples": MIN_ROWS}
 """What inputs to train on must be."""
 
 
@@ -69,7 +69,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self.device = device
         self.verbose = verbose
 
-    _targets: ClassVar[dict[str, Any]] = {}
+    _targets: ClassVar[dict[str, bool]] = {}
     """How targets are validated."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

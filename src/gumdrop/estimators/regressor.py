@@ -69,7 +69,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         ((60,), True)
     """
 
-    _targets: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}
+    _targets: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
 
     def _train(self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray) -> None:
         self._single = observed.ndim == 1

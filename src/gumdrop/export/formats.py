@@ -6,7 +6,7 @@ import logging
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -82,7 +82,7 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def build(program: ExportedProgram, graph: Graph, to: Format, metadata: dict[str, Any]) -> tuple[bytes, Runner]:
+def build(program: ExportedProgram, graph: Graph, to: Format, metadata: Mapping[str, object]) -> tuple[bytes, Runner]:
     """Turn a program into a file.
 
     Args:

@@ -62,7 +62,7 @@ class Graph(nn.Module):
         # One table for all sites: onnxruntime seeds the generators of two tables with two neighbouring numbers.
         return tensors, torch.rand(self.num_samples, self.num_noise)
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """What a reader of the file should know, as plain data for its metadata."""
         raise NotImplementedError
 
@@ -141,7 +141,7 @@ class ModelGraph(Graph):
             return {"probabilities": torch.softmax(widened(draws[0]), dim=1)}
         return named(classes(draws))
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """Describe the likelihood, the rates and where the noise of each site stands."""
         return {"likelihood": self.likelihood, "rates": self.draws.rates, "noise": self.draws.layout}
 

@@ -15,7 +15,7 @@ A file holds its metadata, is run before it is left in its place, and appears wh
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +47,7 @@ def export_model(
     variant: Variant = "moments",
     num_samples: int = 100,
     likelihood: Likelihood | None = "gaussian",
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> Path:
     """Export a converted model.
 
@@ -141,7 +141,7 @@ def _tensors(inputs: Tensor | Sequence[Tensor] | Mapping[str, Tensor]) -> list[T
 
 
 def _write(
-    graph: Graph, inputs: list[Tensor], path: str | os.PathLike[str], to: Format, metadata: dict[str, Any]
+    graph: Graph, inputs: list[Tensor], path: str | os.PathLike[str], to: Format, metadata: dict[str, object]
 ) -> Path:
     """Trace a graph, build the file, compare it with the model, and only then leave it in its place."""
     _check_choice("to", to, tuple(FORMATS))
@@ -163,7 +163,7 @@ def _example_noise(graph: Graph) -> Tensor:
     return torch.rand(graph.num_samples, graph.num_noise, generator=torch.Generator().manual_seed(0))
 
 
-def _described(graph: Graph, outputs: list[str]) -> dict[str, Any]:
+def _described(graph: Graph, outputs: list[str]) -> dict[str, object]:
     """What a file says of itself: versions, inputs and outputs, sizes, and what its graph describes."""
     return {
         "format": FILE_FORMAT,

@@ -1,7 +1,6 @@
 """A table model as a graph: from the columns of the table, in their own units, to numbers in those of the target."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -91,7 +90,7 @@ class TableGraph(Graph):
         target = self.table.schema.target
         return {"mean": mean[0] * target.std + target.mean, "variance": variance[0] * factor * target.std**2}
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """Describe schema, likelihood, rates and noise."""
         members = dict(enumerate(self._draws()))
         return {

@@ -224,14 +224,14 @@ def fit_temperature(
 
 
 def outlier_p_values(score: ArrayLike, reference: ArrayLike) -> NDArray[np.float64]:
-    r"""How likely a score as high is among rows like those held out, from any score of strangeness.
+    r"""How likely a score as high is among rows like those held out, from any score of being out of distribution.
 
     .. math:: p = \frac{1 + \#\{i : r_i \ge s\}}{n + 1}
 
     For rows like the held-out ones, P(p <= a) is at most a: an alarm at p <= 0.05 is false for 1 row in 20.
 
     Args:
-        score: Scores of new rows, high for strange ones, such as `RegressionPrediction.epistemic` or
+        score: Scores of new rows, high for out-of-distribution ones, such as `RegressionPrediction.epistemic` or
             `ClassificationPrediction.mutual_information`; shape (N,).
         reference: Scores of held-out rows that are no outliers, shape (n,).
 

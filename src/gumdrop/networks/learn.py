@@ -114,7 +114,8 @@ def learn_dropout(
     transposed = _time_first_layers(model) | {id(each) for name, each in layers.items() if _matches(name, time_first)}
     make_site = functools.partial(ConcreteDropout, p=p, per_unit=per_unit, temperature=temperature)
     for name, layer in layers.items():
-        site = functools.partial(make_site, batch_dim=1 if id(layer) in transposed else 0, **_place_of(layer))
+        device, dtype = _place_of(layer)
+        site = functools.partial(make_site, batch_dim=1 if id(layer) in transposed else 0, device=device, dtype=dtype)
         attach(layer, site, recurrent=recurrent, own_input=name in own_input, weight_matrix=matrices[name])
     share_sites(model)
     if not _calls_each_site_once(model):
@@ -150,12 +151,12 @@ def _check_arguments(model: nn.Module, patterns: Sequence[Sequence[str]], plain_
             raise ValueError(f"no layer of `model` has a name like {pattern!r}; they are {', '.join(names[1:6])}, ...")
 
 
-def _place_of(layer: nn.Module) -> dict[str, Any]:
-    """Device and dtype of the rates of a layer."""
+def _place_of(layer: nn.Module) -> tuple[torch.device | None, torch.dtype]:
+    """Device and dtype of the rates of a layer; no device where it has no parameters."""
     weight = next(layer.parameters(), None)
     if weight is None:
-        return {}
-    return {"device": weight.device, "dtype": torch.float64 if weight.dtype == torch.float64 else torch.float32}
+        return None, torch.float32
+    return weight.device, torch.float64 if weight.dtype == torch.float64 else torch.float32
 
 
 def _start_rates(layers: Mapping[str, nn.Module], start: Mapping[str, float]) -> dict[str, str]:

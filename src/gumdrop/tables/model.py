@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,7 @@ class TableModel:
         tensors = {**self.ensemble.state_dict(), BACKGROUND: self.background}
         weights = safetensors.torch.save(tensors)  # save_file has errors of its own
         (place / WEIGHTS_FILE).write_bytes(weights)
-        settings: dict[str, Any] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
+        settings: dict[str, object] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
         settings |= {"activation": self.activation, "num_bins": self.num_bins}
         settings |= {"num_samples": self.num_samples, "coverage": self.coverage, "seed": self.seed}
         settings |= {"unit": self.unit}
@@ -165,7 +166,7 @@ class TableModel:
         (place / MODEL_FILE).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
 
-def _checksum(description: dict[str, Any]) -> str:
+def _checksum(description: Mapping[str, object]) -> str:
     """Checksum of all that a description says, in whatever layout."""
     text = json.dumps({name: value for name, value in description.items() if name != "sha256"}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -173,7 +174,7 @@ def _checksum(description: dict[str, Any]) -> str:
 
 def _with_rows(prediction: Any, rows: Tensor, other: Any) -> Any:
     """A prediction with some rows of another in the place of its own."""
-    parts: dict[str, Any] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+    parts: dict[str, Tensor] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
     dims = {"draw_means": 1, "draw_variances": 1}
     return replace(
         prediction,

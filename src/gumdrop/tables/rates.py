@@ -57,6 +57,6 @@ def rates_in_words(rates: Sequence[Rate], num_members: int) -> str:
     left = (
         f"The epistemic part of the uncertainty is only how the {num_members} networks differ"
         if num_members > 1
-        else "The epistemic part of the uncertainty is 0 for every row, and says nothing of what is unfamiliar"
+        else "The epistemic part of the uncertainty is 0 for every row, and says nothing of out-of-distribution rows"
     )
     return f"No dropout is left: every learned rate has gone to 0, so each network always gives one answer. {left}."

@@ -138,11 +138,12 @@ def mean_record(records: Sequence[EpochRecord]) -> EpochRecord:
     Returns:
         Their mean.
     """
-
-    def mean(name: str) -> float | None:
-        values = [getattr(record, name) for record in records]
-        return None if None in values else float(np.mean(values))
-
+    held_out = [record.validation_nll for record in records if record.validation_nll is not None]
     rates = {site: float(np.mean([record.rates[site] for record in records])) for site in records[0].rates}
-    means: dict[str, Any] = {name: mean(name) for name in ("nll", "kl", "validation_nll")}
-    return dataclasses.replace(records[0], **means, rates=rates)
+    return dataclasses.replace(
+        records[0],
+        nll=float(np.mean([record.nll for record in records])),
+        kl=float(np.mean([record.kl for record in records])),
+        validation_nll=float(np.mean(held_out)) if len(held_out) == len(records) else None,
+        rates=rates,
+    )

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -56,7 +57,7 @@ class _Summed:
         self._file.flush()
 
 
-def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
+def write_checkpoint(path: Path, state: Mapping[str, object]) -> None:
     """Write the state of a run, and behind it the SHA-256 of all its bytes.
 
     Args:

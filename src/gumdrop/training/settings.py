@@ -77,7 +77,7 @@ class TrainingSettings:
         """Largest learning rate of the rates."""
         return self.lr if self.rate_lr is None else self.rate_lr
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """The settings as plain data, for a checkpoint to compare."""
         autocast = None if self.autocast is None else str(self.autocast)
         return asdict(self) | {"rate_lr": self.largest_rate_lr, "autocast": autocast}

@@ -5,7 +5,7 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ class TrainingState:
         optimizer: torch.optim.Optimizer,
         *,
         steps: int,
-        settings: dict[str, Any],
+        settings: Mapping[str, object],
         checkpoint: str | os.PathLike[str] | None,
         states: Callable[[], list[dict[str, Tensor]]] | None = None,
         group: ProcessGroup = ProcessGroup(),

@@ -58,8 +58,8 @@ def headings(found: TableExplanation) -> tuple[str, str]:
     target = found.target
     if target.task == "regression":
         unit = f" ({target.unit})" if target.unit else ""
-        return f"{target.name}{unit}", f"unfamiliar{unit or ' (same unit)'}"
-    return "probability", "unfamiliar (nats)"
+        return f"{target.name}{unit}", f"epistemic{unit or ' (same unit)'}"
+    return "probability", "epistemic (nats)"
 
 
 def headline(found: TableExplanation, row: ExplainedRow) -> str:

@@ -1,7 +1,7 @@
 """What commands say: words for people, or one JSON object for machines."""
 
 import json
-from typing import Any
+from collections.abc import Mapping
 
 from rich import box
 from rich.console import Console
@@ -38,7 +38,7 @@ def say(text: str) -> None:
     out_console.print(text, markup=False, soft_wrap=True)
 
 
-def print_json(contents: dict[str, Any]) -> None:
+def print_json(contents: Mapping[str, object]) -> None:
     """Write the one JSON object of a command for machines to standard output."""
     print(json.dumps(contents, allow_nan=False, ensure_ascii=False))
 

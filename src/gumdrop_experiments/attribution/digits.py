@@ -2,7 +2,6 @@
 
 import functools
 import time
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +18,7 @@ from gumdrop.attribution import (
 from gumdrop_experiments.attribution import scores
 from gumdrop_experiments.attribution.peers import Method, captum_methods, gumbel_masks
 from gumdrop_experiments.attribution.scores import REGIONS
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["digits"]
 
@@ -26,11 +26,11 @@ SHARE = 0.15
 """Size of the sharp regions on digits, as a share of the image: the same for all methods."""
 
 
-def digits(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> dict[str, Any]:
+def digits(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> Plain:
     """Curves and sharp regions of every method, under two infills."""
     with torch.no_grad():
         target = model(x).argmax(1)
-    found: dict[str, Any] = {}
+    found: Plain = {}
     for infill, fill in _infills(x).items():
         found[infill] = {}
         for name, method in _methods(settings, seed).items():
@@ -63,7 +63,7 @@ def _methods(settings: FIDOSettings, seed: int) -> dict[str, Method]:
     return {"FIDO": fido, **plain, **captum_methods()}
 
 
-def _digit_scores(model: nn.Module, x: Tensor, mask: Tensor, fill: Tensor) -> dict[str, Any]:
+def _digit_scores(model: nn.Module, x: Tensor, mask: Tensor, fill: Tensor) -> Plain:
     insertion = insertion_curve(model, x, mask, fill)
     deletion = deletion_curve(model, x, mask, fill)
     bound = mask.flatten(1).quantile(1 - SHARE, dim=1)[:, None, None, None]

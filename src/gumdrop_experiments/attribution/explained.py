@@ -5,11 +5,12 @@ from typing import Any
 from torch import Tensor
 
 from gumdrop.attribution import Explanation
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["explained", "rounded_pixels"]
 
 
-def explained(found: Explanation) -> dict[str, Any]:
+def explained(found: Explanation) -> Plain:
     """What a figure of masks needs, to two decimals."""
     assert found.target is not None
     pictures = {

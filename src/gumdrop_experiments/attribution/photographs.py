@@ -2,12 +2,13 @@
 
 import functools
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from gumdrop.attribution import FIDO, FIDOSettings, read_photograph
+from gumdrop.metrics import accuracy
 from gumdrop_experiments.attribution.explained import explained
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import photograph_batches, photograph_network, train_or_load
 
@@ -18,7 +19,7 @@ PICTURE, CROP, CELLS = 160, 96, 32
 STEPS, QUICK_STEPS = 400, 60
 
 
-def photographs(run: Run, folder: Path, settings: FIDOSettings) -> dict[str, Any]:
+def photographs(run: Run, folder: Path, settings: FIDOSettings) -> Plain:
     """Train a network that tells crops of the photographs apart, and explain each photograph to it."""
     pictures = torch.stack([read_photograph(folder / name, size=(PICTURE, PICTURE)) for name in PHOTOGRAPHS])
     model = train_or_load(
@@ -32,7 +33,7 @@ def photographs(run: Run, folder: Path, settings: FIDOSettings) -> dict[str, Any
         torch.Generator().manual_seed(run.options.seed + 1)
     )
     with torch.no_grad():
-        right = (model(crops).argmax(1) == labels).float().mean().item()
+        right = accuracy(model(crops).argmax(1), labels).item()
     small = torch.nn.functional.interpolate(pictures, size=(CROP, CROP), mode="area")
     target = torch.arange(len(PHOTOGRAPHS))
     found = FIDO(model, settings).explain(small, target, infill="blur", mask_size=CELLS, seed=run.options.seed)

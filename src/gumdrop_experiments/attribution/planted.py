@@ -1,7 +1,5 @@
 """Planted evidence: a matched filter whose only evidence is one square, so that the truth is known."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -9,6 +7,7 @@ from gumdrop.attribution import FIDO, FIDOSettings, boxes_of
 from gumdrop_experiments.attribution import scores
 from gumdrop_experiments.attribution.explained import rounded_pixels
 from gumdrop_experiments.attribution.scores import REGIONS
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["planted", "planted_squares"]
 
@@ -44,12 +43,12 @@ def _matched_filter(x: Tensor, pattern: Tensor) -> Tensor:
     return torch.stack([20 * evidence - 10, torch.zeros_like(evidence)], dim=1)
 
 
-def planted(settings: FIDOSettings, seed: int) -> dict[str, Any]:
+def planted(settings: FIDOSettings, seed: int) -> Plain:
     """Find the squares under every infill, and score what is found beside Captum's methods."""
     x, pattern = planted_squares(SQUARES, seed=seed)
     truth = pattern != 0
     boxes = boxes_of(truth[:, 0].float())
-    found: dict[str, Any] = {"pictures": {"inputs": rounded_pixels(x[:SHOWN])}, "infills": {}}
+    found: Plain = {"pictures": {"inputs": rounded_pixels(x[:SHOWN])}, "infills": {}}
     for infill in INFILLS:
         explanation = FIDO(_matched_filter, settings).explain(
             x, 0, additional_forward_args=pattern, infill=infill, seed=seed

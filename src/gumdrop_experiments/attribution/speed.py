@@ -1,9 +1,9 @@
 """Seconds for an image: many at once, one after the other, and by the usual loop."""
 
+import functools
 import itertools
 import statistics
 import time
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gumdrop.attribution import FIDO, FIDOSettings
 from gumdrop.machine.threads import limited_threads
 from gumdrop_experiments.attribution.peers import gumbel_masks
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.networks.convolutional import digit_perceptron
 
 __all__ = ["speed"]
@@ -19,13 +20,13 @@ THREADS = (1,)
 """More would wait for each other where other work goes on."""
 
 
-def speed(model: nn.Module, x: Tensor, iterations: int, seed: int) -> dict[str, Any]:
+def speed(model: nn.Module, x: Tensor, iterations: int, seed: int) -> Plain:
     """Seconds for an image: the batch at once, the same code for each image alone, and the usual loop."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         perceptron = digit_perceptron().eval()
     short = FIDOSettings(iterations=iterations)
-    found: dict[str, Any] = {"images": len(x), "iterations": short.iterations, "num_samples": short.num_samples}
+    found: Plain = {"images": len(x), "iterations": short.iterations, "num_samples": short.num_samples}
     networks = {"convolutional": model, "dense": perceptron}
     for threads, (name, network) in itertools.product(THREADS, networks.items()):
         with limited_threads(threads):
@@ -46,13 +47,13 @@ def speed(model: nn.Module, x: Tensor, iterations: int, seed: int) -> dict[str, 
 def _timed(network: nn.Module, x: Tensor, target: Tensor, settings: FIDOSettings) -> list[tuple[float, Tensor]]:
     """Median over three rounds, in turn, so that a busy machine slows all alike."""
     fido, fill = FIDO(network, settings), torch.zeros_like(x)
-    options: dict[str, Any] = {"infill": "zeros", "region": "ssr"}
+    attribute = functools.partial(fido.attribute, infill="zeros", region="ssr")
 
     def batch() -> Tensor:
-        return fido.attribute(x, target, **options)
+        return attribute(x, target)
 
     def alone() -> Tensor:
-        return torch.cat([fido.attribute(x[i : i + 1], target[i : i + 1], **options) for i in range(len(x))])
+        return torch.cat([attribute(x[i : i + 1], target[i : i + 1]) for i in range(len(x))])
 
     def usual() -> Tensor:
         return gumbel_masks(network, x, target, fill, settings=settings, temperature=settings.temperature)[0]

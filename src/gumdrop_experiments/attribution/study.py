@@ -3,12 +3,12 @@
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gumdrop.attribution import FIDO, FIDOSettings
+from gumdrop.metrics import accuracy
 from gumdrop_experiments.attribution.digits import digits
 from gumdrop_experiments.attribution.explained import explained
 from gumdrop_experiments.attribution.peers import require_captum
@@ -18,6 +18,7 @@ from gumdrop_experiments.attribution.settings import Settings
 from gumdrop_experiments.attribution.speed import speed
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_network, export, train_or_load
@@ -53,12 +54,12 @@ def study(settings: Settings, run: Run) -> WithPictures:
     return WithPictures({"settings": asdict(fido), **parts}, pictures)
 
 
-def _judged(run: Run, mnist: Path) -> dict[str, Any]:
+def _judged(run: Run, mnist: Path) -> Plain:
     """Train the classifier of digits, keep it as a program too, and count how often it is right."""
     model, test = _classifier(run, mnist), read_mnist(mnist, train=False)
     export(model, run.folder / "digits.pt2", shape=(1, 28, 28))
     with torch.no_grad():
-        right = (model(test.images).argmax(1) == test.labels).float().mean().item()
+        right = accuracy(model(test.images).argmax(1), test.labels).item()
     return {"steps": _steps(run), "test_accuracy": right}
 
 
@@ -72,6 +73,6 @@ def _steps(run: Run) -> int:
     return QUICK_CLASSIFIER_STEPS if run.options.quick else CLASSIFIER_STEPS
 
 
-def _shown(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> dict[str, Any]:
+def _shown(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> Plain:
     """Explain the digits that the figure shows."""
     return explained(FIDO(model, settings).explain(x, infill="blur", seed=seed))

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from gumdrop.views import plots
-from gumdrop_experiments.camvid.study import ARMS
+from gumdrop_experiments.camvid.study import VARIANTS
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, CAMVID_COLOURS, VOID
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.pages.axes import dress
@@ -16,11 +16,11 @@ from gumdrop_experiments.pages.axes import dress
 __all__ = ["figures"]
 
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
-COLOURS = dict(zip(ARMS, (plots.INK, plots.BLUE, plots.ORANGE, plots.GREEN), strict=True))
+COLOURS = dict(zip(VARIANTS, (plots.INK, plots.BLUE, plots.ORANGE, plots.GREEN), strict=True))
 
 
 def figures(found: WithPictures) -> Iterator[tuple[str, Figure]]:
-    """Draw training, learned rates and calibration of all networks, and maps of the doubts of one."""
+    """Draw training, learned rates and calibration of all networks, and maps of the uncertainties of one."""
     yield "camvid-curves", _curves(found.results)
     yield "camvid-rates", _rates(found.results)
     yield "camvid-calibration", _calibration(found.results)
@@ -32,9 +32,9 @@ def _curves(results: Results) -> Figure:
     """Training loss of each network over epochs."""
     drawing = Figure(figsize=(6, 3.8), layout="constrained")
     ax = drawing.subplots()
-    for arm, runs in results.items():
+    for variant, runs in results.items():
         for i, run in enumerate(runs):
-            ax.plot(range(1, len(run["nll"]) + 1), run["nll"], color=COLOURS[arm], label=None if i else arm)
+            ax.plot(range(1, len(run["nll"]) + 1), run["nll"], color=COLOURS[variant], label=None if i else variant)
     ax.set_yscale("log")
     dress(ax, title="training loss, under masks", x="epoch", y="nats per pixel").legend(frameon=False, fontsize=9)
     return drawing
@@ -62,11 +62,11 @@ def _rates(results: Results) -> Figure:
 def _calibration(results: Results) -> Figure:
     """Confidence against accuracy of pixels for each network, with draws."""
     drawing = Figure(figsize=(3.2 * len(results), 3.4), layout="constrained")
-    for ax, (arm, runs) in zip(drawing.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
+    for ax, (variant, runs) in zip(drawing.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
         bins = runs[0]["draws"]["calibration"]
         sure, right = (np.array(bins[key], dtype=float) for key in ("p", "right"))
         plots.reliability(sure, right, bins["pixels"], ax=ax)
-        ax.set_title(arm, fontsize=10, loc="left")
+        ax.set_title(variant, fontsize=10, loc="left")
     return drawing
 
 
@@ -80,10 +80,10 @@ def _class_calibration(results: Results) -> Figure:
             ax.legend(*panels[0, 0].get_legend_handles_labels(), loc="center", frameon=False, fontsize=9)
             break
         ax.plot([0, 1], [0, 1], color=plots.INK, linewidth=0.8, linestyle=":")
-        for arm, runs in results.items():
+        for variant, runs in results.items():
             bins = runs[0]["draws"]["class_calibration"][c]
             sure, right = (np.array(bins[key], dtype=float) for key in ("p", "right"))
-            ax.plot(sure, right, color=COLOURS[arm], linewidth=1.4, label=arm)
+            ax.plot(sure, right, color=COLOURS[variant], linewidth=1.4, label=variant)
         dress(ax, title=CAMVID_CLASSES[c])
     drawing.supxlabel("probability that the network gives", fontsize=10)
     drawing.supylabel("share of pixels of the class", fontsize=10)
@@ -91,7 +91,7 @@ def _class_calibration(results: Results) -> Figure:
 
 
 def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
-    """Picture, truth, prediction, both doubts and errors, a row for each picture."""
+    """Picture, truth, prediction, both uncertainties and errors, a row for each picture."""
     columns = ("picture", "truth", "prediction", "aleatoric", "epistemic", "errors")
     drawing = Figure(figsize=(2.2 * len(columns), 1.75 * len(shown) + 0.3), layout="constrained")
     panels = drawing.subplots(len(shown), len(columns), squeeze=False)

@@ -22,7 +22,7 @@ SCORES = {
     "calibration_mse": ("calibration MSE, classes", 1, 5),
 }
 """Title, factor and digits of each column."""
-MAPS = "Test pictures. Good is doubt where the errors are; black in the truth has no class."
+MAPS = "Test pictures. Good is uncertainty where the errors are; black in the truth has no class."
 CALIBRATION = "How sure the first network of each kind was of a pixel, and how often right."
 NOTES = (
     "All stand at the same places: in front of every convolution but the first. 'None' has rates of 0. Crops are "
@@ -52,7 +52,7 @@ def page(results: Results) -> Page:
 
 
 def _lead(results: Results) -> str:
-    ours, fixed = (_mean(results, arm, "draws") for arm in ("learned", "fixed 0.2"))
+    ours, fixed = (_mean(results, variant, "draws") for variant in ("learned", "fixed 0.2"))
     return (
         f"With draws, learned rates reach a mean IoU of {100 * ours['miou']:.1f} %, fixed 0.2 "
         f"{100 * fixed['miou']:.1f} %; log loss {ours['nll']:.3f} and {fixed['nll']:.3f} nats per pixel, "
@@ -61,37 +61,37 @@ def _lead(results: Results) -> str:
     )
 
 
-def _mean(results: Results, arm: str, how: str) -> dict[str, float]:
-    return {name: float(np.mean([run[how][name] for run in results[arm]])) for name in SCORES}
+def _mean(results: Results, variant: str, how: str) -> dict[str, float]:
+    return {name: float(np.mean([run[how][name] for run in results[variant]])) for name in SCORES}
 
 
-def _auroc(results: Results, arm: str, how: str, doubt: str) -> str:
-    values = [run[how]["auroc"][doubt] for run in results[arm]]
+def _auroc(results: Results, variant: str, how: str, uncertainty: str) -> str:
+    values = [run[how]["auroc"][uncertainty] for run in results[variant]]
     return "–" if None in values else f"{np.mean(values):.3f}"
 
 
 def _table(results: Results) -> Table:
     rows = []
-    for arm in results:
+    for variant in results:
         for how, words in (("no_draws", "no draws"), ("draws", "draws")):
-            if arm == "none" and how == "draws":
+            if variant == "none" and how == "draws":
                 continue
-            cells = [f"{arm}, {words}"]
+            cells = [f"{variant}, {words}"]
             for score, (_, scale, digits) in SCORES.items():
-                mean, error = mean_and_error(scale * run[how][score] for run in results[arm])
-                cells.append(f"{mean:.{digits}f}" + f" ({error:.{digits}f})" * (len(results[arm]) > 1))
-            cells.append(_auroc(results, arm, how, "mutual_information") if how == "draws" else "–")
-            cells.append(_auroc(results, arm, how, "predictive_entropy"))
+                mean, error = mean_and_error(scale * run[how][score] for run in results[variant])
+                cells.append(f"{mean:.{digits}f}" + f" ({error:.{digits}f})" * (len(results[variant]) > 1))
+            cells.append(_auroc(results, variant, how, "mutual_information") if how == "draws" else "–")
+            cells.append(_auroc(results, variant, how, "predictive_entropy"))
             rows.append(cells)
-    columns = ["dropout", *(title for title, *_ in SCORES.values()), "AUROC of errors, epistemic", "of all doubt"]
+    columns = ["dropout", *(title for title, *_ in SCORES.values()), "AUROC of errors, epistemic", "of the total"]
     ours = [i for i, row in enumerate(rows) if row[0].startswith("learned")]
     return Table("Test pictures; means over networks, standard errors in brackets.", columns, rows, ours=ours)
 
 
 def _classes(results: Results) -> Table:
     rows = []
-    for arm, runs in results.items():
-        how = "no_draws" if arm == "none" else "draws"
+    for variant, runs in results.items():
+        how = "no_draws" if variant == "none" else "draws"
         values = [[run[how]["iou"][c] for run in runs] for c in range(len(CAMVID_CLASSES))]
-        rows.append([arm, *("–" if None in each else f"{100 * np.mean(each):.1f}" for each in values)])
+        rows.append([variant, *("–" if None in each else f"{100 * np.mean(each):.1f}" for each in values)])
     return Table("Intersection over union of each class, %, with draws.", ["dropout", *CAMVID_CLASSES], rows)

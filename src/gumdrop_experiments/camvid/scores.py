@@ -1,20 +1,20 @@
 """Scores of segmentation that are summed picture by picture, so that memory does not grow with their number."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from gumdrop.prediction import ClassificationPrediction
 from gumdrop_experiments.data.camvid import VOID
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["PixelScores"]
 
 NUM_BINS = 20
-DOUBT_BINS = 1000
-LEAST_DOUBT = 1e-9
-"""In nats; bins of doubt are even on a log scale, since low rates make the epistemic part small everywhere."""
+UNCERTAINTY_BINS = 1000
+LEAST_UNCERTAINTY = 1e-9
+"""In nats; bins of uncertainty are even on a log scale, since low rates make the epistemic part small everywhere."""
 
 
 class PixelScores:
@@ -32,8 +32,8 @@ class PixelScores:
         # Probability, hits and pixels in each bin: of the predicted class, and of each class by itself.
         self._bins = torch.zeros(3, NUM_BINS, dtype=torch.float64)
         self._class_bins = torch.zeros(num_classes, 3, NUM_BINS, dtype=torch.float64)
-        # Right and wrong pixels by doubt, up to log C nats.
-        self._doubts = {name: torch.zeros(2, DOUBT_BINS, dtype=torch.float64) for name in DOUBTS}
+        # Right and wrong pixels by uncertainty, up to log C nats.
+        self._uncertainties = {name: torch.zeros(2, UNCERTAINTY_BINS, dtype=torch.float64) for name in UNCERTAINTIES}
 
     def add(self, prediction: ClassificationPrediction, labels: Tensor) -> None:
         """Add pictures.
@@ -55,19 +55,18 @@ class PixelScores:
         self._bins += _binned(p.amax(1), right)
         for c in range(self.num_classes):
             self._class_bins[c] += _binned(p[:, c], target == c)
-        span = math.log(math.log(self.num_classes) / LEAST_DOUBT)
-        for name, sums in self._doubts.items():
-            doubt = getattr(prediction, name)[known]
-            place = (DOUBT_BINS * (doubt.clamp(min=LEAST_DOUBT) / LEAST_DOUBT).log() / span).long()
-            place = place.clamp(max=DOUBT_BINS - 1)
+        span = math.log(math.log(self.num_classes) / LEAST_UNCERTAINTY)
+        for name, sums in self._uncertainties.items():
+            ratio = getattr(prediction, name)[known].clamp(min=LEAST_UNCERTAINTY) / LEAST_UNCERTAINTY
+            place = (UNCERTAINTY_BINS * ratio.log() / span).long().clamp(max=UNCERTAINTY_BINS - 1)
             for row, chosen in ((0, right), (1, ~right)):
-                sums[row] += torch.bincount(place[chosen], minlength=DOUBT_BINS)
+                sums[row] += torch.bincount(place[chosen], minlength=UNCERTAINTY_BINS)
 
     def _confusion(self, target: Tensor, label: Tensor) -> Tensor:
         pairs = torch.bincount(target * self.num_classes + label, minlength=self.num_classes**2)
         return pairs.view(self.num_classes, self.num_classes).double()
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> Plain:
         """Form the scores.
 
         Returns:
@@ -91,11 +90,11 @@ class PixelScores:
             "class_calibration": [
                 {"p": _means(p[c], pixels[c]), "right": _means(is_class[c], pixels[c])} for c in range(self.num_classes)
             ],
-            "auroc": {name: _auroc(*sums) for name, sums in self._doubts.items()},
+            "auroc": {name: _auroc(*sums) for name, sums in self._uncertainties.items()},
         }
 
 
-DOUBTS = ("mutual_information", "expected_entropy", "predictive_entropy")
+UNCERTAINTIES = ("mutual_information", "expected_entropy", "predictive_entropy")
 
 
 def _binned(p: Tensor, hit: Tensor) -> Tensor:
@@ -121,7 +120,7 @@ def _mean_iou(confusion: Tensor) -> float:
 
 
 def _auroc(right: Tensor, wrong: Tensor) -> float | None:
-    """Chance that a wrong pixel has more doubt than a right one, from counts by doubt; ties count half."""
+    """Chance that a wrong pixel has more uncertainty than a right one, from counts by uncertainty; ties count half."""
     if not (right.sum() and wrong.sum()):
         return None
     below = right.cumsum(0) - right

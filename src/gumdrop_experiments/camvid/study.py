@@ -22,34 +22,37 @@ from gumdrop_experiments.camvid.scores import PixelScores
 from gumdrop_experiments.camvid.settings import Settings
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_segnet
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
 
-__all__ = ["ARMS", "NUM_CLASSES", "study"]
+__all__ = ["VARIANTS", "NUM_CLASSES", "study"]
 
-ARMS = ("none", "fixed 0.2", "learned", "learned, aleatoric head")
+VARIANTS = ("none", "fixed 0.2", "learned", "learned, aleatoric head")
 LR, MAX_NORM = 2e-3, 10.0
 NOISE_DRAWS = 8
 PICTURES_AT_ONCE = 8
 SHOWN = 3
 NUM_CLASSES = len(CAMVID_CLASSES)
 
-Result = dict[str, Any]
-
 
 def study(settings: Settings, run: Run) -> WithPictures:
-    """Train and score the networks of every arm, and map the doubts of the first with learned rates."""
+    """Train and score the networks of every variant, and map the uncertainties of the first with learned rates."""
     folder = data_folder(run.options, "camvid", files=["train.txt", "test.txt"])
     size = (settings.height, settings.width)
     train, test = (read_segnet(folder, part, size=size, limit=settings.pictures) for part in ("train", "test"))
     scenes = _Scenes(run, settings, train, test)
-    counts = dict(zip(ARMS, (settings.seeds, settings.seeds, max(settings.seeds, settings.fits), 1), strict=True))
-    seeds = {arm: range(run.options.seed, run.options.seed + count) for arm, count in counts.items()}
+    counts = dict(zip(VARIANTS, (settings.seeds, settings.seeds, max(settings.seeds, settings.fits), 1), strict=True))
+    seeds = {variant: range(run.options.seed, run.options.seed + count) for variant, count in counts.items()}
     with limited_threads(settings.threads):
-        calls = {part_name(arm, s): partial(_train_and_score, scenes, arm, s) for arm in ARMS for s in seeds[arm]}
+        calls = {
+            part_name(variant, s): partial(_train_and_score, scenes, variant, s)
+            for variant in VARIANTS
+            for s in seeds[variant]
+        }
         done = run.parts(calls)
-        results = {arm: [done[part_name(arm, seed)] for seed in seeds[arm]] for arm in ARMS}
+        results = {variant: [done[part_name(variant, seed)] for seed in seeds[variant]] for variant in VARIANTS}
         return WithPictures(results, _maps(scenes, "learned", run.options.seed))
 
 
@@ -71,42 +74,42 @@ class _Scenes:
 # One network
 
 
-def _train_and_score(scenes: _Scenes, arm: str, seed: int) -> Result:
+def _train_and_score(scenes: _Scenes, variant: str, seed: int) -> Plain:
     """Train a network, keep it in a file, and score the test pictures."""
-    model = _build(scenes, arm, seed)
-    result = _train(scenes, model, arm, seed)
-    with replacing(_place(scenes, arm, seed), "wb") as file:
+    model = _build(scenes, variant, seed)
+    result = _train(scenes, model, variant, seed)
+    with replacing(_place(scenes, variant, seed), "wb") as file:
         torch.save(model.state_dict(), file)
     pixels = scenes.settings.crop**2
     return {
         "nll": [record.nll / scenes.pictures_per_crop / pixels for record in result.history],
         "rates": {name: [record.rates[name] for record in result.history] for name in dropout_rates(model)},
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "draws": _scores(scenes, model, arm, seed, draws=True),
-        "no_draws": _scores(scenes, model, arm, seed, draws=False),
+        "draws": _scores(scenes, model, variant, seed, draws=True),
+        "no_draws": _scores(scenes, model, variant, seed, draws=False),
     }
 
 
-def _is_noisy(arm: str) -> bool:
-    return "aleatoric" in arm
+def _is_noisy(variant: str) -> bool:
+    return "aleatoric" in variant
 
 
-def _build(scenes: _Scenes, arm: str, seed: int) -> nn.Module:
+def _build(scenes: _Scenes, variant: str, seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = NETWORKS[scenes.settings.network](NUM_CLASSES * (2 if _is_noisy(arm) else 1))
+        model = NETWORKS[scenes.settings.network](NUM_CLASSES * (2 if _is_noisy(variant) else 1))
     # The picture itself is seen whole: its three colours are no features to do without.
-    learn_dropout(model, p=rate_of(arm), exclude=["first"], report=lambda report: None)
-    model = model if arm.startswith("learned") else fix_dropout(model)
+    learn_dropout(model, p=rate_of(variant), exclude=["first"], report=lambda report: None)
+    model = model if variant.startswith("learned") else fix_dropout(model)
     # Channels last is the quicker order for maps of many pixels and few channels.
     return model.to(scenes.run.options.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-def _train(scenes: _Scenes, model: nn.Module, arm: str, seed: int) -> FitResult:
+def _train(scenes: _Scenes, model: nn.Module, variant: str, seed: int) -> FitResult:
     settings, scale = scenes.settings, scenes.pictures_per_crop
 
     def nll(output: Tensor, labels: Tensor) -> Tensor:
-        if _is_noisy(arm):
+        if _is_noisy(variant):
             noise = torch.randn(NOISE_DRAWS, *output.chunk(2, dim=1)[0].shape, device=output.device)
             output = noisy_log_probabilities(output, noise)
         return scale * pixel_nll(output, labels)
@@ -122,49 +125,49 @@ def _train(scenes: _Scenes, model: nn.Module, arm: str, seed: int) -> FitResult:
         lengthscale=settings.lengthscale,
         autocast=torch.bfloat16 if settings.bfloat16 else None,
         seed=seed,
-        checkpoint=scenes.run.checkpoint(part_name(arm, seed)),
-        progress=f"{arm}, seed {seed}",
+        checkpoint=scenes.run.checkpoint(part_name(variant, seed)),
+        progress=f"{variant}, seed {seed}",
     )
 
 
-def _place(scenes: _Scenes, arm: str, seed: int) -> Path:
-    return scenes.run.folder / f"{part_name(arm, seed)}.pt"
+def _place(scenes: _Scenes, variant: str, seed: int) -> Path:
+    return scenes.run.folder / f"{part_name(variant, seed)}.pt"
 
 
 # What it says
 
 
 def _predict(
-    scenes: _Scenes, model: nn.Module, pictures: Tensor, arm: str, seed: int, *, draws: bool
+    scenes: _Scenes, model: nn.Module, pictures: Tensor, variant: str, seed: int, *, draws: bool
 ) -> ClassificationPrediction:
     x = as_input(pictures).to(scenes.run.options.device)
     output: Callable[[Any], Tensor] | None = None
-    if _is_noisy(arm):
+    if _is_noisy(variant):
         generator = torch.Generator().manual_seed(seed)
         noise = torch.randn(NOISE_DRAWS, 1, NUM_CLASSES, 1, 1, generator=generator).to(x.device)
         output = partial(noisy_log_probabilities, noise=noise)
-    if draws and arm != "none":
+    if draws and variant != "none":
         return predict_classification(model, x, num_samples=scenes.settings.num_samples, seed=seed, output=output)
     with torch.inference_mode():
         log_p = torch.log_softmax(model(x) if output is None else output(model(x)), dim=1)
     return ClassificationPrediction.from_log_probabilities(log_p)
 
 
-def _scores(scenes: _Scenes, model: nn.Module, arm: str, seed: int, *, draws: bool) -> Result:
+def _scores(scenes: _Scenes, model: nn.Module, variant: str, seed: int, *, draws: bool) -> Plain:
     scores, (pictures, labels) = PixelScores(NUM_CLASSES), scenes.test
     for some, truth in zip(pictures.split(PICTURES_AT_ONCE), labels.split(PICTURES_AT_ONCE), strict=True):
-        scores.add(_predict(scenes, model, some, arm, seed, draws=draws), truth.to(scenes.run.options.device))
+        scores.add(_predict(scenes, model, some, variant, seed, draws=draws), truth.to(scenes.run.options.device))
     return scores.result()
 
 
-def _maps(scenes: _Scenes, arm: str, seed: int) -> Sequence[dict[str, Tensor]]:
-    """Picture, truth, prediction and its doubts for some test pictures."""
-    model, test = _build(scenes, arm, seed).eval(), scenes.test
-    model.load_state_dict(torch.load(_place(scenes, arm, seed), weights_only=True))
+def _maps(scenes: _Scenes, variant: str, seed: int) -> Sequence[dict[str, Tensor]]:
+    """Picture, truth, prediction and its uncertainties for some test pictures."""
+    model, test = _build(scenes, variant, seed).eval(), scenes.test
+    model.load_state_dict(torch.load(_place(scenes, variant, seed), weights_only=True))
     step = max(1, len(test.labels) // SHOWN)
     shown = []
     for i in range(step // 2, len(test.labels), step)[:SHOWN]:
-        prediction = _predict(scenes, model, test.pictures[i : i + 1], arm, seed, draws=True)
+        prediction = _predict(scenes, model, test.pictures[i : i + 1], variant, seed, draws=True)
         shown.append(
             {
                 "picture": test.pictures[i],

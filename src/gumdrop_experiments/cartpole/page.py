@@ -54,7 +54,9 @@ def page(results: Mapping[str, Any]) -> Page:
 def _lead(results: Mapping[str, Any]) -> str:
     summary, trials = results["summary"], len(results["arms"]["learned"][0])
     ours = summary["learned"]
-    others = " and ".join(f"{summary[arm]['median']:.1f} with {NAMES[arm]}" for arm in summary if arm != "learned")
+    others = " and ".join(
+        f"{summary[variant]['median']:.1f} with {NAMES[variant]}" for variant in summary if variant != "learned"
+    )
     return (
         f"In trial {trials}, the median cumulative reward of {ours['searches']} searches with learned rates is "
         f"{ours['median']:.1f}; it is {others}. The goal is reached by {ours['reached']} of {ours['searches']}."
@@ -79,12 +81,12 @@ def _first(values: Sequence[float], least: float) -> int | None:
 
 def _table(summary: Mapping[str, Any], references: Mapping[str, Any]) -> Table:
     rows = []
-    for arm, row in summary.items():
+    for variant, row in summary.items():
         cells = [f"{row[key]:.2f}" for key in ("median", "least", "most", "evaluation")]
         firsts = sorted(math.inf if first is None else first for first in row["first_reached"])
         middle = statistics.median_low(firsts)
         reached = f"{row['reached']} of {row['searches']}"
-        rows.append([NAMES[arm], *cells, reached, "–" if middle == math.inf else f"{middle}"])
+        rows.append([NAMES[variant], *cells, reached, "–" if middle == math.inf else f"{middle}"])
     for name in ("true dynamics", "random"):
         rows.append([name, "–", "–", "–", f"{references[name]['reward']:.2f}", "–", "–"])
     columns = ["", "median", "least", "most", "mean of 100 starts", "goal reached", "first reached in trial, median"]

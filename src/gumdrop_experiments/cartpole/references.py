@@ -2,7 +2,6 @@
 
 import contextlib
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +10,7 @@ from gumdrop_experiments.cartpole.control.policies import Policies, improve, rol
 from gumdrop_experiments.cartpole.control.settings import SearchSettings
 from gumdrop_experiments.cartpole.control.tasks import Task, run_trial
 from gumdrop_experiments.cartpole.evaluation import evaluation
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded
 
 __all__ = ["cross_entropy", "random_actions", "true_dynamics"]
@@ -23,7 +23,7 @@ POPULATION, ELITE, GENERATIONS, QUICK_GENERATIONS = 40, 8, 100, 3
 LEAST_STD = 0.02
 
 
-def true_dynamics(task: Task, *, seed: int, quick: bool) -> dict[str, Any]:
+def true_dynamics(task: Task, *, seed: int, quick: bool) -> Plain:
     """A policy improved with the true equations of motion, and what it does, as transitions to hold a model against."""
     settings = replace(REFERENCE, policy_steps=5, num_policies=2) if quick else REFERENCE
     generator = torch.Generator().manual_seed(seed)
@@ -61,7 +61,7 @@ def random_actions(task: Task, *, seed: int) -> dict[str, float]:
 
 
 @torch.no_grad()
-def cross_entropy(task: Task, *, seed: int, quick: bool) -> dict[str, Any]:
+def cross_entropy(task: Task, *, seed: int, quick: bool) -> Plain:
     """Search without a model: a Gaussian over the weights of a policy moves to the best of each generation."""
     generator = torch.Generator().manual_seed(seed)
     policies = _policies(task, replace(REFERENCE, num_policies=POPULATION), generator)

@@ -4,14 +4,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gumdrop_experiments.harness.plain import Plain
+
 __all__ = ["fan_trials", "kept", "summary"]
 
 Record = Mapping[str, Any]
 """What there is to say of a trial."""
 
 
-def summary(runs: Sequence[Sequence[Record]]) -> dict[str, Any]:
-    """Sum up the searches of an arm by their last trials."""
+def summary(runs: Sequence[Sequence[Record]]) -> Plain:
+    """Sum up the searches of a variant by their last trials."""
     last = [run[-1] for run in runs]
     rewards = [record["reward"] for record in last]
     firsts = [next((i for i, record in enumerate(run, 1) if record["reached"]), None) for run in runs]
@@ -39,13 +41,13 @@ def fan_trials(total: int) -> list[int]:
     return sorted({1, min(total, 5) - 1, max(total // 2, 2) - 1, total - 1})
 
 
-def kept(arm: str, runs: Sequence[Sequence[Record]]) -> list[list[dict[str, Any]]]:
+def kept(variant: str, runs: Sequence[Sequence[Record]]) -> list[list[Plain]]:
     """Leave states and particles out of the records, save for those in a figure; the parts hold all."""
     shown = fan_trials(len(runs[0]))
 
     def left_out(which: int, index: int) -> set[str]:
         fan = set() if which == 0 and index in shown else {"fan"}
-        return fan if which == 0 and arm == "learned" else fan | {"states", "actions"}
+        return fan if which == 0 and variant == "learned" else fan | {"states", "actions"}
 
     return [
         [

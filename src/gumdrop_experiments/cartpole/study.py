@@ -18,12 +18,13 @@ from gumdrop_experiments.cartpole.film import animation
 from gumdrop_experiments.cartpole.references import cross_entropy, random_actions, true_dynamics
 from gumdrop_experiments.cartpole.results import kept, summary
 from gumdrop_experiments.cartpole.settings import Settings
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["ARMS", "study"]
+__all__ = ["VARIANTS", "study"]
 
-ARMS = {
+VARIANTS = {
     "learned": SearchSettings(p=0.1, learned=True),
     "fixed": SearchSettings(p=0.1, learned=False),
     "none": SearchSettings(p=0.0, learned=False),
@@ -33,12 +34,12 @@ QUICK = {"hidden": (32, 32), "model_steps": 40, "policy_steps": 10, "num_policie
 PARTICLES_SHOWN = 30
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Run the references, then all searches; where it is a cart that was controlled, show it as a film."""
     task, quick = TASKS[settings.environment], run.options.quick
     seeds = range(run.options.seed, run.options.seed + settings.seeds)
     changes: dict[str, Any] = {"moment_matching": settings.moment_matching, **(QUICK if quick else {})}
-    searches = {arm: replace(each, **changes) for arm, each in ARMS.items()}
+    searches = {variant: replace(each, **changes) for variant, each in VARIANTS.items()}
     reference = run.part("reference", partial(true_dynamics, task, seed=seeds[0], quick=quick))
     references = {
         "true dynamics": {"reward": reference["reward"], "reached": reference["reached"]},
@@ -49,31 +50,31 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     }
     held_out, folder = reference["held_out"], run.folder / "searches"
     calls = {
-        f"{arm}-{seed}": partial(_search, settings, each, held_out, folder, arm, seed)
+        f"{variant}-{seed}": partial(_search, settings, each, held_out, folder, variant, seed)
         for seed in seeds
-        for arm, each in searches.items()
+        for variant, each in searches.items()
     }
     done = run.parts(calls)
-    arms = {arm: [done[f"{arm}-{seed}"] for seed in seeds] for arm in ARMS}
+    variants = {variant: [done[f"{variant}-{seed}"] for seed in seeds] for variant in VARIANTS}
     if settings.environment == "swing-up":
-        animation(run.folder / "cartpole.gif", arms["learned"][0])
+        animation(run.folder / "cartpole.gif", variants["learned"][0])
     return {
         "environment": settings.environment,
-        "summary": {arm: summary(runs) for arm, runs in arms.items()},
-        "settings": {arm: asdict(each) for arm, each in searches.items()},
-        "arms": {arm: kept(arm, runs) for arm, runs in arms.items()},
+        "summary": {variant: summary(runs) for variant, runs in variants.items()},
+        "settings": {variant: asdict(each) for variant, each in searches.items()},
+        "arms": {variant: kept(variant, runs) for variant, runs in variants.items()},
         "references": references,
     }
 
 
 def _search(
-    settings: Settings, search_settings: SearchSettings, held_out: list[Any], folder: Path, arm: str, seed: int
-) -> list[dict[str, Any]]:
+    settings: Settings, search_settings: SearchSettings, held_out: list[Any], folder: Path, variant: str, seed: int
+) -> list[Plain]:
     """One search: what there is to say of each trial."""
     search = Search(TASKS[settings.environment], search_settings, seed=seed)
-    place = folder / f"{arm}-{seed}.pt"
+    place = folder / f"{variant}-{seed}.pt"
     asked = [_trial(each) for each in held_out]
-    records: list[dict[str, Any]] = search.load(place) if place.exists() else []
+    records: list[Plain] = search.load(place) if place.exists() else []
     while len(records) < settings.trials:
         started = time.process_time()
         trial = search.run_next()
@@ -81,11 +82,11 @@ def _search(
         records.append(_record(search, trial, asked) | {"seconds": rounded(seconds)})
         search.save(place, records)
         count = f"trial {len(records)} of {settings.trials}"
-        print(f"cartpole: {arm}, seed {seed}, {count}: reward {trial.total:.2f}", flush=True)
+        print(f"cartpole: {variant}, seed {seed}, {count}: reward {trial.total:.2f}", flush=True)
     return records
 
 
-def _record(search: Search, trial: Trial, held_out: list[Trial]) -> dict[str, Any]:
+def _record(search: Search, trial: Trial, held_out: list[Trial]) -> Plain:
     """What there is to say of a trial, and of the model and policy that it was run with."""
     rates = dropout_rates(search.dynamics.network) if search.settings.learned else {}
     return {

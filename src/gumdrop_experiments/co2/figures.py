@@ -1,6 +1,6 @@
 """The figures of `co2`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 
 __all__ = ["NETWORKS", "PROCESSES", "figures"]
 
-Results = Mapping[str, Any]
 
 PROCESSES = {"squared-exponential": "GP, squared exponential", "seasonal": "GP, seasonal kernel"}
 NETWORKS = {
@@ -23,13 +23,13 @@ NETWORKS = {
 }
 
 
-def figures(results: Results) -> Iterator[tuple[str, Figure]]:
+def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
     """Draw each way to extrapolate, for fixed rates and for learned ones."""
     yield "co2", _panels(results, "fixed")
     yield "co2-learned", _panels(results, "learned")
 
 
-def _panels(results: Results, kind: str) -> Figure:
+def _panels(results: Plain, kind: str) -> Figure:
     """Draw weight averaging, a Gaussian process, and drawn functions of both networks, with bands of two SDs."""
     drawing = Figure(figsize=(10, 6.2), layout="constrained")
     axes = drawing.subplots(2, 2, sharex=True, sharey=True)
@@ -58,7 +58,7 @@ def _panels(results: Results, kind: str) -> Figure:
     return drawing
 
 
-def _data(ax: Axes, results: Results) -> None:
+def _data(ax: Axes, results: Plain) -> None:
     data = results["data"]
     ax.plot(data["x"], data["y"], "-", color=plots.INK, linewidth=0.7, label="record, trained on")
     ax.plot(data["later_x"], data["later_y"], "-", color=plots.GREEN, linewidth=0.9, label="record, later")

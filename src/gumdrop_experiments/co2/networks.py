@@ -5,7 +5,6 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction
 from gumdrop.training import fit
 from gumdrop_experiments.co2.series import Series, scores
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded
 
 __all__ = ["ACTIVATIONS", "Scale", "network"]
@@ -39,7 +39,7 @@ class Scale:
 
 def network(
     data: Series, scale: Scale, activation: str, *, learned: bool, seed: int, device: str, checkpoint: Path
-) -> dict[str, Any]:
+) -> Plain:
     """Train a network, draw functions from it and score what it says of later months."""
     model = _build(activation, scale, learned=learned, seed=seed).to(device)
     x, y = (torch.from_numpy(values).float()[:, None] for values in (data.x, data.y))
@@ -85,7 +85,7 @@ def _build(activation: str, scale: Scale, *, learned: bool, seed: int) -> nn.Seq
 
 
 @torch.no_grad()
-def _curve(model: nn.Module, inputs: Tensor, prediction: RegressionPrediction, last: int) -> dict[str, Any]:
+def _curve(model: nn.Module, inputs: Tensor, prediction: RegressionPrediction, last: int) -> Plain:
     """Take down mean and band over the months, and how the band grows from the last month of training to the end."""
     std = prediction.epistemic.sqrt()[:, 0]
     return {

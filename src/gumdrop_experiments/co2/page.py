@@ -1,14 +1,11 @@
 """The page of `co2`."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from gumdrop_experiments.co2.figures import NETWORKS, PROCESSES
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["page"]
 
-Results = Mapping[str, Any]
 
 WHAT = (
     "The record less a straight line (black: trained on; green: what came to pass), each method's mean, and bands of "
@@ -21,7 +18,7 @@ FIXED = (
 LEARNED = f"{WHAT}Learned rates, and a kernel that knows of years and of a slow trend."
 
 
-def page(results: Results) -> Page:
+def page(results: Plain) -> Page:
     """Say how much the bands grow where there are no data, and what of the later record they hold."""
     networks = results["networks"]
     relu, tanh = networks["relu-learned"], networks["tanh-learned"]
@@ -40,12 +37,12 @@ def page(results: Results) -> Page:
     )
 
 
-def _scores_of(results: Results) -> dict[str, Results]:
+def _scores_of(results: Plain) -> dict[str, Plain]:
     rows = {label: results["processes"][name]["later"] for name, label in PROCESSES.items()}
     return rows | {label: results["networks"][name]["later"] for name, label in NETWORKS.items()}
 
 
-def _table(results: Results) -> Table:
+def _table(results: Plain) -> Table:
     names = ("coverage_50", "coverage_90", "coverage_95")
     rows = [
         [label, f"{later['log_likelihood']:.3f}", f"{later['rmse']:.3f}", *(f"{later[name]:.0%}" for name in names)]
@@ -61,7 +58,7 @@ def _table(results: Results) -> Table:
     return Table(caption, columns, rows, ours=ours)
 
 
-def _rates(results: Results) -> Table:
+def _rates(results: Plain) -> Table:
     rows = []
     for name, label in NETWORKS.items():
         each = results["networks"][name]
@@ -75,7 +72,7 @@ def _rates(results: Results) -> Table:
     return Table(caption, columns, rows)
 
 
-def _notes(results: Results) -> list[str]:
+def _notes(results: Plain) -> list[str]:
     settings = results["settings"]
     return [
         f"Networks of {settings['depth']} x {settings['width']} units, dropout in front of every layer but the first, "

@@ -2,7 +2,6 @@
 
 import time
 import warnings
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from gumdrop.prediction import RegressionPrediction
 from gumdrop_experiments.co2.series import Series, scores
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded
 
 __all__ = ["kernels", "process"]
@@ -31,7 +31,7 @@ def kernels(data: Series) -> dict[str, Kernel]:
     }
 
 
-def process(data: Series, name: str, restarts: int) -> dict[str, Any]:
+def process(data: Series, name: str, restarts: int) -> Plain:
     """Fit a Gaussian process, from several starts, and ask it about all months."""
     started = time.process_time()
     model = GaussianProcessRegressor(kernels(data)[name], n_restarts_optimizer=restarts, random_state=0)

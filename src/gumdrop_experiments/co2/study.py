@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from gumdrop_experiments.co2.networks import ACTIVATIONS, Scale, network
 from gumdrop_experiments.co2.processes import kernels, process
@@ -13,6 +12,7 @@ from gumdrop_experiments.co2.settings import Settings
 from gumdrop_experiments.data.download import sha256_of
 from gumdrop_experiments.data.mauna_loa import MAUNA_LOA, read_mauna_loa
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.numbers import rounded
 
@@ -23,7 +23,7 @@ RESTARTS, QUICK_RESTARTS = 2, 0
 """Further starts of the search for the parameters of a kernel."""
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Extrapolate the record in each way."""
     place = data_folder(run.options, "co2", sources=MAUNA_LOA, files=[MAUNA_LOA[0].name]) / MAUNA_LOA[0].name
     data = series(read_mauna_loa(place))
@@ -42,10 +42,10 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     }
 
 
-def _networks(run: Run, train: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+def _networks(run: Run, train: Callable[..., Plain]) -> Plain:
     """Train a network of each activation, with fixed and with learned rates."""
 
-    def trained(name: str) -> dict[str, Any]:
+    def trained(name: str) -> Plain:
         activation, kind = name.split("-")
         options = {"seed": run.options.seed, "device": run.options.device, "checkpoint": run.checkpoint(name)}
         return train(activation, learned=kind == "learned", **options)

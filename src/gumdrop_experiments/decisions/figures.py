@@ -13,7 +13,7 @@ __all__ = ["column", "figures"]
 
 
 def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
-    """Draw what came of each choice of labels, how well strange rows are told, and rates against rows."""
+    """Draw what came of each choice of labels, how well out-of-distribution rows are told, and rates against rows."""
     yield "decisions-labels", _curves(results["labels"])
     yield "decisions-outliers", _aurocs(results["outliers"])
     yield "decisions-growing", _rates(results["growing"])
@@ -39,13 +39,13 @@ def _curves(curves: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _aurocs(strange: Sequence[Any]) -> Figure:
+def _aurocs(outliers: Sequence[Any]) -> Figure:
     figure = Figure(figsize=(10, 3.0), layout="constrained")
-    panels = figure.subplots(1, len(strange[0]), sharey=True)
-    for axes, kind in zip(panels, strange[0], strict=True):
-        names = list(strange[0][kind])[::-1]
+    panels = figure.subplots(1, len(outliers[0]), sharey=True)
+    for axes, kind in zip(panels, outliers[0], strict=True):
+        names = list(outliers[0][kind])[::-1]
         for i, name in enumerate(names):
-            values = [each[kind][name]["auroc"] for each in strange]
+            values = [each[kind][name]["auroc"] for each in outliers]
             colour = PALETTE[1] if name.startswith("gumdrop") else PALETTE[0]
             axes.scatter(values, [i] * len(values), s=16, alpha=0.5, color=colour, linewidths=0)
             axes.scatter(np.mean(values), i, s=70, marker="|", color=INK)

@@ -24,12 +24,12 @@ NOTES = (
 
 def page(results: Mapping[str, Any]) -> Page:
     """Put the scores of each choice and of each detector into tables."""
-    strange = results["outliers"]
+    outliers = results["outliers"]
     body: list[Figure | Table] = [
         Figure("decisions-labels", LABELS),
         _label_table(results["labels"]),
         Figure("decisions-outliers", OUTLIERS),
-        *(_outlier_table(kind, [each[kind] for each in strange]) for kind in strange[0]),
+        *(_outlier_table(kind, [each[kind] for each in outliers]) for kind in outliers[0]),
         Figure("decisions-growing", GROWING),
     ]
     return Page("What uncertainty is good for", LEAD, body, NOTES)
@@ -63,4 +63,9 @@ def _outlier_table(kind: str, parts: Sequence[Mapping[str, Any]]) -> Table:
         )
     best = max(range(len(rows)), key=lambda i: float(rows[i][1].split()[0]))
     columns = ["", "AUROC (SE)", "found at an alarm rate of 5 %", "false alarms, %"]
-    return Table(f"{kind}: strange rows against test rows of the known digits 0 to 7", columns, rows, best=[(best, 1)])
+    return Table(
+        f"{kind}: out-of-distribution rows against test rows of the known digits 0 to 7",
+        columns,
+        rows,
+        best=[(best, 1)],
+    )

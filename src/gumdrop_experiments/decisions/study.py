@@ -1,12 +1,12 @@
-"""What is tried with uncertainty: labels are chosen, strange rows found, and rates watched as data grow."""
+"""What is tried with uncertainty: labels are chosen, out-of-distribution rows found, and rates watched as data grow."""
 
 from functools import partial
-from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from gumdrop_experiments.decisions.settings import Settings
 from gumdrop_experiments.decisions.work import CHOICES, growing, label, outliers
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 
 __all__ = ["study"]
@@ -19,12 +19,12 @@ QUICK_SIZES = {"diabetes": [50, 100], "digits": [50, 100]}
 
 
 @threadpool_limits.wrap(limits=1)
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Try each with several seeds."""
     quick, seed = run.options.quick, run.options.seed
     seeds = range(seed, seed + (QUICK_SEEDS if quick else SEEDS))
     rounds, passes = (QUICK_ROUNDS, QUICK_PASSES) if quick else (ROUNDS, None)
-    strange = [run.part(f"outliers.{seed}", partial(outliers, seed, passes)) for seed in seeds]
+    found = [run.part(f"outliers.{seed}", partial(outliers, seed, passes)) for seed in seeds]
     rates = {
         name: [run.part(f"growing.{name}.{seed}", partial(growing, name, seed, sizes, passes)) for seed in seeds[:2]]
         for name, sizes in (QUICK_SIZES if quick else SIZES).items()
@@ -36,4 +36,4 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
         ]
         for number, choice in enumerate(CHOICES)
     }
-    return {"labels": curves, "outliers": strange, "growing": rates}
+    return {"labels": curves, "outliers": found, "growing": rates}

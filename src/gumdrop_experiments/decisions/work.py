@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.metrics import choose, outlier_p_values
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["CHOICES", "growing", "label", "outliers"]
 
@@ -68,7 +69,7 @@ def label(choice: str, seed: int, rounds: int, passes: int | None) -> list[dict[
     return curve
 
 
-def outliers(seed: int, passes: int | None) -> dict[str, Any]:
+def outliers(seed: int, passes: int | None) -> Plain:
     """Learn the digits 0 to 7, and tell from test rows of these what was never seen: 8 and 9, and turned digits.
 
     Args:
@@ -79,13 +80,13 @@ def outliers(seed: int, passes: int | None) -> dict[str, Any]:
         For each kind of outlier the AUROC of each score, and the shares of alarms at 5 %.
     """
     x, y = load_digits(return_X_y=True)
-    strange = x[y >= KNOWN]
+    unknown = x[y >= KNOWN]
     x, x_test, y, _ = train_test_split(x[y < KNOWN], y[y < KNOWN], test_size=0.4, random_state=seed)
     reference, usual = np.array_split(x_test, 2)
     turned = np.rot90(usual.reshape(-1, 8, 8), axes=(1, 2)).reshape(-1, 64)
-    scores = _strangeness(x, y, seed, passes)
-    found: dict[str, Any] = {}
-    for kind, rows in {"digits 8 and 9": strange, "digits turned by 90 degrees": turned}.items():
+    scores = _outlier_scores(x, y, seed, passes)
+    found: Plain = {}
+    for kind, rows in {"digits 8 and 9": unknown, "digits turned by 90 degrees": turned}.items():
         truth = np.r_[np.zeros(len(usual)), np.ones(len(rows))]
         found[kind] = {}
         for name, score in scores.items():
@@ -95,8 +96,8 @@ def outliers(seed: int, passes: int | None) -> dict[str, Any]:
     return found
 
 
-def _strangeness(x: Numbers, y: Numbers, seed: int, passes: int | None) -> dict[str, Callable[[Numbers], Numbers]]:
-    """Scores that are high for strange rows, of models that know some rows."""
+def _outlier_scores(x: Numbers, y: Numbers, seed: int, passes: int | None) -> dict[str, Callable[[Numbers], Numbers]]:
+    """Scores that are high for out-of-distribution rows, of models that know some rows."""
     ours = ConcreteDropoutClassifier(max_iter=passes, random_state=seed).fit(x, y)
     network = make_pipeline(StandardScaler(), MLPClassifier((50, 50), early_stopping=True, random_state=seed)).fit(x, y)
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(x, y)
@@ -116,7 +117,7 @@ def _strangeness(x: Numbers, y: Numbers, seed: int, passes: int | None) -> dict[
     }
 
 
-def growing(name: str, seed: int, sizes: list[int], passes: int | None) -> list[dict[str, Any]]:
+def growing(name: str, seed: int, sizes: list[int], passes: int | None) -> list[Plain]:
     """Grow a set by `partial_fit` and watch the learned rates.
 
     Args:

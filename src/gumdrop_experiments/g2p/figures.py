@@ -1,27 +1,25 @@
 """The figures of `g2p`."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 
 __all__ = ["figures"]
 
-Results = Mapping[str, Any]
 
-
-def figures(results: Results) -> Iterator[tuple[str, Figure]]:
-    """Draw the training of both networks, and how often words of little and of much doubt are wrong."""
+def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
+    """Draw the training of both networks, and how often words of little and of much disagreement are wrong."""
     yield "g2p-pooled", _pooled(results)
     yield "g2p-spellers", _spellers(results)
-    yield "g2p-doubt", _doubt(results)
+    yield "g2p-doubt", _disagreement(results)
 
 
-def _pooled(results: Results) -> Figure:
+def _pooled(results: Plain) -> Figure:
     """The report's two figures: learning curves of all settings, and the learned rates over training."""
     drawing = Figure(figsize=(10, 3.8), layout="constrained")
     curves, rates = drawing.subplots(1, 2)
@@ -44,15 +42,15 @@ def _pooled(results: Results) -> Figure:
     return drawing
 
 
-def _spellers(results: Results) -> Figure:
+def _spellers(results: Plain) -> Figure:
     """Learning curves of the network with attention, and its learned rates."""
     drawing = Figure(figsize=(10, 3.8), layout="constrained")
     curves, rates = drawing.subplots(1, 2)
-    for (arm, each), colour in zip(results["spellers"].items(), (plots.ORANGE, plots.BLUE), strict=True):
+    for (variant, each), colour in zip(results["spellers"].items(), (plots.ORANGE, plots.BLUE), strict=True):
         history = each["history"]
         epochs = range(1, len(history["nll"]) + 1)
-        curves.plot(epochs, history["validation_nll"], color=colour, label=f"{arm}, held out")
-        curves.plot(epochs, history["nll"], color=colour, linestyle=":", label=f"{arm}, in training")
+        curves.plot(epochs, history["validation_nll"], color=colour, label=f"{variant}, held out")
+        curves.plot(epochs, history["nll"], color=colour, linestyle=":", label=f"{variant}, in training")
     dress(curves, title="network with attention", x="epoch", y="nats per word").legend(fontsize=8, frameon=False)
     learned = results["spellers"]["learned"]["rates"]
     plots.rates_over_training(range(1, len(next(iter(learned.values()))) + 1), learned, ax=rates)
@@ -60,19 +58,19 @@ def _spellers(results: Results) -> Figure:
     return drawing
 
 
-def _doubt(results: Results) -> Figure:
+def _disagreement(results: Plain) -> Figure:
     """How often words are wrong, by how much drawn functions disagree on their phones."""
     drawing = Figure(figsize=(10, 3.6), layout="constrained")
     panels = drawing.subplots(1, len(results["spellers"]), sharey=True)
-    for ax, (arm, each) in zip(panels, results["spellers"].items(), strict=True):
-        doubts = np.asarray(each["judged"]["doubt"])
+    for ax, (variant, each) in zip(panels, results["spellers"].items(), strict=True):
+        disagreements = np.asarray(each["judged"]["doubt"])
         wrong = np.asarray(each["judged"]["wrong"], dtype=float)
-        groups = np.array_split(np.argsort(doubts, kind="stable"), min(10, len(doubts)))
+        groups = np.array_split(np.argsort(disagreements, kind="stable"), min(10, len(disagreements)))
         heights = [100 * wrong[group].mean() for group in groups]
-        colour = plots.ORANGE if arm == "learned" else plots.BLUE
+        colour = plots.ORANGE if variant == "learned" else plots.BLUE
         ax.bar(np.arange(len(groups)) + 0.5, heights, width=0.85, color=colour)
         ax.axhline(100 * wrong.mean(), color=plots.INK, linewidth=1, linestyle=":")
         ax.set_xticks([0, len(groups)], ["least", "most"])
-        dress(ax, title=f"{arm}: wrong words by disagreement", x="disagreement of drawn functions")
+        dress(ax, title=f"{variant}: wrong words by disagreement", x="disagreement of drawn functions")
     panels[0].set_ylabel("words said wrong, %")
     return drawing

@@ -1,16 +1,15 @@
 """The page of `g2p`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gumdrop_experiments.g2p import PUBLISHED
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["page"]
 
-Results = Mapping[str, Any]
 
-DOUBT = "Test words in ten groups by disagreement: good are bars that rise. Dotted: all words."
+DISAGREEMENT = "Test words in ten groups by disagreement: good are bars that rise. Dotted: all words."
 NOTES = (
     "Hamming distance: positions that differ from the nearest way of the dictionary, the shorter filled up, averaged "
     "over words. The report does not say how it counts; its figures are .82 (fixed .1) and .96 (its learned dropout, "
@@ -21,9 +20,9 @@ NOTES = (
 )
 
 
-def page(results: Results) -> Page:
+def page(results: Plain) -> Page:
     """Hold learned rates against the best of the fixed ones, for both networks."""
-    judged = {arm: each["judged"] for arm, each in results["spellers"].items()}
+    judged = {variant: each["judged"] for variant, each in results["spellers"].items()}
     learned = judged["learned"]
     hamming = {name: each["hamming"]["no_draws"] for name, each in results["pooled"].items()}
     fixed = {name: value for name, value in hamming.items() if name.startswith("fixed")}
@@ -43,15 +42,15 @@ def page(results: Results) -> Page:
             _pooled_table(results),
             Figure("g2p-pooled", "Held-out loss of each setting of the report's network, and where rates went."),
             _errors_table(judged),
-            Figure("g2p-doubt", DOUBT),
+            Figure("g2p-doubt", DISAGREEMENT),
             Figure("g2p-spellers", "The network with attention: loss and learned rates over training."),
-            *(_examples_table(arm, each["examples"]) for arm, each in judged.items()),
+            *(_examples_table(variant, each["examples"]) for variant, each in judged.items()),
         ],
         notes=[_protocol(results), *NOTES],
     )
 
 
-def _protocol(results: Results) -> str:
+def _protocol(results: Plain) -> str:
     data, tested = results["data"], results["spellers"]["learned"]["judged"]["words"]
     return (
         f"Pronunciations: {data['train']:,} to train with, {data['validation']:,} held out, {data['test']:,} of the "
@@ -64,7 +63,7 @@ def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.3f}"
 
 
-def _pooled_table(results: Results) -> Table:
+def _pooled_table(results: Plain) -> Table:
     rows = []
     for name, each in results["pooled"].items():
         distance = each["hamming"]
@@ -76,7 +75,7 @@ def _pooled_table(results: Results) -> Table:
     return Table("The report's network, test words.", columns, rows, ours=[len(rows) - 1])
 
 
-def _errors_table(judged: Results) -> Table:
+def _errors_table(judged: Plain) -> Table:
     rows = []
     for how, name in (("no_draws", "beam search"), ("draws", "the same ways, ranked by draws")):
         rows.append([f"{name}: words wrong, %", *(f"{100 * each[how]['wer']:.1f}" for each in judged.values())])
@@ -84,12 +83,12 @@ def _errors_table(judged: Results) -> Table:
     rows.append(
         ["none of the best five right, %", *(f"{100 - 100 * e['any_of_the_best']:.1f}" for e in judged.values())]
     )
-    for doubt in judged["learned"]["auroc"]:
-        rows.append([f"AUROC of wrong words: {doubt}", *(_number(each["auroc"][doubt]) for each in judged.values())])
+    for name in judged["learned"]["auroc"]:
+        rows.append([f"AUROC of wrong words: {name}", *(_number(each["auroc"][name]) for each in judged.values())])
     return Table("The network with attention, test words.", ["", *judged], rows)
 
 
-def _examples_table(arm: str, examples: Sequence[Results]) -> Table:
+def _examples_table(variant: str, examples: Sequence[Plain]) -> Table:
     rows = [
         [
             each["word"],
@@ -101,4 +100,4 @@ def _examples_table(arm: str, examples: Sequence[Results]) -> Table:
         for each in examples
     ]
     columns = ["word", "best ways (probability)", "dictionary", "", "disagreement, nats"]
-    return Table(f"{arm}: the test words of most and of least doubt.", columns, rows)
+    return Table(f"{variant}: the test words with the most and with the least disagreement.", columns, rows)

@@ -1,7 +1,6 @@
 """The report's network: a pooled reading of the letters, and all phones at once."""
 
 import statistics
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +10,7 @@ from gumdrop.prediction import predict_classification
 from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.g2p.training import recorded, train
 from gumdrop_experiments.g2p.words import Words, until_end
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import START, rate_of
 from gumdrop_experiments.networks.spellers import PerStepDropout, PooledReader
@@ -24,16 +24,16 @@ NO_KL = 10**12
 NUM_SAMPLES, WORDS_AT_ONCE = 10, 200
 
 
-def pooled(run: Run, words: Words, settings: Settings, arm: str) -> dict[str, Any]:
+def pooled(run: Run, words: Words, settings: Settings, variant: str) -> Plain:
     """Train the report's network in one setting, and count the phones that it gets wrong."""
-    is_broken = arm == "broken"
+    is_broken = variant == "broken"
     per_step = [PerStepDropout(p=START) for _ in range(3)] if is_broken else None
-    model = _build(run, words, arm, per_step)
+    model = _build(run, words, variant, per_step)
     result = train(
         run,
         model,
         words.for_reader(),
-        name=arm,
+        name=variant,
         epochs=settings.pooled_epochs,
         lr=LR,
         lengthscale=LENGTHSCALE,
@@ -57,18 +57,18 @@ def pooled(run: Run, words: Words, settings: Settings, arm: str) -> dict[str, An
     }
 
 
-def _build(run: Run, words: Words, arm: str, per_step: list[PerStepDropout] | None) -> PooledReader:
+def _build(run: Run, words: Words, variant: str, per_step: list[PerStepDropout] | None) -> PooledReader:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.options.seed)
         model = PooledReader(words.num_letters, len(words.phones), steps=words.longest, per_step=per_step)
     model.to(run.options.device)
     learn_dropout(
         model,
-        p=rate_of(arm) if per_step is None else START,
+        p=rate_of(variant) if per_step is None else START,
         include=["encoder*", "decoder*", "head"] if per_step is None else ["head"],
         report=lambda report: None,
     )
-    return fix_dropout(model) if arm.startswith("fixed") else model
+    return fix_dropout(model) if variant.startswith("fixed") else model
 
 
 def _hamming(labels: Tensor, words: Words) -> float:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from sklearn.metrics import roc_auc_score
@@ -14,6 +14,7 @@ from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
 from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.g2p.training import recorded, train
 from gumdrop_experiments.g2p.words import Words, until_end
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.networks.spellers import Speller
@@ -23,11 +24,9 @@ __all__ = ["SPELLERS", "spelling"]
 SPELLERS = ("learned", "fixed 0.2")
 LR = 3e-3
 BEAM, WORDS_AT_ONCE = 5, 200
-DOUBTS = ("disagreement on phones", "mutual information of the list", "entropy of the list", "improbability")
+UNCERTAINTIES = ("disagreement on phones", "mutual information of the list", "entropy of the list", "improbability")
 EXAMPLES, WAYS_SHOWN = 6, 3
-"""Words of most doubt, and as many of least, that the page shows."""
-
-Result = dict[str, Any]
+"""Words with the most disagreement, and as many with the least, that the page shows."""
 
 
 class _Heard(NamedTuple):
@@ -37,28 +36,28 @@ class _Heard(NamedTuple):
     """The phones of the best ways to say each word."""
     log_p: Tensor
     """Log probability of each way by the beam search and by drawn functions, shape (2, W, B)."""
-    doubts: Tensor
-    """What may announce an error, in the order of `DOUBTS`, shape (4, W)."""
+    uncertainties: Tensor
+    """What may announce an error, in the order of `UNCERTAINTIES`, shape (4, W)."""
 
 
-def spelling(run: Run, words: Words, settings: Settings, arm: str) -> Result:
+def spelling(run: Run, words: Words, settings: Settings, variant: str) -> Plain:
     """Train the network with attention, keep it in a file, and hear it say the test words."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.options.seed)
         model = Speller(words.num_letters, len(words.phones), width=words.width)
-    learn_dropout(model, p=rate_of(arm), exclude=["letters", "phones"], report=lambda report: None)
-    if arm != "learned":
+    learn_dropout(model, p=rate_of(variant), exclude=["letters", "phones"], report=lambda report: None)
+    if variant != "learned":
         fix_dropout(model)
     result = train(
         run,
         model,
         words.for_speller(),
-        name=f"speller {arm}",
+        name=f"speller {variant}",
         epochs=settings.epochs,
         lr=LR,
         lengthscale=settings.lengthscale,
     )
-    with replacing(run.folder / f"{part_name('speller', arm)}.pt", "wb") as file:
+    with replacing(run.folder / f"{part_name('speller', variant)}.pt", "wb") as file:
         torch.save(model.state_dict(), file)
     heard = _hear(model.eval(), words, settings.num_samples, run.options.seed)
     return {
@@ -70,7 +69,7 @@ def spelling(run: Run, words: Words, settings: Settings, arm: str) -> Result:
 
 def _hear(model: Speller, words: Words, num_samples: int, seed: int) -> _Heard:
     """Say the test words, and ask drawn functions how probable each way is."""
-    ways, log_p, doubts = [], [], []
+    ways, log_p, uncertainties = [], [], []
     for start in range(0, len(words.test_words), WORDS_AT_ONCE):
         letters = words.letters(words.test_words[start : start + WORDS_AT_ONCE])
         found, scores = beam_search(model, letters, width=BEAM, longest=words.longest)
@@ -79,16 +78,16 @@ def _hear(model: Speller, words: Words, num_samples: int, seed: int) -> _Heard:
         ways += [[until_end(way) for way in word] for word in found.tolist()]
         log_p.append(torch.stack([scores, by_draws]))
         unlikely = -by_draws.amax(1)
-        doubts.append(
+        uncertainties.append(
             torch.stack([disagreement, prediction.mutual_information, prediction.predictive_entropy, unlikely])
         )
-    return _Heard(ways, torch.cat(log_p, dim=1), torch.cat(doubts, dim=1))
+    return _Heard(ways, torch.cat(log_p, dim=1), torch.cat(uncertainties, dim=1))
 
 
-def _judged(heard: _Heard, words: Words) -> Result:
+def _judged(heard: _Heard, words: Words) -> Plain:
     """Count errors, and see what announces them."""
     references = [words.references[word] for word in words.test_words]
-    results: Result = {"words": len(heard.ways)}
+    results: Plain = {"words": len(heard.ways)}
     for how, scores in zip(("no_draws", "draws"), heard.log_p, strict=True):
         chosen = [word[best] for word, best in zip(heard.ways, scores.argmax(1).tolist(), strict=True)]
         errors = count_errors(chosen, references)
@@ -96,26 +95,28 @@ def _judged(heard: _Heard, words: Words) -> Result:
     results["any_of_the_best"] = statistics.fmean(
         any(way in reference for way in word) for word, reference in zip(heard.ways, references, strict=True)
     )
-    results["auroc"] = {name: _auroc(errors.wrong, row) for name, row in zip(DOUBTS, heard.doubts, strict=True)}
-    results["doubt"] = heard.doubts[0].tolist()
+    results["auroc"] = {
+        name: _auroc(errors.wrong, row) for name, row in zip(UNCERTAINTIES, heard.uncertainties, strict=True)
+    }
+    results["doubt"] = heard.uncertainties[0].tolist()
     results["wrong"] = errors.wrong.int().tolist()
     results["examples"] = _examples(heard, words, errors.wrong)
     return results
 
 
-def _auroc(wrong: Tensor, doubt: Tensor) -> float | None:
-    """Chance that a wrong word has more doubt than a right one; None where there are not both."""
-    return float(roc_auc_score(wrong, doubt)) if 0 < wrong.sum() < len(wrong) else None
+def _auroc(wrong: Tensor, uncertainty: Tensor) -> float | None:
+    """Chance that a wrong word is more uncertain than a right one; None where there are not both."""
+    return float(roc_auc_score(wrong, uncertainty)) if 0 < wrong.sum() < len(wrong) else None
 
 
-def _examples(heard: _Heard, words: Words, wrong: Tensor) -> list[Result]:
-    """The words of most and of least doubt, with the best ways to say them."""
+def _examples(heard: _Heard, words: Words, wrong: Tensor) -> list[Plain]:
+    """The words with the most and with the least disagreement, with the best ways to say them."""
 
     def said(way: Sequence[int]) -> str:
         return " ".join(words.phones[phone] for phone in way)
 
-    log_p, doubt = heard.log_p[1], heard.doubts[0]
-    order = doubt.argsort(descending=True).tolist()
+    log_p, disagreement = heard.log_p[1], heard.uncertainties[0]
+    order = disagreement.argsort(descending=True).tolist()
     examples = []
     for i in order[:EXAMPLES] + order[-EXAMPLES:]:
         best = log_p[i].argsort(descending=True)[:WAYS_SHOWN].tolist()
@@ -125,7 +126,7 @@ def _examples(heard: _Heard, words: Words, wrong: Tensor) -> list[Result]:
                 "ways": [[said(heard.ways[i][b]), log_p[i, b].exp().item()] for b in best],
                 "truth": [said(way) for way in words.references[words.test_words[i]]],
                 "wrong": bool(wrong[i]),
-                "doubt": doubt[i].item(),
+                "doubt": disagreement[i].item(),
             }
         )
     return examples

@@ -1,7 +1,6 @@
 """The report's network in every setting, and the network with attention at learned and fixed rates."""
 
 from functools import partial
-from typing import Any
 
 from gumdrop_experiments.data.texts import CMUDICT
 from gumdrop_experiments.g2p.pooled import POOLED, pooled
@@ -9,22 +8,23 @@ from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.g2p.spelling import SPELLERS, spelling
 from gumdrop_experiments.g2p.words import Words
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name
 
 __all__ = ["study"]
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train all networks, and count what each says wrong."""
     folder = data_folder(run.options, "g2p", sources=CMUDICT, files=[CMUDICT[0].name])
     words = Words(folder, settings)
     # The longest comes first, so that with several processes the others share the rest.
-    calls = {part_name("speller", arm): partial(spelling, run, words, settings, arm) for arm in SPELLERS}
-    calls |= {part_name(arm): partial(pooled, run, words, settings, arm) for arm in POOLED}
+    calls = {part_name("speller", variant): partial(spelling, run, words, settings, variant) for variant in SPELLERS}
+    calls |= {part_name(variant): partial(pooled, run, words, settings, variant) for variant in POOLED}
     done = run.parts(calls)
     return {
         "data": words.counts,
-        "pooled": {arm: done[part_name(arm)] for arm in POOLED},
-        "spellers": {arm: done[part_name("speller", arm)] for arm in SPELLERS},
+        "pooled": {variant: done[part_name(variant)] for variant in POOLED},
+        "spellers": {variant: done[part_name("speller", variant)] for variant in SPELLERS},
     }

@@ -1,13 +1,12 @@
 """How both networks are trained, and what is written down of it."""
 
-from typing import Any
-
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from gumdrop.objective import Lengthscale
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.g2p.words import Rows
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name
 from gumdrop_experiments.networks.spellers import ByLength, phone_nll
@@ -64,7 +63,7 @@ def train(
     )
 
 
-def recorded(result: FitResult) -> dict[str, Any]:
+def recorded(result: FitResult) -> Plain:
     """Losses and rates of each epoch."""
     return {
         "history": {

@@ -1,7 +1,6 @@
 """Bias and variance of estimators: the relaxations against each other, and all against the exact gradient."""
 
 import time
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from gumdrop_experiments.gradients.estimators import (
     at_temperatures,
     exact_gradient,
 )
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["enumeration", "identity"]
 
@@ -21,14 +21,14 @@ CELLS = 3
 """Along each side of the coarse masks."""
 
 
-def identity() -> dict[str, Any]:
+def identity() -> Plain:
     """Compare the three spellings of the relaxation in float32.
 
     Returns:
         For two temperatures a row for each logit of p: the largest relative difference of the derivative of a mask from
         ours, over noise where the mask is undecided.
     """
-    found: dict[str, Any] = {}
+    found: Plain = {}
     for temperature in (0.1, 1.0):
         rows = []
         for logit in (0.0, -2.0, -4.0, -8.0, -12.0, -16.0):
@@ -64,7 +64,7 @@ def _cell_objective(model: nn.Sequential, image: Tensor, infill: Tensor, target:
     return objective
 
 
-def enumeration(model: nn.Sequential, images: Tensor, num_draws: int, seed: int) -> dict[str, Any]:
+def enumeration(model: nn.Sequential, images: Tensor, num_draws: int, seed: int) -> Plain:
     """Hold estimators against the exact gradient, at the start and later in a search.
 
     Args:
@@ -82,7 +82,7 @@ def enumeration(model: nn.Sequential, images: Tensor, num_draws: int, seed: int)
     midst = FIDO(model, FIDOSettings(iterations=15)).explain(images, target, mask_size=CELLS, seed=seed)
     searches = {name: pair for name, pair in at_temperatures().items() if pair[0] == "ours" or pair[1] in (0.1, 1.0)}
     logits = {"start": torch.zeros(len(images), CELLS**2), "midst": _cell_logits(midst.keep_ssr)}
-    found: dict[str, Any] = {}
+    found: Plain = {}
     for stage, values in logits.items():
         rows = [slice(i, i + 1) for i in range(len(images))]
         objectives = [_cell_objective(model, images[row], infill[row], target[row]) for row in rows]

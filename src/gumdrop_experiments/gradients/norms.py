@@ -1,19 +1,18 @@
 """Norms of the gradient over searches for masks."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from gumdrop.attribution import FIDOSettings, blur, find_layout, log_odds, total_variation
 from gumdrop_experiments.gradients.estimators import ESTIMATORS
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["search"]
 
 
 def search(
     model: nn.Module, image: Tensor, runs: int, iterations: int, seed: int, estimator: str, temperature: float
-) -> dict[str, Any]:
+) -> Plain:
     """Search for SSR and SDR as FIDO does, in many runs at once, and follow the norm of the gradient.
 
     Args:

@@ -1,10 +1,9 @@
 """The page of `gradients`."""
 
 import statistics
-from collections.abc import Mapping
-from typing import Any
 
 from gumdrop_experiments.gradients.figures import STAGES
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
@@ -39,10 +38,8 @@ IDENTITY = (
 )
 LEARNED = "UCI sets, 2 x 50 units, the same start, batches and noise, two masks a step: does the gradient matter?"
 
-Results = Mapping[str, Any]
 
-
-def page(results: Results) -> Page:
+def page(results: Plain) -> Page:
     """Say how much the spelling changes, and what a temperature costs and buys."""
     return Page(
         title="Gradients of dropout rates",
@@ -63,7 +60,7 @@ def page(results: Results) -> Page:
     )
 
 
-def _lead(norms: Results, errors: Results) -> str:
+def _lead(norms: Plain, errors: Plain) -> str:
     steps = len(norms["ours t=0.1"]["mean"])
     simplified, original = (statistics.fmean(norms[f"{form} t=0.1"]["sd"]) for form in ("simplified", "original"))
     high, low = (100 * errors[f"ours t={t}"]["bias"] for t in ("1", "0.1"))
@@ -74,7 +71,7 @@ def _lead(norms: Results, errors: Results) -> str:
     )
 
 
-def _error_table(part: Results) -> Table:
+def _error_table(part: Plain) -> Table:
     rows = [
         [
             name,
@@ -87,7 +84,7 @@ def _error_table(part: Results) -> Table:
     return Table(ERRORS, head, rows, ours=[i for i, name in enumerate(part["start"]) if name.startswith("ours")])
 
 
-def _norm_table(part: Results) -> Table:
+def _norm_table(part: Plain) -> Table:
     rows = [
         [
             name,
@@ -102,7 +99,7 @@ def _norm_table(part: Results) -> Table:
     return Table(SEARCHES, head, rows, ours=[i for i, name in enumerate(part) if name.startswith("ours")])
 
 
-def _identity_table(part: Results) -> Table:
+def _identity_table(part: Plain) -> Table:
     names = ("original", "simplified")
     rows = []
     for i, row in enumerate(part["t=0.1"]):
@@ -112,7 +109,7 @@ def _identity_table(part: Results) -> Table:
     return Table(IDENTITY, head, rows)
 
 
-def _uci_table(part: Results) -> Table:
+def _uci_table(part: Plain) -> Table:
     rows = []
     for name, ways in part.items():
         for way, row in ways.items():
@@ -125,7 +122,7 @@ def _uci_table(part: Results) -> Table:
     return Table(LEARNED, head, rows)
 
 
-def _gain(part: Results) -> list[str]:
+def _gain(part: Plain) -> list[str]:
     """What DisARM adds to the log likelihood of the relaxation, split by split, in words."""
     texts = []
     for name, ways in part.items():

@@ -2,7 +2,6 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
@@ -14,6 +13,7 @@ from gumdrop_experiments.gradients.norms import search
 from gumdrop_experiments.gradients.settings import Settings
 from gumdrop_experiments.gradients.uci import SETS, compare
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_perceptron, train_or_load
 
@@ -24,7 +24,7 @@ CLASSIFIER_STEPS, QUICK_CLASSIFIER_STEPS = 900, 200
 EPOCHS, QUICK_EPOCHS = 60, 10
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Search for masks with each estimator, count up its bias and variance, and learn rates with it."""
     quick, seed = run.options.quick, run.options.seed
     folder = data_folder(run.options, "mnist", sources=MNIST, files=["t10k-images-idx3-ubyte.gz"])
@@ -51,7 +51,7 @@ def _classifier(run: Run, folder: Path) -> nn.Sequential:
     return train_or_load(digit_perceptron, batches, place, steps=steps, seed=run.options.seed)
 
 
-def _learned(folder: Path, splits: int, epochs: int, seed: int) -> dict[str, Any]:
+def _learned(folder: Path, splits: int, epochs: int, seed: int) -> Plain:
     """Learn rates on one set."""
     with limited_threads(1):
         return compare(folder, num_splits=splits, epochs=epochs, seed=seed)

@@ -3,7 +3,6 @@
 import itertools
 import math
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +10,7 @@ from torch.nn import functional as F
 
 from gumdrop.functional import bernoulli_entropy, inverse_keep, soft_keep
 from gumdrop_experiments.data.uci import Split, read_splits
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["SETS", "compare"]
 
@@ -129,7 +129,7 @@ def _score(nets: _Networks, data: Split, scale: Tensor, seed: int, num_samples: 
     return {"rmse": error.tolist(), "log_likelihood": log_likelihood.mean(1).tolist(), "rates": rates.tolist()}
 
 
-def compare(folder: Path, *, num_splits: int, epochs: int, seed: int) -> dict[str, Any]:
+def compare(folder: Path, *, num_splits: int, epochs: int, seed: int) -> Plain:
     """Train under each gradient, from the same start and with the same noise.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any
 from gumdrop.training.processes import process_group, single_process, with_long_timeout
 from gumdrop_experiments.harness.launch import launch
 from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.plain import plain, read_json, write_json
+from gumdrop_experiments.harness.plain import Plain, plain, read_json, write_json
 
 __all__ = ["Parts"]
 
@@ -57,7 +57,7 @@ class Parts:
         self._note_time()
         return self._group.from_first(lambda: self._part(name, compute))
 
-    def parts(self, computes: Mapping[str, Compute]) -> dict[str, Any]:
+    def parts(self, computes: Mapping[str, Compute]) -> Plain:
         """Compute parts that do not need each other: one after the other, or with ``options.jobs`` several at a time.
 
         Under torchrun the processes share them out, and all of them get all parts.
@@ -136,7 +136,7 @@ class Parts:
 
     def _share(self, calls: Mapping[str, Compute]) -> dict[str, str]:
         """Compute this process's share of some parts, and write down on the first what the others found."""
-        found: dict[str, Any] = {}
+        found: Plain = {}
         problems: dict[str, str] = {}
         with single_process():
             for name in list(calls)[self._group.rank :: self._group.world_size]:

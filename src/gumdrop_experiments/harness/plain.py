@@ -6,7 +6,10 @@ from typing import Any
 
 from gumdrop.machine.files import replacing
 
-__all__ = ["plain", "read_json", "write_json"]
+__all__ = ["Plain", "plain", "read_json", "write_json"]
+
+Plain = dict[str, Any]
+"""Plain data by name, as they go into JSON and come back: settings, parts and results of experiments."""
 
 
 def plain(value: Any, what: str) -> Any:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from gumdrop.machine.threads import limited_threads
 from gumdrop_experiments.harness.about import About
 from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.settings import BaseSettings
 
@@ -20,7 +21,7 @@ __all__ = ["WithPictures", "command", "reproduce"]
 class WithPictures(NamedTuple):
     """What a study returns whose figures show more than `results.json` holds."""
 
-    results: dict[str, Any]
+    results: Plain
     """The results: what `results.json` holds, and what the page is written from."""
     pictures: Any
     """What the figures show beside."""

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
 from gumdrop.machine.version import VERSION
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.parts import Parts
-from gumdrop_experiments.harness.plain import plain, read_json, write_json
+from gumdrop_experiments.harness.plain import Plain, plain, read_json, write_json
 from gumdrop_experiments.pages.page import Page, render
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Run(Parts):
         self,
         name: str,
         options: RunOptions,
-        settings: dict[str, Any] | None = None,
+        settings: Plain | None = None,
         *,
         notify: Callable[[str], object] = print,
     ) -> None:
@@ -94,7 +94,7 @@ class Run(Parts):
         self._figures.append(path.name)
         return path
 
-    def finish(self, results: dict[str, Any], page: Page) -> Path:
+    def finish(self, results: Plain, page: Page) -> Path:
         """Write `results.json` and the page.
 
         The parts stay: they are small, and with ``resume`` the figures and the page can be drawn again from them.
@@ -135,7 +135,7 @@ class Run(Parts):
             write_json(self.folder / "run.json", {"settings": self._identity, "seconds": self._seconds()})
 
 
-def _time_spent_in(folder: Path, identity: dict[str, Any], resume: bool) -> float:
+def _time_spent_in(folder: Path, identity: Plain, resume: bool) -> float:
     """Check that a folder is a run's to fill; return the seconds that were spent in it before."""
     start = folder / "run.json"
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -158,7 +158,7 @@ def _time_spent_in(folder: Path, identity: dict[str, Any], resume: bool) -> floa
     return float(recorded["seconds"])
 
 
-def command_line(name: str, settings: dict[str, Any]) -> str:
+def command_line(name: str, settings: Plain) -> str:
     """Write the command that gives the same results; flags that are None or false are left out."""
     words = [f"gumdrop reproduce {name}"]
     for key, value in settings.items():

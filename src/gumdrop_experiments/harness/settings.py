@@ -2,9 +2,10 @@
 
 import dataclasses
 from collections.abc import Collection
-from typing import Any, Self
+from typing import Self
 
 from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.plain import Plain
 
 __all__ = ["BaseSettings", "at_least", "known"]
 
@@ -32,7 +33,7 @@ class BaseSettings:
         """
         return self.quick() if options.quick else self
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> Plain:
         """Return what identifies a run, by name: all but fields whose metadata say ``{"recorded": False}``."""
         fields = [field.name for field in dataclasses.fields(self) if field.metadata.get("recorded", True)]
         return {name: getattr(self, name) for name in fields}

@@ -1,4 +1,4 @@
-"""Arms of an experiment, which are ways to set the rates, such as ``"fixed 0.2"`` and ``"learned"``."""
+"""Variants of an experiment, which are ways to set the rates, such as ``"fixed 0.2"`` and ``"learned"``."""
 
 __all__ = ["NO_DROPOUT", "START", "part_name", "rate_of"]
 
@@ -8,36 +8,36 @@ START = 0.1
 """Where learned rates begin."""
 
 
-def rate_of(arm: str) -> float:
-    """Find the rate that the sites of an arm begin with.
+def rate_of(variant: str) -> float:
+    """Find the rate that the sites of a variant begin with.
 
     Args:
-        arm: ``"none"``, ``"fixed"`` with a number, or what begins with ``"learned"``.
+        variant: ``"none"``, ``"fixed"`` with a number, or what begins with ``"learned"``.
 
     Returns:
         The rate, above 0.
 
     Raises:
-        ValueError: If the arm is none of these.
+        ValueError: If the variant is none of these.
 
     Example:
         >>> rate_of("fixed 0.3"), rate_of("learned, aleatoric head")
         (0.3, 0.1)
     """
-    if arm == "none":
+    if variant == "none":
         return NO_DROPOUT
-    if arm.startswith("fixed "):
-        return max(float(arm.removeprefix("fixed ")), NO_DROPOUT)
-    if arm.startswith("learned"):
+    if variant.startswith("fixed "):
+        return max(float(variant.removeprefix("fixed ")), NO_DROPOUT)
+    if variant.startswith("learned"):
         return START
-    raise ValueError(f"`arm` must be none, fixed with a number, or begin with learned, got {arm!r}")
+    raise ValueError(f"`variant` must be none, fixed with a number, or begin with learned, got {variant!r}")
 
 
 def part_name(*words: object) -> str:
-    """Name the part of a run that computes an arm.
+    """Name the part of a run that computes a variant.
 
     Args:
-        words: The arm, its seed, and what else tells parts apart.
+        words: The variant, its seed, and what else tells parts apart.
 
     Returns:
         A name for `gumdrop_experiments.harness.run.Run.part`.

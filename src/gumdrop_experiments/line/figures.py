@@ -1,12 +1,12 @@
 """The figures of `line`."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.line import PUBLISHED
 from gumdrop_experiments.line.study import NOISE, OFFSET, SIZES, SLOPE, even_network
 from gumdrop_experiments.pages.axes import dress
@@ -17,7 +17,7 @@ LAYERS = ("input", "hidden 1", "hidden 2", "hidden 3")
 COLOURS = (plots.PALETTE[3], plots.BLUE, plots.GREEN, plots.ORANGE)
 
 
-def figures(results: dict[str, Any]) -> Iterator[tuple[str, Figure]]:
+def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
     """Draw what each network says, and both beside the published numbers."""
     wide, narrow = results["networks"]
     yield "line-fits", _fits(wide)
@@ -26,7 +26,7 @@ def figures(results: dict[str, Any]) -> Iterator[tuple[str, Figure]]:
     yield "line-rates", _rates([wide, narrow])
 
 
-def _fits(series: dict[str, Any]) -> Figure:
+def _fits(series: Plain) -> Figure:
     """Data, mean and both bands, a panel for each number of data."""
     drawing = Figure(figsize=(9, 5.6), layout="constrained")
     panels = drawing.subplots(2, 3, sharex=True, sharey=True)
@@ -45,7 +45,7 @@ def _fits(series: dict[str, Any]) -> Figure:
     return drawing
 
 
-def _uncertainty(networks: list[dict[str, Any]]) -> Figure:
+def _uncertainty(networks: list[Plain]) -> Figure:
     """Both standard deviations against the number of data, beside the published ends and the truth."""
     drawing = Figure(figsize=(9, 4.4), layout="constrained")
     sizes = np.geomspace(SIZES[0], SIZES[-1], 40).round().astype(int)
@@ -67,7 +67,7 @@ def _uncertainty(networks: list[dict[str, Any]]) -> Figure:
     return drawing
 
 
-def _rates(networks: list[dict[str, Any]]) -> Figure:
+def _rates(networks: list[Plain]) -> Figure:
     """The learned rate of each layer against the number of data, beside the published ends."""
     drawing = Figure(figsize=(9, 4.4), layout="constrained")
     panels = drawing.subplots(1, 2, sharey=True)

@@ -1,7 +1,6 @@
 """The page of `line`."""
 
-from typing import Any
-
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.line import PUBLISHED
 from gumdrop_experiments.line.figures import LAYERS
 from gumdrop_experiments.line.study import NOISE, SIZES
@@ -21,7 +20,7 @@ UNCERTAINTY = (
 )
 
 
-def page(results: dict[str, Any]) -> Page:
+def page(results: Plain) -> Page:
     """Say how near the noise that is learned comes to the truth."""
     wide, narrow = results["networks"]
     ours, small, n = wide["runs"][-1], narrow["runs"][-1], SIZES[-1]
@@ -45,7 +44,7 @@ def page(results: dict[str, Any]) -> Page:
     )
 
 
-def _table(series: dict[str, Any]) -> Table:
+def _table(series: Plain) -> Table:
     rows = []
     for half, run, even in zip(series["half_the_steps"], series["runs"], series["even_network"], strict=True):
         cells = [f"{run['num_data']:,}"]
@@ -62,7 +61,7 @@ def _table(series: dict[str, Any]) -> Table:
     return Table(caption, [*columns, *(f"p of {layer}" for layer in LAYERS)], rows)
 
 
-def _notes(wide: dict[str, Any], narrow: dict[str, Any]) -> list[str]:
+def _notes(wide: Plain, narrow: Plain) -> list[str]:
     floor = wide["even_network"][-1]
     return [
         "Published: stored runs of the authors of Concrete Dropout (Gal, Hron & Kendall 2017, arXiv:1705.07832, "
@@ -72,7 +71,7 @@ def _notes(wide: dict[str, Any], narrow: dict[str, Any]) -> list[str]:
         "mask: aleatoric² is about 1 + epistemic². The aleatoric part reaches the truth only as the epistemic part "
         "goes to 0.",
         "The error of the mean is known here, and the epistemic SD should not be below it. Where it is, the network is "
-        "too sure: rates that have gone to 0 leave no doubt about a line that is still a little wrong.",
+        "too sure: rates that have gone to 0 leave no epistemic uncertainty about a line that is still a little wrong.",
         f"With {wide['width']} units and {SIZES[-1]:,} points the epistemic part has a floor that is no lack of "
         "training. The entropy of the masks of three layers pays for rates as long as N is not far above the number "
         f"of units: even with weights spread evenly the objective is lowest at rates of {floor['p']:.2f} and an "
@@ -81,7 +80,7 @@ def _notes(wide: dict[str, Any], narrow: dict[str, Any]) -> list[str]:
     ]
 
 
-def _converged(series: dict[str, Any]) -> str:
+def _converged(series: Plain) -> str:
     pairs = list(zip(series["half_the_steps"], series["runs"], strict=True))
     last = {name: abs(pairs[-1][1][name] - pairs[-1][0][name]) for name in ("aleatoric", "epistemic")}
     most = {name: max(abs(full[name] - half[name]) for half, full in pairs) for name in last}

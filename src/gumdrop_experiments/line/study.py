@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import mlp
 from gumdrop.prediction import RegressionPrediction
 from gumdrop.training import fit
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.line import PUBLISHED
 from gumdrop_experiments.line.settings import Settings
@@ -49,11 +49,8 @@ class _Scale:
 FULL = (_Scale(width=1024, steps=1000), _Scale(width=64, steps=2000))
 QUICK = (_Scale(width=64, steps=300, num_samples=100), _Scale(width=16, steps=300, num_samples=100))
 
-Result = dict[str, Any]
-Series = dict[str, Any]
 
-
-def study(settings: Settings, run: Run) -> Result:
+def study(settings: Settings, run: Run) -> Plain:
     """Learn the line from more and more points with two networks, the quick one first."""
     scales = QUICK if run.options.quick else FULL
     wide, narrow = (replace(scale, steps=settings.steps or scale.steps) for scale in scales)
@@ -61,7 +58,7 @@ def study(settings: Settings, run: Run) -> Result:
     return {"sizes": SIZES, "published": PUBLISHED, "networks": networks[::-1]}
 
 
-def _series(run: Run, scale: _Scale) -> Series:
+def _series(run: Run, scale: _Scale) -> Plain:
     """All sizes with one network, and again with half the steps."""
     shorter = replace(scale, steps=scale.steps // 2)
     half = run.parts({f"width={scale.width}-N={n}-half": partial(_trained, run, n, shorter) for n in SIZES})
@@ -85,7 +82,7 @@ def points(num_data: int, seed: int) -> tuple[Tensor, Tensor]:
     return x, SLOPE * x + OFFSET + NOISE * torch.randn(num_data, 1, generator=generator)
 
 
-def _trained(run: Run, num_data: int, scale: _Scale) -> Result:
+def _trained(run: Run, num_data: int, scale: _Scale) -> Plain:
     """Train on some points, and record what the network says."""
     seed = run.options.seed
     x, y = points(num_data, seed)
@@ -125,7 +122,7 @@ def _trained(run: Run, num_data: int, scale: _Scale) -> Result:
     }
 
 
-def _says(prediction: RegressionPrediction) -> Result:
+def _says(prediction: RegressionPrediction) -> Plain:
     """Sum up a prediction for the usual inputs and the grid: both standard deviations, the error, and the curve."""
     usual, grid = slice(len(USUAL)), slice(len(USUAL), None)
     return {

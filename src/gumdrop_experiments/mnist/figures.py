@@ -1,18 +1,17 @@
 """The figures of `mnist`."""
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 
 __all__ = ["KINDS", "SCORES", "figures", "mean_of"]
 
-Results = Mapping[str, Any]
 
 LAYERS = ("inputs", "hidden 1", "hidden 2", "hidden 3")
 LAYER_COLOURS = (plots.PALETTE[3], plots.BLUE, plots.GREEN, plots.ORANGE)
@@ -25,19 +24,19 @@ KINDS = {
 }
 
 
-def figures(results: Results) -> Iterator[tuple[str, Figure]]:
+def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
     """Draw the learned rates, the scores of both kinds, and both against the width."""
     yield "mnist-rates", _rates(results)
     yield "mnist-scores", _scores(results)
     yield "mnist-widths", _widths(results)
 
 
-def mean_of(studies: Sequence[Results], kind: str, score: str) -> float:
+def mean_of(studies: Sequence[Plain], kind: str, score: str) -> float:
     """Average a score over seeds."""
     return statistics.mean(study[kind][score] for study in studies)
 
 
-def _rates(results: Results) -> Figure:
+def _rates(results: Plain) -> Figure:
     """Learned rates against the number of images, and over the training on all of them."""
     drawing = Figure(figsize=(9, 3.9), layout="constrained")
     left, right = drawing.subplots(1, 2)
@@ -60,7 +59,7 @@ def _rates(results: Results) -> Figure:
     return drawing
 
 
-def _scores(results: Results) -> Figure:
+def _scores(results: Plain) -> Figure:
     """Error, likelihood and calibration against the number of images."""
     drawing = Figure(figsize=(10, 3.9), layout="constrained")
     sizes = [each["num_data"] for each in results["sizes"]]
@@ -84,7 +83,7 @@ def _scores(results: Results) -> Figure:
     return drawing
 
 
-def _widths(results: Results) -> Figure:
+def _widths(results: Plain) -> Figure:
     """Rates and scores against the width of the network."""
     drawing = Figure(figsize=(9, 3.9), layout="constrained")
     left, right = drawing.subplots(1, 2)

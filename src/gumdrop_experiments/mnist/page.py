@@ -1,15 +1,14 @@
 """The page of `mnist`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.mnist.figures import KINDS, SCORES, mean_of
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["page"]
 
-Results = Mapping[str, Any]
 
 RATES = (
     "Learned drop probability of each layer against the number of training images, and over training on the most of "
@@ -26,7 +25,7 @@ NOTES = (
 )
 
 
-def page(results: Results) -> Page:
+def page(results: Plain) -> Page:
     """Say how good learned rates are, and how good searched ones."""
     last = results["sizes"][-1]
     learned, fixed = ({score: mean_of(last[kind], "drawn", score) for score in SCORES} for kind in ("learned", "fixed"))
@@ -49,7 +48,7 @@ def page(results: Results) -> Page:
     )
 
 
-def _table(results: Results) -> Table:
+def _table(results: Plain) -> Table:
     rows = [
         _row(each["num_data"], name, [study[kind] for study in each[method]])
         for each in results["sizes"]
@@ -62,7 +61,7 @@ def _table(results: Results) -> Table:
     return Table(caption, columns, rows, ours=ours)
 
 
-def _row(num_data: int, name: str, scores: Sequence[Results]) -> list[str]:
+def _row(num_data: int, name: str, scores: Sequence[Plain]) -> list[str]:
     """Scores of one kind of prediction, over seeds."""
     found = {score: mean_and_error(each[score] for each in scores) for score in scores[0]}
     accuracy, its_error = found["accuracy"]
@@ -71,7 +70,7 @@ def _row(num_data: int, name: str, scores: Sequence[Results]) -> list[str]:
     return [*cells, *(f"{found[score][0]:.4f}" for score in ("ece", "brier"))]
 
 
-def _search_table(results: Results) -> Table:
+def _search_table(results: Plain) -> Table:
     names = list(results["sizes"][0]["search"])
     rows = [[f"{each['num_data']:,}", *(f"{each['search'][n]['nll']:.4f}" for n in names)] for each in results["sizes"]]
     best = {(i, names.index(each["chosen"]) + 1) for i, each in enumerate(results["sizes"])}

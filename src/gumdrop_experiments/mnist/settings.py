@@ -1,8 +1,9 @@
 """The flags of `mnist`."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.settings import BaseSettings, at_least
 
 __all__ = ["Settings"]
@@ -29,6 +30,6 @@ class Settings(BaseSettings):
         """Return settings for one seed."""
         return replace(self, seeds=1)
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> Plain:
         """Return what identifies a run; no sizes are None, as the study chooses them."""
         return super().recorded() | {"sizes": self.sizes or None}

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +15,11 @@ from gumdrop.prediction import predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import NO_DROPOUT
-from gumdrop_experiments.mnist.scores import plain_prediction, scores
 from gumdrop_experiments.mnist.settings import Settings
+from gumdrop_experiments.scoring import class_scores, plain_prediction
 
 __all__ = ["FIXED", "study"]
 
@@ -43,7 +43,6 @@ SEARCH_SAMPLES = 20
 QUICK_SIZES, QUICK_WIDTHS, QUICK_WIDTH, QUICK_EPOCHS, QUICK_TEST = (250, 1000, 4000), (32, 128), 64, 1, 2000
 
 Rates = tuple[float, float]
-Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class _Work:
         return max(1, round(self.epochs * math.sqrt(60_000 / num_data)))
 
 
-def study(settings: Settings, run: Run) -> Result:
+def study(settings: Settings, run: Run) -> Plain:
     """Train both kinds of networks on each number of images, the largest first, and then sweep over widths."""
     quick = run.options.quick
     folder = data_folder(run.options, "mnist", sources=MNIST)
@@ -79,7 +78,7 @@ def study(settings: Settings, run: Run) -> Result:
     return {"settings": _settings(work), "sizes": compared, "widths": _sweep(work, compared)}
 
 
-def _settings(work: _Work) -> Result:
+def _settings(work: _Work) -> Plain:
     layers = [f"{work.width}"] * DEPTH
     return {
         "layers": f"784-{'-'.join(layers)}-10",
@@ -91,7 +90,7 @@ def _settings(work: _Work) -> Result:
     }
 
 
-def _compared(work: _Work, sizes: Sequence[int], seeds: Sequence[int]) -> list[Result]:
+def _compared(work: _Work, sizes: Sequence[int], seeds: Sequence[int]) -> list[Plain]:
     """Learned rates, the search over fixed rates, and networks with what it chose; each number of images."""
     parts, down = work.run.parts, sizes[::-1]
     learned = parts({_name(n, "learned", s): partial(_scored, work, n, None, s) for n in down for s in seeds})
@@ -114,7 +113,7 @@ def _compared(work: _Work, sizes: Sequence[int], seeds: Sequence[int]) -> list[R
     ]
 
 
-def _best(search: dict[str, Any]) -> str:
+def _best(search: Plain) -> str:
     return min(search, key=lambda name: float(search[name]["nll"]))
 
 
@@ -122,7 +121,7 @@ def _name(num_data: int, kind: str, which: int) -> str:
     return f"N={num_data}-{kind}-{which}"
 
 
-def _sweep(work: _Work, compared: Sequence[Result]) -> list[Result]:
+def _sweep(work: _Work, compared: Sequence[Plain]) -> list[Plain]:
     """Learned networks of other widths, beside the one that is there."""
     usual = min(compared, key=lambda each: abs(each["num_data"] - WIDTH_SIZE))
     size, seed = usual["num_data"], work.run.options.seed
@@ -142,7 +141,7 @@ def _order(work: _Work, seed: int) -> Tensor:
     return torch.randperm(len(work.train.labels), generator=torch.Generator().manual_seed(seed))
 
 
-def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Result:
+def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Plain:
     """Train on this many images and score the test images, with draws and without."""
     rows = _order(work, seed)[:size]
     model, result = _trained(work, rows, rates, seed)
@@ -151,8 +150,8 @@ def _scored(work: _Work, size: int, rates: Rates | None, seed: int) -> Result:
     drawn = predict_classification(model, x, num_samples=work.num_samples, seed=seed, batch_size=2500)
     return {
         "seed": seed,
-        "drawn": scores(drawn, y),
-        "plain": scores(plain_prediction(model, x), y),
+        "drawn": class_scores(drawn, y),
+        "plain": class_scores(plain_prediction(model, x), y),
         "rates": list(dropout_rates(model).values()) if rates is None else list(rates),
         "rates_over_training": [[round(p, 4) for p in record.rates.values()] for record in result.history],
         "train_nll": result.history[-1].nll,
@@ -167,7 +166,8 @@ def _judged(work: _Work, size: int, rates: Rates) -> dict[str, float]:
     model, _ = _trained(work, rows, rates, seed)
     device = work.run.options.device
     x, y = work.train.images[held_out].flatten(1).to(device), work.train.labels[held_out].to(device)
-    return scores(predict_classification(model, x, num_samples=SEARCH_SAMPLES, seed=seed, batch_size=2500), y)
+    drawn = predict_classification(model, x, num_samples=SEARCH_SAMPLES, seed=seed, batch_size=2500)
+    return class_scores(drawn, y)
 
 
 def _trained(work: _Work, rows: Tensor, rates: Rates | None, seed: int) -> tuple[nn.Module, FitResult]:

@@ -2,11 +2,11 @@
 
 import statistics
 from collections.abc import Iterator
-from typing import Any
 
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 
 __all__ = ["FAMILIES", "LAST", "at_the_end", "figures"]
@@ -27,7 +27,7 @@ STYLES = {
 """Colour and line of each network."""
 
 
-def figures(results: dict[str, Any]) -> Iterator[tuple[str, Figure]]:
+def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
     """Draw errors over epochs, a panel for each family, all networks in one figure."""
     found = results["networks"]
     drawing = Figure(figsize=(10, 4.6), layout="constrained")
@@ -52,7 +52,7 @@ def figures(results: dict[str, Any]) -> Iterator[tuple[str, Figure]]:
     yield "regularisation", drawing
 
 
-def at_the_end(network: dict[str, Any]) -> float:
+def at_the_end(network: Plain) -> float:
     """Average the errors of a network over its last epochs."""
     return statistics.fmean(network["errors"][-LAST:])
 

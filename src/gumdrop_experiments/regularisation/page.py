@@ -1,7 +1,6 @@
 """The page of `regularisation`."""
 
-from typing import Any
-
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.regularisation import PUBLISHED
 from gumdrop_experiments.regularisation.figures import FAMILIES, LAST, at_the_end
@@ -46,7 +45,7 @@ NOTES = (
 )
 
 
-def page(results: dict[str, Any]) -> Page:
+def page(results: Plain) -> Page:
     """Say how many errors learned rates leave, and how many the best fixed ones."""
     found, count = results["networks"], results["test_images"]
     end = {key: at_the_end(network) for key, network in found.items()}
@@ -66,7 +65,7 @@ def page(results: dict[str, Any]) -> Page:
     )
 
 
-def _table(found: dict[str, Any], count: int) -> Table:
+def _table(found: Plain, count: int) -> Table:
     rows = [
         [
             network["label"],
@@ -84,7 +83,7 @@ def _table(found: dict[str, Any], count: int) -> Table:
     return Table(f"Wrong answers among {count:,} test images, dropout off. {TABLE}", COLUMNS, rows, ours)
 
 
-def _masks(masks: dict[str, Any]) -> str:
+def _masks(masks: Plain) -> str:
     return (
         f"The perceptron with both kinds of dropout was trained twice for {masks['steps']} steps from the same "
         "random numbers, with masks from `nn.Dropout` and with masks by hand, x times a draw of 0 or 1 over 1 - p: "

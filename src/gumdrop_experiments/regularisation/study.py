@@ -1,10 +1,10 @@
 """Test errors over training: five networks of the tutorial, and two that learn their rates."""
 
 from functools import partial
-from typing import Any
 
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.regularisation.networks import NETWORKS, START
 from gumdrop_experiments.regularisation.settings import Settings
@@ -24,7 +24,7 @@ EPOCHS = {"perceptron": 200, "lenet": 60}
 QUICK_EPOCHS, QUICK_TRAIN, QUICK_TEST = 2, 2000, 1000
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train all networks, each in a part."""
     digits = _digits(run)
     given = {"perceptron": settings.epochs, "lenet": settings.lenet_epochs}
@@ -32,7 +32,7 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     epochs = {family: given[family] or usual[family] for family in EPOCHS}
     lr = {"perceptron": PERCEPTRON_LR, "lenet": settings.lenet_lr}
 
-    def of(key: str) -> dict[str, Any]:
+    def of(key: str) -> Plain:
         network = NETWORKS[key]
         return trained(
             network,

@@ -1,7 +1,7 @@
 """Training by plain gradient descent, as the tutorial has it: a step, a network, and the masks of a step."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from gumdrop.networks import dropout_rates, parameter_groups
 from gumdrop.objective import Lengthscale, negative_elbo
 from gumdrop.training import epoch_seed
 from gumdrop_experiments.data.mnist import DigitImages
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.regularisation.networks import Network, perceptron_with_both
 
 __all__ = ["BATCH_SIZE", "LENGTHSCALE", "PERCEPTRON_LR", "RATE_LR", "Digits", "compare_masks", "trained"]
@@ -25,7 +26,15 @@ MASK_STEPS = 100
 """Steps that are trained twice, with `nn.Dropout` and with a mask written by hand."""
 EVALUATED_AT_ONCE = 1000
 
-Epoch = dict[str, Any]
+
+class Epoch(TypedDict):
+    """What there is to say of an epoch; a checkpoint holds it as it is."""
+
+    errors: int
+    test_nll: float
+    train_nll: float
+    rates: list[float]
+    """Learned rates; none where they are fixed."""
 
 
 class Digits(NamedTuple):
@@ -37,7 +46,7 @@ class Digits(NamedTuple):
 
 def trained(
     network: Network, digits: Digits, *, epochs: int, lr: float, seed: int, device: str, checkpoint: Path
-) -> dict[str, Any]:
+) -> Plain:
     """Train a network, and count its errors on the test images after each epoch.
 
     Args:
@@ -140,7 +149,7 @@ def _say(network: Network, done: list[Epoch], epochs: int) -> None:
 # Masks by hand
 
 
-def compare_masks(train: DigitImages, seed: int) -> dict[str, Any]:
+def compare_masks(train: DigitImages, seed: int) -> Plain:
     """Train the perceptron with both kinds of dropout twice from the same random numbers, once with masks by hand.
 
     Args:

@@ -1,13 +1,13 @@
 """The figures of `rotation`."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.pages.axes import dress
 
@@ -23,8 +23,6 @@ UNCERTAINTIES = {
 SPREAD = 4.0
 """Degrees over which the points of one angle and its classes are spread."""
 
-Results = Mapping[str, Any]
-
 
 def figures(found: WithPictures) -> Iterator[tuple[str, Figure]]:
     """Draw the softmax under the picture as it turns, and the parts of the entropy."""
@@ -32,7 +30,7 @@ def figures(found: WithPictures) -> Iterator[tuple[str, Figure]]:
     yield "rotation-entropy", _entropy(found.results)
 
 
-def _scatter(results: Results, pictures: NDArray[np.float32]) -> Figure:
+def _scatter(results: Plain, pictures: NDArray[np.float32]) -> Figure:
     """Inputs and outputs of the softmax at each angle, under the picture as it turns, shape (angles, H, W)."""
     drawing = Figure(figsize=(10, 6.4), layout="constrained")
     strip, *rows = drawing.subfigures(3, 1, height_ratios=[0.55, 2.4, 2.4], squeeze=False)[:, 0]
@@ -55,7 +53,7 @@ def _scatter(results: Results, pictures: NDArray[np.float32]) -> Figure:
     return drawing
 
 
-def _entropy(results: Results) -> Figure:
+def _entropy(results: Plain) -> Figure:
     """The parts of the entropy at each angle, with the class that is predicted."""
     drawing = Figure(figsize=(9, 3.9), layout="constrained")
     panels = drawing.subplots(1, 2, sharey=True)

@@ -1,9 +1,8 @@
 """The page of `rotation`."""
 
 import statistics
-from collections.abc import Mapping
-from typing import Any
 
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.rotation.figures import TITLES, UNCERTAINTIES
 
@@ -27,10 +26,8 @@ NOTES = (
     "given with --others.",
 )
 
-Results = Mapping[str, Any]
 
-
-def page(results: Results) -> Page:
+def page(results: Plain) -> Page:
     """Say where the answers change, and how uncertain they are there."""
     networks = results["networks"].items()
     return Page(
@@ -41,7 +38,7 @@ def page(results: Results) -> Page:
     )
 
 
-def _sentence(angles: list[int], network: Results) -> str:
+def _sentence(angles: list[int], network: Plain) -> str:
     label, entropy = network["turning"]["label"], network["turning"]["predictive_entropy"]
     changes = [i for i in range(1, len(label)) if label[i] != label[i - 1]]
     if not changes:
@@ -54,14 +51,14 @@ def _sentence(angles: list[int], network: Results) -> str:
     )
 
 
-def _about(name: str, network: Results) -> str:
+def _about(name: str, network: Plain) -> str:
     rates = ", ".join(f"{p:.3f}" for p in network["rates"])
     return (
         f"{TITLES[name]}: {network['epochs']} epochs, {network['accuracy']:.2%} of the test images, learned p {rates}."
     )
 
 
-def _table(results: Results) -> Table:
+def _table(results: Plain) -> Table:
     rows = [
         [TITLES[name], kind, *(f"{scores[score]:.3f}" for score in UNCERTAINTIES)]
         for name, network in results["networks"].items()

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.settings import BaseSettings, at_least
 
 __all__ = ["Settings"]
@@ -22,6 +22,6 @@ class Settings(BaseSettings):
         """Check the ranges."""
         at_least(self, 1, "num_samples")
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> Plain:
         """Return what identifies a run; paths as texts."""
         return super().recorded() | {"others": [str(path) for path in self.others]}

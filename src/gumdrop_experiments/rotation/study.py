@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from gumdrop.prediction import ClassificationPrediction, predict_classification,
 from gumdrop.training import fit
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_perceptron, lenet
@@ -84,7 +84,7 @@ def _weights(run: Run, name: str) -> Path:
     return run.folder / f"{name}.pt"
 
 
-def _trained(run: Run, name: str, train: DigitImages, test: DigitImages) -> dict[str, Any]:
+def _trained(run: Run, name: str, train: DigitImages, test: DigitImages) -> Plain:
     """Train a network, leave its weights, and say how good it is."""
     seed, device = run.options.seed, run.options.device
     epochs = 1 if run.options.quick else EPOCHS[name]
@@ -112,7 +112,7 @@ def _trained(run: Run, name: str, train: DigitImages, test: DigitImages) -> dict
 # What they say
 
 
-def _turning(model: nn.Module, pictures: Tensor, num_samples: int, seed: int) -> dict[str, Any]:
+def _turning(model: nn.Module, pictures: Tensor, num_samples: int, seed: int) -> Plain:
     """Draw functions at each angle: the softmax of the classes that come out on top, and the parts of the entropy."""
     device = next(model.parameters()).device
     logits = sample(model, pictures.to(device), num_samples=num_samples, seed=seed).cpu()  # draws, angles, classes
@@ -131,7 +131,7 @@ def _turning(model: nn.Module, pictures: Tensor, num_samples: int, seed: int) ->
     }
 
 
-def _telling(model: nn.Module, digits: Tensor, none: dict[str, Tensor], seed: int) -> dict[str, Any]:
+def _telling(model: nn.Module, digits: Tensor, none: dict[str, Tensor], seed: int) -> Plain:
     """Rank digits and pictures that are none by each kind of uncertainty."""
     known = _uncertainty(model, digits[-COMPARED:], seed)  # not those that the others were made of
     found = {}

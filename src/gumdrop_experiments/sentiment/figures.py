@@ -1,11 +1,11 @@
 """The figures of `sentiment`."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.variants import START
 from gumdrop_experiments.pages.axes import dress
 from gumdrop_experiments.sentiment.results import SCORES, best_fixed
@@ -13,7 +13,6 @@ from gumdrop_experiments.sentiment.study import NUM_SAMPLES
 
 __all__ = ["figures", "rates"]
 
-Results = Mapping[str, Any]
 SITES = {
     "embedding": ("words", plots.PALETTE[0]),
     "lstm.ih_l0": ("into the LSTM", plots.PALETTE[1]),
@@ -22,14 +21,14 @@ SITES = {
 """What each rate belongs to, and its colour."""
 
 
-def figures(results: Results) -> Iterator[tuple[str, Figure]]:
-    """Draw the scores of every arm, the learned rates, and how far confidence is right."""
+def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
+    """Draw the scores of every variant, the learned rates, and how far confidence is right."""
     yield "sentiment-scores", _scores(results)
     yield "sentiment-rates", rates(results)
     yield "sentiment-reliability", _reliability(results)
 
 
-def _scores(results: Results) -> Figure:
+def _scores(results: Plain) -> Figure:
     """Each score of each way to set the rates, with draws and without."""
     drawing = Figure(figsize=(9.5, 0.32 * len(results) + 1.2), layout="constrained")
     panels = drawing.subplots(1, 3, sharey=True)
@@ -48,7 +47,7 @@ def _scores(results: Results) -> Figure:
     return drawing
 
 
-def rates(results: Results) -> Figure:
+def rates(results: Plain) -> Figure:
     """Draw the learned rates of every seed over training, with a dot at the epoch that is kept."""
     learned = {label: each["parts"] for label, each in results.items() if label.startswith("learned")}
     drawing = Figure(figsize=(3.4 * len(learned), 3.2), layout="constrained")
@@ -68,7 +67,7 @@ def rates(results: Results) -> Figure:
     return drawing
 
 
-def _reliability(results: Results) -> Figure:
+def _reliability(results: Plain) -> Figure:
     """Confidence against accuracy for the best fixed rate and the learned ones."""
     shown = [label for label in results if label.startswith("learned") or label == best_fixed(results)]
     drawing = Figure(figsize=(3.2 * len(shown), 3.3), layout="constrained")

@@ -1,4 +1,4 @@
-"""What the parts of `sentiment` say together: means over seeds, and the best arms by their test likelihood."""
+"""What the parts of `sentiment` say together: means over seeds, and the best variants by their test likelihood."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

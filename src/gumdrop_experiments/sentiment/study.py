@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,10 +13,12 @@ from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.texts import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import NO_DROPOUT, START, part_name
+from gumdrop_experiments.scoring import class_scores, plain_prediction
 from gumdrop_experiments.sentiment.reader import SentenceReader
-from gumdrop_experiments.sentiment.results import summary
+from gumdrop_experiments.sentiment.results import SCORES, summary
 from gumdrop_experiments.sentiment.settings import Settings
 
 __all__ = ["NUM_SAMPLES", "study"]
@@ -29,11 +30,9 @@ NUM_BINS = 10
 QUICK_SENTENCES = 600
 """Sentences of each part that a quick run reads."""
 
-Result = dict[str, Any]
-
 
 @dataclass(frozen=True)
-class _Arm:
+class _Variant:
     """One way to set the rates."""
 
     p: float
@@ -51,37 +50,39 @@ class _Arm:
 
 
 GRID = (0.1, 0.3, 0.5)
-ARMS = (
-    _Arm(NO_DROPOUT),
-    *(_Arm(p) for p in GRID),
-    _Arm(START, learned=True),
-    *(_Arm(p, words=True) for p in GRID),
-    _Arm(START, learned=True, words=True),
+VARIANTS = (
+    _Variant(NO_DROPOUT),
+    *(_Variant(p) for p in GRID),
+    _Variant(START, learned=True),
+    *(_Variant(p, words=True) for p in GRID),
+    _Variant(START, learned=True, words=True),
 )
 PHRASE_SEEDS = 3
-WITH_PHRASES = (_Arm(0.3, words=True, phrases=True), _Arm(START, learned=True, words=True, phrases=True))
+WITH_PHRASES = (_Variant(0.3, words=True, phrases=True), _Variant(START, learned=True, words=True, phrases=True))
 
 
-def study(settings: Settings, run: Run) -> Result:
-    """Train and score every arm with every seed, and sum up each arm."""
+def study(settings: Settings, run: Run) -> Plain:
+    """Train and score every variant with every seed, and sum up each variant."""
     files = [*(file.name for file in SST), *([SST_TREES] if settings.phrase_epochs else [])]
     folder = data_folder(run.options, "sst", sources=SST, files=files)
     data = _Data(folder, most=QUICK_SENTENCES if run.options.quick else None)
-    arms = (*ARMS, *(WITH_PHRASES if settings.phrase_epochs else ()))
-    names = {arm: [part_name(arm.label, seed) for seed in _seeds_of(arm, settings, run)] for arm in arms}
+    variants = (*VARIANTS, *(WITH_PHRASES if settings.phrase_epochs else ()))
+    names = {
+        variant: [part_name(variant.label, seed) for seed in _seeds_of(variant, settings, run)] for variant in variants
+    }
     calls = {
-        name: partial(_train_and_score, run, data, settings, arm, seed)
-        for arm in arms
-        for name, seed in zip(names[arm], _seeds_of(arm, settings, run), strict=True)
+        name: partial(_train_and_score, run, data, settings, variant, seed)
+        for variant in variants
+        for name, seed in zip(names[variant], _seeds_of(variant, settings, run), strict=True)
     }
     done = run.parts(calls)
-    parts = {arm.label: [done[name] for name in names[arm]] for arm in arms}
+    parts = {variant.label: [done[name] for name in names[variant]] for variant in variants}
     return {label: {"summary": summary(each), "parts": each} for label, each in parts.items()}
 
 
-def _seeds_of(arm: _Arm, settings: Settings, run: Run) -> range:
+def _seeds_of(variant: _Variant, settings: Settings, run: Run) -> range:
     first = run.options.seed
-    return range(first, first + (min(settings.seeds, PHRASE_SEEDS) if arm.phrases else settings.seeds))
+    return range(first, first + (min(settings.seeds, PHRASE_SEEDS) if variant.phrases else settings.seeds))
 
 
 class _Data:
@@ -110,23 +111,22 @@ class _Data:
 # One network
 
 
-def _train_and_score(run: Run, data: _Data, settings: Settings, arm: _Arm, seed: int) -> Result:
+def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int) -> Plain:
     """Train one network, keep its best epoch by the held-out sentences, and score the test sentences."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = SentenceReader(data.num_words, hidden=settings.hidden).to(run.options.device)
-        learn_dropout(model, p=arm.p, embeddings=arm.words, report=lambda report: None)
-        if not arm.learned:
+        learn_dropout(model, p=variant.p, embeddings=variant.words, report=lambda report: None)
+        if not variant.learned:
             fix_dropout(model)
-        result = _train(run, data, settings, arm, seed, model)
+        result = _train(run, data, settings, variant, seed, model)
     words, labels = (part.to(run.options.device) for part in data.test)
     drawn = predict_classification(model, words, num_samples=NUM_SAMPLES, seed=seed, batch_size=ROWS_AT_ONCE)
-    with torch.inference_mode():
-        log_p = torch.cat([torch.log_softmax(model(part), dim=1) for part in words.split(ROWS_AT_ONCE)])
+    plain = plain_prediction(model, words, batch_size=ROWS_AT_ONCE)
     bins = metrics.reliability(drawn, labels, num_bins=NUM_BINS)
     return {
         "draws": _scores(drawn, labels),
-        "no_draws": _scores(ClassificationPrediction.from_log_probabilities(log_p), labels),
+        "no_draws": _scores(plain, labels),
         "best_epoch": result.best_epoch,
         "validation_nll": [record.validation_nll for record in result.history],
         "rates": {name: [record.rates[name] for record in result.history] for name in result.history[0].rates},
@@ -134,12 +134,12 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, arm: _Arm, seed:
     }
 
 
-def _train(run: Run, data: _Data, settings: Settings, arm: _Arm, seed: int, model: SentenceReader) -> FitResult:
+def _train(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int, model: SentenceReader) -> FitResult:
     return fit(
         model,
-        data.phrases if arm.phrases else data.train,
+        data.phrases if variant.phrases else data.train,
         likelihood="categorical",
-        epochs=settings.phrase_epochs if arm.phrases else settings.epochs,
+        epochs=settings.phrase_epochs if variant.phrases else settings.epochs,
         validation=data.dev,
         validation_samples=VALIDATION_SAMPLES,
         batch_size=BATCH_SIZE,
@@ -147,14 +147,11 @@ def _train(run: Run, data: _Data, settings: Settings, arm: _Arm, seed: int, mode
         max_norm=MAX_NORM,
         lengthscale=LENGTHSCALE,
         seed=seed,
-        checkpoint=run.checkpoint(part_name(arm.label, seed)),
-        progress=f"{arm.label}, seed {seed}",
+        checkpoint=run.checkpoint(part_name(variant.label, seed)),
+        progress=f"{variant.label}, seed {seed}",
     )
 
 
 def _scores(prediction: ClassificationPrediction, labels: Tensor) -> dict[str, float]:
-    return {
-        "accuracy": metrics.accuracy(prediction.label, labels).item(),
-        "nll": -prediction.log_prob(labels).mean().item(),
-        "ece": metrics.calibration_error(prediction, labels).item(),
-    }
+    found = class_scores(prediction, labels)
+    return {name: found[name] for name in SCORES}

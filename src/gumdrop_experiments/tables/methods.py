@@ -99,9 +99,16 @@ def _fixed_single(task: Task) -> Prediction:
         torch.manual_seed(task.seed)
         model = _fixed_network(x.shape[1], task.num_classes)
     batch_size, epochs = schedule(len(x), epochs=task.epochs)
-    likelihood = "categorical" if task.num_classes else "gaussian"
-    options: dict[str, Any] = {"batch_size": batch_size, "lr": 1e-2, "lengthscale": PLAIN_LENGTHSCALE}
-    fit(model, (x, y), likelihood=likelihood, epochs=epochs, seed=task.seed, **options)
+    fit(
+        model,
+        (x, y),
+        likelihood="categorical" if task.num_classes else "gaussian",
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=1e-2,
+        lengthscale=PLAIN_LENGTHSCALE,
+        seed=task.seed,
+    )
     predict: Any = predict_classification if task.num_classes else predict_regression
     return in_units(predict(model, x_test, num_samples=NUM_SAMPLES, seed=task.seed))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.work import pooled, scores
 
@@ -17,12 +18,12 @@ OURS = "gumdrop"
 WANTED_COVERAGE = (0.88, 0.92)
 
 
-def summaries(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+def summaries(parts: Mapping[str, list[Plain]]) -> dict[str, Plain]:
     """Scores over all rows and in each fold, and how far each method is from ours, fold by fold."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Plain] = {}
     for key, folds in parts.items():
         by_fold = [scores(part["rows"]) for part in folds]
-        summary: dict[str, Any] = dict(scores(pooled([part["rows"] for part in folds])))
+        summary: Plain = dict(scores(pooled([part["rows"] for part in folds])))
         summary["folds"] = by_fold
         summary["seconds"] = float(np.mean([part["seconds"] for part in folds]))
         if OURS in parts and key != OURS:
@@ -33,7 +34,7 @@ def summaries(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, dict[str, 
     return found
 
 
-def verdicts(sets: Mapping[str, Any]) -> dict[str, Any]:
+def verdicts(sets: Mapping[str, Any]) -> Plain:
     """On which sets ours is best, or within one standard error of the best; and where coverage is as wanted."""
     found = {}
     for name, each in sets.items():

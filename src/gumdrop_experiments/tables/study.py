@@ -7,6 +7,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.results import OURS, summaries, verdicts
@@ -19,7 +20,7 @@ FOLDS, QUICK_FOLDS, QUICK_EPOCHS, QUICK_SETS = 5, 2, 5, 3
 
 
 @threadpool_limits.wrap(limits=1)
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train the methods on all but a fold of each set, and score that."""
     methods = list(dict.fromkeys(settings.methods)) or list(METHODS)
     sets = {}
@@ -34,7 +35,7 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     return {"sets": sets, "verdicts": verdicts(sets) if OURS in methods else {}}
 
 
-def _folds(run: Run, key: str, table: TableSet) -> list[dict[str, Any]]:
+def _folds(run: Run, key: str, table: TableSet) -> list[Plain]:
     folds = table.folds(QUICK_FOLDS if run.options.quick else FOLDS, run.options.seed)
     return [
         run.part(f"{table.name}.{key}.{number}", partial(_part, run.options, key, table, train, test))
@@ -42,7 +43,7 @@ def _folds(run: Run, key: str, table: TableSet) -> list[dict[str, Any]]:
     ]
 
 
-def _part(options: RunOptions, key: str, table: TableSet, train: Any, test: Any) -> dict[str, Any]:
+def _part(options: RunOptions, key: str, table: TableSet, train: Any, test: Any) -> Plain:
     """Train one method on one fold and take down its predictions."""
     epochs = QUICK_EPOCHS if options.quick else None
     task = Task(table.x[train], table.y[train], table.x[test], table.num_classes, options.seed, epochs)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn import datasets
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from gumdrop.metrics import accuracy, brier_score, calibration_error, interval_coverage, rmse
+from gumdrop.metrics import interval_coverage, rmse
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop_experiments.data.uci import read_rows
+from gumdrop_experiments.scoring import class_scores
 
 __all__ = ["LEVEL", "TableSet", "Task", "pooled", "rows_of", "scores", "table_sets"]
 
@@ -96,8 +98,8 @@ def _of_folder(data: Path) -> list[Any]:
     folders = sorted(path for path in (data / "uci").glob("*") if path.is_dir())
     found: list[Any] = [lambda folder=folder: _numbers(folder.name, *read_rows(folder)) for folder in folders]
     if (data / "california" / "cal_housing_py3.pkz").is_file():
-        options: dict[str, Any] = {"data_home": data / "california", "download_if_missing": False, "return_X_y": True}
-        found.append(lambda: _numbers("california-housing", *datasets.fetch_california_housing(**options)))
+        fetch = partial(datasets.fetch_california_housing, data_home=data / "california", download_if_missing=False)
+        found.append(lambda: _numbers("california-housing", *fetch(return_X_y=True)))
     return found
 
 
@@ -166,10 +168,5 @@ def scores(rows: dict[str, list[Any]]) -> dict[str, float]:
             "width": (upper - lower).mean().item(),
         }
     log_p, labels = columns["log_p"], y.long()
-    prediction = ClassificationPrediction.from_log_probabilities(log_p)
-    return {
-        "log_likelihood": prediction.log_prob(labels).mean().item(),
-        "accuracy": accuracy(prediction.label, labels).item(),
-        "brier": brier_score(prediction, labels).item(),
-        "ece": calibration_error(prediction, labels).item(),
-    }
+    found = class_scores(ClassificationPrediction.from_log_probabilities(log_p), labels)
+    return {"log_likelihood": -found["nll"], **{name: found[name] for name in ("accuracy", "brier", "ece")}}

@@ -1,15 +1,15 @@
 """The figures of `transformers`."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.variants import START
 from gumdrop_experiments.pages.axes import dress
 from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.transformers.study import ARMS
+from gumdrop_experiments.transformers.study import VARIANTS
 from gumdrop_experiments.transformers.tasks import SCORES
 
 __all__ = ["figures"]
@@ -24,10 +24,8 @@ PLACES = {
 }
 """Where in a transformer a site stands, by how its name ends."""
 
-Results = Mapping[str, Any]
 
-
-def figures(results: Results) -> Iterator[tuple[str, Figure]]:
+def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
     """Draw the learned rates along each network, and the scores of each way to set the rates."""
     yield "transformers-rates", _rates(results)
     yield "transformers-scores", _scores(results)
@@ -39,15 +37,15 @@ def _place(name: str) -> str:
     return max(fits)[1]
 
 
-def _rates(results: Results) -> Figure:
+def _rates(results: Plain) -> Figure:
     """Learned rates of the epoch that is kept, from input to output; colours say where in its layer a site stands."""
     drawing = Figure(figsize=(10.5, 4), layout="constrained")
     colours = dict(zip(PLACES, plots.PALETTE, strict=False))
     panels = drawing.subplots(1, len(results))
-    for ax, (task, arms) in zip(panels, results.items(), strict=True):
-        names = list(arms["learned"][0]["rates"])
+    for ax, (task, variants) in zip(panels, results.items(), strict=True):
+        names = list(variants["learned"][0]["rates"])
         for i, name in enumerate(names):
-            kept = [part["rates"][name][part["best_epoch"] - 1] for part in arms["learned"]]
+            kept = [part["rates"][name][part["best_epoch"] - 1] for part in variants["learned"]]
             ax.plot([i] * len(kept), kept, "o", color=colours[_place(name)], alpha=0.7, markersize=5)
         ax.axhline(START, color=plots.INK, linewidth=1, linestyle=":")
         dress(ax, title=task, x="site, from input to output").set_ylim(0, None)
@@ -60,17 +58,19 @@ def _rates(results: Results) -> Figure:
     return drawing
 
 
-def _scores(results: Results) -> Figure:
+def _scores(results: Plain) -> Figure:
     """Each score of each way to set the rates."""
     wanted = [(task, score, title) for task, titles in SCORES.items() for score, title in titles.items()]
     drawing = Figure(figsize=(2.5 * len(wanted), 2.8), layout="constrained")
     panels = drawing.subplots(1, len(wanted), sharey=True)
-    arms = list(ARMS)[::-1]
+    variants = list(VARIANTS)[::-1]
     for ax, (task, score, title) in zip(panels, wanted, strict=True):
-        for i, arm in enumerate(arms):
-            mean, error = mean_and_error([part["scores"][score] for part in results[task][arm]])
-            ax.errorbar(mean, i, xerr=error, fmt="o", color=plots.ORANGE if arm == "learned" else plots.BLUE, capsize=3)
+        for i, variant in enumerate(variants):
+            mean, error = mean_and_error([part["scores"][score] for part in results[task][variant]])
+            ax.errorbar(
+                mean, i, xerr=error, fmt="o", color=plots.ORANGE if variant == "learned" else plots.BLUE, capsize=3
+            )
         dress(ax, title=f"{task}:\n{title}")
         ax.locator_params(axis="x", nbins=4)
-    panels[0].set_yticks(range(len(arms)), arms)
+    panels[0].set_yticks(range(len(variants)), variants)
     return drawing

@@ -1,7 +1,6 @@
 """Each task with each way to set the rates."""
 
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -9,18 +8,19 @@ from gumdrop.networks import fix_dropout, learn_dropout
 from gumdrop.training import fit
 from gumdrop_experiments.data.texts import SST
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.transformers.settings import Settings
 from gumdrop_experiments.transformers.tasks import Task, review_task, sum_task
 
-__all__ = ["ARMS", "study"]
+__all__ = ["VARIANTS", "study"]
 
-ARMS = ("none", "fixed 0.1", "fixed 0.3", "learned")
+VARIANTS = ("none", "fixed 0.1", "fixed 0.3", "learned")
 LENGTHSCALE, MAX_NORM = 1.0, 5.0
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train and score both networks in all ways, with several seeds."""
     folder = data_folder(run.options, "sst", sources=SST, files=[file.name for file in SST])
     tasks = [
@@ -30,24 +30,25 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     seeds = range(run.options.seed, run.options.seed + settings.seeds)
     done = run.parts(
         {
-            part_name(task.name, arm, seed): partial(_trained, run, task, arm, epochs, seed)
+            part_name(task.name, variant, seed): partial(_trained, run, task, variant, epochs, seed)
             for task, epochs in tasks
-            for arm in ARMS
+            for variant in VARIANTS
             for seed in seeds
         }
     )
     return {
-        task.name: {arm: [done[part_name(task.name, arm, seed)] for seed in seeds] for arm in ARMS} for task, _ in tasks
+        task.name: {variant: [done[part_name(task.name, variant, seed)] for seed in seeds] for variant in VARIANTS}
+        for task, _ in tasks
     }
 
 
-def _trained(run: Run, task: Task, arm: str, epochs: int, seed: int) -> dict[str, Any]:
+def _trained(run: Run, task: Task, variant: str, epochs: int, seed: int) -> Plain:
     """Train a network with one way to set the rates, and score it."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = task.build().to(run.options.device)
-        learn_dropout(model, p=rate_of(arm), report=lambda report: None, **task.conversion)
-        if arm != "learned":
+        learn_dropout(model, p=rate_of(variant), report=lambda report: None, **task.conversion)
+        if variant != "learned":
             fix_dropout(model)
         result = fit(
             model,
@@ -61,8 +62,8 @@ def _trained(run: Run, task: Task, arm: str, epochs: int, seed: int) -> dict[str
             max_norm=MAX_NORM,
             lengthscale=LENGTHSCALE,
             seed=seed,
-            checkpoint=run.checkpoint(part_name(task.name, arm, seed)),
-            progress=f"{task.name}, {arm}, seed {seed}",
+            checkpoint=run.checkpoint(part_name(task.name, variant, seed)),
+            progress=f"{task.name}, {variant}, seed {seed}",
         )
     test = tuple(part.to(run.options.device) for part in task.test)
     return {

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.metrics import accuracy, calibration_error
 from gumdrop.prediction import predict_classification, sample
 from gumdrop_experiments.data.texts import Vocabulary, read_sst
 from gumdrop_experiments.networks.transformers import CharacterModel, ReviewEncoder, character_nll, encoded, sums
+from gumdrop_experiments.scoring import class_scores
 
 __all__ = ["SCORES", "Task", "review_task", "sum_task"]
 
@@ -78,11 +78,8 @@ def review_task(folder: Path, *, quick: bool) -> Task:
 def _review_scores(model: nn.Module, test: Pair, seed: int) -> dict[str, float]:
     words, labels = test
     prediction = predict_classification(model, words, num_samples=NUM_SAMPLES, seed=seed, batch_size=512)
-    return {
-        "accuracy": 100 * accuracy(prediction.label, labels).item(),
-        "nll": -prediction.log_prob(labels).mean().item(),
-        "ece": 100 * calibration_error(prediction, labels).item(),
-    }
+    found = class_scores(prediction, labels)
+    return {"accuracy": 100 * found["accuracy"], "nll": found["nll"], "ece": 100 * found["ece"]}
 
 
 def sum_task(count: int, seed: int) -> Task:

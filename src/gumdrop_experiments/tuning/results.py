@@ -6,15 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gumdrop_experiments.harness.plain import Plain
+
 __all__ = ["DEFAULT", "summary"]
 
 DEFAULT = "the default"
 """The candidate that others are compared with."""
 
 
-def summary(sets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+def summary(sets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Plain]]:
     """Means over splits, and the gain over the default with its standard error."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, Plain]] = {}
     for name, parts in sets.items():
         reference = _column(parts[DEFAULT], "log_likelihood")
         found[name] = {}

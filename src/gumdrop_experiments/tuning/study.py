@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from gumdrop.ensembles import schedule
 from gumdrop_experiments.data.uci import Split, read_splits, standardised
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.tuning.results import DEFAULT, summary
 from gumdrop_experiments.tuning.settings import Settings
@@ -83,7 +83,7 @@ def simulated(name: str, count: int, seed: int) -> list[Split]:
     return splits
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Score all candidates on held-out fifths of training parts, and on simulated sets."""
     folder, quick, seed = data_folder(run.options, "uci"), run.options.quick, run.options.seed
     most = QUICK_SPLITS if quick else SPLITS
@@ -103,6 +103,6 @@ def _inner(split: Split, seed: int) -> Split:
     return split.part(order[len(order) // 5 :], order[: len(order) // 5])
 
 
-def _part(candidate: Callable[[Work], Outcome], work: Work) -> dict[str, Any]:
+def _part(candidate: Callable[[Work], Outcome], work: Work) -> Plain:
     outcome = candidate(work)
     return {"scores": scores(outcome, work.splits), "rates": outcome.rates, "seconds": outcome.seconds}

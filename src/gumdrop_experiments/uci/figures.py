@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,20 +13,20 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.uci import PUBLISHED
 from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.results import OURS
 
 __all__ = ["figures", "shown"]
 
-Results = Mapping[str, Any]
 LEVELS = (50, 90, 95)
 MARKERS = "osD^vPX<>"
 FARTHEST_GAP = 15.0
 GREY = "#8a8f98"
 
 
-def shown(results: Results) -> list[str]:
+def shown(results: Plain) -> list[str]:
     """Name the figures that the results allow, in the order of the page."""
     methods = [each["methods"] for each in results.values()]
     learned = any(part["rates"] for each in results.values() for part in each["parts"].values())
@@ -34,9 +34,9 @@ def shown(results: Results) -> list[str]:
     return ["uci-log-likelihood", "uci-rmse", "uci-coverage", *["uci-rates"] * learned, *["uci-cost"] * compared]
 
 
-def figures(results: Results) -> Iterator[tuple[str, Figure]]:
+def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
     """Draw scores, coverage, learned rates and costs of all methods, a panel for each set."""
-    draw: dict[str, Callable[[Results], Figure]] = {
+    draw: dict[str, Callable[[Plain], Figure]] = {
         "uci-log-likelihood": partial(_scores, score="log_likelihood", column=1),
         "uci-rmse": partial(_scores, score="rmse", column=0),
         "uci-coverage": _coverage,
@@ -47,7 +47,7 @@ def figures(results: Results) -> Iterator[tuple[str, Figure]]:
         yield name, draw[name](results)
 
 
-def _panels(sets: Results, height: float) -> tuple[Figure, list[Axes]]:
+def _panels(sets: Plain, height: float) -> tuple[Figure, list[Axes]]:
     columns = min(2, len(sets))
     rows = -(-len(sets) // columns)
     figure = Figure(figsize=(5.2 * columns, height * rows), layout="constrained")
@@ -64,7 +64,7 @@ def _colour(key: str) -> str:
     return ORANGE if key == OURS else BLUE
 
 
-def _scores(sets: Results, score: str, column: int) -> Figure:
+def _scores(sets: Plain, score: str, column: int) -> Figure:
     count = max(len(each["methods"]) for each in sets.values())
     figure, panels = _panels(sets, 0.32 * count + 0.9)
     for axes, (name, each) in zip(panels, sets.items(), strict=False):
@@ -111,7 +111,7 @@ def _number(text: str) -> float:
     return float(match.group()) if match else float("nan")
 
 
-def _coverage(sets: Results) -> Figure:
+def _coverage(sets: Plain) -> Figure:
     count = max(len(each["methods"]) for each in sets.values())
     figure, panels = _panels(sets, 0.32 * count + 0.9)
     for axes, each in zip(panels, sets.values(), strict=False):
@@ -137,11 +137,11 @@ def _coverage(sets: Results) -> Figure:
     return figure
 
 
-def _gaps(summary: Mapping[str, Any]) -> list[float]:
+def _gaps(summary: Plain) -> list[float]:
     return [100 * summary[f"coverage_{level}"][0] - level for level in LEVELS]
 
 
-def _rates(sets: Results) -> Figure:
+def _rates(sets: Plain) -> Figure:
     figure, panels = _panels(sets, 2.6)
     shown = [key for key in METHODS if any(each["parts"].get(key, {}).get("rates") for each in sets.values())]
     spread = np.random.default_rng(0)
@@ -163,7 +163,7 @@ def _rates(sets: Results) -> Figure:
     return figure
 
 
-def _cost(sets: Results) -> Figure:
+def _cost(sets: Plain) -> Figure:
     figure, panels = _panels(sets, 2.6)
     keys = [key for key in METHODS if any("gain" in each["methods"].get(key, {}) for each in sets.values())]
     looks: dict[str, Any] = {

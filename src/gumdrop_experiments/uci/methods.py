@@ -20,6 +20,7 @@ from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.harness.variants import NO_DROPOUT, START
 from gumdrop_experiments.uci.grid import fixed_network, grid_settings
 from gumdrop_experiments.uci.peer import peer
 from gumdrop_experiments.uci.work import (
@@ -37,8 +38,6 @@ from gumdrop_experiments.uci.work import (
 __all__ = ["METHODS", "Method", "ensemble", "single"]
 
 VALIDATION_SAMPLES = 100
-NO_DROPOUT: dict[str, Any] = {"p": 1e-6, "fixed": True}
-"""A rate at which no unit is ever dropped, since a rate must be positive."""
 DEEP_ENSEMBLE_EPOCHS = 40
 CYCLES = 10
 GAMMA_PRIOR = (0.1, 0.01)
@@ -67,7 +66,7 @@ def ensemble(work: Work, *, dropout: bool = True, **options: Any) -> Outcome:
     Returns:
         What came out.
     """
-    make = partial(network, work.splits[0], **({} if dropout else NO_DROPOUT))
+    make = partial(network, work.splits[0], p=START if dropout else NO_DROPOUT, fixed=not dropout)
     batch_size, epochs = work.schedule
     started = time.process_time()
     fits = fit_regression_ensembles(
@@ -117,7 +116,7 @@ def single(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(work.seed)
         models = [
-            network(split, heteroscedastic=heteroscedastic, **({} if dropout else NO_DROPOUT))
+            network(split, heteroscedastic=heteroscedastic, p=START if dropout else NO_DROPOUT, fixed=not dropout)
             for split in work.splits
             for _ in range(members)
         ]
@@ -180,13 +179,13 @@ def _grid(work: Work) -> Outcome:
         for split, order in zip(work.splits, orders, strict=True)
     ]
     _, epochs = work.schedule
-    options: dict[str, Any] = {"epochs": epochs, "lengthscale": PAPER_LENGTHSCALE}
+    train = partial(_train, work, epochs=epochs, lengthscale=PAPER_LENGTHSCALE)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(work.seed)
         candidates = [fixed_network(split, *setting) for split in work.splits for setting in settings]
         final = [[fixed_network(split, *setting) for setting in settings] for split in work.splits]
     searched = [split for split in inner for _ in settings]
-    _, search_seconds = _train(work, candidates, searched, "search", **options)
+    _, search_seconds = train(candidates, searched, "search")
     scores = torch.tensor(
         [
             predict_regression(model, split.x_test, num_samples=VALIDATION_SAMPLES, seed=work.seed)
@@ -197,7 +196,7 @@ def _grid(work: Work) -> Outcome:
     )
     best = scores.view(len(work.splits), len(settings)).argmax(1).tolist()
     models = [each[i] for each, i in zip(final, best, strict=True)]
-    _, refit_seconds = _train(work, models, work.splits, "refit", **options)
+    _, refit_seconds = train(models, work.splits, "refit")
     predictions = _predictions(models, work)
     passes = epochs * sum(len(split.x_train) for split in [*searched, *work.splits])
     chosen = [dict(zip(("p", "precision"), settings[i], strict=True)) for i in best]

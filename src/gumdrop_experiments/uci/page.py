@@ -1,8 +1,6 @@
 """The page of `uci`."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.uci import PUBLISHED
 from gumdrop_experiments.uci.figures import shown
@@ -36,7 +34,7 @@ NOTES = (
 )
 
 
-def page(results: Mapping[str, Any]) -> Page:
+def page(results: Plain) -> Page:
     """Say on how many sets nothing to tune beats a search."""
     figures = [Figure(name, CAPTIONS[name]) for name in shown(results)]
     tables = [_table(name, each) for name, each in results.items()]
@@ -44,7 +42,7 @@ def page(results: Mapping[str, Any]) -> Page:
     return Page("UCI regression", _lead(results), [*figures[:2], *tables, *figures[2:], *costs], NOTES)
 
 
-def _lead(sets: Mapping[str, Any]) -> str:
+def _lead(sets: Plain) -> str:
     if not all({OURS, REFERENCE} <= set(each["methods"]) for each in sets.values()):
         return f"{len(sets)} sets, each with its published splits."
     ours = [each["methods"][OURS] for each in sets.values()]
@@ -56,7 +54,7 @@ def _lead(sets: Mapping[str, Any]) -> str:
     )
 
 
-def _table(name: str, each: Mapping[str, Any]) -> Table:
+def _table(name: str, each: Plain) -> Table:
     columns = ["", "RMSE", "log likelihood", "gain over grid (p)", "CRPS", "50 %", "90 %", "95 %", "row passes"]
     rows = [[METHODS[key].label, *_cells(summary)] for key, summary in each["methods"].items()]
     best = max(range(len(rows)), key=lambda i: list(each["methods"].values())[i]["log_likelihood"][0])
@@ -74,7 +72,7 @@ def _table(name: str, each: Mapping[str, Any]) -> Table:
     return Table(caption, columns, rows, ours=ours, best=[(best, 2)])
 
 
-def _cells(summary: Mapping[str, Any]) -> list[str]:
+def _cells(summary: Plain) -> list[str]:
     def with_error(score: str, digits: int) -> str:
         mean, error = summary[score]
         return f"{mean:.{digits}f} ({error:.{digits}f})"
@@ -95,7 +93,7 @@ def _cells(summary: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _cost_table(sets: Mapping[str, Any]) -> Table:
+def _cost_table(sets: Plain) -> Table:
     columns = ["", *sets]
     ratios = {
         "ensemble of 5, one program / grid of 12 and refit, in turn": ("ensemble", "grid_in_turn"),

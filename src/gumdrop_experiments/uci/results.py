@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 
 from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import mean_and_error
 
 __all__ = ["OURS", "REFERENCE", "paired_test", "summaries"]
@@ -16,12 +17,12 @@ OURS, REFERENCE = "gumdrop", "grid"
 """The method that is ours, and the one that others are compared with."""
 
 
-def summaries(done: Mapping[str, Any], splits: Sequence[Split]) -> dict[str, Any]:
+def summaries(done: Mapping[str, Any], splits: Sequence[Split]) -> Plain:
     """Mean and standard error of each score, and the paired comparison with the grid search."""
     summaries = {}
     for key, part in done.items():
         columns = {score: np.array([each[score] for each in part["scores"]]) for score in part["scores"][0]}
-        summary: dict[str, Any] = {score: mean_and_error(values) for score, values in columns.items()}
+        summary: Plain = {score: mean_and_error(values) for score, values in columns.items()}
         if REFERENCE in done and key != REFERENCE:
             reference = np.array([each["log_likelihood"] for each in done[REFERENCE]["scores"]])
             gain = columns["log_likelihood"] - reference

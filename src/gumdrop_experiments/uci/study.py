@@ -12,6 +12,7 @@ from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.training import fit, fit_stacked
 from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.uci.grid import fixed_network, grid_settings
 from gumdrop_experiments.uci.methods import METHODS
@@ -26,7 +27,7 @@ SHARE_OF_SPEED = 10
 """The comparison of one program with a loop takes this part of the passes."""
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train and score the methods on all splits of the sets, and take the time of some."""
     folder, quick = data_folder(run.options, "uci"), run.options.quick
     most = settings.splits or (QUICK_SPLITS if quick else None)
@@ -58,7 +59,7 @@ def _peer_is_installed() -> bool:
     return found
 
 
-def part(run: Run, key: str, work: Work) -> dict[str, Any]:
+def part(run: Run, key: str, work: Work) -> Plain:
     """Run one method on one set, and score it."""
 
     def checkpoint(stage: str) -> Path:

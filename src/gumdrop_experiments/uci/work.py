@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -84,8 +83,8 @@ def network(split: Split, *, heteroscedastic: bool = False, p: float = 0.1, fixe
     Returns:
         A network for standardised targets.
     """
-    noise: dict[str, Any] = {"homoscedastic_noise": not heteroscedastic}
-    model = mlp(split.x_train.shape[1], 2 if heteroscedastic else 1, p=p, **noise)
+    outputs = 2 if heteroscedastic else 1
+    model = mlp(split.x_train.shape[1], outputs, p=p, homoscedastic_noise=not heteroscedastic)
     return fix_dropout(model) if fixed else model
 
 

@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from gumdrop.ensembles import EnsembleSettings
 from gumdrop.tables.reading.dates import Order
@@ -136,7 +135,7 @@ def config_text(table: str, target: str, reading: Reading, settings: FitSettings
         >>> text.splitlines()[1:4]
         ['table = "houses.csv"', 'target = "price"', 'drop = ["id"]']
     """
-    values: dict[str, Any] = {"table": table, "target": target}
+    values: dict[str, object] = {"table": table, "target": target}
     values |= {name: value for name, value in vars(reading).items() if value not in {None, "", ()}}
     values |= {FLAGS.get(name, name): value for name, value in vars(settings).items() if value is not None}
     lines = [*(f"# {line}" for line in comments)]
@@ -144,7 +143,7 @@ def config_text(table: str, target: str, reading: Reading, settings: FitSettings
     return "\n".join(lines) + "\n"
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     # Strings, numbers and truth values of JSON are those of TOML, but for one character that TOML wants escaped.

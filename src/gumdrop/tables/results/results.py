@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.plain import FieldError, plain, record
@@ -115,7 +115,7 @@ class FitResults:
             (way for words, way in DIRECTIONS.items() if score.startswith(words)), None
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Take the record apart.
 
         Returns:

@@ -178,16 +178,16 @@ class TableSchema:
         refuse(target.name, column, indices < 0, f"not a class seen in training ({listed(target.classes)})")
         return indices
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Write the schema as plain dicts, lists, strings and numbers, for `json.dump`.
 
         Returns:
             What `from_json` reads.
         """
         columns = [{"kind": column.kind, **asdict(column)} for column in self.columns]
-        plain: dict[str, Any] = {"version": SCHEMA_VERSION, "decimal": self.decimal}
+        plain: dict[str, object] = {"version": SCHEMA_VERSION, "decimal": self.decimal}
         plain |= {"columns": columns, "target": asdict(self.target)}
-        copy: dict[str, Any] = json.loads(json.dumps(plain))  # lists, where a record has tuples
+        copy: dict[str, object] = json.loads(json.dumps(plain))  # lists, where a record has tuples
         return copy
 
     @classmethod
@@ -203,7 +203,7 @@ class TableSchema:
         Raises:
             TableError: `data` is not such a schema.
         """
-        kinds: dict[str, Any] = {kind.kind: kind for kind in (NumericColumn, DateColumn, CategoryColumn)}
+        kinds: dict[str, type[Column]] = {kind.kind: kind for kind in (NumericColumn, DateColumn, CategoryColumn)}
         try:
             _require(data["version"] == SCHEMA_VERSION, f"version is {data['version']!r}, not {SCHEMA_VERSION}")
             columns = tuple(_record(kinds[each["kind"]], each) for each in data["columns"])

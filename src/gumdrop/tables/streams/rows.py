@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,12 +11,9 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from gumdrop.tables.schema.schema import TableSchema
-from gumdrop.training.processes.group import process_group
-
-if TYPE_CHECKING:
-    pass
 from gumdrop.tables.streams.pieces import Piece, TableStream
 from gumdrop.tables.streams.survey import is_in
+from gumdrop.training.processes.group import process_group
 
 __all__ = ["StreamedRows"]
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,9 +14,6 @@ import pandas as pd
 from gumdrop.tables.reading.dates import order_of
 from gumdrop.tables.schema.checks import check_present
 from gumdrop.tables.schema.schema import TableSchema
-
-if TYPE_CHECKING:
-    pass
 from gumdrop.tables.streams.pieces import TableStream
 
 __all__ = ["Moments", "SAMPLE_ROWS", "Survey", "is_in", "survey"]

@@ -147,7 +147,7 @@ class Classification(TableTask[ClassificationPrediction]):
     def rows(self, tested: pd.DataFrame) -> ClassificationRows:
         """The test part, for the results."""
         names = ("row", "probability", "predictive_entropy", "mutual_information")
-        columns: dict[str, Any] = {name: tested[name].tolist() for name in names}
+        columns: dict[str, list[Any]] = {name: tested[name].tolist() for name in names}
         observed = [str(value) for value in tested["observed"].tolist()]
         return ClassificationRows(observed=observed, predicted=tested["prediction"].tolist(), **columns)
 

@@ -77,7 +77,7 @@ class Regression(TableTask[RegressionPrediction]):
     def in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
         """Undo the standardisation, in float64 where the values need it."""
         dtype = torch.float64 if self.target.needs_float64 else torch.float32
-        parts: dict[str, Any] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+        parts: dict[str, Tensor | None] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
         exact = replace(prediction, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
         return exact.rescale(self.target.std, self.target.mean)
 
@@ -141,7 +141,7 @@ class Regression(TableTask[RegressionPrediction]):
     def rows(self, tested: pd.DataFrame) -> RegressionRows:
         """The test part, for the results."""
         names = ("row", "observed", "lower", "upper", "epistemic_std", "aleatoric_std")
-        columns: dict[str, Any] = {name: tested[name].tolist() for name in names}
+        columns: dict[str, list[Any]] = {name: tested[name].tolist() for name in names}
         return RegressionRows(mean=tested["prediction"].tolist(), **columns)
 
     def words(self, row: pd.Series) -> tuple[str, str, str]:

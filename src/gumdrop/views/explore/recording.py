@@ -7,7 +7,7 @@ import json
 import math
 import random
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -15,7 +15,7 @@ from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
 from gumdrop.machine.version import VERSION
 from gumdrop.views.explore.messages import Points, Settings
-from gumdrop.views.explore.session import Session
+from gumdrop.views.explore.session import Frame, Session
 from gumdrop.views.explore.site import WEB
 
 __all__ = ["Chapter", "record", "write_recording"]
@@ -91,7 +91,7 @@ STORY = (
 )
 
 
-def record(story: tuple[Chapter, ...] = STORY, *, steps: tuple[int, ...] = STEPS) -> dict[str, Any]:
+def record(story: tuple[Chapter, ...] = STORY, *, steps: tuple[int, ...] = STEPS) -> dict[str, object]:
     """Play a story with a live session, and note its frames.
 
     Args:
@@ -124,10 +124,16 @@ def _points(xs: tuple[float, ...]) -> list[tuple[float, float]]:
     return [(round(x, 3), round(math.sin(2 * x) + noise[x], 3)) for x in xs]
 
 
-def _small(frame: dict[str, Any]) -> dict[str, Any]:
-    whole = {name: _whole(frame[name]) for name in ("mean", "epistemic", "aleatoric")}
-    rest = {name: frame[name] for name in ("rates", "losses", "steps")}
-    return {**whole, "draws": [_whole(draw) for draw in frame["draws"][:DRAWS]], **rest}
+def _small(frame: Frame) -> dict[str, object]:
+    return {
+        "mean": _whole(frame["mean"]),
+        "epistemic": _whole(frame["epistemic"]),
+        "aleatoric": _whole(frame["aleatoric"]),
+        "draws": [_whole(draw) for draw in frame["draws"][:DRAWS]],
+        "rates": frame["rates"],
+        "losses": frame["losses"],
+        "steps": frame["steps"],
+    }
 
 
 def _whole(values: list[float]) -> list[int]:

@@ -13,7 +13,7 @@ import json
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -195,7 +195,7 @@ async def _listen(websocket: WebSocket, waiting: asyncio.Queue[str | None]) -> N
     await waiting.put(None)
 
 
-async def _say(websocket: WebSocket, content: dict[str, Any]) -> None:
+async def _say(websocket: WebSocket, content: Mapping[str, object]) -> None:
     await websocket.send_text(json.dumps(content, separators=(",", ":"), allow_nan=False))
 
 

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from gumdrop.objective.likelihoods import gaussian_nll
 from gumdrop.prediction import predict_regression
 from gumdrop.views.explore.messages import EXTENT, Message, Pause, Points, Restart, Settings
 
-__all__ = ["Session"]
+__all__ = ["Frame", "Session"]
 
 HIDDEN = 64
 NOISE_VARIANCE, NOISE_STRENGTH = 0.04, 100.0
@@ -31,6 +31,25 @@ LR, RATE_LR = 4e-3, 2e-3
 SETTLED = 4000
 """Steps after the last change before training rests."""
 DRAWN, AVERAGED = 8, 40
+
+
+class Frame(TypedDict):
+    """The posterior at one moment, in numbers for JSON."""
+
+    mean: list[float]
+    """Predictive mean on the grid."""
+    epistemic: list[float]
+    """Standard deviation of the drawn functions on the grid."""
+    aleatoric: list[float]
+    """Standard deviation of the noise on the grid."""
+    draws: list[list[float]]
+    """Some of the drawn functions, on the grid."""
+    rates: dict[str, float]
+    """Drop probability of each site."""
+    losses: dict[str, float]
+    """In nats per datum; none without points."""
+    steps: int
+    state: str
 
 
 class Session:
@@ -152,12 +171,11 @@ class Session:
             yield
             self._random_state = torch.get_rng_state()
 
-    def frame(self) -> dict[str, Any]:
+    def frame(self) -> Frame:
         """Picture the posterior now.
 
         Returns:
-            Numbers for JSON: standard deviations `epistemic` and `aleatoric` and the `mean` on the grid, `draws` of
-            functions, dropout `rates`, losses in nats per datum, `steps` and `state`.
+            What there is to show.
         """
         # The same masks in every frame: the draws then move with the posterior and do not flicker.
         prediction = predict_regression(self.model, self.grid, num_samples=AVERAGED, seed=self._seed)

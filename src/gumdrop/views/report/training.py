@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -72,9 +71,11 @@ def rates_view(results: FitResults) -> RatesView:
     ]
     if not sites or not history:
         return RatesView(sites)
-    traces: dict[str, Any] = {rate.site: [epoch.rates.get(rate.site) for epoch in history] for rate in results.rates}
+    traces = {rate.site: [epoch.rates.get(rate.site) for epoch in history] for rate in results.rates}
     epochs = [epoch.epoch for epoch in history]
-    ax = plots.rates_over_training(epochs, traces, legend=False)
+    ax = plots.rates_over_training(
+        epochs, {site: np.array(trace, float) for site, trace in traces.items()}, legend=False
+    )
     tips = [
         (epochs[i], p, f"{site.label}, epoch {epochs[i]}: {percent(p)}")
         for site, trace in zip(sites[:8], traces.values(), strict=False)

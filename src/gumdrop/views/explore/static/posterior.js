@@ -16,7 +16,7 @@
       this.clip = draw(draw(svg, "clipPath", { id: clip }), "rect");
       this.frame.marks.setAttribute("clip-path", `url(#${clip})`);
       const layer = (name) => draw(this.frame.marks, "path", { class: name });
-      this.layers = { noise: layer("noise"), doubt: layer("doubt") };
+      this.layers = { noise: layer("noise"), epistemic: layer("epistemic") };
       this.draws = draw(this.frame.marks, "g");
       this.layers.mean = layer("mean");
       this.dots = draw(svg, "g", { role: "group", "aria-label": "Points" });
@@ -54,9 +54,9 @@
       const [mean, epistemic, aleatoric, ...draws] = rows;
       const xs = mean.map((_, i) => -EXTENT + (2 * EXTENT * i) / (mean.length - 1));
       const edge = (sign, spread) => mean.map((value, i) => value + 2 * sign * spread(i));
-      const doubt = (i) => epistemic[i], total = (i) => Math.hypot(epistemic[i], aleatoric[i]);
+      const inner = (i) => epistemic[i], total = (i) => Math.hypot(epistemic[i], aleatoric[i]);
       this.layers.noise.setAttribute("d", this.frame.band(xs, edge(-1, total), edge(1, total)));
-      this.layers.doubt.setAttribute("d", this.frame.band(xs, edge(-1, doubt), edge(1, doubt)));
+      this.layers.epistemic.setAttribute("d", this.frame.band(xs, edge(-1, inner), edge(1, inner)));
       this.layers.mean.setAttribute("d", this.frame.line(xs, mean));
       while (this.draws.childElementCount < draws.length) this.draw(this.draws, "path", { class: "draw" });
       draws.forEach((values, i) => this.draws.children[i].setAttribute("d", this.frame.line(xs, values)));

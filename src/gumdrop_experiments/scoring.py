@@ -1,4 +1,4 @@
-"""Predictions of classes, and how good they are."""
+"""Classes as one function predicts them, and how good predicted classes are."""
 
 import torch
 from torch import Tensor, nn
@@ -6,24 +6,26 @@ from torch import Tensor, nn
 from gumdrop.metrics import accuracy, brier_score, calibration_error
 from gumdrop.prediction import ClassificationPrediction
 
-__all__ = ["plain_prediction", "scores"]
+__all__ = ["class_scores", "plain_prediction"]
 
 
-def plain_prediction(model: nn.Module, x: Tensor) -> ClassificationPrediction:
+def plain_prediction(model: nn.Module, x: Tensor, *, batch_size: int | None = None) -> ClassificationPrediction:
     """Predict with dropout off, as one function.
 
     Args:
         model: A classifier in eval mode.
         x: Its inputs.
+        batch_size: Rows at a time; all at once if None.
 
     Returns:
         The prediction.
     """
     with torch.no_grad():
-        return ClassificationPrediction.from_log_probabilities(torch.log_softmax(model(x), dim=1))
+        log_p = [torch.log_softmax(model(part), dim=1) for part in x.split(batch_size or len(x))]
+    return ClassificationPrediction.from_log_probabilities(torch.cat(log_p))
 
 
-def scores(prediction: ClassificationPrediction, target: Tensor) -> dict[str, float]:
+def class_scores(prediction: ClassificationPrediction, target: Tensor) -> dict[str, float]:
     """Score predicted classes.
 
     Args:
@@ -31,7 +33,8 @@ def scores(prediction: ClassificationPrediction, target: Tensor) -> dict[str, fl
         target: The classes, shape (N,).
 
     Returns:
-        Accuracy, negative log likelihood in nats per image, expected calibration error and Brier score.
+        Accuracy, negative log likelihood in nats per row, expected calibration error and Brier score, as ``accuracy``,
+        ``nll``, ``ece`` and ``brier``.
     """
     return {
         "accuracy": accuracy(prediction.label, target).item(),

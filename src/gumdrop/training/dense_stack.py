@@ -268,7 +268,7 @@ class DenseStack(nn.Module):
 
     def _back(self, gone: _Pass, g: Tensor, rates: _Rates) -> Tensor:
         """Set the gradients of the weights, that of the likelihood alone; give those of the logits, (M, L)."""
-        of_rates = torch.zeros_like(rates.p)
+        sums, slopes = torch.zeros(2, *rates.p.mT.shape, device=g.device)
         for i in reversed(range(len(gone.read))):
             torch.bmm(g.mT, gone.read[i], out=self._gradients.matrices[i])
             torch.sum(g, 1, out=self._gradients.biases[i])
@@ -277,23 +277,24 @@ class DenseStack(nn.Module):
             g = torch.bmm(g, self._values.matrices[i])
             if not self._is_fixed:
                 product = gone.read[i].mul_(g).flatten(1)
-                slope = torch.bmm(product.unsqueeze(1), gone.lost[i].flatten(1).unsqueeze(2)).view(-1)
-                of_rates[:, i] = slope / self._temperature + rates.p[:, i] * product.sum(1)
+                torch.sum(product, 1, out=sums[i])
+                torch.linalg.vecdot(product, gone.lost[i].flatten(1), out=slopes[i])
             if i:
                 g = self._act_backward(g.mul_(gone.scales[i]), gone.before[i - 1])
-        return of_rates
+        return torch.addcmul(slopes.mT / self._temperature, rates.p, sums.mT)
 
     def _kl(self, rates: _Rates, num_data: Tensor, of_rates: Tensor) -> Tensor:
         """KL of each model per datum, (M,); its gradients are added to those that are there."""
         each = 1 / num_data
         scale = each if self._cap is None else (self._cap * num_data).clamp_(max=1.0) * each
         precisions = scale[:, None] * self._precisions
-        squares = torch.empty_like(rates.p)
+        squares = torch.empty(rates.p.mT.shape, device=each.device)
         coefficients = precisions * rates.full  # of W^2 / 2, (M, L)
         for i, matrix in enumerate(self._values.matrices):
             flat = matrix.flatten(1)
-            torch.linalg.vecdot(flat, flat, out=squares[:, i])
+            torch.linalg.vecdot(flat, flat, out=squares[i])
             self._gradients.matrices[i].addcmul_(matrix, coefficients[:, i, None, None])
+        half = 0.5 * squares.mT
         biases = self._values.all_biases
         pull = biases * self._of_biases * scale[:, None]
         self._gradients.all_biases.add_(pull)
@@ -302,8 +303,8 @@ class DenseStack(nn.Module):
         units = self._num_units * each[:, None]
         if not self._is_fixed:
             slope = units * rates.logit * rates.p / rates.full
-            of_rates += (0.5 * precisions * squares * rates.odds).add_(slope)
-        return (0.5 * coefficients * squares - units * entropy).sum(1) + 0.5 * torch.linalg.vecdot(pull, biases)
+            of_rates += (precisions * half * rates.odds).add_(slope)
+        return (coefficients * half - units * entropy).sum(1) + 0.5 * torch.linalg.vecdot(pull, biases)
 
     @torch.no_grad()
     def drawn(self, x: Tensor) -> Tensor:

@@ -189,7 +189,7 @@ def _filled(schema: TableSchema, description: dict[str, Any], tensors: dict[str,
         raise ValueError(f"{num_members} networks with {len(hidden)} hidden layers in {len(tensors)} tensors")
     task, num_bins = task_of(schema.target), description.get("num_bins", 0)
     activation = description.get("activation", "relu")
-    if activation not in ACTIVATIONS or num_bins > max(map(len, tensors.values())):
+    if activation not in ACTIVATIONS or num_bins > max(tensor.numel() for tensor in tensors.values()):
         raise ValueError(f"networks of {activation!r} and {num_bins} bins in these tensors")
     with torch.device("meta"):
         encodings = [PiecewiseLinear(schema.num_features, num_bins) if num_bins else None for _ in range(num_members)]

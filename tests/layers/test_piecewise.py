@@ -1,5 +1,7 @@
 """The piecewise-linear encoding of numbers."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -21,7 +23,7 @@ def rows(count: int = 200) -> torch.Tensor:
 def by_hand(x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
     """One input, one bin after the other."""
     columns = []
-    for t, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for t, (low, high) in enumerate(itertools.pairwise(edges)):
         place = (x - low) / (high - low)
         if t > 0:
             place = place.clamp(min=0)

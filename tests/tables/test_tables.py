@@ -176,14 +176,14 @@ def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> 
 
 def test_the_fixed_twin_is_the_same_ensemble_at_one_rate(regression, tmp_path, monkeypatch) -> None:
     rates = []
-    fit = task_base.fit_ensembles
+    fit = task_base.fit_one
 
     def watched(*arguments, **options):
-        fits = fit(*arguments, **options)
-        rates.append([dropout_rates(member) for member in fits[0].model.members])
-        return fits
+        fitted = fit(*arguments, **options)
+        rates.append([dropout_rates(member) for member in fitted.model.members])
+        return fitted
 
-    monkeypatch.setattr(task_base, "fit_ensembles", watched)
+    monkeypatch.setattr(task_base, "fit_one", watched)
     fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     learned, fixed = rates
     assert len(learned) == len(fixed) == 3

@@ -94,7 +94,7 @@ def _table(name: str, each: Mapping[str, Any]) -> Table:
     what = f"{each['classes']} classes" if each["classes"] else "numbers, in units of their standard deviation"
     caption = (
         f"{name}: {each['rows']} rows, {each['columns']} columns, {what}; seconds of one core to train on a fold and "
-        "predict, and memory at most beside what was held before"
+        "predict, and memory at most beside what was held before; medians over folds"
     )
     ours = [i for i, key in enumerate(each["methods"]) if key == OURS]
     return Table(caption, columns, rows, ours=ours, best=[(int(np.argmax(means)), 1)])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gumdrop_experiments.tables.methods import METHODS
-from gumdrop_experiments.tables.running import fails
+from gumdrop_experiments.tables.running import cost, fails
 from gumdrop_experiments.tables.scores import pooled, scores
 
 __all__ = ["OURS", "WANTED_COVERAGE", "summaries", "verdicts"]
@@ -30,9 +30,7 @@ def summaries(parts: Mapping[str, list[dict[str, Any]]]) -> dict[str, dict[str, 
             sizes = [len(part["rows"]["y"]) for part in folds]
             summary["crps"] = float(np.average([each["crps"] for each in by_fold], weights=sizes))
         summary["folds"] = by_fold
-        summary["seconds"] = float(np.mean([part["seconds"] for part in folds]))
-        peaks = [part["megabytes"] for part in folds]
-        summary["megabytes"] = None if None in peaks else max(peaks)
+        summary |= cost(folds)
         if OURS in parts and key != OURS:
             ours = found[OURS]["folds"]
             summary["gap"], summary["gap_error"] = _gap(by_fold, ours, "log_likelihood")

@@ -1,6 +1,7 @@
 """Run a method on a task: its scores, its time and its memory; a rival that is absent or fails stops nothing."""
 
 import importlib.util
+import statistics
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.scores import crps_of, gaussian_nll, rows_of, scores
 from gumdrop_experiments.tables.work import Task
 
-__all__ = ["fails", "installed", "measured", "scored"]
+__all__ = ["cost", "fails", "installed", "measured", "scored"]
 
 PROCESS = Path("/proc/self")
 
@@ -85,6 +86,20 @@ def scored(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
 def fails(parts: Sequence[dict[str, Any]]) -> str | None:
     """Say why a rival has no scores, if one of its parts failed."""
     return next((part["failed"] for part in parts if "failed" in part), None)
+
+
+def cost(parts: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+    """Sum up what parts took, by the median, since the first of them also imports its package.
+
+    Args:
+        parts: What `measured` or `scored` gave, none of them failed.
+
+    Returns:
+        ``seconds`` and ``megabytes``.
+    """
+    peaks = [part["megabytes"] for part in parts]
+    seconds = statistics.median(part["seconds"] for part in parts)
+    return {"seconds": seconds, "megabytes": None if None in peaks else statistics.median(peaks)}
 
 
 def _restart_peak() -> int | None:

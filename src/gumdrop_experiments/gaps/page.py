@@ -24,7 +24,7 @@ NOTES = (
     "the file. All is standardised by the training part, and scored in units of the target. Standard errors are over "
     "splits, which share rows.",
     "'Rates fixed at .1' is the default in all but the learning of rates; the one network with MC dropout holds "
-    "nothing out, and learns its noise with its weights; the deep ensemble has no dropout and a head for the noise, and "
+    "nothing out, and learns its noise with its weights; the deep ensemble has a head for the noise, no dropout, and "
     "stops after 40 passes. The published networks are others.",
     *PEERS,
 )

@@ -80,7 +80,8 @@ def test_boosted_quantiles_are_those_of_their_gaussian() -> None:
 
 
 def normal_quantiles(mean: float, std: float, count: int) -> Quantiles:
-    return Quantiles.of(np.tile(stats.norm(mean, std).ppf(QUANTILE_LEVELS), (count, 1))[:, ::-1])
+    values = np.tile(stats.norm(mean, std).ppf(QUANTILE_LEVELS), (count, 1))
+    return Quantiles.of(values[:, ::-1], np.array([0.0, 0.1]))
 
 
 def test_quantiles_of_a_gaussian_score_like_it() -> None:
@@ -90,6 +91,13 @@ def test_quantiles_of_a_gaussian_score_like_it() -> None:
     assert gaussian_nll(quantiles, y) == pytest.approx(-stats.norm(1, 2).logpdf(y).mean())
     ours, theirs = (scores(rows_of(each, y)) for each in (exact, quantiles))
     assert theirs == pytest.approx(ours, rel=1e-5)
+
+
+def test_quantiles_that_coincide_have_a_gaussian_as_wide_as_the_step_of_the_targets() -> None:
+    values = np.full((1, len(QUANTILE_LEVELS)), 5.0)
+    prediction = Quantiles.of(values, np.array([3.0, 5.0, 5.0, 4.5])).gaussian()
+    assert prediction.std.item() == pytest.approx(0.5 / math.sqrt(12))
+    assert Quantiles.of(values, np.array([5.0, 5.0])).gaussian().std.item() == pytest.approx(1e-3)
 
 
 def test_the_nll_of_a_mixture_is_also_that_of_the_gaussian_with_its_moments() -> None:

@@ -24,7 +24,7 @@ def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
     keys = list(next(iter(kinds.values()))[names[0]]["methods"])[::-1]
     columns = min(2, len(names))
     rows = -(-len(names) // columns)
-    figure = Figure(figsize=(2.4 + 3.8 * columns, rows * (0.36 * len(keys) + 0.9)), layout="constrained")
+    figure = Figure(figsize=(2.4 + 3.8 * columns, rows * (0.36 * len(keys) + 1.1)), layout="constrained")
     panels = list(figure.subplots(rows, columns, squeeze=False, sharey=True).flat)
     for unused in panels[len(names) :]:
         unused.set_visible(False)
@@ -44,7 +44,6 @@ def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
         Line2D([], [], color=INK, linestyle=style, linewidth=1, label=f"published, gap: {label}")
         for label, style in LINES.items()
     ]
-    figure.supxlabel("test log likelihood, nats per row", fontsize=9)
     figure.legend(handles=[*marks, *lines], loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     yield "gaps", figure
 
@@ -72,4 +71,5 @@ def _draw(axes: Axes, methods: Mapping[str, Any], keys: list[str]) -> None:
     axes.set_ylim(-0.6, len(keys) - 0.4)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.tick_params(axis="x", labelsize=8)
+    axes.set_xlabel("test log likelihood, nats per row", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)

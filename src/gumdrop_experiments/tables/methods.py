@@ -153,7 +153,7 @@ def _quantiles(task: Task) -> Prediction:
         .predict(task.x_test)
         for level in QUANTILE_LEVELS
     ]
-    return Quantiles.of(np.column_stack(columns))
+    return Quantiles.of(np.column_stack(columns), task.y_train)
 
 
 METHODS: dict[str, Method] = {

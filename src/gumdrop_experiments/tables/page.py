@@ -23,8 +23,8 @@ PEERS = (
     "The quantile forest, boosted quantiles and RealMLP give quantiles and no density: 21 of them, put in order where "
     "they cross. Their coverage is that of these quantiles; CRPS is twice their mean pinball loss, integrated by the "
     "trapezoidal rule, which is 0.5 % too little against a Gaussian; their log likelihood is that of the Gaussian with "
-    "the same 5 and 95 % quantiles, whose standard deviation is 0.001 at least. The forest's RMSE is that of its mean, "
-    "that of the others of their median.",
+    "the same 5 and 95 % quantiles, no narrower than rounding to the step in which the training targets come. The "
+    "forest's RMSE is that of its mean, that of the others of their median.",
 )
 """What is to be said of the methods of other packages, wherever they run."""
 

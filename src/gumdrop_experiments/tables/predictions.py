@@ -27,13 +27,19 @@ class Quantiles:
     """Point prediction, shape (N,)."""
     values: Tensor
     """Shape (N, L), ascending in each row."""
+    least_std: float
+    """Standard deviation that its Gaussian has at least: where targets come in steps, quantiles often coincide."""
 
     @staticmethod
-    def of(values: NDArray[np.float64], middle: NDArray[np.float64] | None = None) -> "Quantiles":
+    def of(
+        values: NDArray[np.float64], y_train: NDArray[np.float64], middle: NDArray[np.float64] | None = None
+    ) -> "Quantiles":
         """Take quantiles as a method gives them.
 
         Args:
             values: Shape (N, L); where they cross they are put in order (Chernozhukov et al. 2010).
+            y_train: Targets of the training part. The least distance of two that differ is a step, and a Gaussian
+                narrower than the rounding to it, ``step / sqrt(12)``, says nothing more.
             middle: Point prediction, shape (N,); the median if None.
 
         Returns:
@@ -41,7 +47,9 @@ class Quantiles:
         """
         ordered = torch.from_numpy(np.sort(values, axis=1)).double()
         median = ordered[:, QUANTILE_LEVELS.index(0.5)]
-        return Quantiles(median if middle is None else torch.from_numpy(middle).double(), ordered)
+        step = np.diff(np.unique(y_train)).min(initial=np.inf)
+        least_std = float(step / 12**0.5) if np.isfinite(step) else LEAST_STD
+        return Quantiles(median if middle is None else torch.from_numpy(middle).double(), ordered, least_std)
 
     def at(self, level: float) -> Tensor:
         """Quantile of each row at one of `QUANTILE_LEVELS`, shape (N,)."""
@@ -51,7 +59,8 @@ class Quantiles:
         """Give the Gaussian that has the same 5 and 95 % quantiles, for scores that need a density."""
         lower, upper = self.at((1 - LEVEL) / 2), self.at((1 + LEVEL) / 2)
         reach = 2 * torch.special.ndtri(torch.tensor((1 + LEVEL) / 2, dtype=torch.float64)).item()
-        return gaussian(((lower + upper) / 2).numpy(), ((upper - lower) / reach).numpy())
+        std = ((upper - lower) / reach).clamp(min=self.least_std)
+        return gaussian(((lower + upper) / 2).numpy(), std.numpy())
 
     def crps(self, y: Tensor) -> Tensor:
         """Score by the pinball loss, integrated over levels by the trapezoidal rule.

@@ -30,6 +30,7 @@ HELD_OUT, PATIENCE = 0.1, 50
 VIRTUAL_MODELS = 10
 NGBOOST_ROUNDS = 2000
 """As many as its authors' own regression benchmark allows; the early stop chooses."""
+QUICK_ROUNDS = 100
 TABM_HELD_OUT = 0.2
 """The package's own share."""
 
@@ -45,7 +46,8 @@ def ngboost(task: Task) -> Prediction:
     from ngboost import NGBRegressor
 
     x, x_stop, y, y_stop = _parts(task)
-    model = NGBRegressor(n_estimators=NGBOOST_ROUNDS, random_state=task.seed, verbose=False)
+    rounds = QUICK_ROUNDS if task.epochs else NGBOOST_ROUNDS
+    model = NGBRegressor(n_estimators=rounds, random_state=task.seed, verbose=False)
     model.fit(x, y, X_val=x_stop, Y_val=y_stop, early_stopping_rounds=PATIENCE)
     found = model.pred_dist(task.x_test, max_iter=model.best_val_loss_itr)
     return gaussian(found.loc, found.scale)
@@ -75,7 +77,7 @@ def forest(task: Task) -> Prediction:
 
     model = RandomForestQuantileRegressor(random_state=task.seed, n_jobs=1).fit(task.x_train, task.y_train)
     values = model.predict(task.x_test, quantiles=list(QUANTILE_LEVELS))
-    return Quantiles.of(values, model.predict(task.x_test, quantiles="mean"))
+    return Quantiles.of(values, task.y_train, model.predict(task.x_test, quantiles="mean"))
 
 
 def real_mlp(task: Task) -> Prediction:
@@ -91,7 +93,8 @@ def real_mlp(task: Task) -> Prediction:
             return probabilities(model.predict_proba(task.x_test).astype(np.float64))
         loss = f"multi_pinball({','.join(map(str, QUANTILE_LEVELS))})"
         model = RealMLP_TD_Regressor(train_metric_name=loss, val_metric_name=loss, **options)
-        return Quantiles.of(model.fit(task.x_train, task.y_train).predict(task.x_test).astype(np.float64))
+        values = model.fit(task.x_train, task.y_train).predict(task.x_test)
+        return Quantiles.of(values.astype(np.float64), task.y_train)
 
 
 def tab_m(task: Task) -> Prediction:

@@ -57,7 +57,7 @@ class Task:
     seed: int
     """Seed of everything random."""
     epochs: int | None
-    """Passes of the networks, for a quick run; those of the default if None."""
+    """Passes of the networks, for a quick run, in which NGBoost is short as well; those of the default if None."""
 
 
 def table_sets(data: Path | None, *, most: int | None = None) -> Iterator[TableSet]:

@@ -11,6 +11,8 @@ NAMES = (
     "uci",
     "tuning",
     "tables",
+    "rivals",
+    "gaps",
     "decisions",
     "attribution",
     "gradients",

@@ -10,11 +10,13 @@ from scipy import stats
 
 from gumdrop.cli import main
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop_experiments.tables import running
 from gumdrop_experiments.tables import study as tables
-from gumdrop_experiments.tables import work as tables_work
-from gumdrop_experiments.tables.methods import METHODS
-from gumdrop_experiments.tables.results import verdicts
-from gumdrop_experiments.tables.work import TableSet, Task, pooled, rows_of, scores, table_sets
+from gumdrop_experiments.tables.methods import METHODS, Method
+from gumdrop_experiments.tables.predictions import QUANTILE_LEVELS, Quantiles
+from gumdrop_experiments.tables.results import summaries, verdicts
+from gumdrop_experiments.tables.scores import crps_of, gaussian_nll, pooled, rows_of, scores
+from gumdrop_experiments.tables.work import TableSet, Task, table_sets
 
 
 def run(*words) -> int:
@@ -32,7 +34,9 @@ def test_scores_of_numbers_are_their_definitions_and_pool_over_folds() -> None:
     found = scores(pooled(parts))
     assert found["log_likelihood"] == pytest.approx(stats.norm(1, 2).logpdf(y).mean())
     assert found["rmse"] == pytest.approx(np.sqrt(np.mean((y - 1) ** 2)))
-    assert found["coverage"] == pytest.approx(np.mean(np.abs(y - 1) <= 2 * stats.norm.ppf(0.95)))
+    for level in (50, 90, 95):
+        inside = np.abs(y - 1) <= 2 * stats.norm.ppf((1 + level / 100) / 2)
+        assert found[f"coverage_{level}"] == pytest.approx(np.mean(inside))
     assert found["width"] == pytest.approx(4 * stats.norm.ppf(0.95), rel=1e-5)
 
 
@@ -51,6 +55,8 @@ def test_scores_of_classes_are_their_definitions() -> None:
 def test_each_method_predicts_all_rows_without_their_targets(key, classes) -> None:
     if classes and not METHODS[key].classes:
         pytest.skip("there is none for classes")
+    if METHODS[key].package:
+        pytest.importorskip(METHODS[key].package, exc_type=ImportError)
     random = np.random.default_rng(0)
     x = random.normal(size=(90, 3))
     y = x[:, 0] + 0.1 * random.normal(size=90)
@@ -67,9 +73,37 @@ def test_boosted_quantiles_are_those_of_their_gaussian() -> None:
     random = np.random.default_rng(0)
     x, y = np.zeros((2000, 1)), random.normal(3, 2, 2000)  # one leaf for all
     prediction = METHODS["quantiles"].run(Task(x, y, x[:5], 0, seed=0, epochs=None))
-    lower, upper = prediction.interval(0.9)
-    assert lower.numpy() == pytest.approx(np.quantile(y, 0.05), abs=0.01)
-    assert upper.numpy() == pytest.approx(np.quantile(y, 0.95), abs=0.01)
+    lower, upper = prediction.gaussian().interval(0.9)
+    for ends in ((lower.squeeze(1), upper.squeeze(1)), (prediction.at(0.05), prediction.at(0.95))):
+        assert ends[0].numpy() == pytest.approx(np.quantile(y, 0.05), abs=0.01)
+        assert ends[1].numpy() == pytest.approx(np.quantile(y, 0.95), abs=0.01)
+
+
+def normal_quantiles(mean: float, std: float, count: int) -> Quantiles:
+    values = np.tile(stats.norm(mean, std).ppf(QUANTILE_LEVELS), (count, 1))
+    return Quantiles.of(values[:, ::-1], np.array([0.0, 0.1]))
+
+
+def test_quantiles_of_a_gaussian_score_like_it() -> None:
+    y = np.random.default_rng(0).normal(1, 2, 4000)
+    exact, quantiles = gaussian(1.0, 2.0, len(y)), normal_quantiles(1.0, 2.0, len(y))
+    assert crps_of(quantiles, y) == pytest.approx(crps_of(exact, y), rel=0.01)
+    assert gaussian_nll(quantiles, y) == pytest.approx(-stats.norm(1, 2).logpdf(y).mean())
+    ours, theirs = (scores(rows_of(each, y)) for each in (exact, quantiles))
+    assert theirs == pytest.approx(ours, rel=1e-5)
+
+
+def test_quantiles_that_coincide_have_a_gaussian_as_wide_as_the_step_of_the_targets() -> None:
+    values = np.full((1, len(QUANTILE_LEVELS)), 5.0)
+    prediction = Quantiles.of(values, np.array([3.0, 5.0, 5.0, 4.5])).gaussian()
+    assert prediction.std.item() == pytest.approx(0.5 / math.sqrt(12))
+    assert Quantiles.of(values, np.array([5.0, 5.0])).gaussian().std.item() == pytest.approx(1e-3)
+
+
+def test_the_nll_of_a_mixture_is_also_that_of_the_gaussian_with_its_moments() -> None:
+    y = np.array([0.3, -1.0])
+    mixture = RegressionPrediction.mixture([gaussian(1.0, 2.0, 2), gaussian(3.0, 1.0, 2)])
+    assert gaussian_nll(mixture, y) == pytest.approx(-stats.norm(2, math.sqrt(1 + 2.5)).logpdf(y).mean())
 
 
 def test_a_set_lies_in_units_of_its_spread_and_each_fold_has_all_classes() -> None:
@@ -89,12 +123,14 @@ def small_sets(data, most=None):
 
 
 def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(running.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(tables, "table_sets", small_sets)
     out = tmp_path / "out"
     assert run("tables", "--quick", "--out", out) == 0
     results = json.loads((out / "results.json").read_text())["results"]
-    assert set(results["sets"]["numbers"]["methods"]) == set(METHODS)
-    assert set(results["sets"]["classes"]["methods"]) == set(METHODS) - {"quantiles"}
+    own = {key for key, method in METHODS.items() if method.package is None}
+    assert set(results["sets"]["numbers"]["methods"]) == own
+    assert set(results["sets"]["classes"]["methods"]) == own - {"quantiles", "deep-ensemble"}
     assert results["verdicts"]["classes"]["coverage"] is None
     assert "gap" not in results["sets"]["numbers"]["methods"]["gumdrop"]
     gap = results["sets"]["numbers"]["methods"]["linear"]
@@ -110,6 +146,60 @@ def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypat
     assert run("tables", "--methods", "magic", "--out", tmp_path / "other") == 2
 
 
+def test_a_rival_that_is_absent_or_fails_is_named_and_stops_nothing(tmp_path, monkeypatch, capsys) -> None:
+    def fails(task: Task) -> Quantiles:
+        raise ValueError("no rows to stop by")
+
+    monkeypatch.setattr(tables, "table_sets", small_sets)
+    monkeypatch.setitem(METHODS, "forest", Method("quantile forest", fails, classes=False, package="json"))
+    monkeypatch.setitem(METHODS, "ngboost", Method("NGBoost", fails, classes=False, package="no_such_package"))
+    out = tmp_path / "out"
+    assert run("tables", "--quick", "--out", out, "--methods", "gumdrop", "linear", "forest", "ngboost") == 0
+    assert "no_such_package is not installed, so ngboost is left out" in capsys.readouterr().out
+    found = json.loads((out / "results.json").read_text())["results"]["sets"]["numbers"]["methods"]
+    assert set(found) == {"gumdrop", "linear", "forest"}
+    assert found["forest"] == {"failed": "ValueError: no rows to stop by"}
+    assert "failed: ValueError: no rows to stop by" in (out / "report.html").read_text()
+
+
+def test_a_method_of_ours_that_fails_is_an_error(monkeypatch) -> None:
+    monkeypatch.setitem(METHODS, "linear", Method("linear", lambda task: 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        running.measured("linear", Task(np.zeros((2, 1)), np.zeros(2), np.zeros((1, 1)), 0, 0, None), np.zeros(1))
+
+
+def test_memory_is_what_a_method_takes_at_most(monkeypatch) -> None:
+    def greedy(task: Task) -> RegressionPrediction:
+        np.ones(6_000_000).sum()
+        return gaussian(0.0, 1.0, 1)
+
+    monkeypatch.setitem(METHODS, "linear", Method("linear", greedy))
+    task = Task(np.zeros((2, 1)), np.zeros(2), np.zeros((1, 1)), 0, 0, None)
+    megabytes = running.measured("linear", task, np.zeros(1))["megabytes"]
+    assert megabytes is None or 40 < megabytes < 100
+    monkeypatch.setattr(running, "PROCESS", running.Path("/nowhere"))
+    assert running.measured("linear", task, np.zeros(1))["megabytes"] is None
+
+
+def test_gaps_of_crps_stand_beside_those_of_the_log_likelihood() -> None:
+    y = np.random.default_rng(0).normal(0, 1, 40)
+
+    def parts(std: float) -> list[dict]:
+        found = []
+        for rows in (y[:15], y[15:]):
+            prediction = gaussian(0.0, std, len(rows))
+            part = {"rows": rows_of(prediction, rows), "crps": crps_of(prediction, rows)}
+            found.append(part | {"seconds": 1.0, "megabytes": 2.0})
+        return found
+
+    found = summaries({"gumdrop": parts(1.0), "linear": parts(3.0)})
+    assert found["linear"]["crps"] == pytest.approx(crps_of(gaussian(0.0, 3.0, 40), y))
+    assert found["linear"]["crps_gap"] > 0 > found["linear"]["gap"]
+    verdict = verdicts({"one": {"methods": found}})["one"]
+    assert verdict["best_of_all"]
+    assert verdict["best_crps"]
+
+
 def test_further_sets_come_from_the_folder(tmp_path) -> None:
     folder = tmp_path / "uci" / "one"
     folder.mkdir(parents=True)
@@ -118,14 +208,13 @@ def test_further_sets_come_from_the_folder(tmp_path) -> None:
     np.savetxt(folder / "index_target.txt", [2])
     names = [each.name for each in table_sets(tmp_path)]
     assert names == [each.name for each in table_sets(None)] + ["one"]
-    assert tables_work.LEVEL == 0.9
 
 
 def test_a_verdict_allows_one_standard_error() -> None:
     methods = {
-        "gumdrop": {"coverage": 0.9},
+        "gumdrop": {"coverage_90": 0.9},
         "fixed": {"gap": 0.02, "gap_error": 0.03},
         "linear": {"gap": 0.5, "gap_error": 0.1},
     }
     verdict = verdicts({"one": {"methods": methods}})["one"]
-    assert verdict == {"best_network": True, "best_of_all": False, "coverage": True}
+    assert verdict == {"best_network": True, "best_of_all": False, "best_crps": True, "coverage": True}

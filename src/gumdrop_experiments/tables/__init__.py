@@ -8,10 +8,10 @@ from gumdrop_experiments.harness.about import About
 __all__ = ["ABOUT"]
 
 ABOUT = About(
-    does="The estimators beside Gaussian processes, linear models, boosted trees and MC dropout, by 5-fold validation.",
+    does="The estimators beside Gaussian processes, linear models, boosted trees, networks and rivals, by 5 folds.",
     shows="the estimators as they come beside Gaussian processes, linear models, boosted trees and MC dropout",
-    minutes=40,
-    quick_minutes=1,
+    minutes=60,
+    quick_minutes=2,
     source="none; scikit-learn's models in the same run",
     data=("uci",),
 )

@@ -14,7 +14,7 @@ from gumdrop_experiments.tables.results import OURS, WANTED_COVERAGE
 
 __all__ = ["figures", "shown"]
 
-MARKERS = "o^sDvPX"
+MARKERS = "o^sDvPX<>dhp8"
 GREY = "#8a8f98"
 
 Sets = Mapping[str, Any]
@@ -63,15 +63,17 @@ def _gaps(sets: Sets) -> Figure:
 def _draw_gaps(axes: Axes, methods: Mapping[str, Any], keys: list[str]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.axvline(0, color=INK, linewidth=1, zorder=0)
-    found = [methods[key]["gap"] for key in keys if key in methods]
+    gaps = {key: methods[key] for key in keys if "gap" in methods.get(key, {})}
+    found = [each["gap"] for each in gaps.values()]
     # Most of the gaps in view; a method that is far astray must not squeeze the others.
     reach = max(0.03, 2.5 * float(np.median(np.abs(found))))
     low = max(-reach, min(found) - 0.1 * reach)
-    high = min(reach, max(0.0, *(methods[key]["gap"] + methods[key]["gap_error"] for key in keys if key in methods)))
+    high = min(reach, max(0.0, *(each["gap"] + each["gap_error"] for each in gaps.values())))
     low, high = low - 0.15 * (high - low), high + 0.1 * (high - low)
     for i, key in enumerate(keys):
-        if key not in methods:
-            axes.annotate("  none for classes", (low, i), fontsize=7, va="center", color=GREY)
+        if key not in gaps:
+            why = "failed" if key in methods else "none for classes"
+            axes.annotate(f"  {why}", (low, i), fontsize=7, va="center", color=GREY)
             continue
         gap, error = methods[key]["gap"], methods[key]["gap_error"]
         if abs(gap) > reach:
@@ -88,7 +90,7 @@ def _draw_gaps(axes: Axes, methods: Mapping[str, Any], keys: list[str]) -> None:
 
 
 def _coverage(sets: Sets) -> Figure:
-    figure, axes = _by_set(sets, "coverage")
+    figure, axes = _by_set(sets, "coverage_90")
     low, high = WANTED_COVERAGE
     axes.axvspan(100 * low, 100 * high, color=GREY, alpha=0.2, linewidth=0, zorder=0)
     axes.set_xlabel("rows inside the 90 % interval, %", fontsize=9)
@@ -110,7 +112,9 @@ def _by_set(sets: Sets, score: str) -> tuple[Figure, Axes]:
     names = list(sets)[::-1]
     for j, (key, method) in enumerate(METHODS.items()):
         pairs = [
-            (100 * sets[name]["methods"][key][score], i) for i, name in enumerate(names) if key in sets[name]["methods"]
+            (100 * sets[name]["methods"][key][score], i)
+            for i, name in enumerate(names)
+            if score in sets[name]["methods"].get(key, {})
         ]
         if pairs:
             x, y = zip(*pairs, strict=True)

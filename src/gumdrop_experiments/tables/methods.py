@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
@@ -21,15 +20,15 @@ from torch import Tensor, nn
 from gumdrop.ensembles import fit_classification_ensembles, fit_regression_ensembles, schedule
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
 from gumdrop.networks import fix_dropout, mlp
-from gumdrop.prediction import (
-    ClassificationPrediction,
-    RegressionPrediction,
-    predict_classification,
-    predict_regression,
-)
+from gumdrop.prediction import predict_classification, predict_regression
 from gumdrop.tables import boosted_classes, boosted_regression
 from gumdrop.training import fit
-from gumdrop_experiments.tables.work import LEVEL, Task
+from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.tables import rivals
+from gumdrop_experiments.tables.predictions import QUANTILE_LEVELS, Prediction, Quantiles, gaussian, probabilities
+from gumdrop_experiments.tables.work import Task
+from gumdrop_experiments.uci.methods import deep_ensemble
+from gumdrop_experiments.uci.work import Work
 
 __all__ = ["CLASS_ROWS", "KERNEL_ROWS", "METHODS", "Method"]
 
@@ -39,10 +38,6 @@ PLAIN_LENGTHSCALE = 1e-2
 """A prior that hardly matters, as that of a plain network with a little weight decay."""
 KERNEL_ROWS, CLASS_ROWS = 1000, 500
 """Rows at most from which a Gaussian process learns its kernel (and for classes all), at a cost like their cube."""
-LEAST_PROBABILITY = 1e-6
-LEAST_STD = 1e-3
-
-Prediction = RegressionPrediction | ClassificationPrediction
 
 
 @dataclass(frozen=True)
@@ -57,6 +52,10 @@ class Method:
     """Whether it is a neural network."""
     classes: bool = True
     """Whether there is one for classes."""
+    package: str | None = None
+    """The package that it needs beside those of gumdrop; it makes the method a rival, which may fail."""
+    default: bool = True
+    """Whether it runs unless methods are named."""
 
 
 def _gumdrop(task: Task) -> Prediction:
@@ -113,15 +112,11 @@ def _fixed_single(task: Task) -> Prediction:
     return in_units(predict(model, x_test, num_samples=NUM_SAMPLES, seed=task.seed))
 
 
-def _gaussian(mean: NDArray[np.float64], std: NDArray[np.float64]) -> RegressionPrediction:
-    middle = torch.from_numpy(mean).unsqueeze(1)
-    variance = torch.from_numpy(np.maximum(std, LEAST_STD)).square().unsqueeze(1)
-    return RegressionPrediction.gaussian(middle, variance)
-
-
-def _probabilities(found: NDArray[np.float64]) -> ClassificationPrediction:
-    p = torch.from_numpy(found).clamp(min=LEAST_PROBABILITY)
-    return ClassificationPrediction.from_log_probabilities((p / p.sum(1, keepdim=True)).log())
+def _deep_ensemble(task: Task) -> Prediction:
+    """Five networks with a head for the noise and without dropout, mixed (Lakshminarayanan et al. 2017)."""
+    x, y, x_test, in_units = _tensors(task)
+    split = Split(x, y, x_test, torch.empty(0, 1), 0.0, 1.0)
+    return in_units(deep_ensemble(Work("", [split], task.seed, task.epochs)).predictions[0])
 
 
 def _process(task: Task) -> Prediction:
@@ -134,20 +129,20 @@ def _process(task: Task) -> Prediction:
         warnings.simplefilter("ignore", ConvergenceWarning)  # a scale at the end of its range is an answer too
         if task.num_classes:
             classifier = GaussianProcessClassifier(kernel, random_state=task.seed)
-            return _probabilities(classifier.fit(x[:CLASS_ROWS], y[:CLASS_ROWS]).predict_proba(x_test))
+            return probabilities(classifier.fit(x[:CLASS_ROWS], y[:CLASS_ROWS]).predict_proba(x_test))
         process = GaussianProcessRegressor(kernel + WhiteKernel(), normalize_y=True, random_state=task.seed)
         process.fit(x[:KERNEL_ROWS], y[:KERNEL_ROWS])
     if len(x) > KERNEL_ROWS:
         process = GaussianProcessRegressor(process.kernel_, optimizer=None, normalize_y=True).fit(x, y)
-    return _gaussian(*process.predict(x_test, return_std=True))
+    return gaussian(*process.predict(x_test, return_std=True))
 
 
 def _linear(task: Task) -> Prediction:
     if task.num_classes:
         model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(task.x_train, task.y_train)
-        return _probabilities(model.predict_proba(task.x_test))
+        return probabilities(model.predict_proba(task.x_test))
     model = make_pipeline(StandardScaler(), BayesianRidge()).fit(task.x_train, task.y_train)
-    return _gaussian(*model.predict(task.x_test, return_std=True))
+    return gaussian(*model.predict(task.x_test, return_std=True))
 
 
 def _boosted(task: Task) -> Prediction:
@@ -158,25 +153,29 @@ def _boosted(task: Task) -> Prediction:
 
 
 def _quantiles(task: Task) -> Prediction:
-    """Trees for the two ends of the interval; the density is the Gaussian that has them as its quantiles."""
-    tails = (1 - LEVEL) / 2, (1 + LEVEL) / 2
-    lower, upper = (
-        HistGradientBoostingRegressor(loss="quantile", quantile=q, random_state=task.seed)
+    """Trees for each of the quantiles."""
+    columns = [
+        HistGradientBoostingRegressor(loss="quantile", quantile=level, random_state=task.seed)
         .fit(task.x_train, task.y_train)
         .predict(task.x_test)
-        for q in tails
-    )
-    reach = 2 * torch.special.ndtri(torch.tensor(tails[1], dtype=torch.float64)).item()
-    return _gaussian((lower + upper) / 2, (upper - lower) / reach)
+        for level in QUANTILE_LEVELS
+    ]
+    return Quantiles.of(np.column_stack(columns), task.y_train)
 
 
 METHODS: dict[str, Method] = {
     "gumdrop": Method("gumdrop, the estimator as it comes", _gumdrop, network=True),
     "fixed": Method("the same, rates fixed at .1", _fixed_ensemble, network=True),
     "mc-dropout": Method("one network, MC dropout at .1", _fixed_single, network=True),
+    "deep-ensemble": Method("deep ensemble of 5, no dropout", _deep_ensemble, network=True, classes=False),
     "process": Method("Gaussian process, RBF", _process),
     "linear": Method("Bayesian ridge / logistic", _linear),
     "boosting": Method("boosted trees", _boosted),
     "quantiles": Method("boosted quantiles", _quantiles, classes=False),
+    "ngboost": Method("NGBoost, normal", rivals.ngboost, classes=False, package="ngboost"),
+    "catboost": Method("CatBoost with uncertainty", rivals.catboost, package="catboost"),
+    "forest": Method("quantile forest", rivals.forest, classes=False, package="quantile_forest"),
+    "realmlp": Method("RealMLP, quantiles", rivals.real_mlp, network=True, package="pytabkit"),
+    "tabm": Method("TabM, constant noise", rivals.tab_m, network=True, package="pytabkit", default=False),
 }
 """All methods, by the names that ``--methods`` takes."""

@@ -14,7 +14,8 @@ class Settings(BaseSettings):
     """The flags of `tables`."""
 
     methods: tuple[str, ...] = ()
-    """Methods to run: gumdrop, fixed, mc-dropout, process, linear, boosting, quantiles; all by default."""
+    """Methods to run: gumdrop, fixed, mc-dropout, deep-ensemble, process, linear, boosting, quantiles, ngboost,
+    catboost, forest, realmlp, tabm; all but the last by default. The last five need `pip install 'gumdrop[rivals]'`."""
 
     def for_run(self, options: RunOptions) -> Self:
         """Check the names of methods."""

@@ -1,6 +1,5 @@
 """Every method on every set, fold by fold."""
 
-import time
 from functools import partial
 from typing import Any
 
@@ -11,8 +10,9 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.results import OURS, summaries, verdicts
+from gumdrop_experiments.tables.running import installed, measured
 from gumdrop_experiments.tables.settings import Settings
-from gumdrop_experiments.tables.work import TableSet, Task, rows_of, table_sets
+from gumdrop_experiments.tables.work import TableSet, Task, table_sets
 
 __all__ = ["study"]
 
@@ -22,7 +22,8 @@ FOLDS, QUICK_FOLDS, QUICK_EPOCHS, QUICK_SETS = 5, 2, 5, 3
 @threadpool_limits.wrap(limits=1)
 def study(settings: Settings, run: Run) -> Plain:
     """Train the methods on all but a fold of each set, and score that."""
-    methods = list(dict.fromkeys(settings.methods)) or list(METHODS)
+    usual = [key for key, method in METHODS.items() if method.default]
+    methods = installed(list(dict.fromkeys(settings.methods)) or usual, run.name)
     sets = {}
     for table in list(table_sets(run.options.data, most=QUICK_SETS if run.options.quick else None)):
         keys = [key for key in methods if METHODS[key].classes or not table.num_classes]
@@ -47,6 +48,4 @@ def _part(options: RunOptions, key: str, table: TableSet, train: Any, test: Any)
     """Train one method on one fold and take down its predictions."""
     epochs = QUICK_EPOCHS if options.quick else None
     task = Task(table.x[train], table.y[train], table.x[test], table.num_classes, options.seed, epochs)
-    started = time.process_time()
-    prediction = METHODS[key].run(task)
-    return {"rows": rows_of(prediction, table.y[test]), "seconds": time.process_time() - started}
+    return measured(key, task, table.y[test])

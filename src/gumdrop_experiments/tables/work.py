@@ -1,26 +1,19 @@
-"""What the methods of `gumdrop reproduce tables` are given, and how their predictions are scored."""
+"""What the methods of `gumdrop reproduce tables` are given: sets, folds of them, and tasks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn import datasets
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from gumdrop.metrics import interval_coverage, rmse
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop_experiments.data.uci import read_rows
-from gumdrop_experiments.scoring import class_scores
 
-__all__ = ["LEVEL", "TableSet", "Task", "pooled", "rows_of", "scores", "table_sets"]
-
-LEVEL = 0.9
-"""Probability of the intervals whose coverage is counted."""
+__all__ = ["TableSet", "Task", "table_sets"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,7 @@ class Task:
     seed: int
     """Seed of everything random."""
     epochs: int | None
-    """Passes of the networks, for a quick run; those of the default if None."""
+    """Passes of the networks, for a quick run, in which NGBoost is short as well; those of the default if None."""
 
 
 def table_sets(data: Path | None, *, most: int | None = None) -> Iterator[TableSet]:
@@ -109,64 +102,3 @@ def _numbers(name: str, x: NDArray[np.float64], y: NDArray[np.float64]) -> Table
 
 def _classes(name: str, x: NDArray[np.float64], y: NDArray[np.int64]) -> TableSet:
     return TableSet(name, x, y, len(np.unique(y)))
-
-
-def rows_of(prediction: Any, y: NDArray[Any]) -> dict[str, list[Any]]:
-    """Take down what is to be scored of a prediction, row by row.
-
-    Args:
-        prediction: A `gumdrop.prediction.RegressionPrediction` of one output, or a
-            `gumdrop.prediction.ClassificationPrediction`.
-        y: Observations, shape (N,).
-
-    Returns:
-        Columns of numbers, a value for each row.
-    """
-    if isinstance(prediction, ClassificationPrediction):
-        return {"log_p": prediction.log_probabilities.double().tolist(), "y": y.tolist()}
-    assert isinstance(prediction, RegressionPrediction)
-    target = torch.from_numpy(y).to(prediction.mean).unsqueeze(1)
-    lower, upper = prediction.interval(LEVEL)
-    columns = {"mean": prediction.mean, "lower": lower, "upper": upper}
-    return {
-        "log_likelihood": prediction.log_prob(target).tolist(),
-        **{name: column.squeeze(1).tolist() for name, column in columns.items()},
-        "y": y.tolist(),
-    }
-
-
-def pooled(parts: Sequence[dict[str, list[Any]]]) -> dict[str, list[Any]]:
-    """Put the rows of several folds one below the other.
-
-    Args:
-        parts: Columns of each.
-
-    Returns:
-        Columns of all.
-    """
-    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
-
-
-def scores(rows: dict[str, list[Any]]) -> dict[str, float]:
-    """Score rows.
-
-    Args:
-        rows: Columns, see `rows_of`.
-
-    Returns:
-        Log likelihood in nats per row, with RMSE, coverage and mean width of the intervals in units of the target's
-        standard deviation, or with accuracy, Brier score and expected calibration error.
-    """
-    columns = {name: torch.tensor(column, dtype=torch.float64) for name, column in rows.items()}
-    y = columns["y"]
-    if "log_p" not in columns:
-        lower, upper = columns["lower"], columns["upper"]
-        return {
-            "log_likelihood": columns["log_likelihood"].mean().item(),
-            "rmse": rmse(columns["mean"], y).item(),
-            "coverage": interval_coverage(lower, upper, y).item(),
-            "width": (upper - lower).mean().item(),
-        }
-    log_p, labels = columns["log_p"], y.long()
-    found = class_scores(ClassificationPrediction.from_log_probabilities(log_p), labels)
-    return {"log_likelihood": -found["nll"], **{name: found[name] for name in ("accuracy", "brier", "ece")}}

@@ -24,6 +24,7 @@ __all__ = [
     "mean_rates",
     "network",
     "scores",
+    "thinned",
     "training_parts",
 ]
 
@@ -128,8 +129,15 @@ def in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Split
     ]
 
 
-def _thinned(prediction: RegressionPrediction) -> RegressionPrediction:
-    """Keep some of the draws, evenly: the score of a mixture compares all pairs of them."""
+def thinned(prediction: RegressionPrediction) -> RegressionPrediction:
+    """Keep a hundred of the draws or a few more, evenly: the CRPS of a mixture compares all pairs of them.
+
+    Args:
+        prediction: With its draws.
+
+    Returns:
+        The same mean and variances, with some of the draws.
+    """
     assert prediction.draw_means is not None
     assert prediction.draw_variances is not None
     step = max(1, len(prediction.draw_means) // CRPS_DRAWS)
@@ -155,7 +163,7 @@ def scores(outcome: Outcome, splits: Sequence[Split]) -> list[dict[str, float]]:
         score = {
             "rmse": rmse(prediction.mean, target).item(),
             "log_likelihood": prediction.log_prob(target).mean().item(),
-            "crps": crps(_thinned(prediction), target).item(),
+            "crps": crps(thinned(prediction), target).item(),
         }
         found.append(score | {f"coverage_{100 * p:.0f}": share for p, share in zip(LEVELS, coverage, strict=True)})
     return found

@@ -1,0 +1,32 @@
+"""Held-out middles and ends of the UCI sets: does a method know what it has not seen?
+
+A random split asks for rows like those of the training part. A gap split sorts the rows by one input and holds out the
+middle third, a tail split both outer sixths; there is one for each input. Methods whose doubt does not grow there are
+sure and wrong.
+
+References:
+    Foong, Li, Hernandez-Lobato & Turner 2019, "'In-Between' Uncertainty in Bayesian Neural Networks"
+    (arXiv:1906.11537), for the gap splits, and "Pathologies of Factorised Gaussian and MC Dropout Posteriors in
+    Bayesian Neural Networks" (arXiv:1909.00719).
+"""
+
+from gumdrop_experiments.harness.about import About
+
+__all__ = ["ABOUT", "PUBLISHED"]
+
+ABOUT = About(
+    does="Log likelihood where a stretch of one input was held out of training, beside that on random splits.",
+    shows="methods on held-out middles and ends of each input of the UCI sets, beside random splits",
+    minutes=150,
+    quick_minutes=3,
+    source="Foong et al. 2019, log likelihood on gap splits",
+    data=("uci",),
+)
+
+PUBLISHED: dict[str, dict[str, float]] = {
+    "boston-housing": {"MC dropout": -2.51, "ensemble": -2.69},
+    "concrete-strength": {"MC dropout": -3.44, "ensemble": -3.36},
+    "kin8nm": {"MC dropout": 1.10, "ensemble": 1.21},
+    "wine-quality-red": {"MC dropout": -0.96, "ensemble": -1.03},
+}
+"""Mean log likelihood over the gap splits of a set, in nats per row and units of the target."""

@@ -1,0 +1,46 @@
+"""Splits that hold out a stretch of one input."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gumdrop_experiments.data.uci import Split, read_rows, read_splits, standardised
+
+__all__ = ["KINDS", "held_out", "splits_of"]
+
+KINDS = ("random", "gap", "tail")
+
+
+def held_out(column: NDArray[np.float64], kind: str) -> NDArray[np.bool_]:
+    """Choose the rows of a gap or a tail split.
+
+    Args:
+        column: One input, shape (N,); rows of equal values stay in their order.
+        kind: ``"gap"`` for the middle third of the rows in the order of the input, ``"tail"`` for both outer sixths.
+
+    Returns:
+        Whether each row is held out, shape (N,).
+    """
+    place = np.argsort(np.argsort(column, kind="stable"))
+    middle = (place >= len(column) // 3) & (place < len(column) - len(column) // 3)
+    outer = (place < len(column) // 6) | (place >= len(column) - len(column) // 6)
+    return middle if kind == "gap" else outer
+
+
+def splits_of(folder: Path, kind: str, *, most: int | None = None) -> list[Split]:
+    """Split a set: as published, or once for each input.
+
+    Args:
+        folder: Folder of the set.
+        kind: One of `KINDS`.
+        most: This many splits at most; all if None.
+
+    Returns:
+        The splits, standardised by their training parts.
+    """
+    if kind == "random":
+        return read_splits(folder, most=most)
+    x, y = read_rows(folder)
+    masks = [held_out(column, kind) for column in x.T[:most]]
+    return [standardised(x, y, np.flatnonzero(~mask), np.flatnonzero(mask)) for mask in masks]

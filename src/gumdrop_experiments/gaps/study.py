@@ -1,0 +1,92 @@
+"""Every method on every kind of split of every set."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.gaps import PUBLISHED
+from gumdrop_experiments.gaps.settings import Settings
+from gumdrop_experiments.gaps.splits import splits_of
+from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.tables.running import cost, fails, installed, scored
+from gumdrop_experiments.tables.work import Task
+
+__all__ = ["part", "study"]
+
+USUAL = ("gumdrop", "fixed", "mc-dropout", "deep-ensemble", "ngboost", "catboost", "forest")
+QUICK_SPLITS, QUICK_EPOCHS = 2, 5
+
+
+def study(settings: Settings, run: Run) -> dict[str, Any]:
+    """Train and score the methods on all splits of the sets."""
+    folder, quick = data_folder(run.options, "uci"), run.options.quick
+    most = settings.splits or (QUICK_SPLITS if quick else None)
+    splits = {
+        (name, kind): splits_of(folder / name, kind, most=most) for name in settings.dataset for kind in settings.kinds
+    }
+    keys = installed(list(dict.fromkeys(settings.methods)) or list(USUAL), run.name)
+    parts = run.parts(
+        {
+            f"{name}.{kind}.{key}": partial(part, key, each, run.options.seed, QUICK_EPOCHS if quick else None)
+            for (name, kind), each in splits.items()
+            for key in keys
+        }
+    )
+    found = {
+        kind: {
+            name: {
+                "splits": len(splits[name, kind]),
+                "methods": {key: summary(parts[f"{name}.{kind}.{key}"]) for key in keys},
+            }
+            for name in settings.dataset
+        }
+        for kind in settings.kinds
+    }
+    return {
+        "kinds": found,
+        "means": {kind: over_sets(sets, keys) for kind, sets in found.items()},
+        "published": PUBLISHED,
+    }
+
+
+@threadpool_limits.wrap(limits=1)
+def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> list[dict[str, Any]]:
+    """Run one method on all splits of a kind, and score it in units of the target; stop at one that it cannot do."""
+    found = []
+    for split in splits:
+        x, y, x_test, y_test = (
+            each.double().numpy() for each in (split.x_train, split.y_train, split.x_test, split.y_test)
+        )
+        scores = scored(key, Task(x, y[:, 0], x_test, 0, seed, epochs), y_test[:, 0])
+        if "failed" in scores:
+            return [scores]
+        scores["log_likelihood"] -= math.log(split.y_std)
+        for name in ("rmse", "crps"):
+            scores[name] *= split.y_std
+        found.append(scores)
+    return found
+
+
+def summary(scores: list[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and standard error over splits, each split's log likelihood, and what a training took."""
+    if problem := fails(scores):
+        return {"failed": problem}
+    shown = ("log_likelihood", "rmse", "crps", "coverage_50", "coverage_90", "coverage_95")
+    means = {name: mean_and_error(each[name] for each in scores) for name in shown}
+    return means | {"by_split": [each["log_likelihood"] for each in scores]} | cost(scores)
+
+
+def over_sets(sets: Mapping[str, Any], keys: Sequence[str]) -> dict[str, float | None]:
+    """Log likelihood of each method, averaged over sets; None for a method that failed on one."""
+    columns = {key: [each["methods"][key] for each in sets.values()] for key in keys}
+    return {
+        key: None if fails(column) else float(np.mean([each["log_likelihood"][0] for each in column]))
+        for key, column in columns.items()
+    }

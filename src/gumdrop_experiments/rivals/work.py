@@ -1,0 +1,93 @@
+"""The two tables, and what a method has to do on them."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+from gumdrop_experiments.tables.work import Task
+
+__all__ = ["TABLES", "USUAL", "Source", "TableSplit", "read"]
+
+USUAL = ("gumdrop", "deep-ensemble", "boosting", "quantiles", "ngboost", "catboost", "forest", "realmlp")
+"""The methods that run unless others are named."""
+
+
+class Source(NamedTuple):
+    """A file, and what of it is used."""
+
+    file: str
+    """Its path in the folder of the tables."""
+    target: str
+    """The column to predict."""
+    unused: tuple[str, ...] = ()
+    """Columns that are no inputs: parts of the target, numbers of rows, dates that others repeat."""
+
+
+TABLES = {
+    "airfoil": Source("airfoil/airfoil.csv", "target"),
+    "bike-sharing": Source("bike-sharing/hour.csv", "cnt", ("casual", "registered", "instant", "dteday")),
+}
+
+
+class TableSplit(NamedTuple):
+    """A table, split and standardised by its training part."""
+
+    x_train: NDArray[np.float64]
+    """Inputs to train on, shape (N, F)."""
+    y_train: NDArray[np.float64]
+    """Targets to train on, shape (N,)."""
+    x_test: NDArray[np.float64]
+    """Inputs to predict."""
+    y_test: NDArray[np.float64]
+    """Targets to predict."""
+
+    def task(self, seed: int, epochs: int | None) -> Task:
+        """Give what a method has to do with one seed.
+
+        Args:
+            seed: Seed of everything random.
+            epochs: Passes of the networks; those of the default if None.
+
+        Returns:
+            The task.
+        """
+        return Task(self.x_train, self.y_train, self.x_test, 0, seed, epochs)
+
+
+def read(folder: Path, name: str, *, most: int | None = None) -> TableSplit:
+    """Read a table and split it as the benchmark does.
+
+    Args:
+        folder: Folder of the tables.
+        name: One of `TABLES`.
+        most: Take this many of its rows at most, evenly; all if None.
+
+    Returns:
+        The table.
+
+    Raises:
+        ValueError: If a column is absent, or holds something else than numbers.
+    """
+    source = TABLES[name]
+    frame = pd.read_csv(folder / source.file)
+    if missing := {source.target, *source.unused} - set(frame.columns):
+        raise ValueError(f"{folder / source.file} must have the columns {sorted(missing)}, got {list(frame.columns)}")
+    if most is not None:
+        frame = frame.iloc[:: max(1, len(frame) // most)]
+    inputs = frame.drop(columns=[source.target, *source.unused])
+    try:
+        parts: Any = train_test_split(
+            inputs.to_numpy(np.float64), frame[source.target].to_numpy(np.float64), test_size=0.2, random_state=0
+        )
+    except ValueError as error:
+        raise ValueError(f"{folder / source.file} must hold numbers in {list(inputs.columns)} ({error})") from error
+    x_train, x_test, y_train, y_test = parts
+    x_scale, y_scale = StandardScaler().fit(x_train), StandardScaler().fit(y_train[:, None])
+    x = [x_scale.transform(each) for each in (x_train, x_test)]
+    y = [y_scale.transform(each[:, None])[:, 0] for each in (y_train, y_test)]
+    return TableSplit(x[0], y[0], x[1], y[1])

@@ -1,0 +1,118 @@
+"""Run a method on a task: its scores, its time and its memory; a rival that is absent or fails stops nothing."""
+
+import importlib.util
+import statistics
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from gumdrop_experiments.tables.methods import METHODS
+from gumdrop_experiments.tables.scores import crps_of, gaussian_nll, rows_of, scores
+from gumdrop_experiments.tables.work import Task
+
+__all__ = ["cost", "fails", "installed", "measured", "scored"]
+
+PROCESS = Path("/proc/self")
+
+
+def installed(keys: Sequence[str], experiment: str) -> list[str]:
+    """Leave out the methods whose package is not installed, and name them.
+
+    Args:
+        keys: Names of methods.
+        experiment: Name of the experiment, for the note.
+
+    Returns:
+        Those that can run.
+    """
+    needs = {key: METHODS[key].package for key in keys}
+    absent = {name for name in needs.values() if name and importlib.util.find_spec(name) is None}
+    for name in sorted(absent):
+        left_out = ", ".join(key for key in keys if needs[key] == name)
+        print(f"{experiment}: {name} is not installed, so {left_out} is left out (pip install 'gumdrop[rivals]')")
+    return [key for key in keys if needs[key] not in absent]
+
+
+def measured(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
+    """Train a method and predict, and take down what is to be scored.
+
+    Args:
+        key: Its name.
+        task: What it has to do.
+        y: Observations of the rows to predict, shape (N,).
+
+    Returns:
+        ``rows`` as `gumdrop_experiments.tables.scores.rows_of` has them, ``crps`` and ``gaussian_nll`` of numbers,
+        ``seconds`` of processor time and ``megabytes`` of memory at most beside what was held before (None where the
+        system does not tell); or ``failed``, the last line of the error, for a rival that raised one.
+    """
+    before = _restart_peak()
+    started = time.process_time()
+    try:
+        prediction = METHODS[key].run(task)
+    except Exception as error:
+        if METHODS[key].package is None:
+            raise
+        return {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+    seconds, peak = time.process_time() - started, _kilobytes("VmHWM")
+    return {
+        "rows": rows_of(prediction, y),
+        "crps": crps_of(prediction, y),
+        "gaussian_nll": gaussian_nll(prediction, y),
+        "seconds": seconds,
+        "megabytes": None if before is None or peak is None else max(0, peak - before) / 1000,
+    }
+
+
+def scored(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
+    """Train a method on numbers and predict, and keep the scores alone.
+
+    Args:
+        key: Its name.
+        task: What it has to do.
+        y: Observations of the rows to predict, shape (N,).
+
+    Returns:
+        Scores, seconds and megabytes by name; or ``failed``, see `measured`.
+    """
+    found = measured(key, task, y)
+    return found if "failed" in found else {**scores(found.pop("rows")), **found}
+
+
+def fails(parts: Sequence[dict[str, Any]]) -> str | None:
+    """Say why a rival has no scores, if one of its parts failed."""
+    return next((part["failed"] for part in parts if "failed" in part), None)
+
+
+def cost(parts: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+    """Sum up what parts took, by the median, since the first of them also imports its package.
+
+    Args:
+        parts: What `measured` or `scored` gave, none of them failed.
+
+    Returns:
+        ``seconds`` and ``megabytes``.
+    """
+    peaks = [part["megabytes"] for part in parts]
+    seconds = statistics.median(part["seconds"] for part in parts)
+    return {"seconds": seconds, "megabytes": None if None in peaks else statistics.median(peaks)}
+
+
+def _restart_peak() -> int | None:
+    """Let the system count the peak of memory from here on; give what is held now, where it does so (Linux)."""
+    with suppress(OSError):
+        (PROCESS / "clear_refs").write_text("5")
+        return _kilobytes("VmRSS")
+    return None
+
+
+def _kilobytes(field: str) -> int | None:
+    with suppress(OSError):
+        for line in (PROCESS / "status").read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1])
+    return None

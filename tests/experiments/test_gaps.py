@@ -1,0 +1,98 @@
+"""`gumdrop reproduce gaps`, scaled down, on real data that comes with scikit-learn."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from gumdrop.cli import main
+from gumdrop_experiments.data.uci import read_rows
+from gumdrop_experiments.gaps import study as gaps
+from gumdrop_experiments.gaps.splits import held_out, splits_of
+from gumdrop_experiments.tables.methods import METHODS, Method
+
+from builders.uci import write_set
+
+
+@pytest.fixture
+def data(tmp_path):
+    write_set(tmp_path / "data" / "uci" / "diabetes")
+    return tmp_path / "data"
+
+
+def run(*words) -> int:
+    return main(["reproduce", "gaps", *map(str, words)])
+
+
+def test_a_gap_is_the_middle_third_and_tails_are_the_outer_sixths() -> None:
+    column = np.random.default_rng(0).permutation(12).astype(float)
+    assert sorted(column[held_out(column, "gap")]) == [4, 5, 6, 7]
+    assert sorted(column[held_out(column, "tail")]) == [0, 1, 10, 11]
+    assert held_out(np.zeros(7), "gap").tolist() == [False, False, True, True, True, False, False]
+
+
+def test_there_is_a_split_for_each_input_and_none_of_its_rows_is_trained_on(data) -> None:
+    folder = data / "uci" / "diabetes"
+    x, y = read_rows(folder)
+    for kind in ("gap", "tail"):
+        splits = splits_of(folder, kind)
+        assert len(splits) == x.shape[1]
+        for column, split in zip(x.T, splits, strict=True):
+            mask = held_out(column, kind)
+            units = split.y_test.double() * split.y_std + split.y_mean
+            np.testing.assert_allclose(units.numpy(), y[mask], rtol=1e-5)
+            assert len(split.y_train) == (~mask).sum()
+            assert split.y_train.mean().item() == pytest.approx(0, abs=1e-5)
+    assert len(splits_of(folder, "gap", most=3)) == 3
+    assert len(splits_of(folder, "random", most=2)) == 2
+
+
+def test_scores_are_in_units_of_the_target(data) -> None:
+    split = splits_of(data / "uci" / "diabetes", "gap", most=1)[0]
+    (scores,) = gaps.part("linear", [split], 0, None)
+    error = scores["rmse"]
+    target = split.y_test.double() * split.y_std + split.y_mean
+    assert 20 < error < 2 * target.std().item()
+    assert scores["log_likelihood"] == pytest.approx(-math.log(error) - 0.5 * math.log(2 * math.pi) - 0.5, abs=0.2), (
+        "a density per unit of the target"
+    )
+    assert 0.4 * error < scores["crps"] < 0.8 * error
+
+
+def test_a_quick_run_compares_kinds_of_splits_and_goes_on_where_a_rival_fails(data, tmp_path, monkeypatch) -> None:
+    def fails(task) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(gaps, "QUICK_EPOCHS", 2)
+    monkeypatch.setitem(METHODS, "forest", Method("quantile forest", fails, package="json"))
+    out = tmp_path / "out"
+    command = ("--quick", "--data", data, "--out", out, "--methods", "gumdrop", "linear", "forest")
+    assert run(*command) == 0
+    results = json.loads((out / "results.json").read_text())["results"]
+    assert list(results["kinds"]) == ["random", "gap", "tail"]
+    for kind, sets in results["kinds"].items():
+        found = sets["diabetes"]["methods"]
+        assert found["forest"] == {"failed": "RuntimeError: out of memory"}
+        assert len(found["gumdrop"]["by_split"]) == sets["diabetes"]["splits"] == 2
+        assert results["means"][kind]["linear"] == pytest.approx(found["linear"]["log_likelihood"][0])
+        assert results["means"][kind]["forest"] is None
+    assert "diabetes, tail splits" in (out / "report.html").read_text()
+    assert (out / "gaps.png").stat().st_size > 5000
+    (out / "parts" / "diabetes.gap.linear.json").unlink()
+    assert run(*command, "--resume") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--dataset", "bosten"), "there is no set 'bosten'; there are: diabetes"),
+        (("--methods", "magic"), "there is no method 'magic'; there are: gumdrop, fixed"),
+        (("--kinds", "middle"), "there is no kind of split 'middle'; there are: random, gap, tail"),
+        (("--splits", "0"), "`splits` must be at least 1, got 0"),
+    ],
+)
+def test_unknown_names_are_answered_with_those_that_there_are(data, tmp_path, capsys, words, message) -> None:
+    assert run("--data", data, "--out", tmp_path / "out", *words) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

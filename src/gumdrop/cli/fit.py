@@ -80,9 +80,9 @@ def fit(
     Returns:
         Exit status.
     """
-    from gumdrop.tables.fitting.fit import fit_table
+    from gumdrop.tables.fitting.folder import check_out
     from gumdrop.tables.fitting.settings import FitSettings, Reading
-    from gumdrop.views.report import write_report
+    from gumdrop.tables.reading.header import check_early
 
     voice = Voice(machine)
     place = out or Path("table" if str(table) == STDIN else stem(table))
@@ -99,6 +99,13 @@ def fit(
         num_background=background,
         stream=stream,
     )
+    check_out(place, overwrite=overwrite)
+    if not stream:
+        check_early(table, [target, *drop])
+
+    from gumdrop.tables.fitting.fit import fit_table  # torch and all: what can be refused was
+    from gumdrop.views.report import write_report
+
     told: list[FitResults] = []
 
     def finish(results: FitResults, folder: Path) -> None:

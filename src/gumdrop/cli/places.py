@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["STDIN", "check_free", "stem"]
+from gumdrop.views.terminal import Voice
+
+__all__ = ["STDIN", "check_free", "model_folder", "stem"]
 
 STDIN = "-"
 
@@ -15,6 +17,15 @@ def stem(table: Path) -> str:
     for ending in (".csv", ".parquet", ".pq"):
         name = name.removesuffix(ending) or name
     return name
+
+
+def model_folder(folder: Path, voice: Voice) -> Path:
+    """Find the folder of a model, where a fit was to put it or was killed; refuse one without a model."""
+    from gumdrop.tables.fitting.folder import check_model, whole_folder
+
+    whole = whole_folder(folder, voice.say)
+    check_model(whole)
+    return whole
 
 
 def check_free(place: Path, table: Path, overwrite: bool) -> None:

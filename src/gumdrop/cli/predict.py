@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gumdrop.cli.flags import Flag, Json, Several
-from gumdrop.cli.places import STDIN, check_free, stem
+from gumdrop.cli.places import STDIN, check_free, model_folder, stem
 from gumdrop.views.terminal import Voice, print_json
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def predict(
     Raises:
         ValueError: If predictions of a stream are to be in the JSON object.
     """
-    from gumdrop.tables.fitting.folder import whole_folder
-    from gumdrop.tables.model import load_table_model
+    from gumdrop.tables.reading.header import check_early
 
     to_pipe = str(table) == STDIN or (machine and not stream)
     place = out or Path(STDIN if to_pipe else stem(table) + ".predictions.csv")
@@ -59,9 +58,15 @@ def predict(
     if stream and machine and to_stdout:
         raise ValueError("the JSON object cannot hold the predictions of a stream: name a file with --out")
     voice = Voice(machine or to_stdout)
-    model = load_table_model(whole_folder(folder, voice.say))
+    whole = model_folder(folder, voice)
     if not to_stdout:
         check_free(place, table, overwrite)
+    if not stream:
+        check_early(table, keep)
+
+    from gumdrop.tables.model import load_table_model  # torch and all: what can be refused was
+
+    model = load_table_model(whole)
     if stream:
         summary, predictions = _predict_pieces(model, table, place, keep)
     else:

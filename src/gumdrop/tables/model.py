@@ -18,17 +18,17 @@ from gumdrop.ensembles import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.machine.version import VERSION
 from gumdrop.tables.cells import completions
 from gumdrop.tables.errors import TableError
+from gumdrop.tables.fitting.folder import MODEL_FILE, check_model
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.task import Prediction, TableTask, task_of
 
-__all__ = ["MODEL_FILE", "TableModel", "load_table_model", "model_version"]
+__all__ = ["TableModel", "load_table_model", "model_version"]
 
 MODEL_FORMAT = 5
 WITHOUT_CHECKSUMS = 3
 """The format that lacks checksums, and is read like the next one."""
 OF_LOGITS = 4
 """The format whose rates are logits themselves, see `gumdrop.layers.ConcreteDropout`."""
-MODEL_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
 MOST_DRAWS = 100_000
@@ -200,8 +200,7 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         TableError: If the folder holds no model, or one that is cut short or of another format.
     """
     place = Path(folder)
-    if not (place / MODEL_FILE).is_file():
-        raise TableError(f"{place} holds no {MODEL_FILE}; name a folder that `gumdrop fit` wrote")
+    check_model(place)
     description = _description(place)
     try:
         contents = (place / WEIGHTS_FILE).read_bytes()

@@ -12,9 +12,8 @@ import pandas as pd
 
 from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.cells import drawn_if_missing, mark_unknown
-from gumdrop.tables.errors import TableError
+from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.model import TableModel
-from gumdrop.tables.schema.checks import check_present
 from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.streams.pieces import TableStream
@@ -61,7 +60,7 @@ def predict_frame(model: TableModel, frame: pd.DataFrame, *, keep: Sequence[str]
     Raises:
         TableError: If the table does not fit the schema, or lacks a column to keep.
     """
-    check_present(frame, keep)
+    check_present(frame.columns, keep)
     threads = 1 if len(frame) < ROWS_FOR_THREADS else None
     starts = range(0, len(frame), ROWS_AT_ONCE)  # bounds the memory that the draws take
     found = [_predict_part(model, frame.iloc[start : start + ROWS_AT_ONCE], keep, threads) for start in starts]
@@ -98,7 +97,7 @@ def predict_stream(
     from tqdm.auto import tqdm
 
     names = list(dict.fromkeys([*model.schema.names, *keep]))
-    check_present(pd.DataFrame(columns=stream.names), names)
+    check_present(stream.names, names)
     threads = 1 if stream.num_rows < ROWS_FOR_THREADS else None
     whole, columns = None, None
     with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:

@@ -14,11 +14,10 @@ from torch import Tensor, nn
 
 from gumdrop.ensembles import EnsembleFit, schedule
 from gumdrop.tables.cells import completer, mark_unknown
-from gumdrop.tables.errors import STDIN, TableError
+from gumdrop.tables.errors import STDIN, TableError, check_present
 from gumdrop.tables.fitting.settings import FitSettings, Reading
 from gumdrop.tables.prediction import encoding_notes
 from gumdrop.tables.reading.table import Table, read_table
-from gumdrop.tables.schema.checks import check_present
 from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.table import StreamedTable, open_stream
@@ -205,7 +204,7 @@ def _split_and_encode(
     trained: Callable[[TableSchema, pd.DataFrame], TableSchema],
 ) -> Split:
     """Split and encode rows with these numbers; `trained` gives a schema the statistics of rows to train on."""
-    check_present(table.frame, [target])
+    check_present(table.frame.columns, [target])
     known = table.frame[target].notna().to_numpy()
     frame, rows = table.frame[known].reset_index(drop=True), numbers[known]
     notes = list(table.notes)

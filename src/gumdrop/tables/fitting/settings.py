@@ -6,12 +6,13 @@ import itertools
 import json
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gumdrop.ensembles import EnsembleSettings
-from gumdrop.tables.reading.dates import Order
-from gumdrop.tables.reading.numbers import Decimal
-from gumdrop.tables.schema.schema import Task
+if TYPE_CHECKING:
+    from gumdrop.ensembles import EnsembleSettings
+    from gumdrop.tables.reading.dates import Order
+    from gumdrop.tables.reading.numbers import Decimal
+    from gumdrop.tables.schema.schema import Task
 
 __all__ = ["CONFIG_FILE", "FitSettings", "Reading", "config_text"]
 
@@ -64,6 +65,8 @@ class FitSettings:
 
     def ensemble(self) -> EnsembleSettings:
         """The settings of the networks' training."""
+        from gumdrop.ensembles import EnsembleSettings  # torch, which a refused command does not wait for
+
         return EnsembleSettings(
             num_members=self.num_members,
             epochs=self.epochs,

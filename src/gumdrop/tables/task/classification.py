@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from gumdrop.ensembles import ClassificationEnsemble
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
 from gumdrop.networks.mlp import mlp
 from gumdrop.prediction import ClassificationPrediction
-from gumdrop.tables.baselines import boosted_classes, frequencies, linear_classes
 from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking
 from gumdrop.tables.task.base import ScoreMeaning, TableTask
 
@@ -49,6 +47,8 @@ class Classification(TableTask[ClassificationPrediction]):
 
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, ClassificationPrediction]:
         """Predict with trees, a line, and the frequencies."""
+        from gumdrop.tables.baselines import boosted_classes, frequencies, linear_classes  # half a second
+
         num_classes = len(self.target.classes)
         return {
             "gradient-boosted trees": boosted_classes(x_train, y_train, num_classes, x, seed=seed),
@@ -116,6 +116,8 @@ class Classification(TableTask[ClassificationPrediction]):
 
     def ranking(self, prediction: ClassificationPrediction, observed: Tensor) -> Ranking | None:
         """By the probability of the rarer one of two classes, of the commonest one of more."""
+        from sklearn.metrics import roc_auc_score
+
         classes = self.target.classes
         counts = torch.bincount(observed.flatten(), minlength=len(classes))
         if (counts > 0).sum() < 2:

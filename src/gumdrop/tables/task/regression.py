@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
 from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
@@ -17,7 +16,6 @@ from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rmse
 from gumdrop.networks.mlp import mlp
 from gumdrop.prediction import RegressionPrediction
-from gumdrop.tables.baselines import boosted_regression, linear_regression, mean_of_targets
 from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
 from gumdrop.tables.task.base import ScoreMeaning, TableTask
@@ -59,6 +57,8 @@ class Regression(TableTask[RegressionPrediction]):
 
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, RegressionPrediction]:
         """Predict with trees, a line, and the mean."""
+        from gumdrop.tables.baselines import boosted_regression, linear_regression, mean_of_targets  # half a second
+
         return {
             "gradient-boosted trees": self.in_units(boosted_regression(x_train, y_train, x, seed=seed)),
             "linear model": self.in_units(linear_regression(x_train, y_train, x, seed=seed)),
@@ -85,6 +85,8 @@ class Regression(TableTask[RegressionPrediction]):
 
     def test_rows(self, encoded: np.ndarray, count: int, seed: int) -> np.ndarray:
         """Draw rows at random."""
+        from sklearn.model_selection import train_test_split
+
         return np.asarray(train_test_split(np.arange(len(encoded)), test_size=count, random_state=seed)[1])
 
     def meanings(self, coverage: float, unit: str, num_samples: int) -> dict[str, ScoreMeaning]:

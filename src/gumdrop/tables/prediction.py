@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from gumdrop.machine.threads import limited_threads
@@ -18,7 +19,7 @@ from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, Nu
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.streams.pieces import TableStream
 
-__all__ = ["Predicted", "encoding_notes", "predict_frame", "predict_stream"]
+__all__ = ["Predicted", "encoding_notes", "predict_frame", "predict_stream", "without_target"]
 
 ROWS_AT_ONCE = 65536
 ROWS_FOR_THREADS = 20_000
@@ -145,6 +146,12 @@ def _joined(one: Encoded, other: Encoded) -> Encoded:
 def _add(total: dict[str, int], counts: dict[str, int]) -> None:
     for key, count in counts.items():
         total[key] = total.get(key, 0) + count
+
+
+def without_target(known: np.ndarray, target: str) -> list[str]:
+    """Say how many rows of a table have no target, if some have none."""
+    missing = int((~known).sum())
+    return [f"{missing} of {len(known)} rows have no '{target}' and are left out"] if missing else []
 
 
 def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) -> list[str]:

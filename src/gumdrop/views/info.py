@@ -10,7 +10,7 @@ from gumdrop.machine.environment import in_words
 from gumdrop.machine.numerals import readable
 from gumdrop.tables.info import TableInfo
 from gumdrop.tables.rates import rates_in_words
-from gumdrop.tables.results import FitResults, Score
+from gumdrop.tables.results import FitResults, Score, TableFacts
 from gumdrop.views.terminal import Voice, columns_table
 
 __all__ = ["scores_table", "show_info", "show_scores"]
@@ -30,7 +30,7 @@ def show_info(voice: Voice, found: TableInfo) -> None:
         voice.say(f"classes: {', '.join(target.classes)}")
     if (table := found.table) is not None:
         voice.say(
-            f"table: {table.name}, {table.rows:,} rows: {table.train_rows:,} to train, {table.test_rows:,} to test"
+            f"table: {table.name}, {table.rows:,} rows: {table.train_rows:,} to train, {_tested(table, 'to test')}"
         )
     hidden = " and ".join(map(str, networks.hidden))
     voice.say(f"likelihood: {found.likelihood}")
@@ -50,7 +50,7 @@ def show_info(voice: Voice, found: TableInfo) -> None:
     voice.show(columns)
     _show_rates(voice, found)
     if found.scores and found.table:
-        voice.show(scores_table(found.scores, f"Held-out figures, {found.table.test_rows:,} test rows"))
+        voice.show(scores_table(found.scores, f"Held-out figures, {_tested(found.table, 'test rows')}"))
 
 
 def _show_rates(voice: Voice, found: TableInfo) -> None:
@@ -69,10 +69,14 @@ def show_scores(voice: Voice, results: FitResults) -> None:
         voice: Where.
         results: What it left.
     """
-    voice.show(scores_table(results.scores, f"{results.table.test_rows:,} test rows"))
+    voice.show(scores_table(results.scores, _tested(results.table, "test rows")))
     voice.say(f"Learned dropout rates: {', '.join(f'{rate.label} {rate.p:.3f}' for rate in results.rates)}")
     if results.rates_note:
         voice.say(results.rates_note)
+
+
+def _tested(table: TableFacts, words: str) -> str:
+    return f"{table.test_rows:,} {words}" + (f": {table.split}" if table.split else "")
 
 
 def scores_table(scores: Sequence[Score], title: str) -> Table:

@@ -73,14 +73,16 @@ class TableTask(ABC, Generic[P]):
         settings: FitSettings,
         checkpoint: Path,
         progress: bool | str,
+        together: Tensor | None = None,
     ) -> EnsembleFit:
-        """Train an ensemble on encoded rows in memory; noise of numbers is beside what is drawn for unknown cells."""
+        """Train on encoded rows in memory; noise is beside what is drawn for unknown cells, folds are whole groups."""
         (fitted,) = fit_ensembles(
             make,
             [rows],
             settings.ensemble(),
             regression=self.target.task == "regression",
             versions=[completed],
+            together=[together],
             checkpoint=checkpoint,
             progress=progress,
         )
@@ -88,7 +90,11 @@ class TableTask(ABC, Generic[P]):
 
     @abstractmethod
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, P]:
-        """Predict encoded rows with plain models, in units of the target."""
+        """Predict encoded rows with plain models that look at the inputs, in units of the target."""
+
+    @abstractmethod
+    def blind(self, y_train: Tensor, num_rows: int) -> P:
+        """Predict rows with the model that does not look at the inputs, in units of the target."""
 
     @abstractmethod
     def in_units(self, prediction: P) -> P:

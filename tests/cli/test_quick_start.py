@@ -10,7 +10,7 @@ from gumdrop.cli import main
 from builders.waiting import HANG
 
 SLOW = ("torch", "numpy", "pandas", "sklearn", "matplotlib")
-COMMANDS = ("fit", "predict", "explain", "info", "demo", "export", "explain-image", "reproduce", "explore")
+COMMANDS = ("fit", "predict", "evaluate", "explain", "info", "demo", "export", "explain-image", "reproduce", "explore")
 
 
 def run(words, place=None, also=""):
@@ -53,6 +53,7 @@ def place(tmp_path):
         (["predict", "made", "nowhere.csv"], "nowhere.csv is not there"),
         (["predict", "made", "houses.csv", "--keep", "id"], "no column 'id'"),
         (["explain", "made", "nowhere.csv"], "nowhere.csv is not there"),
+        (["evaluate", "made", "nowhere.csv"], "nowhere.csv is not there"),
         (["info", "nowhere"], "holds no model.json"),
         (["export", "nowhere"], "holds no model.json"),
     ],

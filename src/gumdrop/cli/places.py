@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gumdrop.views.terminal import Voice
 
-__all__ = ["STDIN", "check_free", "model_folder", "stem"]
+if TYPE_CHECKING:
+    from gumdrop.tables.model import TableModel
+
+__all__ = ["STDIN", "check_free", "model_folder", "stem", "with_coverage"]
 
 STDIN = "-"
 
@@ -26,6 +31,17 @@ def model_folder(folder: Path, voice: Voice) -> Path:
     whole = whole_folder(folder, voice.say)
     check_model(whole)
     return whole
+
+
+def with_coverage(model: TableModel, coverage: float | None) -> TableModel:
+    """The model with intervals of another probability, if one is given."""
+    from gumdrop.tables.errors import TableError
+
+    if coverage is None:
+        return model
+    if model.schema.target.task != "regression":
+        raise TableError(f"--coverage {coverage:g} is of intervals, and this model predicts classes: leave it away")
+    return replace(model, coverage=coverage)
 
 
 def check_free(place: Path, table: Path, overwrite: bool) -> None:

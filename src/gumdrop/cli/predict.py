@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from gumdrop.cli.flags import Flag, Json, Several
-from gumdrop.cli.places import STDIN, check_free, model_folder, stem
+from cyclopts import Parameter
+
+from gumdrop.cli.flags import Flag, Fraction, Json, Several
+from gumdrop.cli.places import STDIN, check_free, model_folder, stem, with_coverage
 from gumdrop.views.terminal import Voice, print_json
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ def predict(
     *,
     out: Path | None = None,
     keep: Several[str] = (),
+    coverage: Fraction | None = None,
+    quantiles: Annotated[tuple[Fraction, ...], Parameter(consume_multiple=True, negative="")] = (),
     stream: Flag = False,
     overwrite: Flag = False,
     machine: Json = False,
@@ -38,6 +42,8 @@ def predict(
         out: CSV or Parquet file to write, or - for standard output; by default the table's name with
             `.predictions.csv` for its ending, and standard output for standard input.
         keep: Columns of the table to carry along, such as one that names the rows.
+        coverage: Probability of the intervals; by default that of the fit.
+        quantiles: Probabilities of quantiles to write as columns, such as .1 .5 .9.
         stream: Read a Parquet or Arrow file, or a folder of them, in pieces, and write predictions as they come, so
             that neither need fit into memory.
         overwrite: Replace the file if it exists.
@@ -66,13 +72,15 @@ def predict(
 
     from gumdrop.tables.model import load_table_model  # torch and all: what can be refused was
 
-    model = load_table_model(whole)
+    model = with_coverage(load_table_model(whole), coverage)
     if stream:
-        summary, predictions = _predict_pieces(model, table, place, keep)
+        summary, predictions = _predict_pieces(model, table, place, keep, quantiles)
     else:
-        summary, predictions = _predict_whole(model, table, None if machine and to_stdout else place, keep)
+        summary, predictions = _predict_whole(model, table, None if machine and to_stdout else place, keep, quantiles)
     for note in summary["notes"]:
         voice.say(note)
+    if told := summary.pop("told"):
+        voice.say(told)
     if not to_stdout:
         voice.say(f"{summary['rows']} rows -> {place}")
         summary["out"] = str(place)
@@ -84,7 +92,7 @@ def predict(
 
 
 def _predict_whole(
-    model: TableModel, table: Path, place: Path | None, keep: tuple[str, ...]
+    model: TableModel, table: Path, place: Path | None, keep: tuple[str, ...], quantiles: tuple[float, ...]
 ) -> tuple[dict[str, Any], pd.DataFrame]:
     """Predict a table in memory, and write the predictions unless there is no place for them."""
     from gumdrop.tables.prediction import predict_frame
@@ -92,7 +100,7 @@ def _predict_whole(
     from gumdrop.tables.writing import written_table
 
     read = read_table(table, decimal=model.schema.decimal)
-    predicted = predict_frame(model, read.frame, keep=keep)
+    predicted = predict_frame(model, read.frame, keep=keep, quantiles=quantiles)
     predicted.frame.insert(0, "row", range(1, len(predicted.frame) + 1))
     if place is not None:
         with written_table(place) as write:
@@ -102,7 +110,7 @@ def _predict_whole(
 
 
 def _predict_pieces(
-    model: TableModel, table: Path, place: Path, keep: tuple[str, ...]
+    model: TableModel, table: Path, place: Path, keep: tuple[str, ...], quantiles: tuple[float, ...]
 ) -> tuple[dict[str, Any], pd.DataFrame]:
     """Predict a table that is read in pieces, and write predictions as they come."""
     from gumdrop.tables.prediction import predict_stream
@@ -111,10 +119,15 @@ def _predict_pieces(
 
     stream = TableStream(table)
     with written_table(place) as write:
-        predicted = predict_stream(model, stream, write, keep=keep, progress=True)
+        predicted = predict_stream(model, stream, write, keep=keep, quantiles=quantiles, progress=True)
     return _summary(predicted, stream.num_rows), predicted.frame
 
 
 def _summary(predicted: Predicted, num_rows: int) -> dict[str, Any]:
+    """What the JSON object holds beside the predictions, and the words on the scores as `told`."""
     odd = {"unseen": predicted.unseen, "missing": predicted.missing, "outside": predicted.outside}
-    return {"rows": num_rows, "columns": list(predicted.frame), "notes": predicted.notes, **odd}
+    found = {"rows": num_rows, "columns": list(predicted.frame), "notes": predicted.notes, **odd}
+    if (scored := predicted.evaluation) is None:
+        return found | {"told": ""}
+    told = f"scores on {scored.rows:,} rows that hold the target: {scored.words}"
+    return found | {"scores": scored.scores, "scored_rows": scored.rows, "told": told}

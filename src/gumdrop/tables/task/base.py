@@ -105,6 +105,10 @@ class TableTask(ABC, Generic[P]):
         """Lay a prediction out as columns, see `TableModel.prediction_frame`."""
 
     @abstractmethod
+    def quantiles(self, prediction: P, probabilities: Sequence[float]) -> pd.DataFrame:
+        """Lay quantiles out as columns, such as `q10` and `q97.5`."""
+
+    @abstractmethod
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Targets as scores take them: in units and float64, shape (N, 1), or class indices, shape (N,)."""
 

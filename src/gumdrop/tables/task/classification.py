@@ -15,6 +15,7 @@ from gumdrop.ensembles import ClassificationEnsemble
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
 from gumdrop.networks.mlp import mlp
 from gumdrop.prediction import ClassificationPrediction
+from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking
 from gumdrop.tables.task.base import ScoreMeaning, TableTask
 
@@ -74,6 +75,12 @@ class Classification(TableTask[ClassificationPrediction]):
         named["predictive_entropy"] = prediction.predictive_entropy.numpy()
         named["mutual_information"] = prediction.mutual_information.numpy()
         return pd.DataFrame(named)
+
+    def quantiles(self, prediction: ClassificationPrediction, probabilities: Sequence[float]) -> pd.DataFrame:
+        """Classes have none."""
+        if probabilities:
+            raise TableError("`--quantiles` are of numbers, and this model predicts classes: leave them away")
+        return pd.DataFrame()
 
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Class indices."""

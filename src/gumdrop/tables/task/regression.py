@@ -84,6 +84,10 @@ class Regression(TableTask[RegressionPrediction]):
         columns |= {"epistemic_std": prediction.epistemic.sqrt(), "aleatoric_std": prediction.aleatoric.sqrt()}
         return pd.DataFrame({name: value.squeeze(1).numpy() for name, value in columns.items()})
 
+    def quantiles(self, prediction: RegressionPrediction, probabilities: Sequence[float]) -> pd.DataFrame:
+        """Of the mixture, so that they agree with the interval."""
+        return pd.DataFrame({f"q{100 * p:.12g}": prediction.quantile(p).squeeze(1).numpy() for p in probabilities})
+
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Targets in units, in float64."""
         return torch.from_numpy(numbers_of(self.target.name, cells)).unsqueeze(1)

@@ -81,7 +81,8 @@ def test_predicting_loads_neither_a_compiler_nor_scikit_learn(place) -> None:
     rows = "\n".join(f"{i},{i % 7}" for i in range(20))
     (place / "many.csv").write_text(f"size,price\n{rows}\n")
     assert main(["fit", str(place / "many.csv"), *fit, "--out", str(place / "run")]) == 0
-    code = "import sys; from gumdrop.cli import main; assert main(['predict', 'run', 'houses.csv']) == 0; "
+    (place / "new.csv").write_text("size\n1\n")
+    code = "import sys; from gumdrop.cli import main; assert main(['predict', 'run', 'new.csv']) == 0; "
     code += "assert {'sklearn', 'torch._dynamo', 'matplotlib'}.isdisjoint(sys.modules)"
     call = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(call, capture_output=True, text=True, timeout=HANG, cwd=place)

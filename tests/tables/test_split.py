@@ -113,6 +113,16 @@ def test_a_split_that_cannot_be_made_says_what_to_do(table, settings, message) -
         read(table, **settings)
 
 
+def test_a_moment_is_watched_or_trained_on_as_a_whole(table, tmp_path) -> None:
+    for moments, distinct in ((6, 5), (2, None)):
+        frame = pd.read_csv(table)
+        frame.assign(year=2000 + np.arange(120) % moments).to_csv(tmp_path / "few.csv", index=False)
+        data = read(tmp_path / "few.csv", split_by="year", split_as="time")
+        year = data.frame["year"].iloc[data.train].to_numpy()
+        pairs = None if data.together is None else len(set(zip(data.together, year, strict=True)))
+        assert pairs == distinct
+
+
 def test_a_moment_that_all_rows_share_is_no_order(table) -> None:
     pd.read_csv(table).assign(sold="2020-01-01").to_csv(table, index=False)
     with pytest.raises(TableError, match="has the same time in every row"):

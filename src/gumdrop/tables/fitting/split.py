@@ -54,9 +54,7 @@ class SplitColumn:
         """Take the last rows, or whole groups in random order, for about the share that is to test."""
         test = self._last(settings) if self.kind == "time" else self._groups(settings)
         train = np.flatnonzero(~test)
-        together = self.values[train]
-        if self.kind == "time":
-            together = together.argsort(kind="stable").argsort() * BLOCKS // len(train)
+        together = self.values[train] if self.kind == "groups" else _stretches(self.values[train])
         return Parts(train.tolist(), np.flatnonzero(test).tolist(), self._words(test), together)
 
     def _last(self, settings: FitSettings) -> np.ndarray:
@@ -96,6 +94,12 @@ class SplitColumn:
             return f"the last in the order of '{self.name}', from {first} on"
         groups = np.unique(self.values[test])
         return f"all rows of {len(groups)} of the {self.values.max() + 1} groups of '{self.name}'"
+
+
+def _stretches(times: np.ndarray) -> np.ndarray | None:
+    """The number of the stretch of time that each row is in, all rows of a moment in one; None if there is but one."""
+    stretch = np.searchsorted(np.sort(times), times) * BLOCKS // len(times)
+    return stretch if np.ptp(stretch) else None
 
 
 def split_column(

@@ -33,9 +33,11 @@ def write_tables(folder: Path) -> None:
     frame.insert(0, "patient", [f"P{i:03}" for i in range(1, len(frame) + 1)])
     frame.loc[frame.index % 15 == 3, "bp"] = None
     frame.iloc[:-5].to_csv(folder / "patients.csv", index=False)
-    new = frame.iloc[-5:].drop(columns="progression").reset_index(drop=True)
-    new.loc[1, "sex"] = "unknown"
-    new.loc[2, "bmi"] *= 10  # a lost decimal point
+    followed = frame.iloc[-5:].reset_index(drop=True)
+    followed.loc[1, "sex"] = "unknown"
+    followed.loc[2, "bmi"] *= 10  # a lost decimal point
+    followed.to_csv(folder / "followed.csv", index=False)
+    new = followed.drop(columns="progression")
     new.to_csv(folder / "new.csv", index=False)
     new.rename(columns={"bmi": "BMI", "sex": "gender"}).to_csv(folder / "renamed.csv", index=False)
     pd.DataFrame(new).to_parquet(folder / "new.parquet")

@@ -1,18 +1,44 @@
 """Dropout whose rates are learned by gradient descent, and the calibrated uncertainty that comes with it.
 
 Convert a model with `learn_dropout`, train it on `negative_elbo`, and predict with `predict_regression` or
-`predict_classification`. The names below need torch and numpy alone; `gumdrop.training`, `gumdrop.metrics`
-and the other rooms are imported by their names, and some bring an extra.
+`predict_classification`. The names below need torch and numpy alone, and load them when one is first used;
+`gumdrop.training`, `gumdrop.metrics` and the other rooms are imported by their names, and some bring an extra.
 """
 
-from gumdrop.layers import HomoscedasticNoise
+from typing import TYPE_CHECKING
+
+from gumdrop.machine.lazy import names_on_use
 from gumdrop.machine.version import VERSION
-from gumdrop.networks.learn import learn_dropout
-from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups
-from gumdrop.objective.elbo import negative_elbo
-from gumdrop.objective.kl import kl_divergence
-from gumdrop.objective.likelihoods import bernoulli_nll, categorical_nll, gaussian_nll, poisson_nll
-from gumdrop.prediction import draw, predict_classification, predict_counts, predict_regression, sample, sampling
+
+if TYPE_CHECKING:
+    from gumdrop.layers import HomoscedasticNoise
+    from gumdrop.networks.learn import learn_dropout
+    from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups
+    from gumdrop.objective.elbo import negative_elbo
+    from gumdrop.objective.kl import kl_divergence
+    from gumdrop.objective.likelihoods import bernoulli_nll, categorical_nll, gaussian_nll, poisson_nll
+    from gumdrop.prediction import draw, predict_classification, predict_counts, predict_regression, sample, sampling
+else:
+    __getattr__ = names_on_use(
+        __name__,
+        {
+            "gumdrop.layers": ["HomoscedasticNoise"],
+            "gumdrop.networks.learn": ["learn_dropout"],
+            "gumdrop.networks.rates": ["dropout_rates", "fix_dropout", "parameter_groups"],
+            "gumdrop.objective.elbo": ["negative_elbo"],
+            "gumdrop.objective.kl": ["kl_divergence"],
+            "gumdrop.objective.likelihoods": ["bernoulli_nll", "categorical_nll", "gaussian_nll", "poisson_nll"],
+            "gumdrop.prediction": [
+                "draw",
+                "predict_classification",
+                "predict_counts",
+                "predict_regression",
+                "sample",
+                "sampling",
+            ],
+        },
+        rooms=["functional", "layers", "networks", "objective", "prediction"],
+    )
 
 __version__ = VERSION
 
@@ -35,3 +61,8 @@ __all__ = [
     "sample",
     "sampling",
 ]
+
+
+def __dir__() -> list[str]:
+    """Name what there is, whether it was used or not."""
+    return sorted({*globals(), *__all__})

@@ -216,7 +216,7 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--network", "99"], "`network` must be one of 56, 67, 103, small, unet"),
+        (["--network", "99"], "there is no network '99'; there are: 56, 67, 103, small, unet"),
         (["--crop", "300"], "`crop` must be at most `height` and `width`, got 300"),
         (["--fits", "0"], "`fits` must be at least 1, got 0"),
     ],

@@ -13,7 +13,7 @@ import torch
 
 import gumdrop_experiments
 from gumdrop import cli
-from gumdrop.cli import commands
+from gumdrop.cli.reproduce import reproduce as experiments
 from gumdrop.networks import mlp
 from gumdrop.training import fit
 from gumdrop_experiments.catalogue import EXPERIMENTS
@@ -39,10 +39,10 @@ def sums(out: Path | None = None, *, seed: int = 0, quick: bool = False, resume:
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
     monkeypatch.setattr("gumdrop.cli.reproduce.EXPERIMENTS", {**EXPERIMENTS, "sums": ABOUT})
-    commands.reproduce.command(command(PACKAGE), name="sums")
+    experiments.command(command(PACKAGE), name="sums")
     CALLS.clear()
     yield
-    del commands.reproduce["sums"]
+    del experiments["sums"]
 
 
 def results_of(folder: Path) -> dict:

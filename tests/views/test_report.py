@@ -232,6 +232,20 @@ def test_a_stopped_training_is_told() -> None:
     assert "comparison with fixed dropout was stopped" in page
 
 
+def test_a_fit_without_comparison_and_its_test_rows_are_told() -> None:
+    results = regression_results()
+    first, *_, last = results["scores"]
+    alone = results | {
+        "scores": [first, last | {"unskilled": True}],
+        "settings": results["settings"] | {"compare": False},
+    }
+    table = results["table"] | {"split": "those of later.csv"}
+    page = _text(render(alone | {"table": table}))
+    assert "No other model was trained to compare it with (--no-compare)" in page
+    assert "test rows, those of later.csv" in page
+    assert "was trained to compare it with" not in _text(render(results))
+
+
 def test_points_of_every_figure_tell_their_numbers_where_they_are_drawn() -> None:
     for results in (regression_results(), classification_results()):
         figures = re.findall(r"<figure.*?</figure>", render(results), flags=re.DOTALL)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from cyclopts import App, CycloptsError
 
 from gumdrop.cli.demo import demo
+from gumdrop.cli.evaluate import evaluate
 from gumdrop.cli.explain import explain
 from gumdrop.cli.explore import explore
 from gumdrop.cli.export import export
@@ -18,7 +19,6 @@ from gumdrop.cli.flags import config_from_flag
 from gumdrop.cli.info import info
 from gumdrop.cli.pictures import explain_image
 from gumdrop.cli.predict import predict
-from gumdrop.cli.reproduce import reproduce
 from gumdrop.machine.version import VERSION
 from gumdrop.views.terminal import err_console, out_console, print_json
 
@@ -31,8 +31,9 @@ app = App(
     help="Networks that learn their own dropout rates, and say how sure they are.",
 )
 app.command(fit, config=(config_from_flag,))
-for _command in (predict, explain, info, demo, export, explain_image, reproduce, explore):
+for _command in (predict, evaluate, explain, info, demo, export, explain_image, explore):
     app.command(_command)
+app.command("gumdrop.cli.reproduce:reproduce", name="reproduce")  # imports the settings of all experiments
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gumdrop.cli.flags import Count, Flag, Json
-from gumdrop.cli.places import STDIN, check_free, stem
+from gumdrop.cli.places import STDIN, check_free, model_folder, stem
 from gumdrop.views.terminal import Voice, print_json
 
 __all__ = ["explain"]
@@ -44,18 +44,23 @@ def explain(
     Returns:
         Exit status.
     """
-    from gumdrop.tables.explanation import explain_table
-    from gumdrop.tables.fitting.folder import whole_folder
-    from gumdrop.tables.model import load_table_model
-    from gumdrop.tables.plain import plain
-    from gumdrop.views.explanation import show_explanation, write_page
+    from gumdrop.tables.reading.header import check_early
 
     voice = Voice(machine)
     name = folder.resolve().name if table is None else "rows" if str(table) == STDIN else stem(table)
     place = None if machine and out is None else out or Path(f"{name}.explained.html")
     if place is not None:
         check_free(place, table or Path(STDIN), overwrite)
-    model = load_table_model(whole_folder(folder, voice.say))
+    whole = model_folder(folder, voice)
+    for given in filter(None, (table, against)):
+        check_early(given)
+
+    from gumdrop.tables.explanation import explain_table  # torch and all: what can be refused was
+    from gumdrop.tables.model import load_table_model
+    from gumdrop.tables.plain import plain
+    from gumdrop.views.explanation import show_explanation, write_page
+
+    model = load_table_model(whole)
     found = explain_table(
         model, table, most=most, orders=orders, against=against, seed=seed, progress=True, notify=voice.say
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from gumdrop.cli.flags import Count
-from gumdrop.views.terminal import say
+from gumdrop.cli.places import model_folder
+from gumdrop.views.terminal import Voice, say
 
 __all__ = ["export"]
 
@@ -35,13 +36,14 @@ def export(
     Raises:
         ValueError: If the file exists.
     """
-    from gumdrop.export.model import FORMATS, export_table
-    from gumdrop.tables.fitting.folder import whole_folder
+    whole = model_folder(folder, Voice())
+
+    from gumdrop.export.model import FORMATS, export_table  # torch and all: what can be refused was
     from gumdrop.tables.model import load_table_model
 
     place = out or Path(folder.resolve().name + FORMATS[to])
     if place.exists() and not overwrite:
         raise ValueError(f"{place} exists already; name another file with --out, or add --overwrite")
-    model = load_table_model(whole_folder(folder, say))
+    model = load_table_model(whole)
     export_table(model, place, to=to, variant=variant, num_samples=num_samples)
     say(f"{folder} -> {place}  ({place.stat().st_size / 1024:.0f} KB; run twice and compared with the model)")

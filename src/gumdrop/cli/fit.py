@@ -13,6 +13,7 @@ from gumdrop.cli.places import STDIN, stem
 from gumdrop.views.terminal import Voice, print_json
 
 if TYPE_CHECKING:
+    from gumdrop.tables.fitting.settings import FitSettings, Reading
     from gumdrop.tables.results import FitResults, Stopped
 
 __all__ = ["fit"]
@@ -36,7 +37,11 @@ def fit(
     draws: Count = 100,
     coverage: Fraction = 0.9,
     test_fraction: Fraction = 0.2,
+    test: Path | None = None,
+    split_by: str | None = None,
+    split_as: Literal["time", "groups"] | None = None,
     background: CountOrNone = 500,
+    compare: bool = True,
     stream: Flag = False,
     seed: int = 0,
     config: Path | None = None,
@@ -66,8 +71,14 @@ def fit(
         draws: Functions to average in a prediction, spread over the networks.
         coverage: Probability of the intervals.
         test_fraction: Share of the rows that is held out for the report.
+        test: Table that tests; then all rows of the other train.
+        split_by: Column that decides which rows test. Of dates the last rows do, of anything else the rows of whole
+            groups, such as all visits of a patient, and such a column is no input.
+        split_as: What that column is, where it is not as above: numbers can be times, and dates groups.
         background: Training rows that are kept in the model, to draw unknown cells from and for `gumdrop explain` to
             compare with; 0 keeps none.
+        compare: Train models to stand beside it in the report: the same networks with a fixed rate, trees and a line.
+            They take half of the time.
         stream: Read a Parquet or Arrow file, or a folder of them, in pieces, so that it need not fit into memory; a
             sample of 20,000 rows tests, and by default the others are passed over once, or for about 2,500 steps.
         seed: Seed of everything random.
@@ -80,11 +91,10 @@ def fit(
     Returns:
         Exit status.
     """
-    from gumdrop.tables.fitting.fit import fit_table
+    from gumdrop.tables.fitting.folder import check_out
     from gumdrop.tables.fitting.settings import FitSettings, Reading
-    from gumdrop.views.report import write_report
+    from gumdrop.tables.reading.header import check_early
 
-    voice = Voice(machine)
     place = out or Path("table" if str(table) == STDIN else stem(table))
     settings = FitSettings(
         hidden=hidden,
@@ -96,9 +106,37 @@ def fit(
         num_samples=draws,
         coverage=coverage,
         test_fraction=test_fraction,
+        test=None if test is None else str(test),
+        split_by=split_by,
+        split_as=split_as,
         num_background=background,
+        compare=compare,
         stream=stream,
     )
+    check_out(place, overwrite=overwrite)
+    if not stream:
+        check_early(table, [target, *drop, *([split_by] if split_by else [])])
+    if test is not None:
+        check_early(test)
+    reading = Reading(task, drop, unit, dates, decimal)
+    return _fit(table, target, place, reading, settings, overwrite, not quiet, machine)
+
+
+def _fit(
+    table: Path,
+    target: str,
+    place: Path,
+    reading: Reading,
+    settings: FitSettings,
+    overwrite: bool,
+    progress: bool,
+    machine: bool,
+) -> int:
+    """Fit, write the report and tell, now that torch and all are worth loading."""
+    from gumdrop.tables.fitting.fit import fit_table
+    from gumdrop.views.report import write_report
+
+    voice = Voice(machine)
     told: list[FitResults] = []
 
     def finish(results: FitResults, folder: Path) -> None:
@@ -109,10 +147,10 @@ def fit(
         table,
         target,
         place,
-        reading=Reading(task, drop, unit, dates, decimal),
+        reading=reading,
         settings=settings,
         overwrite=overwrite,
-        progress=not quiet,
+        progress=progress,
         notify=voice.say,
         finish=finish,
     )

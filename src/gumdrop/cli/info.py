@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gumdrop.cli.flags import Json
+from gumdrop.cli.places import model_folder
 from gumdrop.views.terminal import Voice, print_json
 
 __all__ = ["info"]
@@ -20,13 +21,14 @@ def info(folder: Path, /, *, machine: Json = False) -> int:
     Returns:
         Exit status.
     """
-    from gumdrop.tables.fitting.folder import whole_folder
-    from gumdrop.tables.info import table_info
+    voice = Voice(machine)
+    whole = model_folder(folder, voice)
+
+    from gumdrop.tables.info import table_info  # torch and all: what can be refused was
     from gumdrop.tables.plain import plain
     from gumdrop.views.info import show_info
 
-    voice = Voice(machine)
-    found = table_info(whole_folder(folder, voice.say))
+    found = table_info(whole)
     if machine:
         print_json({"command": "info", "folder": str(folder), **plain(found)})
     else:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["STDIN", "check_free", "stem"]
+from gumdrop.views.terminal import Voice
+
+if TYPE_CHECKING:
+    from gumdrop.tables.model import TableModel
+
+__all__ = ["STDIN", "check_free", "model_folder", "stem", "with_coverage"]
 
 STDIN = "-"
 
@@ -15,6 +22,26 @@ def stem(table: Path) -> str:
     for ending in (".csv", ".parquet", ".pq"):
         name = name.removesuffix(ending) or name
     return name
+
+
+def model_folder(folder: Path, voice: Voice) -> Path:
+    """Find the folder of a model, where a fit was to put it or was killed; refuse one without a model."""
+    from gumdrop.tables.fitting.folder import check_model, whole_folder
+
+    whole = whole_folder(folder, voice.say)
+    check_model(whole)
+    return whole
+
+
+def with_coverage(model: TableModel, coverage: float | None) -> TableModel:
+    """The model with intervals of another probability, if one is given."""
+    from gumdrop.tables.errors import TableError
+
+    if coverage is None:
+        return model
+    if model.schema.target.task != "regression":
+        raise TableError(f"--coverage {coverage:g} is of intervals, and this model predicts classes: leave it away")
+    return replace(model, coverage=coverage)
 
 
 def check_free(place: Path, table: Path, overwrite: bool) -> None:

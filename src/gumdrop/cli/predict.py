@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from gumdrop.cli.flags import Flag, Json, Several
-from gumdrop.cli.places import STDIN, check_free, stem
+from cyclopts import Parameter
+
+from gumdrop.cli.flags import Flag, Fraction, Json, Several
+from gumdrop.cli.places import STDIN, check_free, model_folder, stem, with_coverage
 from gumdrop.views.terminal import Voice, print_json
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ def predict(
     *,
     out: Path | None = None,
     keep: Several[str] = (),
+    coverage: Fraction | None = None,
+    quantiles: Annotated[tuple[Fraction, ...], Parameter(consume_multiple=True, negative="")] = (),
     stream: Flag = False,
     overwrite: Flag = False,
     machine: Json = False,
@@ -37,6 +41,8 @@ def predict(
         out: CSV or Parquet file to write, or - for standard output; by default the table's name with
             `.predictions.csv` for its ending, and standard output for standard input.
         keep: Columns of the table to carry along, such as one that names the rows.
+        coverage: Probability of the intervals; by default that of the fit.
+        quantiles: Probabilities of quantiles to write as columns, such as .1 .5 .9.
         stream: Read a Parquet or Arrow file, or a folder of them, in pieces, and write predictions as they come, so
             that neither need fit into memory.
         overwrite: Replace the file if it exists.
@@ -49,8 +55,7 @@ def predict(
     Raises:
         ValueError: If predictions of a stream are to be in the JSON object.
     """
-    from gumdrop.tables.fitting.folder import whole_folder
-    from gumdrop.tables.model import load_table_model
+    from gumdrop.tables.reading.header import check_early
 
     to_pipe = str(table) == STDIN or (machine and not stream)
     place = out or Path(STDIN if to_pipe else stem(table) + ".predictions.csv")
@@ -58,18 +63,28 @@ def predict(
     if stream and machine and to_stdout:
         raise ValueError("the JSON object cannot hold the predictions of a stream: name a file with --out")
     voice = Voice(machine or to_stdout)
-    model = load_table_model(whole_folder(folder, voice.say))
+    whole = model_folder(folder, voice)
     if not to_stdout:
         check_free(place, table, overwrite)
+    if not stream:
+        check_early(table, keep)
+
+    from gumdrop.tables.model import load_table_model  # torch and all: what can be refused was
+
+    model = with_coverage(load_table_model(whole), coverage)
     if stream:
-        predicted, num_rows = _predict_pieces(model, table, place, keep)
+        predicted, num_rows = _predict_pieces(model, table, place, keep, quantiles)
     else:
-        predicted, num_rows = _predict_whole(model, table, None if machine and to_stdout else place, keep)
+        place_of_frame = None if machine and to_stdout else place
+        predicted, num_rows = _predict_whole(model, table, place_of_frame, keep, quantiles)
     for note in predicted.notes:
         voice.say(note)
     summary: dict[str, object] = {"command": "predict", "rows": num_rows}
     summary |= {"columns": list(predicted.frame), "notes": predicted.notes}
     summary |= {"unseen": predicted.unseen, "missing": predicted.missing, "outside": predicted.outside}
+    if (scored := predicted.evaluation) is not None:
+        voice.say(f"scores on {scored.rows:,} rows that hold the target: {scored.words}")
+        summary |= {"scores": scored.scores, "scored_rows": scored.rows}
     if not to_stdout:
         voice.say(f"{num_rows} rows -> {place}")
         summary["out"] = str(place)
@@ -80,14 +95,16 @@ def predict(
     return 0
 
 
-def _predict_whole(model: TableModel, table: Path, place: Path | None, keep: tuple[str, ...]) -> tuple[Predicted, int]:
+def _predict_whole(
+    model: TableModel, table: Path, place: Path | None, keep: tuple[str, ...], quantiles: tuple[float, ...]
+) -> tuple[Predicted, int]:
     """Predict a table in memory, write the predictions unless there is no place for them, and count the rows."""
     from gumdrop.tables.prediction import predict_frame
     from gumdrop.tables.reading.table import read_table
     from gumdrop.tables.writing import written_table
 
     read = read_table(table, decimal=model.schema.decimal)
-    predicted = predict_frame(model, read.frame, keep=keep)
+    predicted = predict_frame(model, read.frame, keep=keep, quantiles=quantiles)
     predicted.frame.insert(0, "row", range(1, len(predicted.frame) + 1))
     if place is not None:
         with written_table(place) as write:
@@ -95,7 +112,9 @@ def _predict_whole(model: TableModel, table: Path, place: Path | None, keep: tup
     return dataclasses.replace(predicted, notes=read.notes + predicted.notes), len(predicted.frame)
 
 
-def _predict_pieces(model: TableModel, table: Path, place: Path, keep: tuple[str, ...]) -> tuple[Predicted, int]:
+def _predict_pieces(
+    model: TableModel, table: Path, place: Path, keep: tuple[str, ...], quantiles: tuple[float, ...]
+) -> tuple[Predicted, int]:
     """Predict a table that is read in pieces, write predictions as they come, and count the rows."""
     from gumdrop.tables.prediction import predict_stream
     from gumdrop.tables.streams.pieces import TableStream
@@ -103,5 +122,5 @@ def _predict_pieces(model: TableModel, table: Path, place: Path, keep: tuple[str
 
     stream = TableStream(table)
     with written_table(place) as write:
-        predicted = predict_stream(model, stream, write, keep=keep, progress=True)
+        predicted = predict_stream(model, stream, write, keep=keep, quantiles=quantiles, progress=True)
     return predicted, stream.num_rows

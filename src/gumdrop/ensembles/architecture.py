@@ -144,6 +144,7 @@ def run_pilots(
     regression: bool,
     weights: Tensor | None = None,
     versions: Versions | None = None,
+    together: Tensor | None = None,
     progress: bool | str = False,
 ) -> Pilot:
     """Train each kind of networks for 500 steps, and choose the one with the best held-out log likelihood.
@@ -157,6 +158,7 @@ def run_pilots(
         regression: Whether targets are numbers; classes otherwise.
         weights: Weight of each row.
         versions: Completions of what is unknown in the rows.
+        together: Group of each row, whose rows are held out together.
         progress: Show progress bars.
 
     Returns:
@@ -168,6 +170,7 @@ def run_pilots(
     if not whole:
         some = torch.randperm(len(x), generator=torch.Generator().manual_seed(settings.seed))[:PILOT_ROWS]
         table, weights, versions = (x[some], y[some]), None if weights is None else weights[some], None
+        together = None if together is None else together[some]
     short = min(planned, max(1, round(PILOT_STEPS * batch_size / len(table[1]))))
     kinds = candidates(len(x), x.shape[1], regression=regression)
     trial = replace(settings, batch_size=batch_size, epochs=short, held_out_fraction=1 / 5, input_noise=True)
@@ -175,7 +178,9 @@ def run_pilots(
     for i, kind in enumerate(kinds, 1):
         said = progress and f"choosing networks, {i} of {len(kinds)}"
         options: Options = {"regression": regression, "weights": weights, "progress": said}
-        scores.append(_by_row(fit_one(build, kind, table, trial, versions=versions, **options), len(table[1])))
+        scores.append(
+            _by_row(fit_one(build, kind, table, trial, versions=versions, together=together, **options), len(table[1]))
+        )
     counts = torch.ones(len(table[1])) if weights is None else weights.cpu()
     means = [(each.nan_to_num() * counts).sum() / counts[each.isfinite()].sum() for each in scores]
     best = max(range(len(kinds)), key=lambda i: means[i])
@@ -198,6 +203,7 @@ def fit_one(
     regression: bool,
     weights: Tensor | None = None,
     versions: Versions | None = None,
+    together: Tensor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
@@ -211,6 +217,7 @@ def fit_one(
         regression: Whether targets are numbers; classes otherwise. What follows is as for `fit_regression_ensembles`.
         weights: Weight of each row.
         versions: Completions of what is unknown in the rows.
+        together: Group of each row, whose rows are held out together.
         checkpoint: File to continue from.
         progress: Show a progress bar.
 
@@ -227,6 +234,7 @@ def fit_one(
         regression=regression,
         weights=None if weights is None else [weights],
         versions=[versions],
+        together=[together],
         checkpoint=checkpoint,
         progress=progress,
     )

@@ -145,6 +145,7 @@ def fit_ensembles(
     regression: bool,
     weights: Sequence[Tensor] | None = None,
     versions: Sequence[Versions | None] | None = None,
+    together: Sequence[Tensor | None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> list[EnsembleFit]:
@@ -158,6 +159,8 @@ def fit_ensembles(
             `fit_classification_ensembles`. What follows is as for these.
         weights: Weight of each row of each data set.
         versions: Completions of what is unknown in the rows, of use where targets are numbers.
+        together: For each data set the number of the group that each row belongs to, shape (N,), at least two groups:
+            its rows are held out together. None where any rows may be.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
 
@@ -167,7 +170,9 @@ def fit_ensembles(
     likelihood = "gaussian" if regression else "categorical"
     _check_tables(train, likelihood)
     models, orders = _untrained(make, train, settings)
-    folds = [folds_of(order, settings.num_members, round(1 / settings.held_out_fraction)) for order in orders]
+    most_folds = round(1 / settings.held_out_fraction)
+    groups = together or [None] * len(orders)
+    folds = [folds_of(order, settings.num_members, most_folds, g) for order, g in zip(orders, groups, strict=True)]
     most = max(len(order) for order in orders)
     batch_size, epochs = schedule(most, batch_size=settings.batch_size, epochs=settings.epochs)
     members = [model for each in models for model in each]

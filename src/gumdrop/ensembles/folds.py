@@ -1,6 +1,7 @@
 """Which rows of each member are held out, and how long it trains."""
 
 import math
+from collections import Counter
 
 import torch
 from torch import Tensor
@@ -40,12 +41,31 @@ def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None
     return batch_size, epochs if epochs is not None else max(LEAST_EPOCHS, round(STEPS * batch_size / num_rows))
 
 
-def folds_of(order: Tensor, num_members: int, most: int) -> list[tuple[Tensor, Tensor]]:
-    """Rows to train on and rows that are held out, for each member; so few folds that each has some rows."""
+def folds_of(order: Tensor, num_members: int, most: int, together: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
+    """Rows to train on and rows that are held out, for each member; so few folds that each has some rows.
+
+    Args:
+        order: The rows in random order, shape (N,).
+        num_members: Members of the ensemble.
+        most: Folds, at most.
+        together: The group of each row, shape (N,), whose rows are held out together; None if any are.
+
+    Returns:
+        For each member the rows that train, and those that are held out.
+    """
     count = min(most, max(2, len(order) // ROWS_PER_FOLD))
-    parts = order.tensor_split(count)
+    parts = order.tensor_split(count) if together is None else _whole_groups(order, together[order.long()], count)
     folds = []
     for member in range(num_members):
-        out = member % count
+        out = member % len(parts)
         folds.append((torch.cat([part for i, part in enumerate(parts) if i != out]), parts[out]))
     return folds
+
+
+def _whole_groups(order: Tensor, groups: Tensor, count: int) -> list[Tensor]:
+    """Deal groups out in the order in which they come, each to the part that has the fewest rows."""
+    sizes = Counter(groups.tolist())
+    dealt: list[list[int]] = [[] for _ in range(min(count, len(sizes)))]
+    for group in sizes:
+        min(dealt, key=lambda part: sum(sizes[each] for each in part)).append(group)
+    return [order[torch.isin(groups, torch.tensor(part))] for part in dealt]

@@ -76,6 +76,8 @@ def mlp(
 
 def _initialise(layers: Sequence[nn.Linear]) -> None:
     for layer in layers:
+        if layer.weight.is_meta:  # to be filled from a file; torch would load its compiler to draw nothing
+            continue
         last = layer is layers[-1]
         std = (0.1 if last else 2**0.5) / layer.in_features**0.5
         nn.init.normal_(layer.weight, std=std)

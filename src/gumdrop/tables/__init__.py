@@ -6,9 +6,23 @@ library, because the messages with a way out and the twin of an encoding in an e
 Imports everything up to `ensembles`; needs pandas, scikit-learn and safetensors.
 """
 
-from gumdrop.tables.baselines import boosted_classes, boosted_regression
+from typing import TYPE_CHECKING
+
+from gumdrop.machine.lazy import names_on_use
 from gumdrop.tables.errors import TableError
-from gumdrop.tables.model import TableModel, load_table_model
-from gumdrop.tables.reading.table import read_table
+
+if TYPE_CHECKING:
+    from gumdrop.tables.baselines import boosted_classes, boosted_regression
+    from gumdrop.tables.model import TableModel, load_table_model
+    from gumdrop.tables.reading.table import read_table
+else:
+    __getattr__ = names_on_use(
+        __name__,
+        {
+            "gumdrop.tables.baselines": ["boosted_classes", "boosted_regression"],
+            "gumdrop.tables.model": ["TableModel", "load_table_model"],
+            "gumdrop.tables.reading.table": ["read_table"],
+        },
+    )
 
 __all__ = ["TableError", "TableModel", "boosted_classes", "boosted_regression", "load_table_model", "read_table"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-__all__ = ["MISSING", "STDIN", "TableError", "check_unique", "listed"]
+__all__ = ["MISSING", "STDIN", "TableError", "check_present", "check_unique", "listed"]
 
 
 MISSING = ""
@@ -23,6 +24,20 @@ def check_unique(names: Sequence[str]) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise TableError(f"the table has several columns named {listed(repeated)}: rename or remove them")
+
+
+def check_present(columns: Iterable[object], names: Sequence[str]) -> None:
+    """Refuse a table that lacks columns, with the names that were perhaps meant."""
+    have = list(map(str, columns))
+    check_unique([name for name in have if name in names])
+    absent = [name for name in names if name not in have]
+    if absent:
+        folded = {name.casefold(): name for name in have if name not in names}
+        close = {n: [folded[m] for m in difflib.get_close_matches(n.casefold(), folded)] for n in absent}
+        said = [repr(n) + (f" (did you mean {' or '.join(close[n])}?)" if close[n] else "") for n in absent]
+        numbers = all(name.replace(".", "").replace("-", "").isdigit() for name in have)
+        hint = "; is its first line, the names of the columns, absent?" if numbers else ""
+        raise TableError(f"the table has no column {listed(said)}; its columns are: {listed(have)}{hint}")
 
 
 def listed(words: Sequence[str]) -> str:

@@ -20,10 +20,11 @@ from gumdrop.machine.version import VERSION
 from gumdrop.networks.mlp import ACTIVATIONS, Activation
 from gumdrop.tables.cells import completions
 from gumdrop.tables.errors import TableError
+from gumdrop.tables.fitting.folder import MODEL_FILE, check_model
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.task import Prediction, TableTask, task_of
 
-__all__ = ["MODEL_FILE", "TableModel", "load_table_model", "model_version"]
+__all__ = ["TableModel", "load_table_model", "model_version"]
 
 MODEL_FORMAT = 6
 WITHOUT_CHECKSUMS = 3
@@ -32,7 +33,6 @@ OF_LOGITS = 4
 """The format whose rates are logits themselves, see `gumdrop.layers.ConcreteDropout`."""
 OF_PLAIN_INPUTS = 5
 """The format that does not say what stands between the layers, which is ReLU, and in front, which is nothing."""
-MODEL_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
 MOST_DRAWS = 100_000
@@ -225,8 +225,7 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         TableError: If the folder holds no model, or one that is cut short or of another format.
     """
     place = Path(folder)
-    if not (place / MODEL_FILE).is_file():
-        raise TableError(f"{place} holds no {MODEL_FILE}; name a folder that `gumdrop fit` wrote")
+    check_model(place)
     description = _description(place)
     try:
         contents = (place / WEIGHTS_FILE).read_bytes()

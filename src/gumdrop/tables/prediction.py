@@ -8,22 +8,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.cells import drawn_if_missing, mark_unknown
-from gumdrop.tables.errors import TableError
+from gumdrop.tables.errors import TableError, check_present
+from gumdrop.tables.evaluation import Evaluation, evaluate, known_target, rows_of
 from gumdrop.tables.model import TableModel
-from gumdrop.tables.schema.checks import check_present
 from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.streams.pieces import TableStream
+from gumdrop.tables.task import Prediction
 
-__all__ = ["Predicted", "encoding_notes", "predict_frame", "predict_stream"]
+__all__ = ["Predicted", "encoding_notes", "predict_frame", "predict_stream", "without_target"]
 
 ROWS_AT_ONCE = 65536
 ROWS_FOR_THREADS = 20_000
 """Rows from which several threads predict; below, these wait for each other on a busy machine."""
+MOST_SCORED = 2000
+"""Rows that `predict_frame` scores; the CRPS takes the square of the draws for each."""
 DRAWN = "drawn from similar training rows"
 ODD = {"missing": "missing_cells", "unseen": "unseen_cells", "outside": "outside_cells"}
 """What may be odd about a cell, and the column of the predictions that counts it for each row."""
@@ -45,15 +49,26 @@ class Predicted:
     """Count of numbers beyond the training range by more than a standard deviation, by column."""
     notes: list[str]
     """The same in sentences."""
+    evaluation: Evaluation | None = None
+    """Scores of some of the rows whose target is known, spread evenly; None if the table does not hold it."""
 
 
-def predict_frame(model: TableModel, frame: pd.DataFrame, *, keep: Sequence[str] = ()) -> Predicted:
-    """Predict a table.
+def predict_frame(
+    model: TableModel,
+    frame: pd.DataFrame,
+    *,
+    keep: Sequence[str] = (),
+    quantiles: Sequence[float] = (),
+    most_scored: int = MOST_SCORED,
+) -> Predicted:
+    """Predict a table, and score what is predicted of rows whose target is known.
 
     Args:
         model: The model.
         frame: A table with at least the columns of the schema.
         keep: Columns of the table to carry along, such as one that names the rows.
+        quantiles: Probabilities of the quantiles to give beside the interval.
+        most_scored: Rows to score, at most; scoring takes longer than predicting.
 
     Returns:
         The predictions.
@@ -61,14 +76,34 @@ def predict_frame(model: TableModel, frame: pd.DataFrame, *, keep: Sequence[str]
     Raises:
         TableError: If the table does not fit the schema, or lacks a column to keep.
     """
-    check_present(frame, keep)
+    check_present(frame.columns, keep)
     threads = 1 if len(frame) < ROWS_FOR_THREADS else None
     starts = range(0, len(frame), ROWS_AT_ONCE)  # bounds the memory that the draws take
-    found = [_predict_part(model, frame.iloc[start : start + ROWS_AT_ONCE], keep, threads) for start in starts]
+    scored, unscored = _rows_to_score(model, frame, most_scored)
+    found, kept = [], []
+    for start in starts:
+        part = frame.iloc[start : start + ROWS_AT_ONCE]
+        predicted, encoded, prediction = _predict_part(model, part, keep, quantiles, threads)
+        found.append((predicted, encoded))
+        here = scored[(scored >= start) & (scored < start + len(part))] - start
+        kept += [rows_of(prediction, here)] if len(here) else []
     whole = functools.reduce(_joined, (encoded for _, encoded in found))
     predictions = pd.concat([part for part, _ in found], ignore_index=True)
     notes = [*extra_notes(model.schema, list(frame.columns), keep), *encoding_notes(model.schema, whole, model)]
-    return Predicted(predictions, whole.unseen, whole.missing, whole.outside, notes)
+    evaluation = evaluate(model, frame.iloc[scored], type(kept[0]).joined(kept)) if kept else None
+    return Predicted(predictions, whole.unseen, whole.missing, whole.outside, [*notes, *unscored], evaluation)
+
+
+def _rows_to_score(model: TableModel, frame: pd.DataFrame, most: int) -> tuple[np.ndarray, list[str]]:
+    """Places of rows whose target is known, spread evenly; and why there are none though the table has the column."""
+    none, target = np.empty(0, dtype=np.int64), model.schema.target.name
+    if target not in frame.columns or frame[target].isna().all():
+        return none, []
+    try:
+        known = known_target(model, frame)
+    except TableError as error:
+        return none, [f"'{target}' is not used, and cannot be scored: {error}"]
+    return known[np.linspace(0, len(known) - 1, min(most, len(known))).round().astype(np.int64)], []
 
 
 def predict_stream(
@@ -77,6 +112,7 @@ def predict_stream(
     write: Callable[[pd.DataFrame], object],
     *,
     keep: Sequence[str] = (),
+    quantiles: Sequence[float] = (),
     progress: bool = False,
 ) -> Predicted:
     """Predict a table that does not fit into memory.
@@ -87,6 +123,7 @@ def predict_stream(
         write: Called with the predictions of some rows after the other, as `predict_frame` gives them for all, with
             the number of each row in front.
         keep: Columns of the table to carry along, such as one that names the rows.
+        quantiles: Probabilities of the quantiles to give beside the interval.
         progress: Show a progress bar.
 
     Returns:
@@ -98,14 +135,14 @@ def predict_stream(
     from tqdm.auto import tqdm
 
     names = list(dict.fromkeys([*model.schema.names, *keep]))
-    check_present(pd.DataFrame(columns=stream.names), names)
+    check_present(stream.names, names)
     threads = 1 if stream.num_rows < ROWS_FOR_THREADS else None
     whole, columns = None, None
     with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:
         for piece in stream.pieces:
             for _, frame in stream.read(piece, names):
                 kept = frame.astype({name: stream.dtype(name) for name in keep})
-                part, encoded = _predict_part(model, kept, keep, threads)
+                part, encoded, _ = _predict_part(model, kept, keep, quantiles, threads)
                 part.insert(0, "row", frame.index + 1)
                 write(part)
                 whole, columns = encoded if whole is None else _joined(whole, encoded), part[:0]
@@ -117,19 +154,21 @@ def predict_stream(
 
 
 def _predict_part(
-    model: TableModel, frame: pd.DataFrame, keep: Sequence[str], threads: int | None
-) -> tuple[pd.DataFrame, Encoded]:
+    model: TableModel, frame: pd.DataFrame, keep: Sequence[str], quantiles: Sequence[float], threads: int | None
+) -> tuple[pd.DataFrame, Encoded, Prediction]:
     """Predict a few rows; what is odd in them comes without the encoded rows, which nobody needs any more."""
     rows = model.schema.encode_inputs(frame)
     x = mark_unknown(model.schema, rows.x, rows.unknown, model.background)
     with limited_threads(threads):
-        predicted = model.prediction_frame(model.predict(x))
-    predictions = pd.concat([predicted, rows.odd_cells.rename(columns=ODD)], axis=1)
+        prediction = model.predict(x)
+        columns = [model.prediction_frame(prediction), model.task.quantiles(prediction, quantiles)]
+    predictions = pd.concat([*columns, rows.odd_cells.rename(columns=ODD)], axis=1)
     if both := [name for name in ("row", *predictions.columns) if name in keep]:
         raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
     for place, name in enumerate(dict.fromkeys(keep)):
         predictions.insert(place, name, frame[name].array)
-    return predictions, dataclasses.replace(rows, x=rows.x[:0], odd_cells=rows.odd_cells[:0], unknown=rows.unknown[:0])
+    counts = dataclasses.replace(rows, x=rows.x[:0], odd_cells=rows.odd_cells[:0], unknown=rows.unknown[:0])
+    return predictions, counts, prediction
 
 
 def _joined(one: Encoded, other: Encoded) -> Encoded:
@@ -146,6 +185,12 @@ def _joined(one: Encoded, other: Encoded) -> Encoded:
 def _add(total: dict[str, int], counts: dict[str, int]) -> None:
     for key, count in counts.items():
         total[key] = total.get(key, 0) + count
+
+
+def without_target(known: np.ndarray, target: str) -> list[str]:
+    """Say how many rows of a table have no target, if some have none."""
+    missing = int((~known).sum())
+    return [f"{missing} of {len(known)} rows have no '{target}' and are left out"] if missing else []
 
 
 def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) -> list[str]:

@@ -8,12 +8,13 @@ from rich.table import Table
 
 from gumdrop.machine.environment import in_words
 from gumdrop.machine.numerals import readable
+from gumdrop.tables.evaluation import Evaluation
 from gumdrop.tables.info import TableInfo
 from gumdrop.tables.rates import rates_in_words
-from gumdrop.tables.results import FitResults, Score
+from gumdrop.tables.results import FitResults, Ranking, Score, TableFacts
 from gumdrop.views.terminal import Voice, columns_table
 
-__all__ = ["scores_table", "show_info", "show_scores"]
+__all__ = ["scores_table", "show_evaluation", "show_info", "show_scores"]
 
 NAMES = {"relu": "ReLU", "silu": "SiLU"}
 """Activations, as they are written."""
@@ -33,7 +34,7 @@ def show_info(voice: Voice, found: TableInfo) -> None:
         voice.say(f"classes: {', '.join(target.classes)}")
     if (table := found.table) is not None:
         voice.say(
-            f"table: {table.name}, {table.rows:,} rows: {table.train_rows:,} to train, {table.test_rows:,} to test"
+            f"table: {table.name}, {table.rows:,} rows: {table.train_rows:,} to train, {_tested(table, 'to test')}"
         )
     hidden = " and ".join(map(str, networks.hidden))
     bins = f" behind {networks.num_bins} bins of the inputs" if networks.num_bins else ""
@@ -54,7 +55,7 @@ def show_info(voice: Voice, found: TableInfo) -> None:
     voice.show(columns)
     _show_rates(voice, found)
     if found.scores and found.table:
-        voice.show(scores_table(found.scores, f"Held-out figures, {found.table.test_rows:,} test rows"))
+        voice.show(scores_table(found.scores, f"Held-out figures, {_tested(found.table, 'test rows')}"))
 
 
 def _show_rates(voice: Voice, found: TableInfo) -> None:
@@ -73,10 +74,36 @@ def show_scores(voice: Voice, results: FitResults) -> None:
         voice: Where.
         results: What it left.
     """
-    voice.show(scores_table(results.scores, f"{results.table.test_rows:,} test rows"))
+    voice.show(scores_table(results.scores, _tested(results.table, "test rows")))
     voice.say(f"Learned dropout rates: {', '.join(f'{rate.label} {rate.p:.3f}' for rate in results.rates)}")
     if results.rates_note:
         voice.say(results.rates_note)
+
+
+def show_evaluation(voice: Voice, evaluation: Evaluation, fitted: FitResults | None) -> None:
+    """Show how well a model does on a table, beside how well it did on the test part of its fit.
+
+    Args:
+        voice: Where.
+        evaluation: The scores.
+        fitted: What the fit left; None if that is not known.
+    """
+    before: dict[str, float | None] = {}
+    if fitted is not None:
+        before |= next(score.values for score in fitted.scores if score.ours) | _ranked(fitted.ranking)
+    beside = [] if fitted is None else [f"test part of the fit ({fitted.table.test_rows:,} rows)"]
+    rows = columns_table(f"{evaluation.rows:,} rows", "", "this table", *beside)
+    for name, value in (evaluation.scores | _ranked(evaluation.ranking)).items():
+        rows.add_row(name, _readable(value), *(_readable(before.get(name)) for _ in beside))
+    voice.show(rows)
+
+
+def _ranked(ranking: Ranking | None) -> dict[str, float | None]:
+    return {} if ranking is None else {f"AUROC of '{ranking.name}'": ranking.auroc}
+
+
+def _tested(table: TableFacts, words: str) -> str:
+    return f"{table.test_rows:,} {words}" + (f": {table.split}" if table.split else "")
 
 
 def scores_table(scores: Sequence[Score], title: str) -> Table:

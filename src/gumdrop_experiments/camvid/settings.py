@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from gumdrop_experiments.camvid.networks import NETWORKS
-from gumdrop_experiments.harness.settings import BaseSettings, at_least
+from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.settings import BaseSettings, at_least, known
 
 __all__ = ["Settings"]
 
@@ -41,14 +41,19 @@ class Settings(BaseSettings):
     """Of the processor; as torch would have it if None."""
 
     def __post_init__(self) -> None:
-        """Check the ranges and the name of the network."""
-        if self.network not in NETWORKS:
-            raise ValueError(f"`network` must be one of {', '.join(NETWORKS)}, got {self.network!r}")
+        """Check the ranges."""
         at_least(self, 1, "height", "width", "crop", "epochs", "seeds", "fits", "batch_size", "num_samples", "pictures")
         if self.crop > min(self.height, self.width):
             raise ValueError(
                 f"`crop` must be at most `height` and `width`, got {self.crop} for {self.height} x {self.width}"
             )
+
+    def for_run(self, options: RunOptions) -> Self:
+        """Check the name of the network."""
+        from gumdrop_experiments.camvid.networks import NETWORKS
+
+        known("network", (self.network,), NETWORKS)
+        return super().for_run(options)
 
     def quick(self) -> Self:
         """Return settings for one network of each kind, on two dozen small pictures."""

@@ -1,9 +1,8 @@
 """The flags of `g2p`."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Literal, Self
 
-from gumdrop.objective import Lengthscale
 from gumdrop_experiments.harness.settings import BaseSettings, at_least
 
 __all__ = ["Settings"]
@@ -25,7 +24,7 @@ class Settings(BaseSettings):
     """Functions drawn to judge ways to say a word."""
     test_words: int = 2000
     """Words to test with, the first of the test part."""
-    lengthscale: Lengthscale = 7.0
+    lengthscale: float | Literal["fan_in", "weak"] = 7.0
     """Of the prior of the network with attention: a number, fan_in or weak."""
 
     def __post_init__(self) -> None:

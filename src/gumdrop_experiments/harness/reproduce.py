@@ -8,7 +8,6 @@ from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
-from gumdrop.machine.threads import limited_threads
 from gumdrop_experiments.harness.about import About
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
@@ -38,6 +37,8 @@ def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path
     Returns:
         The page that it left.
     """
+    from gumdrop.machine.threads import limited_threads  # torch, which `--help` does not wait for
+
     study, figures, page = (import_module(f"{package}.{part}") for part in ("study", "figures", "page"))
     settings = settings.for_run(options)
     with Run(name_of(package), options, settings.recorded()) as run, limited_threads(about(package).threads):

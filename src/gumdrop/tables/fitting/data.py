@@ -16,11 +16,12 @@ from torch import Tensor
 from gumdrop.ensembles import Architecture, Build, EnsembleFit, Pilot, schedule
 from gumdrop.ensembles.streaming import STREAMED
 from gumdrop.tables.cells import completer, mark_unknown
-from gumdrop.tables.errors import STDIN, TableError
+from gumdrop.tables.errors import STDIN, check_present
+from gumdrop.tables.fitting.own_test import read_own_test
 from gumdrop.tables.fitting.settings import FitSettings, Reading
-from gumdrop.tables.prediction import encoding_notes
+from gumdrop.tables.fitting.split import Parts, advice, check_enough, split_column
+from gumdrop.tables.prediction import encoding_notes, without_target
 from gumdrop.tables.reading.table import Table, read_table
-from gumdrop.tables.schema.checks import check_present
 from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.table import StreamedTable, open_stream
@@ -28,8 +29,6 @@ from gumdrop.tables.task import task_of
 from gumdrop.tables.task.base import Completed
 
 __all__ = ["MemoryData", "StreamedData", "TableData", "read_data"]
-
-LEAST_TRAIN_ROWS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +57,11 @@ class Split:
     """What a reader should know."""
     unit: str
     """Unit of the target."""
+    words: str | None = None
+    """Which rows test, in words; None where they were drawn at random."""
+    together: np.ndarray | None = None
+    """For each row that trains the number of the group with which it is held out of a network; None if there are no
+    groups."""
 
     def part(self, rows: list[int]) -> tuple[Tensor, Tensor]:
         """Inputs and targets of some rows, as the network takes them."""
@@ -148,12 +152,18 @@ class MemoryData(TableData):
     ) -> EnsembleFit:
         """Train an ensemble on the training part."""
         task, completed = task_of(self.schema.target), self._completed(settings)
-        return task.fit(build, architecture, self.part(self.train), completed, settings, checkpoint, progress)
+        return task.fit(
+            build, architecture, self.part(self.train), completed, settings, checkpoint, progress, self._groups
+        )
 
     def pilot(self, build: Build, settings: FitSettings, progress: bool | str) -> Pilot:
         """Find the kind of networks by held-out rows of the training part."""
         task, completed = task_of(self.schema.target), self._completed(settings)
-        return task.pilot(build, self.part(self.train), completed, settings, progress)
+        return task.pilot(build, self.part(self.train), completed, settings, progress, self._groups)
+
+    @property
+    def _groups(self) -> Tensor | None:
+        return None if self.together is None else torch.from_numpy(self.together)
 
     def _completed(self, settings: FitSettings) -> Completed:
         donors = self.background(settings.num_background)
@@ -239,31 +249,44 @@ def _split_and_encode(
     trained: Callable[[TableSchema, pd.DataFrame], TableSchema],
 ) -> Split:
     """Split and encode rows with these numbers; `trained` gives a schema the statistics of rows to train on."""
-    check_present(table.frame, [target])
+    check_present(table.frame.columns, [target])
     known = table.frame[target].notna().to_numpy()
     frame, rows = table.frame[known].reset_index(drop=True), numbers[known]
-    notes = list(table.notes)
-    if missing := int((~known).sum()):
-        notes.append(f"{missing} of {len(known)} rows have no '{target}' and are left out")
+    notes = [*table.notes, *without_target(known, target)]
+    column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
+    grouped = [column.name] if column is not None and column.kind == "groups" else []
     whole = infer_schema(
-        frame, target, task=reading.task, drop=reading.drop, dates=reading.dates, decimal=table.decimal
+        frame, target, task=reading.task, drop=[*reading.drop, *grouped], dates=reading.dates, decimal=table.decimal
     )
-    train, test = _split(frame, whole, settings)
-    schema = trained(whole, frame.iloc[train])
+    other = None if settings.test is None else read_own_test(settings.test, whole)
+    if other is not None:
+        parts = Parts(list(range(len(frame))), list(range(len(frame), len(frame) + len(other.frame))), other.words)
+    else:
+        parts = column.parts(settings) if column is not None else _at_random(frame, whole, settings)
+    check_enough(len(parts.train), len(parts.test))
+    schema = trained(whole, frame.iloc[parts.train])
     encoded = schema.encode_inputs(frame)
-    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *_repeated(frame)]
+    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *advice(whole, settings)]
+    x, unknown = encoded.x, encoded.unknown
+    if other is not None:
+        frame, rows = other.below(frame), np.concatenate([rows, other.rows])
+        beside = other.encoded(schema)
+        x, unknown = np.concatenate([x, beside.x]), np.concatenate([unknown, beside.unknown])
+        notes += other.notes_on(schema, beside)
     return Split(
         name="standard input" if path == STDIN else Path(path).name,
         table=table,
         frame=frame,
         rows=rows,
         schema=schema,
-        train=train,
-        test=test,
-        x=encoded.x,
-        unknown=encoded.unknown,
-        notes=notes,
+        train=parts.train,
+        test=parts.test,
+        x=x,
+        unknown=unknown,
+        notes=[*notes, *_repeated(frame)],
         unit=reading.unit,
+        words=parts.words,
+        together=parts.together,
     )
 
 
@@ -274,14 +297,9 @@ def _repeated(frame: pd.DataFrame) -> list[str]:
     return [note] if repeated else []
 
 
-def _split(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> tuple[list[int], list[int]]:
-    """Split row numbers into training and test parts, classes in equal shares; a class of one row is trained on."""
+def _at_random(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> Parts:
+    """Draw rows to test with, classes in equal shares; a class of one row is trained on."""
     test_size = min(max(1, round(settings.test_fraction * len(frame))), len(frame) - 1)
     test = task_of(schema.target).test_rows(schema.encode_target(frame), test_size, settings.seed)
     train = np.setdiff1d(np.arange(len(frame)), test)
-    if len(train) < LEAST_TRAIN_ROWS:
-        raise TableError(
-            f"{len(frame)} rows leave {len(train)} to train on, beside {len(test)} to test, and at least "
-            f"{LEAST_TRAIN_ROWS} are needed; add rows or lower --test-fraction"
-        )
-    return train.tolist(), np.sort(test).tolist()
+    return Parts(train.tolist(), np.sort(test).tolist())

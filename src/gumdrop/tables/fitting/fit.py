@@ -90,7 +90,7 @@ def fit_table(
         try:
             trained, stopped = train_until_stopped(data, settings, partial, progress, notify)
             fixed = None
-            if data.has_twin and stopped is None:
+            if data.has_twin and settings.compare and stopped is None:
                 as_long = dataclasses.replace(settings, epochs=data.passes(settings, trained.fitted))
                 fixed, stopped = train_twin(data, as_long, trained.architecture, partial, progress)
         except CheckpointError as error:
@@ -160,6 +160,7 @@ def _results(
             train_rows=data.num_train,
             watched_rows=[len(rows) for rows in fitted.held_out],
             test_rows=len(data.test),
+            split=data.words,
             features=data.schema.names,
             encoded_features=data.schema.num_features,
         ),
@@ -179,13 +180,15 @@ def _results(
 def _predictions(
     data: TableData, settings: FitSettings, model: TableModel, fixed: TableModel | None
 ) -> dict[str, Prediction]:
-    """The test part as the model, its twin, and plain models predict it."""
+    """The test part as the model, its twin, plain models, and the one that does not look at the inputs predict it."""
     marked = data.marked(data.test, model.background)
     with limited_threads(1 if len(marked) < ROWS_FOR_THREADS else None):
         predictions: dict[str, Prediction] = {OURS: model.predict(marked)}
         predictions |= {} if fixed is None else {FIXED: fixed.predict(marked)}
     x_train, y_train = data.part(data.train)
-    return predictions | model.task.baselines(x_train, y_train, torch.from_numpy(data.x[data.test]), settings.seed)
+    if settings.compare:
+        predictions |= model.task.baselines(x_train, y_train, torch.from_numpy(data.x[data.test]), settings.seed)
+    return predictions | {model.task.unskilled: model.task.blind(y_train, len(data.test))}
 
 
 def _write_predictions(data: TableData, model: TableModel, prediction: Prediction, place: Path) -> pd.DataFrame:

@@ -22,14 +22,52 @@ from gumdrop.machine.files import followed
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.settings import CONFIG_FILE
 
-__all__ = ["NEW", "forget_training", "held_folder", "put_in_place", "whole_folder"]
+__all__ = [
+    "MODEL_FILE",
+    "NEW",
+    "check_model",
+    "check_out",
+    "forget_training",
+    "held_folder",
+    "put_in_place",
+    "whole_folder",
+]
 
-OWN_FILES = {"model.json", "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
+MODEL_FILE = "model.json"
+OWN_FILES = {MODEL_FILE, "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
 """What a fit leaves; a folder with anything else in it is never removed."""
 NEW, OLD, LOCK = "new", "old", "fit.lock"
 CHECKPOINT = re.compile(r"(learned|brief|short|fixed)(-\d+)?\.checkpoint")
 PART = re.compile(r"\.\d+\.partial$")  # the end of a name that `gumdrop.machine.files.replacing` writes under
 SECONDS_TO_WAIT = 0.5  # for a fit that is just leaving
+
+
+def check_out(out: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Refuse a folder that `held_folder` would refuse, as far as that can be told without holding it.
+
+    Args:
+        out: Folder to make.
+        overwrite: Whether it may be replaced if it exists.
+
+    Raises:
+        TableError: If it cannot be made or must not be replaced.
+    """
+    place = followed(out)
+    _check_place(place)
+    _check_free(place.with_name(place.name + ".partial"), place, overwrite)
+
+
+def check_model(folder: Path) -> None:
+    """Refuse a folder without a model.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        TableError: If it holds none.
+    """
+    if not (folder / MODEL_FILE).is_file():
+        raise TableError(f"{folder} holds no {MODEL_FILE}; name a folder that `gumdrop fit` wrote")
 
 
 @contextlib.contextmanager
@@ -193,7 +231,8 @@ def _check_free(work: Path, place: Path, overwrite: bool) -> None:
     if not place.exists():
         return
     _check_place(place)
-    stopped = any(CHECKPOINT.fullmatch(path.name) for path in work.iterdir()) and _was_stopped(place)
+    begun = any(CHECKPOINT.fullmatch(path.name) for path in work.iterdir()) if work.is_dir() else False
+    stopped = begun and _was_stopped(place)
     if not overwrite and not stopped:
         raise TableError(f"{place} exists already; name another folder with --out, or add --overwrite")
     _refuse_strange(place)

@@ -6,14 +6,17 @@ import itertools
 import json
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from gumdrop.ensembles import EnsembleSettings
-from gumdrop.tables.reading.dates import Order
-from gumdrop.tables.reading.numbers import Decimal
-from gumdrop.tables.schema.schema import Task
+if TYPE_CHECKING:
+    from gumdrop.ensembles import EnsembleSettings
+    from gumdrop.tables.reading.dates import Order
+    from gumdrop.tables.reading.numbers import Decimal
+    from gumdrop.tables.schema.schema import Task
 
-__all__ = ["CONFIG_FILE", "FitSettings", "Reading", "config_text"]
+__all__ = ["CONFIG_FILE", "FitSettings", "Reading", "SplitAs", "config_text"]
 
+SplitAs = Literal["time", "groups"]
 CONFIG_FILE = "config.toml"
 
 
@@ -56,6 +59,14 @@ class FitSettings:
     """Probability of the intervals."""
     test_fraction: float = 0.2
     """Share of the rows that is held out for the report."""
+    test: str | None = None
+    """Table that tests; a part of the table itself if None."""
+    split_by: str | None = None
+    """Column that tells which rows test: the last ones, or whole groups; None for rows at random."""
+    split_as: SplitAs | None = None
+    """What that column is; found from its values if None: dates are times, and all else are groups."""
+    compare: bool = True
+    """Train models to stand beside it: its twin with fixed rates, trees and a line."""
     stream: bool = False
     """Read the table in pieces, so that it need not fit into memory; training is then one pass, or 2,500 steps."""
     num_background: int = 500
@@ -64,6 +75,8 @@ class FitSettings:
 
     def ensemble(self) -> EnsembleSettings:
         """The settings of the networks' training."""
+        from gumdrop.ensembles import EnsembleSettings  # torch, which a refused command does not wait for
+
         return EnsembleSettings(
             num_members=self.num_members,
             epochs=self.epochs,
@@ -84,6 +97,7 @@ class FitSettings:
                 raise ValueError(f"`{name}` must be at least {least}, got {value}")
             if value is not None and value > most:
                 raise ValueError(f"`{name}` must be at most {most:,}, got {value:,}")
+        self._check_split()
         if not 0 < self.lr < math.inf:
             raise ValueError(f"`lr` must be positive and finite, got {self.lr}")
         if self.hidden is not None:
@@ -101,6 +115,14 @@ class FitSettings:
                 f"`hidden` makes {weights:,} weights of {self.num_members} networks, and at most {MOST_WEIGHTS:,} are "
                 "possible: use fewer units"
             )
+
+    def _check_split(self) -> None:
+        if self.test is not None and self.split_by is not None:
+            raise ValueError(f"`test` ({self.test}) and `split_by` ({self.split_by}) both tell what tests: give one")
+        if self.split_as is not None and self.split_by is None:
+            raise ValueError(f"`split_as` ({self.split_as}) says what a column is: name it with `split_by`")
+        if self.stream and (self.test is not None or self.split_by is not None):
+            raise ValueError("`stream` tests on a random sample: leave it away with `test` and `split_by`")
 
 
 RANGES = {

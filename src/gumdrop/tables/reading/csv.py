@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from gumdrop.tables.errors import TableError, check_unique
+from gumdrop.tables.reading.header import csv_header, is_row
 from gumdrop.tables.reading.numbers import Decimal, Spelling, spelled_numbers, spelling_of
 from gumdrop.tables.reading.source import opened
 from gumdrop.tables.reading.tidy import MISSING_SPELLINGS, tidy
@@ -119,15 +119,12 @@ def _parse(source: Path | bytes, separator: str, names: list[str], **options: An
 
 def _survey(source: Path | bytes, name: str) -> tuple[str, list[str]]:
     """Separator and column names; every row has one cell per name, or this raises."""
-    with opened(source) as file:
-        header = next((line for line in file if line.strip()), "")
-    unquoted = re.sub(r'"[^"]*"', "", header)
-    separator = max(",;\t", key=unquoted.count)
+    separator, names = csv_header(source)
+    check_unique(names)
     with opened(source) as file:
         reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
-        rows = (row for row in reader if len(row) > 1 or any(cell.strip() for cell in row))
-        names = [cell.strip() or f"Unnamed: {i}" for i, cell in enumerate(next(rows, []))]
-        check_unique(names)
+        rows = filter(is_row, reader)
+        next(rows, None)
         count = 0
         for row in rows:
             count += 1

@@ -12,6 +12,7 @@ import pandas as pd
 
 from gumdrop.tables.errors import STDIN, TableError
 from gumdrop.tables.reading.csv import read_csv
+from gumdrop.tables.reading.header import check_file
 from gumdrop.tables.reading.numbers import Decimal
 from gumdrop.tables.reading.parquet import read_parquet
 from gumdrop.tables.reading.source import PARQUET, ZIP, first_bytes, sha256
@@ -57,8 +58,8 @@ def read_table(path: str | Path, *, decimal: Decimal | None = None) -> Table:
     """
     name = "standard input" if str(path) == STDIN else str(path)
     source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
-    if isinstance(source, Path) and not source.is_file():
-        raise TableError(f"{path} is {'a folder' if source.is_dir() else 'not there'}: name a CSV or Parquet file")
+    if isinstance(source, Path):
+        check_file(source)
     start = first_bytes(source)
     try:
         if start.startswith(ZIP):

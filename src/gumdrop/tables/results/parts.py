@@ -42,6 +42,8 @@ class TableFacts:
     """For each network the training rows that it was watched on instead."""
     test_rows: int
     """Rows that tested."""
+    split: str | None = field(default=None, metadata=SPARSE)
+    """Which these are, in words; None where they were drawn at random."""
     features: list[str]
     """Columns that are inputs."""
     encoded_features: int | None = None

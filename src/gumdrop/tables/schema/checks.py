@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from gumdrop.tables.errors import TableError, check_unique, listed
+from gumdrop.tables.errors import TableError, listed
 
-__all__ = ["check_no_missing", "check_present", "in_one_message"]
+__all__ = ["check_no_missing", "in_one_message"]
 
 
 T = TypeVar("T")
@@ -53,17 +52,3 @@ def check_no_missing(name: str, column: pd.Series) -> None:
             f"target {name!r} is missing in {len(rows)} of {len(column)} rows (data rows {listed(rows)}): "
             "fill or remove them (empty cells, NA, None, ? and the like count as missing)"
         )
-
-
-def check_present(frame: pd.DataFrame, names: Sequence[str]) -> None:
-    """Refuse a table that lacks columns, with the names that were perhaps meant."""
-    have = list(map(str, frame.columns))
-    check_unique([name for name in have if name in names])
-    absent = [name for name in names if name not in have]
-    if absent:
-        folded = {name.casefold(): name for name in have if name not in names}
-        close = {n: [folded[m] for m in difflib.get_close_matches(n.casefold(), folded)] for n in absent}
-        said = [repr(n) + (f" (did you mean {' or '.join(close[n])}?)" if close[n] else "") for n in absent]
-        numbers = all(name.replace(".", "").replace("-", "").isdigit() for name in have)
-        hint = "; is its first line, the names of the columns, absent?" if numbers else ""
-        raise TableError(f"the table has no column {listed(said)}; its columns are: {listed(have)}{hint}")

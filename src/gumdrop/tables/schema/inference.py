@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gumdrop.tables.errors import MISSING, TableError, check_unique, listed
+from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique, listed
 from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates, parts_of
 from gumdrop.tables.reading.numbers import Decimal, plain_numbers, spelled_numbers, spelling_of
 from gumdrop.tables.schema.cells import is_yes_no, labels_of, numbers_of, refuse
-from gumdrop.tables.schema.checks import check_no_missing, check_present, in_one_message
+from gumdrop.tables.schema.checks import check_no_missing, in_one_message
 from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from gumdrop.tables.schema.oddities import commonest, far_off
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
@@ -64,7 +64,7 @@ def infer_schema(
     if task not in {None, "regression", "classification"}:
         raise ValueError(f'`task` must be "regression" or "classification", got {task!r}')
     check_unique(list(frame.columns))
-    check_present(frame, [target, *drop])
+    check_present(frame.columns, [target, *drop])
     names = [name for name in frame.columns if name not in {target, *drop}]
     if target in drop:
         raise TableError(f"column {target!r} is the target: take it out of `--drop` or name another target")

@@ -11,11 +11,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from gumdrop.tables.errors import TableError, listed
+from gumdrop.tables.errors import TableError, check_present, listed
 from gumdrop.tables.reading.dates import PARTS, Order
 from gumdrop.tables.reading.numbers import Decimal
 from gumdrop.tables.schema.cells import index_labels, labels_of, numbers_of, refuse, standardised_numbers
-from gumdrop.tables.schema.checks import check_no_missing, check_present, in_one_message
+from gumdrop.tables.schema.checks import check_no_missing, in_one_message
 from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn, Odd
 
 __all__ = ["Encoded", "TableSchema", "Target", "Task"]
@@ -131,7 +131,7 @@ class TableSchema:
         Raises:
             TableError: Columns are absent or repeated, or do not hold what training had; all in one message.
         """
-        check_present(frame, self.names)
+        check_present(frame.columns, self.names)
         x = np.zeros((len(frame), self.num_features), dtype=np.float32)
 
         def encode(column_and_place: tuple[Column, slice]) -> Odd:
@@ -167,7 +167,7 @@ class TableSchema:
                 a class that training never saw (classification).
         """
         target = self.target
-        check_present(frame, [target.name])
+        check_present(frame.columns, [target.name])
         column = frame[target.name]
         check_no_missing(target.name, column)
         if target.task == "regression":

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gumdrop.tables.errors import check_present
 from gumdrop.tables.reading.dates import order_of
-from gumdrop.tables.schema.checks import check_present
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.pieces import TableStream
 
@@ -132,7 +132,7 @@ def survey(
         TableError: If there is no such column, or a file cannot be read.
     """
     wanted = None if columns is None else [*columns, target]
-    check_present(pd.DataFrame(columns=stream.names), wanted or [target])
+    check_present(stream.names, wanted or [target])
     count = min(sample_rows, stream.num_rows // 2)
     drawn = np.sort(np.random.default_rng(seed).choice(stream.num_rows, count, replace=False))
     seen: dict[str, set[Any]] = {}

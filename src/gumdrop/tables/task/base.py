@@ -79,11 +79,18 @@ class TableTask(ABC, Generic[P]):
         completed: Completed,
         settings: FitSettings,
         progress: bool | str,
+        together: Tensor | None = None,
     ) -> Pilot:
         """Find the kind of networks that suits encoded rows in memory."""
         regression = self.target.task == "regression"
         return run_pilots(
-            build, rows, settings.ensemble(), regression=regression, versions=completed, progress=progress
+            build,
+            rows,
+            settings.ensemble(),
+            regression=regression,
+            versions=completed,
+            together=together,
+            progress=progress,
         )
 
     def fit(
@@ -95,8 +102,9 @@ class TableTask(ABC, Generic[P]):
         settings: FitSettings,
         checkpoint: Path,
         progress: bool | str,
+        together: Tensor | None = None,
     ) -> EnsembleFit:
-        """Train an ensemble on encoded rows in memory; noise of numbers is beside what is drawn for unknown cells."""
+        """Train on encoded rows in memory; noise is beside what is drawn for unknown cells, folds are whole groups."""
         return fit_one(
             build,
             architecture,
@@ -104,13 +112,18 @@ class TableTask(ABC, Generic[P]):
             settings.ensemble(),
             regression=self.target.task == "regression",
             versions=completed,
+            together=together,
             checkpoint=checkpoint,
             progress=progress,
         )
 
     @abstractmethod
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, P]:
-        """Predict encoded rows with plain models, in units of the target."""
+        """Predict encoded rows with plain models that look at the inputs, in units of the target."""
+
+    @abstractmethod
+    def blind(self, y_train: Tensor, num_rows: int) -> P:
+        """Predict rows with the model that does not look at the inputs, in units of the target."""
 
     @abstractmethod
     def in_units(self, prediction: P) -> P:
@@ -119,6 +132,10 @@ class TableTask(ABC, Generic[P]):
     @abstractmethod
     def columns(self, prediction: P, coverage: float) -> pd.DataFrame:
         """Lay a prediction out as columns, see `TableModel.prediction_frame`."""
+
+    @abstractmethod
+    def quantiles(self, prediction: P, probabilities: Sequence[float]) -> pd.DataFrame:
+        """Lay quantiles out as columns, such as `q10` and `q97.5`."""
 
     @abstractmethod
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from gumdrop.ensembles import ClassificationEnsemble
@@ -17,7 +16,7 @@ from gumdrop.layers import PiecewiseLinear
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
 from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.prediction import ClassificationPrediction
-from gumdrop.tables.baselines import boosted_classes, frequencies, linear_classes
+from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking
 from gumdrop.tables.task.base import ScoreMeaning, TableTask
 
@@ -62,13 +61,20 @@ class Classification(TableTask[ClassificationPrediction]):
         return ClassificationEnsemble(members)
 
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, ClassificationPrediction]:
-        """Predict with trees, a line, and the frequencies."""
+        """Predict with trees and a line."""
+        from gumdrop.tables.baselines import boosted_classes, linear_classes  # half a second
+
         num_classes = len(self.target.classes)
         return {
             "gradient-boosted trees": boosted_classes(x_train, y_train, num_classes, x, seed=seed),
             "linear model": linear_classes(x_train, y_train, num_classes, x),
-            self.unskilled: frequencies(y_train, num_classes, len(x)),
         }
+
+    def blind(self, y_train: Tensor, num_rows: int) -> ClassificationPrediction:
+        """Predict with the class frequencies of the training part."""
+        from gumdrop.tables.baselines import frequencies
+
+        return frequencies(y_train, len(self.target.classes), num_rows)
 
     def in_units(self, prediction: ClassificationPrediction) -> ClassificationPrediction:
         """Classes have no units."""
@@ -83,6 +89,12 @@ class Classification(TableTask[ClassificationPrediction]):
         named["predictive_entropy"] = prediction.predictive_entropy.numpy()
         named["mutual_information"] = prediction.mutual_information.numpy()
         return pd.DataFrame(named)
+
+    def quantiles(self, prediction: ClassificationPrediction, probabilities: Sequence[float]) -> pd.DataFrame:
+        """Classes have none."""
+        if probabilities:
+            raise TableError("`--quantiles` are of numbers, and this model predicts classes: leave them away")
+        return pd.DataFrame()
 
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Class indices."""
@@ -130,6 +142,8 @@ class Classification(TableTask[ClassificationPrediction]):
 
     def ranking(self, prediction: ClassificationPrediction, observed: Tensor) -> Ranking | None:
         """By the probability of the rarer one of two classes, of the commonest one of more."""
+        from sklearn.metrics import roc_auc_score
+
         classes = self.target.classes
         counts = torch.bincount(observed.flatten(), minlength=len(classes))
         if (counts > 0).sum() < 2:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
 from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
@@ -18,7 +17,6 @@ from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rmse
 from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.prediction import RegressionPrediction
-from gumdrop.tables.baselines import boosted_regression, linear_regression, mean_of_targets
 from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
 from gumdrop.tables.task.base import ScoreMeaning, TableTask
@@ -67,12 +65,19 @@ class Regression(TableTask[RegressionPrediction]):
         return RegressionEnsemble(members, NoiseFunction(num_features, 1))
 
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, RegressionPrediction]:
-        """Predict with trees, a line, and the mean."""
+        """Predict with trees and a line."""
+        from gumdrop.tables.baselines import boosted_regression, linear_regression  # half a second
+
         return {
             "gradient-boosted trees": self.in_units(boosted_regression(x_train, y_train, x, seed=seed)),
             "linear model": self.in_units(linear_regression(x_train, y_train, x, seed=seed)),
-            self.unskilled: self.in_units(mean_of_targets(y_train, len(x))),
         }
+
+    def blind(self, y_train: Tensor, num_rows: int) -> RegressionPrediction:
+        """Predict with the mean and the variance of the training targets."""
+        from gumdrop.tables.baselines import mean_of_targets
+
+        return self.in_units(mean_of_targets(y_train, num_rows))
 
     def in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
         """Undo the standardisation, in float64 where the values need it."""
@@ -88,12 +93,18 @@ class Regression(TableTask[RegressionPrediction]):
         columns |= {"epistemic_std": prediction.epistemic.sqrt(), "aleatoric_std": prediction.aleatoric.sqrt()}
         return pd.DataFrame({name: value.squeeze(1).numpy() for name, value in columns.items()})
 
+    def quantiles(self, prediction: RegressionPrediction, probabilities: Sequence[float]) -> pd.DataFrame:
+        """Of the mixture, so that they agree with the interval."""
+        return pd.DataFrame({f"q{100 * p:.12g}": prediction.quantile(p).squeeze(1).numpy() for p in probabilities})
+
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Targets in units, in float64."""
         return torch.from_numpy(numbers_of(self.target.name, cells)).unsqueeze(1)
 
     def test_rows(self, encoded: np.ndarray, count: int, seed: int) -> np.ndarray:
         """Draw rows at random."""
+        from sklearn.model_selection import train_test_split
+
         return np.asarray(train_test_split(np.arange(len(encoded)), test_size=count, random_state=seed)[1])
 
     def meanings(self, coverage: float, unit: str, num_samples: int) -> dict[str, ScoreMeaning]:

@@ -73,6 +73,7 @@ def _view(results: FitResults, folder: str) -> dict[str, object]:
         "test": test,
         "regression": test.regression,
         "coverage": results.coverage,
+        "compared": results.settings.get("compare", True),
         "members": results.num_members,
         "draws": results.num_samples,
         "unit": results.target.unit,

@@ -1,0 +1,44 @@
+"""Names of a package that are imported when they are first used."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["names_on_use"]
+
+
+def names_on_use(
+    package: str, places: Mapping[str, Collection[str]], rooms: Collection[str] = ()
+) -> Callable[[str], Any]:
+    """Make the `__getattr__` of a package whose names cost time to import (PEP 562).
+
+    torch takes a second to load, pandas and scikit-learn another one, and who asks for a version or names a file that
+    is not there should not wait for them. Type checkers do not look into this: the package imports the same names
+    under `typing.TYPE_CHECKING`.
+
+    Args:
+        package: The package, `__name__` there.
+        places: For each module the names that the package takes from it.
+        rooms: Packages inside that are attributes, too.
+
+    Returns:
+        The function.
+
+    Example:
+        >>> get = names_on_use("json", {"json.decoder": ["JSONDecoder"]}, rooms=["encoder"])
+        >>> get("JSONDecoder"), get("encoder")
+        (<class 'json.decoder.JSONDecoder'>, <module 'json.encoder' from ...>)
+    """
+    place_of = {name: place for place, names in places.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name in rooms:
+            return import_module(f"{package}.{name}")
+        if name not in place_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(import_module(place_of[name]), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return get

@@ -1,0 +1,180 @@
+"""Which rows test where a column decides: the last ones, or whole groups."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from gumdrop.tables.errors import TableError, check_present, listed
+from gumdrop.tables.fitting.settings import FitSettings, SplitAs
+from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates
+from gumdrop.tables.reading.numbers import plain_numbers
+from gumdrop.tables.schema.cells import labels_of, numbers_of, refuse
+from gumdrop.tables.schema.columns import DateColumn
+from gumdrop.tables.schema.schema import TableSchema
+
+__all__ = ["Parts", "SplitColumn", "advice", "check_enough", "split_column"]
+
+LEAST_TRAIN_ROWS = 10
+BLOCKS = 10
+"""Stretches of time whose rows are held out together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The rows of a table in two parts."""
+
+    train: list[int]
+    """Which of them train."""
+    test: list[int]
+    """Which of them test."""
+    words: str | None = None
+    """How they were told apart, for the reader; None if at random."""
+    together: np.ndarray | None = None
+    """For each row that trains the number of the group that is held out with it; None if any rows are."""
+
+
+@dataclass(frozen=True, eq=False)
+class SplitColumn:
+    """The column of `--split-by`, read as times or as groups."""
+
+    name: str
+    """Its name."""
+    kind: SplitAs
+    """What it is."""
+    values: np.ndarray
+    """Times as numbers, or the number of each row's group."""
+    cells: pd.Series
+    """As the table has them."""
+
+    def parts(self, settings: FitSettings) -> Parts:
+        """Take the last rows, or whole groups in random order, for about the share that is to test."""
+        test = self._last(settings) if self.kind == "time" else self._groups(settings)
+        train = np.flatnonzero(~test)
+        together = self.values[train] if self.kind == "groups" else _stretches(self.values[train])
+        return Parts(train.tolist(), np.flatnonzero(test).tolist(), self._words(test), together)
+
+    def _last(self, settings: FitSettings) -> np.ndarray:
+        """Which rows are at or after the moment that leaves the share nearest to the one asked for."""
+        moments, counts = np.unique(self.values, return_counts=True)
+        if len(moments) < 2:
+            raise TableError(f"`--split-by {self.name}` has the same time in every row: name another column")
+        later = counts[::-1].cumsum()[::-1][1:]
+        first = np.abs(later - settings.test_fraction * len(self.values)).argmin()
+        return np.asarray(self.values >= moments[1:][first])
+
+    def _groups(self, settings: FitSettings) -> np.ndarray:
+        """Which rows are of the groups, in random order, whose number is nearest to the share asked for."""
+        count = int(self.values.max()) + 1
+        self._check_groups(count)
+        order = np.random.default_rng(settings.seed).permutation(count)
+        sizes = np.bincount(self.values)[order].cumsum()[: count - 2]  # of two one trains and one is watched
+        most = np.abs(sizes - settings.test_fraction * len(self.values)).argmin() + 1
+        return np.isin(self.values, order[:most])
+
+    def _check_groups(self, count: int) -> None:
+        way_out = "name a column whose values several rows share, or leave --split-by away"
+        if count == len(self.values):
+            raise TableError(
+                f"`--split-by {self.name}` is another value in each of {count} rows, so there is no group to keep "
+                f"together: {way_out}; if it tells the order of the rows, add --split-as time"
+            )
+        if count < 3:
+            raise TableError(
+                f"`--split-by {self.name}` has {count} group{'s' if count > 1 else ''}, and at least 3 are needed, one "
+                f"to test, one to train and one to watch the training: {way_out}"
+            )
+
+    def _words(self, test: np.ndarray) -> str:
+        if self.kind == "time":
+            first = self.cells.iloc[np.flatnonzero(test)[self.values[test].argmin()]]
+            return f"the last in the order of '{self.name}', from {first} on"
+        groups = np.unique(self.values[test])
+        return f"all rows of {len(groups)} of the {self.values.max() + 1} groups of '{self.name}'"
+
+
+def _stretches(times: np.ndarray) -> np.ndarray | None:
+    """The number of the stretch of time that each row is in, all rows of a moment in one; None if there is but one."""
+    stretch = np.searchsorted(np.sort(times), times) * BLOCKS // len(times)
+    return stretch if np.ptp(stretch) else None
+
+
+def split_column(
+    frame: pd.DataFrame, rows: np.ndarray, target: str, settings: FitSettings, dates: Order | None
+) -> SplitColumn:
+    """Read the column of `--split-by`: dates are times, and all else are groups, unless the user says otherwise.
+
+    Args:
+        frame: The table.
+        rows: Numbers of its rows in the file, for messages.
+        target: Column to predict.
+        settings: Choices; among them the column.
+        dates: Order of day, month and year where the dates do not tell.
+
+    Returns:
+        The column.
+
+    Raises:
+        TableError: If it is absent, has missing cells, or is to be times and is not.
+    """
+    name = str(settings.split_by)
+    check_present(frame.columns, [name])
+    if name == target:
+        raise TableError(f"`--split-by {name}` is the target: rows that are split by it say nothing of new ones")
+    cells = frame[name]
+    found = None if pd.api.types.is_numeric_dtype(cells) else order_of(cells)
+    kind: SplitAs = settings.split_as or ("groups" if found is None else "time")
+    if cells.isna().any():
+        missing = rows[cells.isna()]
+        why = "so nobody can tell whether they are early or late: fill or remove them"
+        if kind == "groups":
+            why = "so nobody can tell what they belong to: fill them, each with a name of its own if it belongs to none"
+        rows_are = f"{len(missing)} row{'s' if len(missing) > 1 else ''} (data rows {listed(list(map(str, missing)))})"
+        raise TableError(f"`--split-by {name}` is missing in {rows_are}, {why}")
+    if kind == "groups":
+        values = np.unique(np.array(labels_of(cells), dtype=object), return_inverse=True)[1]
+    elif found is None:
+        if (text := plain_numbers(cells)[1]).any():
+            raise TableError(
+                f"`--split-by {name}` holds {str(cells[text].iloc[0])!r}, which is neither a date nor a number: leave "
+                "--split-as time away, and its groups are kept together"
+            )
+        values = numbers_of(name, cells)
+    else:
+        order = found.order or dates
+        if order is None:
+            raise TableError(f"`--split-by {name}`: {found.why}; add --dates day-first or month-first")
+        values = parse_dates(cells, order)
+        refuse(name, cells, np.isnan(values), "no day of the calendar from {} to {}".format(*YEARS))
+    return SplitColumn(name, kind, values, cells)
+
+
+def check_enough(num_train: int, num_test: int) -> None:
+    """Refuse a split that leaves too few rows to train on."""
+    if num_train < LEAST_TRAIN_ROWS:
+        raise TableError(
+            f"{num_train + num_test} rows leave {num_train} to train on, beside {num_test} to test, and at least "
+            f"{LEAST_TRAIN_ROWS} are needed; add rows or lower --test-fraction"
+        )
+
+
+def advice(schema: TableSchema, settings: FitSettings) -> list[str]:
+    """Say that rows with dates are split at random, where nobody asked for it.
+
+    Args:
+        schema: The columns.
+        settings: Choices.
+
+    Returns:
+        A sentence, or none.
+    """
+    dates = [column.name for column in schema.columns if isinstance(column, DateColumn)]
+    if not dates or settings.split_by is not None or settings.test is not None or settings.stream:
+        return []
+    return [
+        f"test rows are drawn at random, though '{dates[0]}' tells their order: if later rows are to be predicted, "
+        f"`--split-by {shlex.quote(dates[0])}` tests on the last"
+    ]

@@ -1,0 +1,89 @@
+"""What needs no torch does not load it: versions, helps, and refusals that the command line and a header can tell."""
+
+import subprocess
+import sys
+
+import pytest
+
+from gumdrop.cli import main
+
+from builders.waiting import HANG
+
+SLOW = ("torch", "numpy", "pandas", "sklearn", "matplotlib")
+COMMANDS = ("fit", "predict", "evaluate", "explain", "info", "demo", "export", "explain-image", "reproduce", "explore")
+
+
+def run(words, place=None, also=""):
+    """Run a command where nothing slow can be imported."""
+    code = f"import sys; sys.modules.update(dict.fromkeys({SLOW})); from gumdrop.cli import main; {also}"
+    call = [sys.executable, "-W", "error", "-c", f"{code}sys.exit(main())", *words]
+    return subprocess.run(call, capture_output=True, text=True, timeout=HANG, cwd=place)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["reproduce", "--list"]], ids=" ".join)
+def test_words_about_the_commands_need_no_torch(words) -> None:
+    done = run(words)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_help_of_each_command_needs_no_torch() -> None:
+    done = run([], also=f"[main([name, '--help']) for name in {COMMANDS}]; ")
+    assert done.returncode == 0, done.stderr
+    assert all(f"Usage: gumdrop {name}" in done.stdout for name in COMMANDS)
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "houses.csv").write_text("size,price\n1,2\n")
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "model.json").write_text("{}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "nowhere.csv", "--target", "price"], "nowhere.csv is not there"),
+        (["fit", "houses.csv", "--target", "prise"], "did you mean price?"),
+        (["fit", "houses.csv", "--target", "price", "--drop", "id"], "no column 'id'"),
+        (["fit", "houses.csv", "--target", "price", "--out", "made"], "exists already"),
+        (["fit", "houses.csv", "--target", "price", "--nonsense"], "--nonsense"),
+        (["fit", "houses.csv", "--target", "price", "--seed", "-1"], "`seed` must be at least 0"),
+        (["predict", "nowhere", "houses.csv"], "holds no model.json"),
+        (["predict", "made", "nowhere.csv"], "nowhere.csv is not there"),
+        (["predict", "made", "houses.csv", "--keep", "id"], "no column 'id'"),
+        (["explain", "made", "nowhere.csv"], "nowhere.csv is not there"),
+        (["evaluate", "made", "nowhere.csv"], "nowhere.csv is not there"),
+        (["info", "nowhere"], "holds no model.json"),
+        (["export", "nowhere"], "holds no model.json"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else " ".join(each),
+)
+def test_a_refusal_needs_no_torch(place, words, message) -> None:
+    done = run(words, place)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+
+
+def test_the_library_loads_torch_when_a_name_of_it_is_used() -> None:
+    code = "import sys, gumdrop, gumdrop.tables; assert 'torch' not in sys.modules; gumdrop.learn_dropout"
+    names = (
+        "[getattr(m, name) for m in (gumdrop, gumdrop.tables) for name in m.__all__]; gumdrop.objective.NegativeElbo"
+    )
+    wrong = "hasattr(gumdrop, 'learn_dropuot') or hasattr(gumdrop.tables, 'nothing')"
+    code += f"; assert 'torch' in sys.modules; {names}; assert not ({wrong})"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=HANG)
+    assert done.returncode == 0, done.stderr
+
+
+def test_predicting_loads_neither_a_compiler_nor_scikit_learn(place) -> None:
+    fit = ["--target", "price", "--epochs", "1", "--members", "1", "--hidden", "2", "--draws", "2", "--quiet"]
+    rows = "\n".join(f"{i},{i % 7}" for i in range(20))
+    (place / "many.csv").write_text(f"size,price\n{rows}\n")
+    assert main(["fit", str(place / "many.csv"), *fit, "--out", str(place / "run")]) == 0
+    (place / "new.csv").write_text("size\n1\n")
+    code = "import sys; from gumdrop.cli import main; assert main(['predict', 'run', 'new.csv']) == 0; "
+    code += "assert {'sklearn', 'torch._dynamo', 'matplotlib'}.isdisjoint(sys.modules)"
+    call = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=HANG, cwd=place)
+    assert done.returncode == 0, done.stderr

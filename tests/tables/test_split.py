@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+from gumdrop.ensembles import Architecture
 from gumdrop.ensembles.folds import folds_of
 from gumdrop.tables import TableError
 from gumdrop.tables.fitting.data import read_data
@@ -164,9 +165,12 @@ def test_groups_are_held_out_whole(sizes) -> None:
 
 def test_networks_are_watched_on_whole_groups(table, tmp_path) -> None:
     data = read(table, split_by="town")
-    fitted = data.fit(
-        lambda: task_of(data.schema.target).network(data.schema.num_features, (4,)), QUICK, tmp_path / "state", False
-    )
+    task = task_of(data.schema.target)
+
+    def build(architecture, encoding):
+        return task.network(data.schema.num_features, architecture.hidden, architecture.activation, encoding)
+
+    fitted = data.fit(build, Architecture((4,)), QUICK, tmp_path / "state", False)
     town = data.frame["town"].to_numpy()[data.train]
     for held_out in fitted.held_out:
         assert set(town[held_out.numpy()]).isdisjoint(np.delete(town, held_out.numpy()))

@@ -11,7 +11,6 @@ from cyclopts import Parameter
 from gumdrop_experiments.harness.about import About
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.settings import BaseSettings
 
 __all__ = ["WithPictures", "command", "reproduce"]
@@ -38,6 +37,7 @@ def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path
         The page that it left.
     """
     from gumdrop.machine.threads import limited_threads  # torch, which `--help` does not wait for
+    from gumdrop_experiments.harness.run import Run
 
     study, figures, page = (import_module(f"{package}.{part}") for part in ("study", "figures", "page"))
     settings = settings.for_run(options)

@@ -60,6 +60,7 @@ def test_losses_and_gradients_are_those_of_autograd(monkeypatch, kind: str, fixe
     monkeypatch.setattr(dense_stack, "bulk_noise", lambda *_, **__: noise.clone())
     stack = DenseStack(models, dense_layers_of(models, LIKELIHOODS[kind]), lengthscale)
     nll, kl = stack.backward(x, y, NUM_DATA, LIKELIHOODS[kind])
+    assert all(p.grad.stride() == p.stride() for p in stack.parameters() if p.requires_grad)  # of use to a fused kernel
     by_site = [part.view(NUM_MODELS, ROWS, -1) for part in noise.split(sizes)]
     for parameter in stack.parameters():
         if parameter.requires_grad:

@@ -179,6 +179,7 @@ class DenseStack(nn.Module):
         self._gradients = _Views.of(self.weights.grad, shapes, outputs)
         logits = [torch.stack([site_of(layer).scaled_logit.detach() for layer in each.layers]) for each in parts]
         self.scaled_logits = nn.Parameter(torch.stack(logits), requires_grad=not self._is_fixed)
+        self.scaled_logits.grad = torch.zeros_like(self.scaled_logits)
         self.log_variances: nn.Parameter | None = None
         if first.noise is not None:
             variances = torch.stack([each.noise.log_variance.detach() for each in parts if each.noise is not None])
@@ -209,7 +210,9 @@ class DenseStack(nn.Module):
         of_rates = self._back(gone, g, rates)
         kl = self._kl(rates, num_data, of_rates)
         if not self._is_fixed:
-            self.scaled_logits.grad = of_rates.div_(UNIT)  # as `gumdrop.functional.logit_of` has it
+            assert self.scaled_logits.grad is not None
+            # Into memory laid out like the rates, which fused optimisers take for granted.
+            torch.div(of_rates, UNIT, out=self.scaled_logits.grad)
         return nll, kl
 
     def _rates(self) -> _Rates:

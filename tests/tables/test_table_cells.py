@@ -102,12 +102,12 @@ def test_intervals_widen_by_what_is_unknown_and_still_hold(models) -> None:
         frame = test.assign(**blank)
         found = predict_frame(model, frame).frame
         inside = (found["lower"] <= test["price"]) & (test["price"] <= found["upper"])
-        assert 0.82 <= inside.mean() <= 0.98
+        assert 0.82 <= inside.mean() <= 0.97
         stds.append(found["epistemic_std"].mean())
         if blank:
             old = predict_frame(bare, frame).frame
             assert ((old["lower"] <= test["price"]) & (test["price"] <= old["upper"])).mean() < 0.6
-    assert 1.5 * stds[0] < stds[1] == pytest.approx(stds[2], rel=1e-6)
+    assert 4 * stds[0] < stds[1] == pytest.approx(stds[2], rel=1e-6)
     assert stds[2] < stds[3] < stds[4] == pytest.approx(test["price"].std(), rel=0.25)
 
 
@@ -148,7 +148,7 @@ def test_unknown_cells_raise_the_disagreement_about_classes(models) -> None:
         predict_frame(model, test).frame,
         predict_frame(model, test.assign(size=np.nan, rooms=np.nan)).frame,
     )
-    assert unknown["mutual_information"].mean() > 2 * known["mutual_information"].mean()
+    assert unknown["mutual_information"].mean() > 3 * known["mutual_information"].mean()
     probability = np.where(test["cheap"] == "yes", unknown["p(yes)"], unknown["p(no)"])
     old = predict_frame(replace(model, background=torch.empty(0, 0)), test.assign(size=np.nan, rooms=np.nan)).frame
     assert np.log(probability).mean() > np.log(np.where(test["cheap"] == "yes", old["p(yes)"], old["p(no)"])).mean()
@@ -211,7 +211,7 @@ def test_noise_does_not_hold_what_the_spread_of_drawn_cells_holds(tmp_path, monk
         found.append((noise, scores["log likelihood"]))
     (drawn, drawn_score), (median, median_score) = found
     assert drawn < 0.9 * median
-    assert drawn_score > median_score - 0.05
+    assert drawn_score > median_score
 
 
 def test_nothing_is_completed_where_all_is_known() -> None:

@@ -23,11 +23,13 @@ from gumdrop.tables.task import Prediction, TableTask, task_of
 
 __all__ = ["MODEL_FILE", "TableModel", "load_table_model", "model_version"]
 
-MODEL_FORMAT = 5
+MODEL_FORMAT = 6
 WITHOUT_CHECKSUMS = 3
 """The format that lacks checksums, and is read like the next one."""
 OF_LOGITS = 4
 """The format whose rates are logits themselves, see `gumdrop.layers.ConcreteDropout`."""
+WITHOUT_TAIL = 5
+"""The format whose noise has no tail, see `gumdrop.ensembles.NoiseFunction`."""
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
@@ -231,7 +233,7 @@ def _description(place: Path) -> dict[str, Any]:
         version = description["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise TableError(damaged) from error
-    if version not in (WITHOUT_CHECKSUMS, OF_LOGITS, MODEL_FORMAT):
+    if version not in (WITHOUT_CHECKSUMS, OF_LOGITS, WITHOUT_TAIL, MODEL_FORMAT):
         newer = isinstance(version, int) and version > MODEL_FORMAT
         way_out = "update gumdrop" if newer else "predict with the version that wrote it"
         raise TableError(

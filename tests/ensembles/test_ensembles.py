@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import statistics
 import typing
 from functools import partial
 
@@ -23,6 +24,7 @@ from gumdrop.ensembles import (
     settings,
 )
 from gumdrop.ensembles import correction as noise_fit
+from gumdrop.ensembles import noise as noise_module
 from gumdrop.ensembles.folds import folds_of
 from gumdrop.metrics import central_coverage, interval_coverage
 from gumdrop.networks import mlp
@@ -169,10 +171,11 @@ def test_the_fit_of_the_noise_is_a_maximum() -> None:
     def penalised(each: NoiseFunction) -> float:
         factor = each(x, prediction.mean)
         prior = 25 * each.weight.square().sum() + each.offset.square().sum() / 8
-        return (prediction.scale_noise(factor).log_prob(y).sum() - prior).item()
+        prior += noise_module.TAIL_PRECISION / 2 * each.tail.square().sum()
+        return (each.with_tail(prediction.scale_noise(factor)).log_prob(y).sum() - prior).item()
 
     best = penalised(noise)
-    for name in ("weight", "offset"):
+    for name in ("weight", "offset", "tail"):
         for step in (-0.05, 0.05):
             other = copy.deepcopy(noise)
             value = getattr(other, name)
@@ -206,6 +209,108 @@ def test_the_units_of_the_features_do_not_matter_to_the_noise() -> None:
     units = torch.tensor([100.0, 0.01])
     other.fit(x * units + 5, y, prediction)
     torch.testing.assert_close(other(x * units + 5, prediction.mean), one(x, prediction.mean), rtol=0.02, atol=0.0)
+
+
+# The tail of the noise
+
+
+def spread_variances(variances: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
+    """The formula, draw by draw: variances whose logs are spread by the tail, with the mean that they had."""
+    count = len(variances)
+    order = sorted(range(count), key=lambda s: s * (math.sqrt(5) - 1) / 2 % 1)
+    quantile = statistics.NormalDist().inv_cdf
+    z = {s: quantile((rank + 0.5) / count) for rank, s in enumerate(order)}
+    spread = torch.stack([variances[s] * torch.exp(tail * z[s]) for s in range(count)])
+    return spread * variances.mean(0) / spread.mean(0)
+
+
+def test_a_tail_spreads_the_noise_of_the_draws_and_leaves_the_moments() -> None:
+    noise, prediction = NoiseFunction(3, 2), draws(12, 5, num_outputs=2)
+    assert torch.equal(noise.with_tail(prediction).draw_means, prediction.draw_means)
+    torch.testing.assert_close(noise.with_tail(prediction).draw_variances, prediction.draw_variances)
+    noise.tail = torch.tensor([0.7, 0.2])
+    found = noise.with_tail(prediction)
+    variances = spread_variances(prediction.draw_variances, noise.tail)
+    torch.testing.assert_close(found.draw_variances, variances)
+    torch.testing.assert_close(found.draw_variances.mean(0), prediction.aleatoric)
+    for name in ("mean", "epistemic", "aleatoric", "draw_means"):
+        assert getattr(found, name) is getattr(prediction, name)
+    y = torch.linspace(-2, 2, 10).view(5, 2)
+    density = torch.distributions.Normal(prediction.draw_means, variances.sqrt()).log_prob(y).sum(2).exp().mean(0)
+    torch.testing.assert_close(found.log_prob(y), density.log())
+
+
+def test_one_draw_and_draws_that_were_not_kept_have_no_tail() -> None:
+    noise, one = NoiseFunction(3, 1), draws(1, 5)
+    noise.tail = torch.tensor([0.7])
+    torch.testing.assert_close(noise.with_tail(one).draw_variances, one.draw_variances)
+    moments = RegressionPrediction(one.mean, one.epistemic, one.aleatoric, None, None)
+    assert noise.with_tail(moments) is moments
+
+
+@pytest.mark.parametrize(("members", "share"), [(1, 100), (2, 50), (5, 20), (8, 25), (20, 20)])
+def test_each_member_has_small_and_large_noise_however_the_draws_are_ordered(members, share) -> None:
+    noise = NoiseFunction(1, 1)
+    noise.tail = torch.tensor([0.7])
+    factors = noise.tail_factors(members * share).flatten()
+    assert factors.mean().item() == pytest.approx(1)
+    assert len(factors.unique()) == members * share
+    for each in (*factors.view(members, share), *factors.view(share, members).T):
+        below = (each < factors.median()).float().mean().item()
+        assert below == pytest.approx(0.5, abs=0.21)
+
+
+def unit_noise(num_draws: int, num_rows: int, num_outputs: int = 1) -> RegressionPrediction:
+    """Draws that all say a standard normal."""
+    zero = torch.zeros(num_draws, num_rows, num_outputs)
+    return RegressionPrediction(zero[0], zero[0], zero[0] + 1, zero, zero + 1)
+
+
+def test_the_tail_of_each_output_is_found() -> None:
+    """Log variances are spread by .9 for the first output, and not at all for the second."""
+    generator = torch.Generator().manual_seed(0)
+    x, tail = torch.randn(4000, 2, generator=generator), torch.tensor([0.9, 0.0])
+    log_variance = tail * torch.randn(4000, 2, generator=generator) - tail.square() / 2
+    y = (log_variance / 2).exp() * torch.randn(4000, 2, generator=generator)
+    noise = NoiseFunction(2, 2)
+    noise.fit(x, y, unit_noise(50, 4000, 2))
+    assert noise.tail[0].item() == pytest.approx(0.9, abs=0.1)
+    assert 0 <= noise.tail[1].item() < 0.2
+    assert noise.offset.abs().max() < 0.1
+
+
+def test_a_few_rows_do_not_make_a_tail() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2, 20, 1, generator=generator)
+    noise = NoiseFunction(1, 1)
+    noise.fit(x, y, unit_noise(50, 20))
+    assert noise.tail.item() < 0.3
+
+
+@pytest.mark.parametrize("degrees", [3.0, math.inf])
+def test_intervals_of_all_sizes_hold_for_heavy_and_for_light_tails(degrees) -> None:
+    """Student t with 3 degrees of freedom, of which a Gaussian's 50 % interval holds 67 %, and a Gaussian."""
+    torch.manual_seed(0)
+    x = torch.randn(20_000, 1)
+    y = torch.distributions.StudentT(degrees).sample((20_000, 1)) if degrees < 9 else torch.randn(20_000, 1)
+    noise = NoiseFunction(1, 1)
+    noise.fit(x[:2000], y[:2000], unit_noise(50, 2000))
+    one = unit_noise(50, 18_000)
+    levels = torch.tensor([0.5, 0.9, 0.95])
+    found = central_coverage(noise.with_tail(one.scale_noise(noise.offset.exp())), y[2000:], levels)
+    torch.testing.assert_close(found, levels, rtol=0.0, atol=0.04 if degrees < 9 else 0.03)
+    gaussian = central_coverage(one.scale_noise(y[:2000].square().mean()), y[2000:], levels)
+    assert (gaussian[0] > 0.6) == (degrees < 9)
+
+
+def test_noise_without_a_tail_is_read_from_earlier_states() -> None:
+    model, x = fitted().model, table()[0]
+    state = model.state_dict()
+    assert state.pop("noise.tail").item() > 0
+    model.load_state_dict(state)
+    mixture = RegressionEnsemble(model.members, NoiseFunction(2, 1)).predict(x, seed=0)
+    expected = mixture.scale_noise(model.noise(x, mixture.mean))
+    torch.testing.assert_close(model.predict(x, seed=0).draw_variances, expected.draw_variances)
 
 
 # Ensembles of numbers
@@ -256,7 +361,8 @@ def test_the_prediction_is_the_mixture_of_the_members_with_the_noise_of_the_rows
     parts = [predict_regression(m, x, num_samples=10, seed=s) for m, s in zip(model.members, seeds, strict=True)]
     mixture = RegressionPrediction.mixture(parts)
     assert torch.equal(prediction.mean, mixture.mean)
-    torch.testing.assert_close(prediction.draw_variances, mixture.draw_variances * model.noise(x, mixture.mean))
+    variances = spread_variances(mixture.draw_variances, model.noise.tail) * model.noise(x, mixture.mean)
+    torch.testing.assert_close(prediction.draw_variances, variances)
     assert len(prediction.draw_means) == 30
     assert len(model.predict(x, num_samples=31, seed=4).draw_means) == 33
 
@@ -264,7 +370,7 @@ def test_the_prediction_is_the_mixture_of_the_members_with_the_noise_of_the_rows
 def test_versions_of_the_inputs_are_predicted_by_the_members_in_turn() -> None:
     members = [MAKE().eval() for _ in range(2)]
     ensemble = RegressionEnsemble(members, NoiseFunction(2, 1))
-    ensemble.noise.weight = torch.tensor([[0.3, -0.2, 0.1, 0.0]])
+    ensemble.noise.weight, ensemble.noise.tail = torch.tensor([[0.3, -0.2, 0.1, 0.0]]), torch.tensor([0.6])
     versions = [table(seed)[0][:6] for seed in range(4)]
     found = ensemble.predict_versions(iter(versions), num_samples=4, seed=7)
     seeds = models.member_seeds(7, 4)
@@ -273,6 +379,7 @@ def test_versions_of_the_inputs_are_predicted_by_the_members_in_turn() -> None:
     torch.testing.assert_close(found.epistemic, found.draw_means.var(0, correction=0))
     noise = [part.aleatoric * ensemble.noise(x, part.mean) for x, part in zip(versions, parts, strict=True)]
     torch.testing.assert_close(found.aleatoric, torch.stack(noise).mean(0))
+    torch.testing.assert_close(found.draw_variances, spread_variances(torch.stack(noise), ensemble.noise.tail))
     classes = ClassificationEnsemble([mlp(2, 3, hidden=[8]).eval() for _ in range(2)])
     assert (classes.predict_versions(versions, num_samples=4, seed=7).mutual_information > 0).all()
     with pytest.raises(ValueError, match="argument"):

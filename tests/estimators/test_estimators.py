@@ -1,5 +1,6 @@
 """Scikit-learn's own checks, and what a user of its estimators relies on."""
 
+import copy
 import pickle
 
 import joblib
@@ -90,6 +91,18 @@ def test_draws_and_densities_are_those_of_the_distribution(regressor) -> None:
     expected = regressor.predict_distribution(x).log_prob(torch.from_numpy(y)[:, None]).numpy()
     np.testing.assert_allclose(regressor.log_prob(x, y), expected)
     np.testing.assert_array_equal(regressor.sample_y(x, 3), regressor.sample_y(x, 3))
+
+
+def test_a_drawn_target_says_nothing_of_the_noise_of_other_rows(regressor) -> None:
+    """Rows share the function of a draw, and not the size of its noise, however heavy the tail is."""
+    regressor = copy.deepcopy(regressor)
+    regressor.ensemble_.noise.tail = torch.tensor([1.5])
+    x = numbers()[0][:40]
+    draws = regressor.sample_y(x, 2000, random_state=1)
+    sizes = np.log(np.abs(draws - draws.mean(1, keepdims=True)))
+    assert np.corrcoef(sizes)[np.triu_indices(40, 1)].mean() < 0.05
+    std = regressor.predict(x, return_std=True)[1]
+    np.testing.assert_allclose(draws.std(1).mean(), std.mean(), rtol=0.1)
 
 
 def test_several_targets() -> None:

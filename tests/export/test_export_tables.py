@@ -197,6 +197,19 @@ def test_draws_come_from_all_networks_and_average_to_the_prediction(place) -> No
     torch.testing.assert_close(variance.mean(0), want["aleatoric"], rtol=0.05, atol=0)
 
 
+def test_the_noise_of_a_draw_has_the_tail_of_the_model(place) -> None:
+    """Log variances differ between the networks, and by the tail."""
+    model = load_table_model(place / "price")
+    spread = []
+    for tail in (0.0, 0.7):
+        model.ensemble.noise.tail = torch.tensor([tail])
+        graph = TableGraph(model, variant="draw", num_samples=1)
+        columns = graph.examples(4)
+        with torch.no_grad():
+            spread.append(torch.stack([graph(columns)["variance"].log() for _ in range(400)]).var(0))
+    torch.testing.assert_close(spread[1] - spread[0], torch.full((4, 1), 0.7**2), rtol=0.25, atol=0)
+
+
 def test_moments_without_draws_are_near_those_of_many(place) -> None:
     graph = TableGraph(load_table_model(place / "price"), variant="deterministic", num_samples=1)
     columns = graph.examples(8)

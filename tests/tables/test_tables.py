@@ -363,6 +363,21 @@ def test_a_model_whose_rates_are_logits_is_read(regression, tmp_path) -> None:
         torch.testing.assert_close(value, other[name], msg=name)
 
 
+def test_a_model_whose_noise_has_no_tail_is_read(regression, tmp_path) -> None:
+    description = copied(regression / "run", tmp_path) | {"format": 5}
+    tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    del tensors["noise.tail"]
+    weights = safetensors.torch.save(tensors)
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    description |= {"weights_sha256": hashlib.sha256(weights).hexdigest()}
+    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": _checksum(description)}))
+    model, newer = load_table_model(tmp_path), load_table_model(regression / "run")
+    assert model.ensemble.noise.tail.tolist() == [0.0]
+    frame = read_table(regression / "houses.csv").frame
+    one, other = (predict_frame(each, frame).frame for each in (model, newer))
+    pd.testing.assert_series_equal(one["std"], other["std"])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -58,7 +58,7 @@ def fit_noise(
     prediction = RegressionPrediction.joined(outside)
     x_seen, weights_seen = rows_of(x, seen), rows_of(weights, seen)
     ensemble.noise.fit(x_seen, rows_of(y, seen), prediction, weights_seen)
-    noisy = prediction.scale_noise(ensemble.noise(x_seen, prediction.mean))
+    noisy = ensemble.noise.with_tail(prediction.scale_noise(ensemble.noise(x_seen, prediction.mean)))
     scores = noisy.log_prob(rows_of(y, seen))
     if (count := len(rows)) == 1:
         return scores

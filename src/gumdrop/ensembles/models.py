@@ -24,7 +24,7 @@ class RegressionEnsemble(nn.Module):
 
     Args:
         members: Networks whose output holds means and log variances in halves of its last dimension.
-        noise: Factor on their noise variances.
+        noise: Factor on their noise variances, and its tail.
     """
 
     def __init__(self, members: Sequence[nn.Module], noise: NoiseFunction) -> None:
@@ -57,7 +57,7 @@ class RegressionEnsemble(nn.Module):
         """
         parts = _ask(predict_regression, self.members, x, num_samples, seed, batch_size)
         mixture = RegressionPrediction.mixture(parts)
-        return mixture.scale_noise(self.noise(x, mixture.mean))
+        return self.noise.with_tail(mixture.scale_noise(self.noise(x, mixture.mean)))
 
     @torch.no_grad()
     def predict_versions(
@@ -77,7 +77,8 @@ class RegressionEnsemble(nn.Module):
             ValueError: If there are not ``num_samples`` versions.
         """
         parts = _ask_in_turn(predict_regression, self.members, versions, num_samples, seed)
-        return RegressionPrediction.mixture([part.scale_noise(self.noise(x, part.mean)) for x, part in parts])
+        scaled = [part.scale_noise(self.noise(x, part.mean)) for x, part in parts]
+        return self.noise.with_tail(RegressionPrediction.mixture(scaled))
 
 
 class ClassificationEnsemble(nn.Module):

@@ -165,7 +165,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         return lower, upper
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
-        """Draw targets; within a draw all rows share one function of the ensemble, and each has noise of its own.
+        """Draw targets; within a draw all rows share one function of the ensemble, and each has noise of its own size.
 
         Args:
             X: Inputs, shape (n_rows, n_features).
@@ -181,6 +181,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         assert prediction.draw_variances is not None
         drawn = random.randint(len(prediction.draw_means), size=n_samples)
         mean, std = prediction.draw_means[drawn].cpu().numpy(), prediction.draw_variances[drawn].sqrt().cpu().numpy()
+        sizes = self.ensemble_.noise.tail_factors(len(prediction.draw_means)).sqrt().squeeze(1).cpu().numpy()
+        std *= sizes[random.randint(len(sizes), size=mean.shape[:2])] / sizes[drawn][:, None]
         draws = np.moveaxis(mean + std * random.standard_normal(mean.shape), 0, -1)
         return draws[:, 0] if self._single else draws
 

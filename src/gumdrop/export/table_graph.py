@@ -16,19 +16,25 @@ from gumdrop.tables.schema.columns import CategoryColumn
 
 __all__ = ["TableGraph"]
 
+TAILS = 100
+"""Sizes of the noise that one draw is given one of."""
+
 
 class TableGraph(Graph):
     """The ensemble of a table with its encoding before it and the units of the target behind it.
 
     Args:
         model: The table model.
-        variant: What a call computes; ``"draw"`` picks a network at random, and then its masks.
+        variant: What a call computes; ``"draw"`` picks a network at random, and then its masks and how large its noise
+            is. The other variants give moments, which the tail of the noise leaves as they are.
         num_samples: Draws of a call, spread evenly over the networks and rounded up.
 
     Shape:
         ``columns`` (N, C) in float64: numbers in their own units, dates as days since 1970-01-01, categories as their
         place in the schema's list, NaN where a cell is missing, and -1 for a category that training did not see.
     """
+
+    tails: Tensor
 
     def __init__(self, model: TableModel, *, variant: Variant, num_samples: int) -> None:
         super().__init__(variant, num_samples)
@@ -39,13 +45,15 @@ class TableGraph(Graph):
         self.encode = TableEncoder(model.schema)
         self.members = nn.ModuleList(Draws(member) for member in model.ensemble.members)
         self.noise = model.ensemble.noise if isinstance(model.ensemble, RegressionEnsemble) else None
+        if variant == "draw" and self.noise is not None:
+            self.register_buffer("tails", self.noise.tail_factors(TAILS))
         if variant == "deterministic" and self.noise is None:
             raise ExportError(
                 "`variant='deterministic'` propagates moments to numbers, and this model predicts classes; export the "
                 "variant 'noise', whose answers are the same for the same noise"
             )
         self.widths = [member.num_noise for member in self._draws()]
-        self.num_noise = sum(self.widths) + (variant == "draw")  # the last column picks the network
+        self.num_noise = sum(self.widths) + (variant == "draw")  # the last column picks network and tail
         self.input_names = ["columns", "noise"] if variant == "noise" else ["columns"]
 
     @property
@@ -80,12 +88,13 @@ class TableGraph(Graph):
         return prediction.rescale(self.table.schema.target.std, self.table.schema.target.mean)
 
     def _one_draw(self, x: Tensor, outputs: Tensor, uniform: Tensor) -> dict[str, Tensor]:
-        chosen = outputs.index_select(0, (uniform[0] * len(self.members)).long())
+        place = (uniform[0] * (len(self.members) * TAILS)).long()
+        chosen = outputs.index_select(0, place // TAILS)
         if self.noise is None:
             return {"probabilities": torch.softmax(chosen[0], dim=-1)}
         # The noise depends on the mean of the mixture, which one draw does not know: that without dropout stands in.
         means = [gaussian_parts(member.undropped((x,)).unsqueeze(0))[0][0] for member in self._draws()]
-        factor = self.noise(x, torch.stack(means).mean(0))
+        factor = self.noise(x, torch.stack(means).mean(0)) * self.tails.index_select(0, place % TAILS)[0]
         mean, variance = gaussian_parts(chosen)
         target = self.table.schema.target
         return {"mean": mean[0] * target.std + target.mean, "variance": variance[0] * factor * target.std**2}

@@ -32,7 +32,8 @@ WITHOUT_CHECKSUMS = 3
 OF_LOGITS = 4
 """The format whose rates are logits themselves, see `gumdrop.layers.ConcreteDropout`."""
 OF_PLAIN_INPUTS = 5
-"""The format that does not say what stands between the layers, which is ReLU, and in front, which is nothing."""
+"""The format that does not say what stands between the layers, which is ReLU, and in front, which is nothing; its noise
+has no tail, see `gumdrop.ensembles.NoiseFunction`."""
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
 MOST_DRAWS = 100_000

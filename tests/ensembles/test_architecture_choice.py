@@ -51,9 +51,9 @@ def test_the_same_seed_chooses_and_trains_the_same() -> None:
 
 
 def test_many_inputs_have_fewer_bins_and_very_many_none() -> None:
-    assert [each.bins_per_input for each in candidates(5000, 200, regression=True)] == [0, 0, 10]
-    assert [each.bins_per_input for each in candidates(5000, 2308, regression=True)] == [0, 0]
-    assert len(candidates(5000, 2308, regression=False)) == 1  # classes have one prior
+    assert [each.bins_per_input for each in candidates(200, regression=True)] == [0, 0, 10]
+    assert [each.bins_per_input for each in candidates(2308, regression=True)] == [0, 0]
+    assert len(candidates(2308, regression=False)) == 1  # classes have one prior
 
 
 def test_classes_are_chosen_for_too() -> None:

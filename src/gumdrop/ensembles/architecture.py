@@ -25,8 +25,9 @@ from gumdrop.objective.kl import Lengthscale
 
 __all__ = ["Architecture", "Build", "Pilot", "candidates", "fit_chosen", "fit_one", "run_pilots"]
 
-FEW_ROWS = 1000
-PILOT_STEPS = 500
+HIDDEN = (64, 64)
+"""Units: ten networks of this size are better than five of twice the size, and cost less."""
+PILOT_STEPS, PILOT_MEMBERS = 500, 5
 PILOT_ROWS = 10_000
 """Rows that rank the kinds; a longer table is sampled."""
 BINS_PER_INPUT, MOST_BINS = 32, 2048
@@ -49,6 +50,8 @@ class Architecture:
     """Bins that each number is cut into, see `gumdrop.layers.PiecewiseLinear`; 0 for none."""
     lengthscale: Lengthscale | None = None
     """Prior; that of the settings if None."""
+    pace: float = 1.0
+    """What the learning rate of the settings is multiplied by."""
 
 
 class Options(TypedDict):
@@ -63,11 +66,10 @@ Build = Callable[[Architecture, PiecewiseLinear | None], nn.Module]
 """Builds one network, with an encoding in front or none."""
 
 
-def candidates(num_rows: int, num_inputs: int, *, regression: bool) -> list[Architecture]:
+def candidates(num_inputs: int, *, regression: bool) -> list[Architecture]:
     """Kinds of networks to try on a table.
 
     Args:
-        num_rows: Rows to train on.
         num_inputs: Encoded inputs.
         regression: Whether targets are numbers; classes otherwise.
 
@@ -75,15 +77,14 @@ def candidates(num_rows: int, num_inputs: int, *, regression: bool) -> list[Arch
         Plain inputs with a weak and a fainter prior, and inputs in bins where that is possible.
 
     Example:
-        >>> [(each.hidden, each.bins_per_input) for each in candidates(2000, 8, regression=True)]
-        [((128, 128), 0), ((128, 128), 0), ((128, 128), 32)]
+        >>> [each.bins_per_input for each in candidates(8, regression=True)]
+        [0, 0, 32]
     """
-    hidden = (50, 50) if num_rows < FEW_ROWS else (128, 128)
     faint: Lengthscale | None = "faint" if regression else None
-    kinds = [Architecture(hidden, "silu"), Architecture(hidden, "silu", lengthscale=faint)]
+    kinds = [Architecture(HIDDEN, "silu"), Architecture(HIDDEN, "silu", lengthscale=faint)]
     bins = min(BINS_PER_INPUT, MOST_BINS // num_inputs)
     if bins >= LEAST_BINS:
-        kinds.append(Architecture(hidden, "silu", bins, faint))
+        kinds.append(Architecture(HIDDEN, "silu", bins, faint, pace=0.5))
     return list(dict.fromkeys(kinds))
 
 
@@ -149,7 +150,7 @@ def run_pilots(
 ) -> Pilot:
     """Train each kind of networks for 500 steps, and choose the one with the best held-out log likelihood.
 
-    Each pilot holds a fifth of the rows out for each member, so that all rows judge.
+    Each member of a pilot holds another fifth of the rows out, so that all rows judge.
 
     Args:
         build: Builds one network.
@@ -172,8 +173,10 @@ def run_pilots(
         table, weights, versions = (x[some], y[some]), None if weights is None else weights[some], None
         together = None if together is None else together[some]
     short = min(planned, max(1, round(PILOT_STEPS * batch_size / len(table[1]))))
-    kinds = candidates(len(x), x.shape[1], regression=regression)
-    trial = replace(settings, batch_size=batch_size, epochs=short, held_out_fraction=1 / 5, input_noise=True)
+    kinds = candidates(x.shape[1], regression=regression)
+    count = min(PILOT_MEMBERS, settings.members_for(len(x)))
+    trial = replace(settings, num_members=count, batch_size=batch_size, epochs=short)
+    trial = replace(trial, held_out_fraction=1 / PILOT_MEMBERS, input_noise=True)
     scores = []
     for i, kind in enumerate(kinds, 1):
         said = progress and f"choosing networks, {i} of {len(kinds)}"
@@ -225,6 +228,7 @@ def fit_one(
         The fit.
     """
     encoding = _encoding(architecture, table)
+    settings = replace(settings, lr=settings.lr * architecture.pace)
     if settings.lengthscale is None:
         settings = replace(settings, lengthscale=architecture.lengthscale)
     (fitted,) = fit_ensembles(

@@ -169,22 +169,23 @@ def fit_ensembles(
     """
     likelihood = "gaussian" if regression else "categorical"
     _check_tables(train, likelihood)
-    models, orders = _untrained(make, train, settings)
+    count = settings.members_for(max(len(y) for _, y in train))
+    models, orders = _untrained(make, train, count, settings.seed)
     most_folds = round(1 / settings.held_out_fraction)
     groups = together or [None] * len(orders)
-    folds = [folds_of(order, settings.num_members, most_folds, g) for order, g in zip(orders, groups, strict=True)]
+    folds = [folds_of(order, count, most_folds, g) for order, g in zip(orders, groups, strict=True)]
     most = max(len(order) for order in orders)
     batch_size, epochs = schedule(most, batch_size=settings.batch_size, epochs=settings.epochs)
     members = [model for each in models for model in each]
     with limited_threads(1 if _outputs_of_a_step(members, batch_size) < SMALL_STEP else None):
         results = fit_shared(
             members,
-            [table for table in train for _ in range(settings.num_members)],
+            [table for table in train for _ in range(count)],
             likelihood=likelihood,
             epochs=epochs,
             rows=[rows for each in folds for rows, _ in each],
             held_out=[held_out[:MOST_HELD_OUT] for each in folds for _, held_out in each],
-            weights=None if weights is None else [weight for weight in weights for _ in range(settings.num_members)],
+            weights=None if weights is None else [weight for weight in weights for _ in range(count)],
             keep_best=settings.patience is not None or not regression,
             checkpoint=checkpoint,
             progress=progress,
@@ -192,7 +193,7 @@ def fit_ensembles(
         )
     fits = []
     for i, networks in enumerate(models):
-        histories = results[i * settings.num_members : (i + 1) * settings.num_members]
+        histories = results[i * count : (i + 1) * count]
         held_out = [outside for _, outside in folds[i]]
         model, scores = ensemble_of(
             networks,
@@ -270,12 +271,12 @@ def _check_tables(train: Sequence[Table], likelihood: str) -> None:
 
 
 def _untrained(
-    make: Callable[[], nn.Module], train: Sequence[Table], settings: EnsembleSettings
+    make: Callable[[], nn.Module], train: Sequence[Table], count: int, seed: int
 ) -> tuple[list[list[nn.Module]], list[Tensor]]:
     """Build the members of each ensemble, and shuffle the rows of each data set."""
     with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(settings.seed)
-        models = [[make() for _ in range(settings.num_members)] for _ in train]
+        torch.random.default_generator.manual_seed(seed)
+        models = [[make() for _ in range(count)] for _ in train]
         return models, [torch.randperm(len(x), dtype=torch.int32) for x, _ in train]
 
 

@@ -68,7 +68,7 @@ def fit_streamed_ensemble(
     """
     members, results = [], []
     batch_size, passes = stream_schedule(rows.num_rows, batch_size=settings.batch_size, passes=settings.epochs)
-    count = settings.num_members
+    count = settings.members_for(rows.num_rows)
     seeds = torch.randint(2**31, (count,), generator=torch.Generator().manual_seed(settings.seed)).tolist()
     for i, seed in enumerate(seeds):
         with torch.random.fork_rng(devices=[]):

@@ -40,7 +40,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self,
         hidden_layer_sizes: Sequence[int] | None = None,
         *,
-        n_members: int = 5,
+        n_members: int | None = None,
         max_iter: int | None = None,
         batch_size: int | None = None,
         learning_rate_init: float = 1e-2,

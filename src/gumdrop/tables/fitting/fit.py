@@ -149,6 +149,7 @@ def _results(
     observed = model.task.observed(data.part(data.test)[1].numpy(), inputs[target.name])
     rates = named_rates(model)
     decided = {"epochs": data.passes(settings, fitted), "batch_size": data.schedule(settings)[0]}
+    decided["num_members"] = len(fitted.members)
     decided |= {name: value for name, value in plain(architecture).items() if value is not None}
     return FitResults(
         gumdrop=VERSION,

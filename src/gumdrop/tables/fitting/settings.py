@@ -43,8 +43,8 @@ class FitSettings:
     hidden: tuple[int, ...] | None = None
     """Units of the hidden layers of each network, which are then ReLU networks of the plain inputs; None chooses the
     kind of networks by held-out rows, see `gumdrop.ensembles.fit_chosen`."""
-    num_members: int = 5
-    """Networks in the ensemble."""
+    num_members: int | None = None
+    """Networks in the ensemble; None for 10, and 5 from 10,000 rows on."""
     epochs: int | None = None
     """Passes over the training part; None for about 2,500 steps, and at least 20 epochs."""
     batch_size: int | None = None
@@ -109,10 +109,11 @@ class FitSettings:
                 f"`hidden` must hold positive sizes up to {MOST_UNITS:,}, at most {MOST_LAYERS} of them, got "
                 f"{list(hidden)[:10]}"
             )
-        weights = self.num_members * sum(one * other for one, other in itertools.pairwise(hidden))
+        num_members = self.num_members or 10
+        weights = num_members * sum(one * other for one, other in itertools.pairwise(hidden))
         if weights > MOST_WEIGHTS:
             raise ValueError(
-                f"`hidden` makes {weights:,} weights of {self.num_members} networks, and at most {MOST_WEIGHTS:,} are "
+                f"`hidden` makes {weights:,} weights of {num_members} networks, and at most {MOST_WEIGHTS:,} are "
                 "possible: use fewer units"
             )
 

@@ -1,6 +1,5 @@
 """Held-out rows choose the networks of a table."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -40,7 +39,7 @@ def line(num_rows: int = 120) -> tuple[Tensor, Tensor]:
 
 def test_bins_are_chosen_where_there_is_fine_structure_and_not_for_a_line() -> None:
     assert run_pilots(NUMBERS, saw(), QUICK, regression=True).architecture.bins_per_input == 32
-    longer = replace(QUICK, epochs=60)
+    longer = EnsembleSettings(epochs=60)
     assert run_pilots(NUMBERS, line(300), longer, regression=True).architecture.bins_per_input == 0
 
 

@@ -397,7 +397,7 @@ def test_cross_validation_and_search_of_the_classifier() -> None:
 
 def test_learned_rates_fall_on_a_real_set_as_it_grows() -> None:
     x, y = load_digits(return_X_y=True)
-    model = ConcreteDropoutClassifier(n_members=2, max_iter=40, batch_size=32, random_state=0)
+    model = ConcreteDropoutClassifier((50, 50), n_members=2, max_iter=40, batch_size=32, random_state=0)
     few = model.partial_fit(x[:80], y[:80], classes=range(10)).dropout_rates_.mean(0)
     many = model.partial_fit(x[80:800], y[80:800]).dropout_rates_.mean(0)
     assert (many < few).all()

@@ -50,7 +50,7 @@ def test_a_quick_run_compares_all_methods_and_goes_on_after_a_stop(data, tmp_pat
         patch.setitem(METHODS, "grid", stopped)
         assert run(*command) == 130
     assert {path.name for path in (out / "parts").glob("*.json")} == {
-        f"diabetes.{key}.json" for key in ("gumdrop", "one-member", "dropout-off")
+        f"diabetes.{key}.json" for key in ("chosen", "gumdrop", "one-member", "dropout-off")
     }
     assert run(*command) == 2, "the folder is not empty"
     monkeypatch.setitem(METHODS, "gumdrop", stopped)
@@ -128,7 +128,7 @@ def test_the_paired_test_allows_for_overlap(work) -> None:
     ("words", "message"),
     [
         (("--dataset", "bosten"), "there is no set 'bosten'; there are: diabetes"),
-        (("--methods", "magic"), "there is no method 'magic'; there are: gumdrop, one-member"),
+        (("--methods", "magic"), "there is no method 'magic'; there are: chosen, gumdrop, one-member"),
     ],
 )
 def test_unknown_names_are_answered_with_those_that_there_are(data, tmp_path, capsys, words, message) -> None:

@@ -456,7 +456,7 @@ def test_a_target_whose_spread_is_small_beside_its_size(tmp_path) -> None:
         ({"hidden": (5, 0)}, "`hidden` must hold positive sizes"),
         ({"hidden": (70_000,)}, "`hidden` must hold positive sizes up to 65,536"),
         ({"hidden": (5,) * 101}, "at most 100 of them"),
-        ({"hidden": (60_000, 60_000)}, "18,000,000,000 weights of 5 networks"),
+        ({"hidden": (60_000, 60_000)}, "36,000,000,000 weights of 10 networks"),
         ({"num_members": 10**6}, "`num_members` must be at most 1,000, got 1,000,000"),
         ({"epochs": 10**12}, "`epochs` must be at most 1,000,000"),
         ({"num_samples": 10**12}, "`num_samples` must be at most"),

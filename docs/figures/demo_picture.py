@@ -1,6 +1,6 @@
 """Take the README's picture of the report that ``gumdrop demo`` leaves, with a headless browser.
 
-Run with ``make docs-figures`` after ``make demo``; needs Chromium.
+Run with ``make docs-figures``, which runs the demo first; needs Chromium.
 """
 
 import shutil

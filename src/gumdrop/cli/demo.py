@@ -36,7 +36,7 @@ def demo(*, out: Path = Path("demo")) -> int:
         known.to_csv(file, index=False)
     with replacing(out / "new.csv") as file:
         new.drop(columns="sound_level").to_csv(file, index=False)
-    Voice().say(f"{len(known)} measurements of the noise of a wing -> {out / 'airfoil.csv'}")
+    Voice().say(f"{len(known)} measurements of the noise of wings -> {out / 'airfoil.csv'}")
     model = out / "airfoil"
     status = fit(
         out / "airfoil.csv",

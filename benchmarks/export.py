@@ -1,6 +1,6 @@
 """Are exported files right, and fast? Moments beside the library's at 1,000 draws, and times for 100 draws.
 
-Three small models: what ``gumdrop fit`` leaves for the patients of the demo (five networks), and one network each for
+Three small models: what ``gumdrop fit`` leaves for patients with diabetes (five networks), and one network each for
 numbers and for classes. One thread. Run with ``make benchmark-export``; writes ``docs/results/export.json``.
 """
 
@@ -34,7 +34,7 @@ SIZES = (1, 32, 400)
 
 
 def table(folder: Path) -> tuple[Callable[..., Graph], Callable[..., Path], Tensor]:
-    """The demo's patients: five networks of 50 and 50 units."""
+    """Patients with diabetes: five networks of 50 and 50 units."""
     frame = load_diabetes(as_frame=True, scaled=False).frame.rename(columns={"target": "progression"})
     frame.to_csv(folder / "diabetes.csv", index=False)
     fit_table(folder / "diabetes.csv", "progression", folder / "run", settings=FitSettings(epochs=EPOCHS, seed=SEED))

@@ -129,7 +129,7 @@ def test_a_stopped_fit_moves_its_checkpoints_without_room_for_copies(ready, monk
     def stop(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(table_fit, "train_twin", lambda *_: (None, Stopped(2, 2)))
+    monkeypatch.setattr(table_fit, "train_twins", lambda *_: ({}, Stopped(2, 2)))
     monkeypatch.setattr(Path, "write_bytes", stop)
     monkeypatch.setattr("gumdrop.tables.model.TableModel.save", lambda model, place: None)
     table_fit.fit_table(

@@ -65,10 +65,10 @@ def test_results_say_what_was_done(regression) -> None:
         "features": None, "encoded_features": 4,
     }  # fmt: skip
     assert [score["name"] for score in results["scores"]] == [
-        "learned dropout", "fixed dropout, p = 0.1", "gradient-boosted trees", "linear model",
+        "learned dropout", "fixed dropout, p = 0.1", "no dropout", "gradient-boosted trees", "linear model",
         "mean of the training part",
     ]  # fmt: skip
-    assert [score["unskilled"] for score in results["scores"]] == [False] * 4 + [True]
+    assert [score["unskilled"] for score in results["scores"]] == [False] * 5 + [True]
     assert set(results["scores"][0]["skill"]) == {"distance", "log likelihood"}
     assert [rate["label"] for rate in results["rates"]] == ["input (4 encoded features)", "hidden layer 1 (12 units)"]
     assert all(0 < rate["least"] < rate["p"] < rate["most"] < 1 for rate in results["rates"])
@@ -174,7 +174,7 @@ def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> 
     assert ensemble.noise.weight.abs().max() > 0
 
 
-def test_the_fixed_twin_is_the_same_ensemble_at_one_rate(regression, tmp_path, monkeypatch) -> None:
+def test_the_twins_are_the_same_ensemble_at_one_rate(regression, tmp_path, monkeypatch) -> None:
     rates = []
     fit = task_base.fit_one
 
@@ -185,9 +185,10 @@ def test_the_fixed_twin_is_the_same_ensemble_at_one_rate(regression, tmp_path, m
 
     monkeypatch.setattr(task_base, "fit_one", watched)
     fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
-    learned, fixed = rates
-    assert len(learned) == len(fixed) == 3
+    learned, fixed, none = rates
+    assert len(learned) == len(fixed) == len(none) == 3
     assert all(p == pytest.approx(0.1) for member in fixed for p in member.values())
+    assert all(p == 0 for member in none for p in member.values())
     assert any(abs(p - 0.1) > 0.01 for member in learned for p in member.values())
 
 
@@ -211,9 +212,33 @@ def test_a_stopped_fit_goes_on_where_it_was(regression, tmp_path, monkeypatch) -
     assert load_table_model(tmp_path / "run").ensemble.noise.weight.isfinite().all()
     assert [path.name for path in (tmp_path / "run.partial").iterdir()] == ["learned.checkpoint"]
     fit_table(*arguments, reading=NO_GRADE, settings=QUICK)
-    assert seen == [1, 2, 3, 4, 1, 2, 3, 4]
+    assert seen == [1, 2, 3, 4] * 3
     for name in ("predictions.csv", "model.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (regression / "run" / name).read_bytes()
+    assert not (tmp_path / "run.partial").exists()
+
+
+def test_a_stop_in_the_last_twin_keeps_the_first(regression, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("gumdrop.training.state.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    record, seen = TrainingState.record, []
+
+    def stop_in_the_last_twin(state, *records):
+        record(state, *records)
+        seen.append(records[0].epoch)
+        if len(seen) == 10:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingState, "record", stop_in_the_last_twin)
+    arguments = (regression / "houses.csv", "price", tmp_path / "run")
+    fit_table(*arguments, reading=NO_GRADE, settings=QUICK)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["stopped"] == {"done": 4, "planned": 4}
+    assert [score["name"] for score in results["scores"]][1:3] == ["fixed dropout, p = 0.1", "gradient-boosted trees"]
+    kept = sorted(path.name for path in (tmp_path / "run.partial").iterdir())
+    assert kept == ["fixed.checkpoint", "learned.checkpoint", "plain.checkpoint"]
+    fit_table(*arguments, reading=NO_GRADE, settings=QUICK)
+    again, whole = (json.loads((run / "results.json").read_text()) for run in (tmp_path / "run", regression / "run"))
+    assert again["scores"] == whole["scores"]
     assert not (tmp_path / "run.partial").exists()
 
 

@@ -229,7 +229,7 @@ def test_a_stopped_training_is_told() -> None:
     page = _text(render(regression_results() | {"stopped": {"done": 7, "planned": 20}}))
     assert "stopped by hand after 7 of 20 epochs" in page
     page = _text(render(regression_results() | {"stopped": {"done": 20, "planned": 20}}))
-    assert "comparison with fixed dropout was stopped" in page
+    assert "comparison with fixed and with no dropout was stopped" in page
 
 
 def test_a_fit_without_comparison_and_its_test_rows_are_told() -> None:

@@ -77,8 +77,8 @@ def fit(
         split_as: What that column is, where it is not as above: numbers can be times, and dates groups.
         background: Training rows that are kept in the model, to draw unknown cells from and for `gumdrop explain` to
             compare with; 0 keeps none.
-        compare: Train models to stand beside it in the report: the same networks with a fixed rate, trees and a line.
-            They take half of the time.
+        compare: Train models to stand beside it in the report: the same networks with a fixed rate and without
+            dropout, trees and a line. They take up to two thirds of the time.
         stream: Read a Parquet or Arrow file, or a folder of them, in pieces, so that it need not fit into memory; a
             sample of 20,000 rows tests, and by default the others are passed over once, or for about 2,500 steps.
         seed: Seed of everything random.
@@ -185,6 +185,6 @@ def _stopped(voice: Voice, stopped: Stopped | None, place: Path) -> int:
     if stopped is None:
         return 0
     early = stopped.done < stopped.planned
-    what = f"after {stopped.done} of {stopped.planned} epochs" if early else "before the comparison with fixed dropout"
+    what = f"after {stopped.done} of {stopped.planned} epochs" if early else "before the comparison with other dropout"
     voice.say(f"Stopped {what}: {place} holds the model as it was then; the same command goes on from there")
     return 130

@@ -92,8 +92,8 @@ class TableData(Split, ABC):
 
     @property
     @abstractmethod
-    def has_twin(self) -> bool:
-        """Whether the same ensemble with fixed rates is trained to compare with."""
+    def has_twins(self) -> bool:
+        """Whether the same ensemble is trained with other dropout to compare with."""
 
     @abstractmethod
     def schedule(self, settings: FitSettings) -> tuple[int, int]:
@@ -122,7 +122,7 @@ class TableData(Split, ABC):
 class MemoryData(TableData):
     """A table in memory."""
 
-    has_twin = True
+    has_twins = True
 
     @property
     def num_rows(self) -> int:
@@ -174,7 +174,7 @@ class MemoryData(TableData):
 class StreamedData(TableData):
     """A table that is read in pieces: all rows train but a sample, of which some test and the others are watched."""
 
-    has_twin = False
+    has_twins = False
     streamed: StreamedTable
     """The rows that train."""
 

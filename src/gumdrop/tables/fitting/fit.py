@@ -21,7 +21,7 @@ from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.data import TableData, read_data
 from gumdrop.tables.fitting.folder import NEW, forget_training, held_folder, put_in_place
 from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, config_text
-from gumdrop.tables.fitting.train import FIXED, TrainedModel, train_twin, train_until_stopped
+from gumdrop.tables.fitting.train import TrainedModel, train_twins, train_until_stopped
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.plain import plain
 from gumdrop.tables.prediction import ROWS_FOR_THREADS
@@ -89,10 +89,10 @@ def fit_table(
             group.from_first(lambda: forget_training(partial))
         try:
             trained, stopped = train_until_stopped(data, settings, partial, progress, notify)
-            fixed = None
-            if data.has_twin and settings.compare and stopped is None:
+            twins: dict[str, TableModel] = {}
+            if data.has_twins and settings.compare and stopped is None:
                 as_long = dataclasses.replace(settings, epochs=data.passes(settings, trained.fitted))
-                fixed, stopped = train_twin(data, as_long, trained.architecture, partial, progress)
+                twins, stopped = train_twins(data, as_long, trained.architecture, partial, progress)
         except CheckpointError as error:
             raise TableError(
                 f"{error}. It is left from a stopped fit: the same table and settings go on with it, and --overwrite "
@@ -100,7 +100,7 @@ def fit_table(
             ) from error
         if group.is_first:
             new = partial / NEW
-            results = _results(data, reading, settings, trained, fixed, new)
+            results = _results(data, reading, settings, trained, twins, new)
             results = dataclasses.replace(results, stopped=stopped, seconds=time.monotonic() - started)
             _write_rest(data, os.fspath(table), reading, settings, results, new)
             finish(results, new)
@@ -137,12 +137,12 @@ def _results(
     reading: Reading,
     settings: FitSettings,
     trained: TrainedModel,
-    fixed: TableModel | None,
+    twins: dict[str, TableModel],
     place: Path,
 ) -> FitResults:
     """Predict the test part, write model and predictions, and gather what the report is made of."""
     model, fitted, architecture = trained
-    predictions = _predictions(data, settings, model, fixed)
+    predictions = _predictions(data, settings, model, twins)
     model.save(place)
     tested = _write_predictions(data, model, predictions[OURS], place)
     target, inputs = data.schema.target, data.frame.iloc[data.test]
@@ -179,13 +179,13 @@ def _results(
 
 
 def _predictions(
-    data: TableData, settings: FitSettings, model: TableModel, fixed: TableModel | None
+    data: TableData, settings: FitSettings, model: TableModel, twins: dict[str, TableModel]
 ) -> dict[str, Prediction]:
-    """The test part as the model, its twin, plain models, and the one that does not look at the inputs predict it."""
+    """The test part as the model, its twins, plain models, and the one that does not look at the inputs predict it."""
     marked = data.marked(data.test, model.background)
     with limited_threads(1 if len(marked) < ROWS_FOR_THREADS else None):
         predictions: dict[str, Prediction] = {OURS: model.predict(marked)}
-        predictions |= {} if fixed is None else {FIXED: fixed.predict(marked)}
+        predictions |= {name: twin.predict(marked) for name, twin in twins.items()}
     x_train, y_train = data.part(data.train)
     if settings.compare:
         predictions |= model.task.baselines(x_train, y_train, torch.from_numpy(data.x[data.test]), settings.seed)

@@ -37,7 +37,7 @@ MODEL_FILE = "model.json"
 OWN_FILES = {MODEL_FILE, "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
 """What a fit leaves; a folder with anything else in it is never removed."""
 NEW, OLD, LOCK = "new", "old", "fit.lock"
-CHECKPOINT = re.compile(r"(learned|brief|short|fixed)(-\d+)?\.checkpoint")
+CHECKPOINT = re.compile(r"(learned|brief|short|fixed|plain)(-\d+)?\.checkpoint")
 PART = re.compile(r"\.\d+\.partial$")  # the end of a name that `gumdrop.machine.files.replacing` writes under
 SECONDS_TO_WAIT = 0.5  # for a fit that is just leaving
 

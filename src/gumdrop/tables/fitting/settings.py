@@ -66,7 +66,7 @@ class FitSettings:
     split_as: SplitAs | None = None
     """What that column is; found from its values if None: dates are times, and all else are groups."""
     compare: bool = True
-    """Train models to stand beside it: its twin with fixed rates, trees and a line."""
+    """Train models to stand beside it: its twins with a fixed rate and without dropout, trees and a line."""
     stream: bool = False
     """Read the table in pieces, so that it need not fit into memory; training is then one pass, or 2,500 steps."""
     num_background: int = 500

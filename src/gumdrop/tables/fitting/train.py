@@ -1,4 +1,4 @@
-"""Train the model of a table, and its twin with fixed rates; an interruption keeps what was learned."""
+"""Train the model of a table, and its twins whose rates are not learned; an interruption keeps what was learned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torch import nn
 
 from gumdrop.ensembles import Architecture, Build, EnsembleFit, Pilot
-from gumdrop.layers import PiecewiseLinear
+from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.networks.rates import fix_dropout
 from gumdrop.tables.fitting.data import TableData
 from gumdrop.tables.fitting.settings import FitSettings
@@ -20,9 +20,24 @@ from gumdrop.tables.results import Stopped
 from gumdrop.tables.scoring import OURS
 from gumdrop.tables.task import task_of
 
-__all__ = ["FIXED", "TrainedModel", "train_twin", "train_until_stopped"]
+__all__ = ["TrainedModel", "train_twins", "train_until_stopped"]
 
-FIXED = "fixed dropout, p = 0.1"
+
+class Twin(NamedTuple):
+    """An ensemble like that of the model, at a rate that is not learned."""
+
+    name: str
+    """What a reader calls it."""
+    p: float
+    """Its rate."""
+    checkpoint: str
+    """File that keeps its training."""
+
+
+TWINS = (
+    Twin("fixed dropout, p = 0.1", 0.1, "fixed.checkpoint"),
+    Twin("no dropout", 1e-50, "plain.checkpoint"),  # 0 in float32, and the objective its limit: weight decay
+)
 
 
 class TrainedModel(NamedTuple):
@@ -56,7 +71,7 @@ def train_until_stopped(
         CheckpointError: If a checkpoint in the folder cannot be continued from.
     """
     checkpoint, short = folder / "learned.checkpoint", folder / "short.checkpoint"
-    build = _builder(data, fixed=False)
+    build = _builder(data)
     try:
         pilot = _pilot(data, build, settings, progress)
         architecture = pilot.architecture
@@ -75,10 +90,10 @@ def train_until_stopped(
     return _model(data, settings, fitted, architecture), Stopped(done, planned)
 
 
-def train_twin(
+def train_twins(
     data: TableData, settings: FitSettings, architecture: Architecture, folder: Path, progress: bool
-) -> tuple[TableModel | None, Stopped | None]:
-    """Train the same ensemble with fixed rates; an interruption costs that comparison alone.
+) -> tuple[dict[str, TableModel], Stopped | None]:
+    """Train the same ensemble at a fixed rate and without dropout; an interruption costs these comparisons alone.
 
     Args:
         data: The data.
@@ -88,23 +103,31 @@ def train_twin(
         progress: Show progress bars.
 
     Returns:
-        The twin, or where its training was interrupted.
+        The twins by name, and where their training was interrupted.
     """
-    checkpoint = folder / "fixed.checkpoint"
+    models: dict[str, TableModel] = {}
     try:
-        fitted = data.fit(_builder(data, fixed=True), architecture, settings, checkpoint, progress and FIXED)
+        for twin in TWINS:
+            build, checkpoint = _builder(data, twin.p), folder / twin.checkpoint
+            fitted = data.fit(build, architecture, settings, checkpoint, progress and twin.name)
+            models[twin.name] = _model(data, settings, fitted, architecture).model
     except KeyboardInterrupt:
         planned = data.schedule(settings)[1]
-        return None, Stopped(planned, planned)
-    return _model(data, settings, fitted, architecture).model, None
+        return models, Stopped(planned, planned)
+    return models, None
 
 
-def _builder(data: TableData, *, fixed: bool) -> Build:
+def _builder(data: TableData, fixed: float | None = None) -> Build:
+    """Build networks whose rates are learned, or fixed at one."""
     task = task_of(data.schema.target)
 
     def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
         network = task.network(data.schema.num_features, architecture.hidden, architecture.activation, encoding)
-        return fix_dropout(network) if fixed else network
+        if fixed is None:
+            return network
+        for block in dropout_blocks(network):
+            block.site.start_at(fixed)
+        return fix_dropout(network)
 
     return build
 

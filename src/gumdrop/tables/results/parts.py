@@ -222,6 +222,6 @@ class Stopped:
     """A training that was interrupted."""
 
     done: int
-    """Epochs that were made; all if only the comparison with fixed dropout is missing."""
+    """Epochs that were made; all if only the comparison with other dropout is missing."""
     planned: int
     """Epochs that were to be made."""

@@ -1,5 +1,6 @@
 """Held-out rows choose the networks of a table."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -89,3 +90,22 @@ def test_scores_are_the_held_out_log_likelihood() -> None:
     spread = y.std() * 2
     wrong = torch.distributions.Normal(0, spread).log_prob(y[torch.cat(fitted.held_out).long()]).mean()
     assert fitted.scores.mean() > wrong
+
+
+def test_inputs_of_two_values_have_no_encoding() -> None:
+    """So that a file of the model says all that stands in front of its first layer."""
+    x, y = line()
+    fitted = fit_one(NUMBERS, Architecture((8,), "silu", 8), (x.sign(), y), QUICK, regression=True)
+    assert isinstance(fitted.model.members[0][0], nn.Linear)
+
+
+def test_epochs_that_are_given_and_noise_that_is_constant_are_kept() -> None:
+    fitted = fit_chosen(NUMBERS, line(), replace(QUICK, epochs=200, input_noise=False), regression=True)
+    assert [len(member.history) for member in fitted.members] == [200, 200]
+    assert len(fitted.scores) == 0
+
+
+def test_what_cannot_be_used_is_refused_before_any_pilot() -> None:
+    x, y = line()
+    with pytest.raises(ValueError, match="must hold inputs of shape"):
+        run_pilots(NUMBERS, (x[:, 0], y), QUICK, regression=True)

@@ -224,11 +224,11 @@ CONVOLUTIONS = [
 
 class TestKl:
     @pytest.mark.parametrize("p", [0.05, 0.3, 0.8])
-    @pytest.mark.parametrize("lengthscale", [0.01, 1, 2.5, "fan_in", "weak"])
+    @pytest.mark.parametrize("lengthscale", [0.01, 1, 2.5, "fan_in", "weak", "faint"])
     def test_linear(self, p: float, lengthscale: Any) -> None:
         """The bias is not divided by 1 - p, and 1 - p is not squared."""
         model = gd.learn_dropout(nn.Linear(5, 3), p=p)
-        precision = {"fan_in": 5, "weak": 0.5}.get(lengthscale) or lengthscale**2
+        precision = {"fan_in": 5, "weak": 0.5, "faint": 0.05}.get(lengthscale) or lengthscale**2
         expected = ref.kl(p, array(model.weight), [array(model.bias)], precision=precision)
         assert gd.kl_divergence(model, lengthscale=lengthscale).item() == pytest.approx(expected, rel=1e-4)
 
@@ -501,7 +501,7 @@ class TestKl:
 
     @pytest.mark.parametrize("lengthscale", [0, -1.0, math.nan, "fanin", None])
     def test_lengthscale_errors(self, lengthscale: Any) -> None:
-        with pytest.raises(ValueError, match=r'`lengthscale` must be a positive number, .*"fan_in" or "weak", got '):
+        with pytest.raises(ValueError, match=r'`lengthscale` must be a positive number, .*"weak" or "faint", got '):
             gd.kl_divergence(gd.learn_dropout(nn.Linear(3, 2)), lengthscale=lengthscale)
 
 

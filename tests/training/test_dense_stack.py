@@ -9,7 +9,7 @@ from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers import factors_from
 from gumdrop.networks import mlp
 from gumdrop.objective.likelihoods import LIKELIHOODS
-from gumdrop.training import dense_stack
+from gumdrop.training import CheckpointError, dense_stack, fit_stacked
 from gumdrop.training.dense_stack import DenseStack, dense_layers_of
 
 NUM_MODELS, ROWS, INPUTS = 3, 7, 4
@@ -70,3 +70,57 @@ def test_losses_and_gradients_are_those_of_autograd(monkeypatch, kind: str, fixe
         assert (nll[i].item(), kl[i].item()) == pytest.approx(own, rel=1e-5)
         for name, parameter in model.named_parameters():
             torch.testing.assert_close(given[name], parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+def fit_two(x: torch.Tensor, y: torch.Tensor, likelihood: str, models: list[nn.Module], **options) -> None:
+    held_out = {"rows": [torch.arange(20)] * 2}
+    fit_stacked(models, [(x, y)] * 2, likelihood=likelihood, epochs=1, **{"lengthscale": "weak"} | held_out | options)
+
+
+@pytest.mark.parametrize(
+    ("y", "likelihood", "error"),
+    [
+        (torch.zeros(20, 1), "gaussian", ValueError),
+        (torch.zeros(20), "gaussian", ValueError),
+        (torch.zeros(20), "categorical", TypeError),
+    ],
+)
+def test_targets_that_do_not_fit_are_refused(y: torch.Tensor, likelihood: str, error: type[Exception]) -> None:
+    """What a likelihood refuses is not broadcast or cut to whole numbers here."""
+    models = networks(likelihood, fixed=False)[:2]
+    with pytest.raises(error):
+        fit_two(torch.randn(20, INPUTS), y, likelihood, models)
+
+
+@pytest.mark.parametrize("lengthscale", ["foo", -1.0])
+def test_priors_that_are_none_are_refused(lengthscale) -> None:
+    with pytest.raises(ValueError, match="`lengthscale` must be a positive number"):
+        fit_two(torch.randn(20, INPUTS), torch.zeros(20, 2), "gaussian", networks("gaussian", False)[:2],
+                lengthscale=lengthscale)  # fmt: skip
+
+
+def test_float64_targets_and_rows_of_several_positions_are_taken() -> None:
+    fit_two(torch.randn(20, INPUTS), torch.zeros(20, 2).double(), "gaussian", networks("gaussian", False)[:2])
+    fit_two(torch.randn(20, 3, INPUTS), torch.zeros(20, 3, 2), "gaussian", networks("gaussian", False)[:2])
+
+
+def test_a_weight_of_two_layers_stays_one() -> None:
+    def tied() -> nn.Module:
+        one = nn.Linear(INPUTS, INPUTS)
+        model = nn.Sequential(one, nn.ReLU(), one, nn.ReLU(), nn.Linear(INPUTS, 3))
+        return gd.learn_dropout(model)
+
+    assert dense_layers_of([tied(), tied()], LIKELIHOODS["categorical"]) is None
+
+
+def test_a_checkpoint_of_other_layers_is_refused(tmp_path) -> None:
+    x, y = torch.randn(20, 2), torch.zeros(20, 2)
+
+    def two(*hidden: int, **options) -> list[nn.Module]:
+        return [mlp(2, 2, hidden=hidden, homoscedastic_noise=True, **options) for _ in range(2)]
+
+    place = tmp_path / "run.checkpoint"
+    fit_two(x, y, "gaussian", two(8, 4), checkpoint=place)
+    for models in (two(4, 8), two(8, 4, activation="silu")):
+        with pytest.raises(CheckpointError, match="other model"):
+            fit_two(x, y, "gaussian", models, checkpoint=place)

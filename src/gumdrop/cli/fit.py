@@ -65,7 +65,8 @@ def fit(
         decimal: Decimal mark of numbers such as 1,234, where the file itself does not tell it.
         hidden: Units of the hidden layers of each network; by default held-out rows choose the networks.
         members: Networks, whose answers are mixed; by default 10, and 5 from 10,000 rows on.
-        epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes.
+        epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes, or 500 steps if
+            held-out rows prefer that.
         batch_size: Rows per step; by default between 32 and 1,024, more for a longer table.
         lr: Largest learning rate.
         draws: Functions to average in a prediction, spread over the networks.

@@ -16,14 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles.correction import MOST_ROWS, Versions
-from gumdrop.ensembles.fitting import EnsembleFit, Table, fit_ensembles
+from gumdrop.ensembles.fitting import EnsembleFit, Table, check_tables, fit_ensembles
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.networks.mlp import Activation
 from gumdrop.objective.kl import Lengthscale
+from gumdrop.training.processes.group import process_group
 
-__all__ = ["Architecture", "Build", "Pilot", "candidates", "fit_chosen", "fit_one", "run_pilots"]
+__all__ = ["Architecture", "Build", "Options", "Pilot", "candidates", "fit_chosen", "fit_one", "run_pilots"]
 
 HIDDEN = (64, 64)
 """Units: ten networks of this size are better than five of twice the size, and cost less."""
@@ -34,6 +35,7 @@ BINS_PER_INPUT, MOST_BINS = 32, 2048
 """Bins of an input, and of all together."""
 LEAST_BINS = 4
 """Fewer for each input show nothing."""
+LEAST_GROUPS = 2
 EDGE_ROWS = 20_000
 """Rows that place the edges of bins."""
 
@@ -74,7 +76,7 @@ def candidates(num_inputs: int, *, regression: bool) -> list[Architecture]:
         regression: Whether targets are numbers; classes otherwise.
 
     Returns:
-        Plain inputs with a weak and a fainter prior, and inputs in bins where that is possible.
+        Plain inputs, for numbers with a weak and a fainter prior, and inputs in bins where that is possible.
 
     Example:
         >>> [each.bins_per_input for each in candidates(8, regression=True)]
@@ -94,17 +96,24 @@ class Pilot(NamedTuple):
     architecture: Architecture
     """The kind of networks."""
     epochs: int | None = None
-    """Length of the pilots; None where they saw a sample of the rows, or were as long as the training."""
+    """Passes of the pilots; None where they saw a sample of the rows, or the length of the training was given."""
     scores: Tensor | None = None
     """Held-out log likelihood of each row after a pilot of the chosen kind, NaN where there is none."""
 
+    weights: Tensor | None = None
+    """Weight of each row; 1 if None."""
+
     def is_better_than(self, fitted: EnsembleFit) -> bool:
         """Tell whether the pilot was better than the training, on rows that neither saw, by more than chance."""
-        if self.scores is None:
+        if self.scores is None or not len(fitted.scores):
             return False
         gains = (self.scores - _by_row(fitted, len(self.scores))).double()
-        gains = gains[gains.isfinite()]
-        return len(gains) > 1 and bool(gains.mean() > gains.std() / len(gains) ** 0.5)
+        known = ~gains.isnan()
+        gains, weights = gains[known], torch.ones(len(gains)) if self.weights is None else self.weights.cpu()
+        weights = weights.double()[known]
+        mean = (weights * gains).sum() / weights.sum()
+        error = ((weights * (gains - mean).square()).sum() / weights.sum() / weights.sum()).sqrt()
+        return process_group().from_first(lambda: bool(mean > error))
 
 
 def fit_chosen(
@@ -128,6 +137,9 @@ def fit_chosen(
 
     Returns:
         The fit.
+
+    Raises:
+        ValueError: As `fit_regression_ensembles`.
     """
     options: Options = {"regression": regression, "weights": weights, "progress": progress}
     pilot = run_pilots(build, table, settings, **options)
@@ -148,7 +160,7 @@ def run_pilots(
     together: Tensor | None = None,
     progress: bool | str = False,
 ) -> Pilot:
-    """Train each kind of networks for 500 steps, and choose the one with the best held-out log likelihood.
+    """Train each kind of networks for about 400 steps, and choose the one with the best held-out log likelihood.
 
     Each member of a pilot holds another fifth of the rows out, so that all rows judge.
 
@@ -158,13 +170,17 @@ def run_pilots(
         settings: The settings.
         regression: Whether targets are numbers; classes otherwise.
         weights: Weight of each row.
-        versions: Completions of what is unknown in the rows.
+        versions: Completions of what is unknown in the rows; of no use above 10,000 rows, of which a sample is taken.
         together: Group of each row, whose rows are held out together.
         progress: Show progress bars.
 
     Returns:
         The choice.
+
+    Raises:
+        ValueError: As `fit_regression_ensembles`.
     """
+    check_tables([table], "gaussian" if regression else "categorical")
     x, y = table
     batch_size, planned = schedule(len(x), batch_size=settings.batch_size, epochs=settings.epochs)
     whole = len(x) <= PILOT_ROWS
@@ -172,8 +188,12 @@ def run_pilots(
         some = torch.randperm(len(x), generator=torch.Generator().manual_seed(settings.seed))[:PILOT_ROWS]
         table, weights, versions = (x[some], y[some]), None if weights is None else weights[some], None
         together = None if together is None else together[some]
-    short = min(planned, max(1, round(PILOT_STEPS * batch_size / len(table[1]))))
+    if together is not None and len(together.unique()) < LEAST_GROUPS:
+        together = None  # a sample of a table of few and unequal groups
+    short = max(1, round(min(planned * len(x), PILOT_STEPS * batch_size) / len(table[1])))
     kinds = candidates(x.shape[1], regression=regression)
+    if settings.lengthscale is not None:
+        kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
     count = min(PILOT_MEMBERS, settings.members_for(len(x)))
     trial = replace(settings, num_members=count, batch_size=batch_size, epochs=short)
     trial = replace(trial, held_out_fraction=1 / PILOT_MEMBERS, input_noise=True)
@@ -185,16 +205,20 @@ def run_pilots(
             _by_row(fit_one(build, kind, table, trial, versions=versions, together=together, **options), len(table[1]))
         )
     counts = torch.ones(len(table[1])) if weights is None else weights.cpu()
-    means = [(each.nan_to_num() * counts).sum() / counts[each.isfinite()].sum() for each in scores]
-    best = max(range(len(kinds)), key=lambda i: means[i])
-    return Pilot(kinds[best], short, scores[best]) if whole and short < planned else Pilot(kinds[best])
+    means = [(each * counts).nansum() / counts[~each.isnan()].sum() for each in scores]
+    best = process_group().from_first(lambda: max(range(len(kinds)), key=lambda i: means[i]))
+    if whole and short < planned and settings.epochs is None:
+        return Pilot(kinds[best], short, scores[best], weights)
+    return Pilot(kinds[best])
 
 
 def _by_row(fitted: EnsembleFit, num_rows: int) -> Tensor:
     """Held-out log likelihood of each row, NaN where there is none."""
-    scores = torch.full((num_rows,), torch.nan)
-    scores[torch.cat([rows[:MOST_ROWS] for rows in fitted.held_out]).long()] = fitted.scores.cpu().float()
-    return scores
+    places = torch.cat([rows[:MOST_ROWS] for rows in fitted.held_out]).long()
+    sums, counts = torch.zeros(2, num_rows)
+    sums.index_add_(0, places, fitted.scores.cpu().float())
+    counts.index_add_(0, places, torch.ones(len(places)))
+    return sums / counts  # 0 / 0 is NaN
 
 
 def fit_one(
@@ -226,6 +250,9 @@ def fit_one(
 
     Returns:
         The fit.
+
+    Raises:
+        ValueError: As `fit_regression_ensembles`.
     """
     encoding = _encoding(architecture, table)
     settings = replace(settings, lr=settings.lr * architecture.pace)
@@ -250,5 +277,7 @@ def _encoding(architecture: Architecture, table: Table) -> PiecewiseLinear | Non
     if not architecture.bins_per_input:
         return None
     x = table[0]
-    rows = torch.arange(len(x)) if len(x) <= EDGE_ROWS else torch.linspace(0, len(x) - 1, EDGE_ROWS).long()
-    return PiecewiseLinear.fitted(x[rows], architecture.bins_per_input)
+    count = min(len(x), EDGE_ROWS)
+    rows = torch.linspace(0, len(x) - 1, count, dtype=torch.float64).long()
+    encoding = PiecewiseLinear.fitted(x[rows], architecture.bins_per_input)
+    return encoding if encoding.num_bins else None  # inputs of two values are linear as they are

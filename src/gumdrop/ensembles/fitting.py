@@ -20,6 +20,7 @@ from gumdrop.training.processes.sharing import fit_shared
 
 __all__ = [
     "EnsembleFit",
+    "check_tables",
     "ensemble_of",
     "fit_classification_ensembles",
     "fit_ensembles",
@@ -41,7 +42,8 @@ class EnsembleFit(NamedTuple):
     held_out: list[Tensor]
     """Indices of the rows that each member did not train on."""
     scores: Tensor
-    """Log likelihood of the first 2,000 of each of these, one member after the other, under the one without them."""
+    """Log likelihood of the first 2,000 of each of these, one member after the other, under the one without them; empty
+    for numbers without ``input_noise``."""
 
 
 def fit_regression_ensembles(
@@ -168,7 +170,7 @@ def fit_ensembles(
         A fit for each data set.
     """
     likelihood = "gaussian" if regression else "categorical"
-    _check_tables(train, likelihood)
+    check_tables(train, likelihood)
     count = settings.members_for(max(len(y) for _, y in train))
     models, orders = _untrained(make, train, count, settings.seed)
     most_folds = round(1 / settings.held_out_fraction)
@@ -258,7 +260,16 @@ def _of_classes(ensemble: ClassificationEnsemble, table: Table, held_out: list[T
     )
 
 
-def _check_tables(train: Sequence[Table], likelihood: str) -> None:
+def check_tables(train: Sequence[Table], likelihood: str) -> None:
+    """Refuse data sets that no ensemble can be trained on.
+
+    Args:
+        train: Inputs and targets of each.
+        likelihood: Name of the likelihood.
+
+    Raises:
+        ValueError: As `fit_regression_ensembles`.
+    """
     for x, y in train:
         if likelihood == "gaussian" and (len(x.shape) != 2 or y.ndim != 2):
             raise ValueError(

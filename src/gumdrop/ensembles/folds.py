@@ -66,6 +66,9 @@ def _whole_groups(order: Tensor, groups: Tensor, count: int) -> list[Tensor]:
     """Deal groups out in the order in which they come, each to the part that has the fewest rows."""
     sizes = Counter(groups.tolist())
     dealt: list[list[int]] = [[] for _ in range(min(count, len(sizes)))]
-    for group in sizes:
-        min(dealt, key=lambda part: sum(sizes[each] for each in part)).append(group)
+    totals = [0] * len(dealt)
+    for group, size in sizes.items():
+        least = totals.index(min(totals))
+        dealt[least].append(group)
+        totals[least] += size
     return [order[torch.isin(groups, torch.tensor(part))] for part in dealt]

@@ -175,7 +175,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         """Train on encoded targets."""
         self._check_settings()
         device = torch.device(self.device or "cpu")
-        seed = self._drawn_seed()
+        seed = process_group().from_first(self._drawn_seed)
         self._center, self._scale = moments(rows.x, rows.indices, rows.weights)
         x = StandardisedRows(rows.x, rows.indices, self._center, self._scale)
         asked, data, settings = self._architecture(), (x, torch.from_numpy(y)), self._settings(seed)

@@ -14,9 +14,9 @@ class PiecewiseLinear(nn.Module):
 
     .. math:: \operatorname{clip}\!\Big(\frac{x - e_{t-1}}{e_t - e_{t-1}},\; 0,\; 1\Big)
 
-    and the first and last bin go on beyond the outermost edges. The input itself stands beside its bins. All are
-    multiplied by :math:`\sqrt{(F + T) / 2 F}`: initial weights and priors that go by the number of inputs of a layer
-    are then those of a layer that reads twice the inputs, and not the many bins.
+    The input itself stands beside its bins, and goes on where these end. All are multiplied by
+    :math:`\sqrt{(F + T) / 2 F}`: initial weights and priors that go by the number of inputs of a layer are then
+    those of a layer that reads twice the inputs, and not the many bins.
 
     Args:
         num_inputs: ``F``.
@@ -34,14 +34,12 @@ class PiecewiseLinear(nn.Module):
         super().__init__()
         self.num_inputs, self.num_bins = num_inputs, num_bins
         self.register_buffer("column", torch.zeros(num_bins, dtype=torch.long))
-        for name in ("left", "inverse_width", "lowest", "highest"):
+        for name in ("left", "inverse_width"):
             self.register_buffer(name, torch.zeros(num_bins))
 
     column: Tensor
     left: Tensor
     inverse_width: Tensor
-    lowest: Tensor
-    highest: Tensor
 
     @property
     def num_outputs(self) -> int:
@@ -53,14 +51,14 @@ class PiecewiseLinear(nn.Module):
         """Put the edges at quantiles.
 
         Args:
-            x: Rows to learn from, shape (N, F).
+            x: Rows to learn from, shape (N, F); a sample of at most 16 million.
             bins_per_input: Most bins of an input; one that has fewer values has an edge at each of them.
 
         Returns:
             The encoding.
 
         Raises:
-            ValueError: If ``x`` has another shape, or ``bins_per_input`` is not positive.
+            ValueError: If ``x`` has another shape or values that are not finite, or ``bins_per_input`` is not positive.
 
         Example:
             >>> encoding = PiecewiseLinear.fitted(torch.linspace(0, 1, 101).unsqueeze(1), 4)
@@ -72,7 +70,9 @@ class PiecewiseLinear(nn.Module):
                 f"`x` must have shape (N, F) and `bins_per_input` be at least 1, got {tuple(x.shape)} and "
                 f"{bins_per_input}"
             )
-        edges = [_edges(column, bins_per_input) for column in x.double().T]
+        if not x.isfinite().all():
+            raise ValueError("`x` must hold finite numbers, whose quantiles are the edges; fill what is missing first")
+        edges = [_edges(column, bins_per_input) for column in x.cpu().double().T]
         counts = torch.tensor([max(0, len(each) - 1) for each in edges])
         encoding = cls(x.shape[1], int(counts.sum()))
         encoding.column.copy_(torch.arange(x.shape[1]).repeat_interleave(counts))
@@ -81,17 +81,12 @@ class PiecewiseLinear(nn.Module):
             right = torch.cat([each[1:] for each in edges])
             encoding.left.copy_(left)
             encoding.inverse_width.copy_(1 / (right - left))
-            ends = counts.cumsum(0)[counts > 0]
-            starts = ends - counts[counts > 0]
-            encoding.lowest.index_fill_(0, starts, -torch.inf)
-            encoding.highest.fill_(1.0).index_fill_(0, ends - 1, torch.inf)
         return encoding
 
     def forward(self, x: Tensor) -> Tensor:
         """Encode."""
         bins = (x.index_select(-1, self.column) - self.left) * self.inverse_width
-        bins = torch.minimum(torch.maximum(bins, self.lowest), self.highest)
-        return torch.cat([x, bins], dim=-1) * self.scale
+        return torch.cat([x, bins.clamp(0, 1)], dim=-1) * self.scale
 
     @property
     def scale(self) -> float:

@@ -10,7 +10,7 @@ from gumdrop.functional.fused_kl import Prior, shared_rate_kl, whole
 from gumdrop.functional.kl import dropout_kl
 from gumdrop.layers import UNIT, Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
 
-__all__ = ["CAPS", "WEAK_PRECISION", "Lengthscale", "kl_divergence", "kl_of", "precision_of"]
+__all__ = ["CAPS", "WEAK_PRECISION", "Lengthscale", "check_lengthscale", "kl_divergence", "kl_of", "precision_of"]
 
 Lengthscale = float | Literal["classification", "regression", "fan_in", "weak", "faint"]
 
@@ -77,7 +77,7 @@ def kl_of(
     Raises:
         ValueError: As `kl_divergence`.
     """
-    _check_lengthscale(lengthscale, num_data)
+    check_lengthscale(lengthscale, num_data)
     counted: dict[tuple[int, int, int], Tensor] = {}
     blocks: list[tuple[Block, float]] = []
     biases: list[tuple[Tensor, float]] = []
@@ -105,7 +105,16 @@ def kl_of(
     return total
 
 
-def _check_lengthscale(lengthscale: Lengthscale, num_data: int | Tensor | None) -> None:
+def check_lengthscale(lengthscale: Lengthscale, num_data: int | Tensor | None) -> None:
+    """Refuse what is no prior, or one that needs ``num_data`` where there is none.
+
+    Args:
+        lengthscale: See `kl_divergence`.
+        num_data: See `kl_divergence`.
+
+    Raises:
+        ValueError: As `kl_divergence`.
+    """
     if lengthscale in CAPS:
         if num_data is None:
             raise ValueError(

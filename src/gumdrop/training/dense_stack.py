@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from gumdrop.functional.fused_masks import LARGEST_LOGIT, power
 from gumdrop.functional.noise import bulk_noise
 from gumdrop.layers import SITE, UNIT, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
-from gumdrop.objective.kl import CAPS, Lengthscale, precision_of
+from gumdrop.objective.kl import CAPS, Lengthscale, check_lengthscale, precision_of
 from gumdrop.objective.likelihoods import LIKELIHOODS
 from gumdrop.training.settings import Likelihood
 
@@ -88,6 +88,9 @@ def _dense_layers(model: nn.Module) -> Parts | None:
     activations = {type(part) for part in between[1::2]}
     if 2 * len(layers) != len(between) + 1 or len(activations) != 1 or not activations <= ACTIVATIONS.keys():
         return None
+    parameters = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
+    if len({id(parameter) for parameter in parameters}) < len(parameters):
+        return None  # one weight of several layers has one gradient
     fixed = {(site.is_fixed, site.temperature) for site in map(site_of, layers)}
     if len(fixed) > 1 or (noise is not None and noise.gamma_prior is not None):
         return None
@@ -157,10 +160,14 @@ class DenseStack(nn.Module):
         models: Networks of the same layers and shapes, on which training then has no effect until `states` is loaded.
         parts: What `dense_layers_of` gives for them.
         lengthscale: Prior, see `gumdrop.kl_divergence`.
+
+    Raises:
+        ValueError: If ``lengthscale`` is neither positive nor a name.
     """
 
     def __init__(self, models: Sequence[nn.Module], parts: Sequence[Parts], lengthscale: Lengthscale) -> None:
         super().__init__()
+        check_lengthscale(lengthscale, 1)
         first = parts[0]
         names = {id(module): name for name, module in models[0].named_modules()}
         self._names = [names[id(layer)] for layer in first.layers]
@@ -197,7 +204,7 @@ class DenseStack(nn.Module):
 
         Args:
             x: Inputs, shape (M, B, F).
-            y: Targets, shape (M, B, D) or (M, B).
+            y: Targets, shape (M, B, D) for the Gaussian, (M, B) for classes.
             num_data: Size of the training set of each model, shape (M,).
             nll_of: The Gaussian or the categorical likelihood of `LIKELIHOODS`.
 
@@ -262,7 +269,7 @@ class DenseStack(nn.Module):
             g = log_p.exp().scatter_add_(2, index, output.new_full((), -1.0).expand(index.shape))
             return -log_p.gather(2, index).mean((1, 2)), g.div_(rows)
         log_variances = self.log_variances.detach()
-        error = output - y
+        error = output - y.to(output.dtype)
         precise = error * (-log_variances).exp_().unsqueeze(1)
         square = (precise * error).mean(1)
         if self.log_variances.requires_grad:

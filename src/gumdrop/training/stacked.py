@@ -98,6 +98,7 @@ def fit_stacked(
     nll_of, choices = find_likelihood(likelihood), settings_of(epochs, settings, Options)
     _check_held_out(choices, keep_best, held_out)
     identity = choices.identity() | {"likelihood": name_of(likelihood), "keep_best": keep_best}
+    identity["model"] = repr(models[0])
     if checkpoint is not None:
         identity["data"] = _checksum_of(
             [*(part for pair in train for part in pair), *rows, *(held_out or []), *(weights or [])]
@@ -167,8 +168,13 @@ def _stacked(
     shapes = [{name: value.shape for name, value in model.state_dict().items()} for model in models]
     reason: object = "their layers or shapes differ"
     if all(shape == shapes[0] for shape in shapes):
-        if lengthscale is not None and (dense := dense_layers_of(models, nll_of)):
-            return DenseStack(models, dense, lengthscale)
+        dense = None if lengthscale is None or data.num_dims > 1 else dense_layers_of(models, nll_of)
+        if dense is not None and lengthscale is not None:
+            stack = DenseStack(models, dense, lengthscale)
+            with torch.random.fork_rng():
+                x, y = data[data.shuffled()[:, :2]]
+                vmap(nll_of)(stack.drawn(x), y)  # says what is wrong with the targets
+            return stack
         if len(models) == 1:
             return InTurn(models, lengthscale)  # quicker as it is
         try:

@@ -170,7 +170,7 @@ class TrainingState:
         changed = {name: pair for name, pair in changed.items() if pair[0] != pair[1]}
         if changed:
             texts = [
-                "other data" if name == "data" else f"{name} was {old}, is {new}"
+                f"other {name}" if name in ("data", "model") else f"{name} was {old}, is {new}"
                 for name, (old, new) in changed.items()
             ]
             raise CheckpointError(

@@ -74,12 +74,12 @@ def train_until_stopped(
     build = _builder(data)
     try:
         pilot = _pilot(data, build, settings, progress)
-        architecture = pilot.architecture
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped before there was a model to keep") from None
+    architecture = pilot.architecture
+    try:
         fitted = data.fit(build, architecture, settings, checkpoint, progress and OURS)
-        if pilot.is_better_than(fitted):
-            settings = dataclasses.replace(settings, epochs=pilot.epochs)
-            fitted = data.fit(build, architecture, settings, folder / "brief.checkpoint", progress and OURS)
-        return _model(data, settings, fitted, architecture), None
+        return _as_long_as_helps(data, settings, pilot, fitted, folder, progress)
     except KeyboardInterrupt:
         done, planned = shortened(checkpoint, short), data.schedule(settings)[1]
         if not done:
@@ -115,6 +115,21 @@ def train_twins(
         planned = data.schedule(settings)[1]
         return models, Stopped(planned, planned)
     return models, None
+
+
+def _as_long_as_helps(
+    data: TableData, settings: FitSettings, pilot: Pilot, fitted: EnsembleFit, folder: Path, progress: bool
+) -> tuple[TrainedModel, Stopped | None]:
+    """Train once more, shorter, if held-out rows prefer that; an interruption keeps the long training."""
+    stopped = None
+    if pilot.is_better_than(fitted):
+        brief = dataclasses.replace(settings, epochs=pilot.epochs)
+        try:
+            fitted = data.fit(_builder(data), pilot.architecture, brief, folder / "brief.checkpoint", progress and OURS)
+        except KeyboardInterrupt:
+            planned = data.schedule(settings)[1]
+            stopped = Stopped(planned, planned)
+    return _model(data, settings, fitted, pilot.architecture), stopped
 
 
 def _builder(data: TableData, fixed: float | None = None) -> Build:

@@ -10,7 +10,8 @@ from gumdrop.layers import factors_from
 from gumdrop.networks import mlp
 from gumdrop.objective.likelihoods import LIKELIHOODS
 from gumdrop.training import CheckpointError, dense_stack, fit_stacked
-from gumdrop.training.dense_stack import DenseStack, dense_layers_of
+from gumdrop.training.dense_layers import dense_layers_of
+from gumdrop.training.dense_stack import DenseStack
 
 NUM_MODELS, ROWS, INPUTS = 3, 7, 4
 NUM_DATA = torch.tensor([40.0, 50.0, 60.0])

@@ -18,7 +18,8 @@ from torch.func import vmap
 from gumdrop.objective.kl import Lengthscale
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import check_data
-from gumdrop.training.dense_stack import DenseStack, dense_layers_of
+from gumdrop.training.dense_layers import dense_layers_of
+from gumdrop.training.dense_stack import DenseStack
 from gumdrop.training.epochs import FUSED_DEVICES, run_epochs
 from gumdrop.training.held_out_noise import (
     MOST_NOISE_ROWS,

@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from gumdrop.ensembles import Architecture, EnsembleSettings, fit_chosen, fit_regression_ensembles
-from gumdrop.layers import PiecewiseLinear
+from gumdrop.ensembles import fit_regression_ensembles
 from gumdrop.networks import mlp
 from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.harness.variants import NO_DROPOUT, START
+from gumdrop_experiments.uci.chosen import chosen
 from gumdrop_experiments.uci.grid import fixed_network, grid_settings
 from gumdrop_experiments.uci.peer import peer
 from gumdrop_experiments.uci.work import (
@@ -37,7 +37,7 @@ from gumdrop_experiments.uci.work import (
     training_parts,
 )
 
-__all__ = ["METHODS", "Method", "chosen", "deep_ensemble", "ensemble", "single"]
+__all__ = ["METHODS", "Method", "deep_ensemble", "ensemble", "single"]
 
 VALIDATION_SAMPLES = 100
 DEEP_ENSEMBLE_EPOCHS = 40
@@ -55,44 +55,6 @@ class Method:
     """Trains and predicts."""
     default: bool = True
     """Whether it runs unless others are named."""
-
-
-def chosen(work: Work) -> Outcome:
-    """Train the default of gumdrop on each split: networks that held-out rows choose.
-
-    Args:
-        work: What to do.
-
-    Returns:
-        What came out.
-    """
-    fits, settings = [], EnsembleSettings(seed=work.seed, epochs=work.epochs)
-    started = time.process_time()
-    for i, split in enumerate(work.splits, 1):
-        build = partial(_built, split.x_train.shape[1])
-        data, said = (split.x_train, split.y_train), f"{work.name}, split {i} of {len(work.splits)}"
-        fits.append(fit_chosen(build, data, settings, regression=True, progress=said))
-    seconds = time.process_time() - started
-    predictions = [
-        fitted.model.predict(split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
-        for fitted, split in zip(fits, work.splits, strict=True)
-    ]
-    passes = sum(
-        sum(len(member.history) for member in fit.members) * len(s.x_train)
-        for fit, s in zip(fits, work.splits, strict=True)
-    )
-    return Outcome(in_units(predictions, work.splits), [mean_rates(fit.members) for fit in fits], seconds, passes, [])
-
-
-def _built(num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-    return mlp(
-        num_inputs,
-        1,
-        hidden=architecture.hidden,
-        homoscedastic_noise=True,
-        activation=architecture.activation,
-        encoding=encoding,
-    )
 
 
 def ensemble(work: Work, *, dropout: bool = True, num_members: int = 5, **options: Any) -> Outcome:

@@ -19,7 +19,7 @@ from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.errors import STDIN, check_present
 from gumdrop.tables.fitting.own_test import read_own_test
 from gumdrop.tables.fitting.settings import FitSettings, Reading
-from gumdrop.tables.fitting.split import Parts, advice, check_enough, split_column
+from gumdrop.tables.fitting.split import Parts, advice, at_random, check_enough, split_column
 from gumdrop.tables.prediction import encoding_notes, without_target
 from gumdrop.tables.reading.table import Table, read_table
 from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
@@ -211,7 +211,7 @@ class StreamedData(TableData):
 
     def pilot(self, build: Build, settings: FitSettings, progress: bool | str) -> Pilot:
         """Give the kind that all streams have."""
-        return Pilot(Architecture(STREAMED), None)
+        return Pilot(Architecture(STREAMED))
 
 
 def read_data(path: str, target: str, reading: Reading, settings: FitSettings) -> TableData:
@@ -262,7 +262,7 @@ def _split_and_encode(
     if other is not None:
         parts = Parts(list(range(len(frame))), list(range(len(frame), len(frame) + len(other.frame))), other.words)
     else:
-        parts = column.parts(settings) if column is not None else _at_random(frame, whole, settings)
+        parts = column.parts(settings) if column is not None else at_random(frame, whole, settings)
     check_enough(len(parts.train), len(parts.test))
     schema = trained(whole, frame.iloc[parts.train])
     encoded = schema.encode_inputs(frame)
@@ -295,11 +295,3 @@ def _repeated(frame: pd.DataFrame) -> list[str]:
     are = "rows equal earlier ones" if repeated > 1 else "row equals an earlier one"
     note = f"{repeated} {are}: where they are copies, test rows were trained on and scores look too good"
     return [note] if repeated else []
-
-
-def _at_random(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> Parts:
-    """Draw rows to test with, classes in equal shares; a class of one row is trained on."""
-    test_size = min(max(1, round(settings.test_fraction * len(frame))), len(frame) - 1)
-    test = task_of(schema.target).test_rows(schema.encode_target(frame), test_size, settings.seed)
-    train = np.setdiff1d(np.arange(len(frame)), test)
-    return Parts(train.tolist(), np.sort(test).tolist())

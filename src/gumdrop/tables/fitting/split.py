@@ -1,4 +1,4 @@
-"""Which rows test where a column decides: the last ones, or whole groups."""
+"""Which rows test: drawn at random, or by a column the last ones or whole groups."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from gumdrop.tables.reading.numbers import plain_numbers
 from gumdrop.tables.schema.cells import labels_of, numbers_of, refuse
 from gumdrop.tables.schema.columns import DateColumn
 from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.tables.task import task_of
 
-__all__ = ["Parts", "SplitColumn", "advice", "check_enough", "split_column"]
+__all__ = ["Parts", "SplitColumn", "advice", "at_random", "check_enough", "split_column"]
 
 LEAST_TRAIN_ROWS = 10
 BLOCKS = 10
@@ -178,3 +179,20 @@ def advice(schema: TableSchema, settings: FitSettings) -> list[str]:
         f"test rows are drawn at random, though '{dates[0]}' tells their order: if later rows are to be predicted, "
         f"`--split-by {shlex.quote(dates[0])}` tests on the last"
     ]
+
+
+def at_random(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> Parts:
+    """Draw rows to test with, classes in equal shares; a class of one row is trained on.
+
+    Args:
+        frame: Rows whose target is known.
+        schema: What their columns are.
+        settings: The share that tests, and the seed.
+
+    Returns:
+        The parts.
+    """
+    test_size = min(max(1, round(settings.test_fraction * len(frame))), len(frame) - 1)
+    test = task_of(schema.target).test_rows(schema.encode_target(frame), test_size, settings.seed)
+    train = np.setdiff1d(np.arange(len(frame)), test)
+    return Parts(train.tolist(), np.sort(test).tolist())

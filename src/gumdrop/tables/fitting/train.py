@@ -150,7 +150,7 @@ def _builder(data: TableData, fixed: float | None = None) -> Build:
 def _pilot(data: TableData, build: Build, settings: FitSettings, progress: bool | str) -> Pilot:
     """Choose the kind of networks, unless their sizes are given."""
     if settings.hidden is not None:
-        return Pilot(Architecture(settings.hidden), None)
+        return Pilot(Architecture(settings.hidden))
     return data.pilot(build, settings, progress)
 
 

@@ -14,6 +14,7 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import torch
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.model_selection import train_test_split
 
-from gumdrop.ensembles import fit_regression_ensembles
+from gumdrop.ensembles import fit_one, run_pilots
 from gumdrop.prediction import RegressionPrediction
 from gumdrop.tables import TableModel, load_table_model
 from gumdrop.tables.cells import completer, mark_unknown
@@ -101,11 +102,12 @@ def fitted(place: Path, train: pd.DataFrame, count: int) -> TableModel:
     encoded, y = schema.encode_inputs(train), torch.from_numpy(schema.encode_target(train))
     x = torch.from_numpy(encoded.x)
     background = x[spread(len(x), count)]
-    versions = [completer(mark_unknown(schema, encoded.x, encoded.unknown, background), background)]
-    make = lambda: task_of(schema.target).network(schema.num_features, SETTINGS.hidden)  # noqa: E731
-    members, seed = SETTINGS.num_members, SETTINGS.seed
-    (fit,) = fit_regression_ensembles(make, [(x, y)], num_members=members, versions=versions, seed=seed)
-    model = TableModel(schema, fit.model, SETTINGS.hidden, background=background)
+    versions = completer(mark_unknown(schema, encoded.x, encoded.unknown, background), background)
+    build = partial(task_of(schema.target).network, schema.num_features)
+    rows, settings = (x, y), SETTINGS.ensemble()
+    architecture = run_pilots(build, rows, settings, regression=True, versions=versions).architecture
+    fit = fit_one(build, architecture, rows, settings, regression=True, versions=versions)
+    model = TableModel(schema, fit.model, architecture.hidden, background=background)
     place.mkdir(parents=True, exist_ok=True)
     model.save(place)
     return model

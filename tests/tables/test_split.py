@@ -168,7 +168,7 @@ def test_networks_are_watched_on_whole_groups(table, tmp_path) -> None:
     task = task_of(data.schema.target)
 
     def build(architecture, encoding):
-        return task.network(data.schema.num_features, architecture.hidden, architecture.activation, encoding)
+        return task.network(data.schema.num_features, architecture, encoding)
 
     fitted = data.fit(build, Architecture((4,)), QUICK, tmp_path / "state", False)
     town = data.frame["town"].to_numpy()[data.train]

@@ -20,7 +20,7 @@ from gumdrop.ensembles.fitting import EnsembleFit, Table, check_tables, fit_ense
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.networks.mlp import Activation
+from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.objective.kl import Lengthscale
 from gumdrop.training.processes.group import process_group
 
@@ -54,6 +54,29 @@ class Architecture:
     """Prior; that of the settings if None."""
     pace: float = 1.0
     """What the learning rate of the settings is multiplied by."""
+
+    def network(
+        self, num_inputs: int, num_outputs: int, encoding: PiecewiseLinear | None = None, *, homoscedastic_noise: bool
+    ) -> nn.Sequential:
+        """Build one network of this kind.
+
+        Args:
+            num_inputs: Encoded inputs.
+            num_outputs: See `gumdrop.networks.mlp`.
+            encoding: What stands in front, or None.
+            homoscedastic_noise: See `gumdrop.networks.mlp`.
+
+        Returns:
+            A network with learned dropout.
+        """
+        return mlp(
+            num_inputs,
+            num_outputs,
+            hidden=self.hidden,
+            homoscedastic_noise=homoscedastic_noise,
+            activation=self.activation,
+            encoding=encoding,
+        )
 
 
 class Options(TypedDict):
@@ -99,7 +122,6 @@ class Pilot(NamedTuple):
     """Passes of the pilots; None where they saw a sample of the rows, or the length of the training was given."""
     scores: Tensor | None = None
     """Held-out log likelihood of each row after a pilot of the chosen kind, NaN where there is none."""
-
     weights: Tensor | None = None
     """Weight of each row; 1 if None."""
 

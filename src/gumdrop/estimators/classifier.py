@@ -16,7 +16,6 @@ from gumdrop.ensembles import Architecture
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.networks.mlp import mlp
 from gumdrop.prediction import ClassificationPrediction
 
 if TYPE_CHECKING:
@@ -87,14 +86,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         return target
 
     def _network(self, num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-        return mlp(
-            num_inputs,
-            len(self.classes_),
-            hidden=architecture.hidden,
-            homoscedastic_noise=False,
-            activation=architecture.activation,
-            encoding=encoding,
-        )
+        return architecture.network(num_inputs, len(self.classes_), encoding, homoscedastic_noise=False)
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -16,7 +16,6 @@ from gumdrop.ensembles import Architecture
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct, moments
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.networks.mlp import mlp
 from gumdrop.prediction import RegressionPrediction
 
 if TYPE_CHECKING:
@@ -87,14 +86,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         return target
 
     def _network(self, num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-        return mlp(
-            num_inputs,
-            len(self._y_center),
-            hidden=architecture.hidden,
-            homoscedastic_noise=True,
-            activation=architecture.activation,
-            encoding=encoding,
-        )
+        return architecture.network(num_inputs, len(self._y_center), encoding, homoscedastic_noise=True)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows to those of earlier calls, and train on all of them: the same model as `fit` on all at once.

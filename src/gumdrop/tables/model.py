@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import ClassificationEnsemble, RegressionEnsemble
+from gumdrop.ensembles import Architecture, ClassificationEnsemble, RegressionEnsemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.version import VERSION
 from gumdrop.networks.mlp import ACTIVATIONS, Activation
@@ -192,9 +192,10 @@ def _filled(schema: TableSchema, description: dict[str, Any], tensors: dict[str,
     activation = description.get("activation", "relu")
     if activation not in ACTIVATIONS or num_bins > max(tensor.numel() for tensor in tensors.values()):
         raise ValueError(f"networks of {activation!r} and {num_bins} bins in these tensors")
+    kind = Architecture(tuple(hidden), activation)
     with torch.device("meta"):
         encodings = [PiecewiseLinear(schema.num_features, num_bins) if num_bins else None for _ in range(num_members)]
-        members = [task.network(schema.num_features, tuple(hidden), activation, each) for each in encodings]
+        members = [task.network(schema.num_features, kind, each) for each in encodings]
         ensemble = task.ensemble(members, schema.num_features)
     ensemble.load_state_dict(tensors, assign=True)
     return ensemble

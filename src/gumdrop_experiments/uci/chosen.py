@@ -7,7 +7,6 @@ from torch import nn
 
 from gumdrop.ensembles import Architecture, EnsembleSettings, fit_chosen
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.networks import mlp
 from gumdrop_experiments.uci.work import NUM_SAMPLES, Outcome, Work, in_units, mean_rates
 
 __all__ = ["chosen"]
@@ -41,11 +40,4 @@ def chosen(work: Work) -> Outcome:
 
 
 def _built(num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-    return mlp(
-        num_inputs,
-        1,
-        hidden=architecture.hidden,
-        homoscedastic_noise=True,
-        activation=architecture.activation,
-        encoding=encoding,
-    )
+    return architecture.network(num_inputs, 1, encoding, homoscedastic_noise=True)

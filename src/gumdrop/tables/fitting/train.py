@@ -137,7 +137,7 @@ def _builder(data: TableData, fixed: float | None = None) -> Build:
     task = task_of(data.schema.target)
 
     def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-        network = task.network(data.schema.num_features, architecture.hidden, architecture.activation, encoding)
+        network = task.network(data.schema.num_features, architecture, encoding)
         if fixed is None:
             return network
         for block in dropout_blocks(network):

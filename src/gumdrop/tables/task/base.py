@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from gumdrop.ensembles import Architecture, Build, EnsembleFit, Pilot, fit_one, run_pilots
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.networks.mlp import Activation
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.results import Better, Calibration, ClassificationRows, Ranking, RegressionRows
@@ -60,11 +59,7 @@ class TableTask(ABC, Generic[P]):
 
     @abstractmethod
     def network(
-        self,
-        num_features: int,
-        hidden: tuple[int, ...],
-        activation: Activation = "relu",
-        encoding: PiecewiseLinear | None = None,
+        self, num_features: int, architecture: Architecture, encoding: PiecewiseLinear | None = None
     ) -> nn.Sequential:
         """Build one network with learned dropout over encoded inputs."""
 

@@ -11,10 +11,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import ClassificationEnsemble
+from gumdrop.ensembles import Architecture, ClassificationEnsemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
-from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.prediction import ClassificationPrediction
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking
@@ -40,21 +39,10 @@ class Classification(TableTask[ClassificationPrediction]):
         return None, None
 
     def network(
-        self,
-        num_features: int,
-        hidden: tuple[int, ...],
-        activation: Activation = "relu",
-        encoding: PiecewiseLinear | None = None,
+        self, num_features: int, architecture: Architecture, encoding: PiecewiseLinear | None = None
     ) -> nn.Sequential:
         """Build a network with a logit for each class."""
-        return mlp(
-            num_features,
-            len(self.target.classes),
-            hidden=hidden,
-            homoscedastic_noise=False,
-            activation=activation,
-            encoding=encoding,
-        )
+        return architecture.network(num_features, len(self.target.classes), encoding, homoscedastic_noise=False)
 
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> ClassificationEnsemble:
         """Put networks together."""

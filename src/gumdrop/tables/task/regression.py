@@ -11,11 +11,10 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
+from gumdrop.ensembles import Architecture, NoiseFunction, RegressionEnsemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rmse
-from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.prediction import RegressionPrediction
 from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
@@ -38,11 +37,7 @@ class Regression(TableTask[RegressionPrediction]):
         return self.target.mean, self.target.std
 
     def network(
-        self,
-        num_features: int,
-        hidden: tuple[int, ...],
-        activation: Activation = "relu",
-        encoding: PiecewiseLinear | None = None,
+        self, num_features: int, architecture: Architecture, encoding: PiecewiseLinear | None = None
     ) -> nn.Sequential:
         """Build a network with one noise variance.
 
@@ -51,14 +46,13 @@ class Regression(TableTask[RegressionPrediction]):
 
         Args:
             num_features: Encoded inputs.
-            hidden: Units of the hidden layers.
-            activation: Between them.
+            architecture: What kind of network.
             encoding: What stands in front, or None.
 
         Returns:
             A network with learned dropout.
         """
-        return mlp(num_features, 1, hidden=hidden, homoscedastic_noise=True, activation=activation, encoding=encoding)
+        return architecture.network(num_features, 1, encoding, homoscedastic_noise=True)
 
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> RegressionEnsemble:
         """Put networks together, with a noise that depends on the inputs."""

@@ -81,7 +81,7 @@ def times(num_rows: int, rounds: int) -> dict[str, Any]:
     inputs, targets = torch.from_numpy((x - x.mean(0)) / x.std(0)), torch.from_numpy(y).unsqueeze(1)
 
     def ours(members: int, epochs: int) -> float:
-        model = ConcreteDropoutRegressor(n_members=members, max_iter=epochs, random_state=0)
+        model = ConcreteDropoutRegressor((HIDDEN, HIDDEN), n_members=members, max_iter=epochs, random_state=0)
         return seconds(lambda: model.fit(x, y))
 
     found: dict[str, list[float]] = {}

@@ -34,6 +34,7 @@ def fit(
     epochs: Count | None = None,
     batch_size: Count | None = None,
     lr: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-2,
+    strength: Annotated[float, Parameter(validator=validators.Number(gt=0))] | None = None,
     draws: Count = 100,
     coverage: Fraction = 0.9,
     test_fraction: Fraction = 0.2,
@@ -65,10 +66,11 @@ def fit(
         decimal: Decimal mark of numbers such as 1,234, where the file itself does not tell it.
         hidden: Units of the hidden layers of each network; by default held-out rows choose the networks.
         members: Networks, whose answers are mixed; by default 10, and 5 from 10,000 rows on.
-        epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes, or 500 steps if
-            held-out rows prefer that.
+        epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes.
         batch_size: Rows per step; by default between 32 and 1,024, more for a longer table.
         lr: Largest learning rate.
+        strength: How much dropout: 1 for the rates of the evidence lower bound, more for larger rates; by default
+            held-out rows choose.
         draws: Functions to average in a prediction, spread over the networks.
         coverage: Probability of the intervals.
         test_fraction: Share of the rows that is held out for the report.
@@ -103,6 +105,7 @@ def fit(
         epochs=epochs,
         batch_size=batch_size,
         lr=lr,
+        strength=strength,
         seed=seed,
         num_samples=draws,
         coverage=coverage,

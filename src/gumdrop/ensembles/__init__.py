@@ -1,17 +1,17 @@
 """A few networks with learned dropout, each with held-out rows that it has not seen, mixed into one.
 
 Each member trains without one fold of the rows, which sets its noise (for numbers) or picks its epoch (for classes);
-the noise may then depend on the inputs (`noise.py`). Which networks suit a table is found by pilots
-(`architecture.py`). All members train as one batched program (`fitting.py`), or in
-turn on rows that are read in pieces (`streaming.py`). The formulas are in `docs/method.md`. Imports `training` and the
-rooms below.
+the noise may then depend on the inputs (`noise.py`). Which networks suit a table is found by pilots,
+and how strong their dropout is to be by the held-out rows (`architecture.py`). All members train as one batched program
+(`fitting.py`), or in turn on rows that are read in pieces (`streaming.py`). The formulas are in `docs/method.md`.
+Imports `training` and the rooms below.
 
 References:
     Lakshminarayanan et al. 2017, "Simple and Scalable Predictive Uncertainty Estimation using Deep Ensembles"
     (arXiv:1612.01474).
 """
 
-from gumdrop.ensembles.architecture import Architecture, Build, Pilot, fit_chosen, fit_one, run_pilots
+from gumdrop.ensembles.architecture import Architecture, Build, choose_architecture, fit_chosen, fit_one
 from gumdrop.ensembles.fitting import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
@@ -25,12 +25,11 @@ __all__ = [
     "EnsembleFit",
     "EnsembleSettings",
     "NoiseFunction",
-    "Pilot",
     "RegressionEnsemble",
+    "choose_architecture",
     "fit_chosen",
     "fit_classification_ensembles",
     "fit_one",
     "fit_regression_ensembles",
-    "run_pilots",
     "schedule",
 ]

@@ -10,21 +10,24 @@ import copy
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypedDict
+from functools import partial
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles.correction import MOST_ROWS, Versions
+from gumdrop.ensembles.correction import Versions
 from gumdrop.ensembles.fitting import EnsembleFit, Table, check_tables, fit_ensembles
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.networks import set_strength
 from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.objective.kl import Lengthscale
 from gumdrop.training.processes.group import process_group
+from gumdrop.training.strength import choose_strength, mean_score
 
-__all__ = ["Architecture", "Build", "Options", "Pilot", "candidates", "fit_chosen", "fit_one", "run_pilots"]
+__all__ = ["Architecture", "Build", "Options", "candidates", "choose_architecture", "fit_chosen", "fit_one"]
 
 HIDDEN = (64, 64)
 """Units: ten networks of this size are better than five of twice the size, and cost less."""
@@ -80,7 +83,7 @@ class Architecture:
 
 
 class Options(TypedDict):
-    """What a pilot and a training have in common."""
+    """What the choice of networks and their training have in common."""
 
     regression: bool
     weights: Tensor | None
@@ -113,31 +116,6 @@ def candidates(num_inputs: int, *, regression: bool) -> list[Architecture]:
     return list(dict.fromkeys(kinds))
 
 
-class Pilot(NamedTuple):
-    """What pilots chose."""
-
-    architecture: Architecture
-    """The kind of networks."""
-    epochs: int | None = None
-    """Passes of the pilots; None where they saw a sample of the rows, or the length of the training was given."""
-    scores: Tensor | None = None
-    """Held-out log likelihood of each row after a pilot of the chosen kind, NaN where there is none."""
-    weights: Tensor | None = None
-    """Weight of each row; 1 if None."""
-
-    def is_better_than(self, fitted: EnsembleFit) -> bool:
-        """Tell whether the pilot was better than the training, on rows that neither saw, by more than chance."""
-        if self.scores is None or not len(fitted.scores):
-            return False
-        gains = (self.scores - _by_row(fitted, len(self.scores))).double()
-        known = ~gains.isnan()
-        gains, weights = gains[known], torch.ones(len(gains)) if self.weights is None else self.weights.cpu()
-        weights = weights.double()[known]
-        mean = (weights * gains).sum() / weights.sum()
-        error = ((weights * (gains - mean).square()).sum() / weights.sum() / weights.sum()).sqrt()
-        return process_group().from_first(lambda: bool(mean > error))
-
-
 def fit_chosen(
     build: Build,
     table: Table,
@@ -147,7 +125,7 @@ def fit_chosen(
     weights: Tensor | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
-    """Train an ensemble of the kind of networks that held-out rows prefer, as long as they prefer.
+    """Train an ensemble of the kind of networks, and with the strength of dropout, that held-out rows prefer.
 
     Args:
         build: Builds one network.
@@ -164,14 +142,11 @@ def fit_chosen(
         ValueError: As `fit_regression_ensembles`.
     """
     options: Options = {"regression": regression, "weights": weights, "progress": progress}
-    pilot = run_pilots(build, table, settings, **options)
-    fitted = fit_one(build, pilot.architecture, table, settings, **options)
-    if pilot.is_better_than(fitted):
-        return fit_one(build, pilot.architecture, table, replace(settings, epochs=pilot.epochs), **options)
-    return fitted
+    architecture = choose_architecture(build, table, settings, **options)
+    return fit_one(build, architecture, table, settings, **options)
 
 
-def run_pilots(
+def choose_architecture(
     build: Build,
     table: Table,
     settings: EnsembleSettings,
@@ -181,10 +156,10 @@ def run_pilots(
     versions: Versions | None = None,
     together: Tensor | None = None,
     progress: bool | str = False,
-) -> Pilot:
-    """Train each kind of networks for about 400 steps, and choose the one with the best held-out log likelihood.
+) -> Architecture:
+    """Train each kind of networks for about 500 steps, and choose the one with the best held-out log likelihood.
 
-    Each member of a pilot holds another fifth of the rows out, so that all rows judge.
+    Each member of such a pilot holds another fifth of the rows out, so that all rows judge.
 
     Args:
         build: Builds one network.
@@ -205,8 +180,7 @@ def run_pilots(
     check_tables([table], "gaussian" if regression else "categorical")
     x, y = table
     batch_size, planned = schedule(len(x), batch_size=settings.batch_size, epochs=settings.epochs)
-    whole = len(x) <= PILOT_ROWS
-    if not whole:
+    if len(x) > PILOT_ROWS:
         some = torch.randperm(len(x), generator=torch.Generator().manual_seed(settings.seed))[:PILOT_ROWS]
         table, weights, versions = (x[some], y[some]), None if weights is None else weights[some], None
         together = None if together is None else together[some]
@@ -218,29 +192,14 @@ def run_pilots(
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
     count = min(PILOT_MEMBERS, settings.members_for(len(x)))
     trial = replace(settings, num_members=count, batch_size=batch_size, epochs=short)
-    trial = replace(trial, held_out_fraction=1 / PILOT_MEMBERS, input_noise=True)
+    trial = replace(trial, held_out_fraction=1 / PILOT_MEMBERS, input_noise=True, strength=trial.strength or 1.0)
     scores = []
     for i, kind in enumerate(kinds, 1):
         said = progress and f"choosing networks, {i} of {len(kinds)}"
         options: Options = {"regression": regression, "weights": weights, "progress": said}
-        scores.append(
-            _by_row(fit_one(build, kind, table, trial, versions=versions, together=together, **options), len(table[1]))
-        )
-    counts = torch.ones(len(table[1])) if weights is None else weights.cpu()
-    means = [(each * counts).nansum() / counts[~each.isnan()].sum() for each in scores]
-    best = process_group().from_first(lambda: max(range(len(kinds)), key=lambda i: means[i]))
-    if whole and short < planned and settings.epochs is None:
-        return Pilot(kinds[best], short, scores[best], weights)
-    return Pilot(kinds[best])
-
-
-def _by_row(fitted: EnsembleFit, num_rows: int) -> Tensor:
-    """Held-out log likelihood of each row, NaN where there is none."""
-    places = torch.cat([rows[:MOST_ROWS] for rows in fitted.held_out]).long()
-    sums, counts = torch.zeros(2, num_rows)
-    sums.index_add_(0, places, fitted.scores.cpu().float())
-    counts.index_add_(0, places, torch.ones(len(places)))
-    return sums / counts  # 0 / 0 is NaN
+        pilot = fit_one(build, kind, table, trial, versions=versions, together=together, **options)
+        scores.append(mean_score(pilot.scores, weights))
+    return process_group().from_first(lambda: kinds[max(range(len(kinds)), key=lambda i: scores[i])])
 
 
 def fit_one(
@@ -256,7 +215,9 @@ def fit_one(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
-    """Train an ensemble of one kind of networks.
+    """Train an ensemble of one kind of networks with each strength of dropout, and keep what held-out rows prefer.
+
+    The networks of all strengths train as one program; where the settings name a strength it is the only one.
 
     Args:
         build: Builds one network.
@@ -276,22 +237,30 @@ def fit_one(
     Raises:
         ValueError: As `fit_regression_ensembles`.
     """
+    strengths = settings.strengths_for(len(table[1]))
     encoding = _encoding(architecture, table)
     settings = replace(settings, lr=settings.lr * architecture.pace)
     if settings.lengthscale is None:
         settings = replace(settings, lengthscale=architecture.lengthscale)
-    (fitted,) = fit_ensembles(
-        lambda: build(architecture, copy.deepcopy(encoding)),
-        [table],
+
+    def network(strength: float) -> nn.Module:
+        return set_strength(build(architecture, copy.deepcopy(encoding)), strength)
+
+    count = len(strengths)
+    fits = fit_ensembles(
+        [partial(network, strength) for strength in strengths],
+        [table] * count,
         settings,
         regression=regression,
-        weights=None if weights is None else [weights],
-        versions=[versions],
-        together=[together],
+        weights=None if weights is None else [weights] * count,
+        versions=[versions] * count,
+        together=[together] * count,
         checkpoint=checkpoint,
         progress=progress,
     )
-    return fitted
+    scores = {strength: fit.scores for strength, fit in zip(strengths, fits, strict=True)}
+    chosen = process_group().from_first(lambda: choose_strength(scores, weights))
+    return fits[strengths.index(chosen)]._replace(strength=chosen)
 
 
 def _encoding(architecture: Architecture, table: Table) -> PiecewiseLinear | None:

@@ -1,6 +1,6 @@
 """Fit the noise of a regression ensemble to the rows that its members have not seen."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import torch
@@ -42,25 +42,32 @@ def fit_noise(
         seed: Seed of the draws.
 
     Returns:
-        Log likelihood of the held-out rows with this noise, before the correction, in nats, one member after the other.
+        Log likelihood of the held-out rows with this noise, before the correction, in nats, one fold after the other.
+        Members that hold the same rows out predict these together.
     """
     rows_of = partial(_rows_on, ensemble.noise.offset.device)
     weights = torch.ones(1).expand(len(x)) if weights is None else weights.to(y.dtype)
-    rows = [fold[:MOST_ROWS] for fold in held_out]
-    seeds = member_seeds(seed, len(rows))
-    outside = [
-        predict_regression(member, rows_of(x, fold), num_samples=DRAWS, seed=each)
-        if versions is None
-        else _predict_versions(member, versions(fold, DRAWS, seed), ensemble.noise.offset.device, each)
-        for member, fold, each in zip(ensemble.members, rows, seeds, strict=True)
-    ]
+    folds = members_of_folds(held_out)
+    rows = [held_out[members[0]][:MOST_ROWS] for members in folds]
+    seeds = member_seeds(seed, len(held_out))
+    outside = []
+    for members, fold in zip(folds, rows, strict=True):
+        parts = [
+            predict_regression(ensemble.members[i], rows_of(x, fold), num_samples=DRAWS, seed=seeds[i])
+            if versions is None
+            else _predict_versions(
+                ensemble.members[i], versions(fold, DRAWS, seed), ensemble.noise.offset.device, seeds[i]
+            )
+            for i in members
+        ]
+        outside.append(RegressionPrediction.mixture(parts))
     seen = torch.cat(rows)
     prediction = RegressionPrediction.joined(outside)
     x_seen, weights_seen = rows_of(x, seen), rows_of(weights, seen)
     ensemble.noise.fit(x_seen, rows_of(y, seen), prediction, weights_seen)
     noisy = ensemble.noise.with_tail(prediction.scale_noise(ensemble.noise(x_seen, prediction.mean)))
     scores = noisy.log_prob(rows_of(y, seen))
-    if (count := len(rows)) == 1:
+    if (count := len(held_out)) == 1:
         return scores
     some = torch.randperm(len(x), dtype=torch.int32, generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]
     x_some = rows_of(x, some)
@@ -70,8 +77,25 @@ def fit_noise(
     ]
     spread = weighted_mean(torch.stack(means).var(0), rows_of(weights, some))
     noise = weighted_mean(prediction.aleatoric * ensemble.noise(x_seen, prediction.mean), weights_seen)
-    ensemble.noise.offset += (1 - 2 * (1 - 1 / count) * spread / noise).clamp(min=0.5).log()
+    excess = 1 / len(folds[0]) - 1 / count  # of the spread in the mean of few members, beside that of all
+    ensemble.noise.offset += (1 - 2 * excess * spread / noise).clamp(min=0.5).log()
     return scores
+
+
+def members_of_folds(held_out: Sequence[Tensor]) -> list[list[int]]:
+    """Find members that hold the same rows out.
+
+    Args:
+        held_out: Indices of the rows that each member did not train on.
+
+    Returns:
+        Numbers of the members of each fold, as many as the smallest has.
+    """
+    folds: dict[tuple[int, ...], list[int]] = {}
+    for i, rows in enumerate(held_out):
+        folds.setdefault(tuple(rows.tolist()), []).append(i)
+    least = min(map(len, folds.values()))
+    return [members[:least] for members in folds.values()]
 
 
 def _predict_versions(
@@ -88,3 +112,20 @@ def _predict_versions(
 
 def _rows_on(device: torch.device, values: Tensor | RowSource, rows: Tensor) -> Tensor:
     return values[rows.to(values.device)].to(device)
+
+
+def by_row(num_rows: int, held_out: Sequence[Tensor], scores: Tensor) -> Tensor:
+    """Give each row its score.
+
+    Args:
+        num_rows: Number of rows.
+        held_out: Indices of the rows that each member did not train on.
+        scores: Of the first 2,000 rows of each fold, one fold after the other.
+
+    Returns:
+        Shape (num_rows,), NaN where there is none.
+    """
+    found = torch.full((num_rows,), torch.nan, device=scores.device)
+    places = [held_out[members[0]][:MOST_ROWS] for members in members_of_folds(held_out)]
+    found[torch.cat(places).long().to(scores.device)] = scores.float()
+    return found.cpu()

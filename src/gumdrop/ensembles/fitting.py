@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Unpack
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles.correction import DRAWS, MOST_ROWS, Versions, fit_noise
+from gumdrop.ensembles.correction import DRAWS, MOST_ROWS, Versions, by_row, fit_noise, members_of_folds
 from gumdrop.ensembles.folds import MOST_HELD_OUT, SMALL_STEP, folds_of, schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble, member_seeds
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.settings import EnsembleOptions, EnsembleSettings, RegressionOptions
 from gumdrop.machine.threads import limited_threads
-from gumdrop.prediction import predict_classification
+from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.training import FitResult, RowSource
 from gumdrop.training.data import check_data
 from gumdrop.training.processes.sharing import fit_shared
@@ -42,8 +42,10 @@ class EnsembleFit(NamedTuple):
     held_out: list[Tensor]
     """Indices of the rows that each member did not train on."""
     scores: Tensor
-    """Log likelihood of the first 2,000 of each of these, one member after the other, under the one without them; empty
-    for numbers without ``input_noise``."""
+    """Log likelihood of each row under the members that held it out, shape (N,); NaN where there is none: all rows for
+    numbers without ``input_noise``, and those of a fold beyond the first 2,000."""
+    strength: float = 1.0
+    """What the entropy of the masks counted, see `gumdrop.networks.set_strength`."""
 
 
 def fit_regression_ensembles(
@@ -90,7 +92,7 @@ def fit_regression_ensembles(
         torch.Size([60, 1])
     """
     return fit_ensembles(
-        make,
+        [make] * len(train),
         train,
         EnsembleSettings(**settings),
         regression=True,
@@ -129,7 +131,7 @@ def fit_classification_ensembles(
         CheckpointError: If ``checkpoint`` cannot be continued from.
     """
     return fit_ensembles(
-        make,
+        [make] * len(train),
         train,
         EnsembleSettings(**settings),
         regression=False,
@@ -140,7 +142,7 @@ def fit_classification_ensembles(
 
 
 def fit_ensembles(
-    make: Callable[[], nn.Module],
+    makes: Sequence[Callable[[], nn.Module]],
     train: Sequence[Table],
     settings: EnsembleSettings,
     *,
@@ -154,7 +156,7 @@ def fit_ensembles(
     """Train one ensemble on each data set, for numbers or for classes.
 
     Args:
-        make: Builds a network; called once for each member.
+        makes: For each data set what builds a network; called once for each member.
         train: Inputs and targets of each data set.
         settings: The settings.
         regression: Whether targets are numbers, as for `fit_regression_ensembles`; else classes, as for
@@ -172,7 +174,7 @@ def fit_ensembles(
     likelihood = "gaussian" if regression else "categorical"
     check_tables(train, likelihood)
     count = settings.members_for(max(len(y) for _, y in train))
-    models, orders = _untrained(make, train, count, settings.seed)
+    models, orders = _untrained(makes, train, count, settings.seed)
     most_folds = round(1 / settings.held_out_fraction)
     groups = together or [None] * len(orders)
     folds = [folds_of(order, count, most_folds, g) for order, g in zip(orders, groups, strict=True)]
@@ -234,30 +236,30 @@ def ensemble_of(
     Returns:
         The ensemble, and the log likelihoods that `EnsembleFit` holds.
     """
+    x, y = table
     if not regression:
         classes = ClassificationEnsemble(members)
-        return classes, _of_classes(classes, table, held_out, settings.seed)
-    x, y = table
+        return classes, by_row(len(x), held_out, _of_classes(classes, table, held_out, settings.seed))
     device = next(members[0].parameters()).device
     ensemble = RegressionEnsemble(members, NoiseFunction(x.shape[1], y.shape[1]).to(device))
     if not settings.input_noise:
-        return ensemble, torch.empty(0)
-    return ensemble, fit_noise(ensemble, x, y, weights, held_out, versions, settings.seed)
+        return ensemble, torch.full((len(x),), torch.nan)
+    return ensemble, by_row(len(x), held_out, fit_noise(ensemble, x, y, weights, held_out, versions, settings.seed))
 
 
 @torch.no_grad()
 def _of_classes(ensemble: ClassificationEnsemble, table: Table, held_out: list[Tensor], seed: int) -> Tensor:
-    """Log likelihood of the held-out rows of each member."""
-    (x, y), rows = table, [fold[:MOST_ROWS] for fold in held_out]
-    device = next(ensemble.parameters()).device
-    return torch.cat(
-        [
-            predict_classification(member, x[fold].to(device), num_samples=DRAWS, seed=each).log_prob(
-                y[fold].to(device)
-            )
-            for member, fold, each in zip(ensemble.members, rows, member_seeds(seed, len(rows)), strict=True)
+    """Log likelihood of the rows of each fold, under the members that share it."""
+    (x, y), device, seeds = table, next(ensemble.parameters()).device, member_seeds(seed, len(held_out))
+    scores = []
+    for members in members_of_folds(held_out):
+        fold = held_out[members[0]][:MOST_ROWS]
+        parts = [
+            predict_classification(ensemble.members[i], x[fold].to(device), num_samples=DRAWS, seed=seeds[i])
+            for i in members
         ]
-    )
+        scores.append(ClassificationPrediction.mixture(parts).log_prob(y[fold].to(device)))
+    return torch.cat(scores)
 
 
 def check_tables(train: Sequence[Table], likelihood: str) -> None:
@@ -282,12 +284,12 @@ def check_tables(train: Sequence[Table], likelihood: str) -> None:
 
 
 def _untrained(
-    make: Callable[[], nn.Module], train: Sequence[Table], count: int, seed: int
+    makes: Sequence[Callable[[], nn.Module]], train: Sequence[Table], count: int, seed: int
 ) -> tuple[list[list[nn.Module]], list[Tensor]]:
     """Build the members of each ensemble, and shuffle the rows of each data set."""
     with torch.random.fork_rng(devices=[]):
         torch.random.default_generator.manual_seed(seed)
-        models = [[make() for _ in range(count)] for _ in train]
+        models = [[make() for _ in range(count)] for make in makes]
         return models, [torch.randperm(len(x), dtype=torch.int32) for x, _ in train]
 
 

@@ -1,10 +1,12 @@
 """The settings of an ensemble: each named, documented and checked here."""
 
+import math
 from dataclasses import dataclass
 from typing import TypedDict
 
 from gumdrop.objective.kl import Lengthscale
 from gumdrop.training.settings import Options
+from gumdrop.training.strength import STRENGTHS
 
 __all__ = ["EnsembleOptions", "EnsembleSettings", "RegressionOptions"]
 
@@ -35,8 +37,13 @@ class EnsembleSettings:
     lengthscale: Lengthscale | None = None
     """Prior, see `gumdrop.kl_divergence`; None for ``"weak"`` for numbers, and for 1 for classes: standard normal
     weights, which on most sets leave better probabilities, because the fold guards against the rest."""
-    held_out_fraction: float = 0.1
-    """Share of the rows that each member does not train on, as one of its folds; above 0, at most 1/2."""
+    strength: float | None = None
+    """What the entropy of the masks counts, see `gumdrop.networks.set_strength`. None for what the networks come with;
+    where these are chosen, for what held-out rows prefer of `gumdrop.training.STRENGTHS`; from 10,000 rows on for 1,
+    since strengths there do not differ by what they cost."""
+    held_out_fraction: float = 0.2
+    """Share of the rows that each member does not train on, as one of its folds; above 0, at most 1/2. Of ten members,
+    two share each fifth: what they say together of rows that both have not seen shows what an ensemble would."""
     patience: int | None = None
     """Stop after this many epochs in which no member got better on its held-out rows; never early if None. Members
     for classes keep their best epoch in any case, those for numbers where they may stop early."""
@@ -52,6 +59,8 @@ class EnsembleSettings:
         """Check what `gumdrop.training.TrainingSettings` does not."""
         if self.num_members is not None and self.num_members < 1:
             raise ValueError(f"`num_members` must be at least 1, got {self.num_members}")
+        if self.strength is not None and not 0 < self.strength < math.inf:
+            raise ValueError(f"`strength` must be positive and finite, got {self.strength}")
         if not 0 < self.held_out_fraction <= 0.5:
             raise ValueError(f"`held_out_fraction` must be above 0 and at most 1/2, got {self.held_out_fraction}")
 
@@ -65,6 +74,19 @@ class EnsembleSettings:
             What was asked for, or what suits the rows.
         """
         return self.num_members or (MANY_MEMBERS if num_rows < MANY_ROWS else FEW_MEMBERS)
+
+    def strengths_for(self, num_rows: int) -> tuple[float, ...]:
+        """Choose the strengths of dropout that are tried where networks are chosen.
+
+        Args:
+            num_rows: Rows to train on.
+
+        Returns:
+            What was asked for, or what suits the rows.
+        """
+        if self.strength is not None:
+            return (self.strength,)
+        return STRENGTHS if num_rows < MANY_ROWS else (1.0,)
 
     def of_members(self, *, regression: bool, batch_size: int) -> Options:
         """Choose the settings of each member.
@@ -96,6 +118,7 @@ class EnsembleOptions(TypedDict, total=False):
     batch_size: int | None
     lr: float
     lengthscale: Lengthscale | None
+    strength: float | None
     held_out_fraction: float
     patience: int | None
     tol: float

@@ -45,10 +45,11 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         batch_size: int | None = None,
         learning_rate_init: float = 1e-2,
         lengthscale: Lengthscale | None = None,
+        strength: float | None = None,
         early_stopping: bool = False,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
-        validation_fraction: float = 0.1,
+        validation_fraction: float = 0.2,
         n_mc_samples: int = 100,
         random_state: Any = None,
         device: str | torch.device | None = None,
@@ -60,6 +61,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self.batch_size = batch_size
         self.learning_rate_init = learning_rate_init
         self.lengthscale = lengthscale
+        self.strength = strength
         self.early_stopping = early_stopping
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
@@ -198,6 +200,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
             batch_size=self.batch_size,
             lr=self.learning_rate_init,
             lengthscale=self.lengthscale,
+            strength=self.strength,
             held_out_fraction=self.validation_fraction,
             patience=self.n_iter_no_change if self.early_stopping else None,
             tol=self.tol,
@@ -210,6 +213,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self.history_ = [member.history for member in fitted.members]
         self.n_iter_ = len(self.history_[0])
         self.dropout_rates_ = np.array([list(dropout_rates(member).values()) for member in self.ensemble_.members])
+        self.strength_ = fitted.strength
         self._seed = seed
 
     def _drawn_seed(self) -> int:

@@ -39,6 +39,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         batch_size: Rows per step; None for 32 to 1,024, more for more rows.
         learning_rate_init: Largest learning rate of the cycle.
         lengthscale: Prior, see `gumdrop.kl_divergence`; None for that of `gumdrop.ensembles`.
+        strength: What the entropy of the dropout masks counts, see `gumdrop.networks.set_strength`; None lets held-out
+            rows choose, and takes 1 from 10,000 rows on and for a stream.
         early_stopping: Stop once no member gets better on its held-out rows; each keeps its best epoch. The cycle of
             the learning rate is laid out for ``max_iter`` epochs, so a run that stops never sees the small steps at its
             end: it is shorter, and seldom better. See ``docs/estimators.md``.
@@ -54,6 +56,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     Attributes:
         ensemble_: The `gumdrop.ensembles.RegressionEnsemble`, of standardised rows.
         dropout_rates_: Learned rate of each layer, inputs first, shape (n_members, n_layers).
+        strength_: Strength of dropout that was taken.
         history_: For each member a list with a `gumdrop.training.EpochRecord` for each epoch.
         n_iter_: Epochs that were made.
         n_features_in_: Number of columns.

@@ -35,8 +35,8 @@ class Prior(NamedTuple):
 
     precision: float
     """``l^2`` of each number."""
-    units: int = 0
-    """``K``, the number of units that can be dropped; 0 for a bias, which never is."""
+    units: float = 0
+    """``K``, the number of units that can be dropped, times the strength of their entropy; 0 for a bias."""
 
 
 def shared_rate_kl(

@@ -26,7 +26,14 @@ def bernoulli_entropy(p_logit: Tensor) -> Tensor:
     return torch.sigmoid(logit) * F.softplus(-logit) + torch.sigmoid(-logit) * F.softplus(logit)
 
 
-def dropout_kl(p_logit: Tensor, square_norm: Tensor, num_units: int, *, precision: float | Tensor = 1.0) -> Tensor:
+def dropout_kl(
+    p_logit: Tensor,
+    square_norm: Tensor,
+    num_units: int,
+    *,
+    precision: float | Tensor = 1.0,
+    strength: float = 1.0,
+) -> Tensor:
     r"""KL divergence of a dropout posterior from its Gaussian prior, up to a constant, in nats.
 
     .. math:: \mathrm{KL} = \frac{l^2}{2} \frac{\lVert W \rVert^2}{1-p} - K H(p)
@@ -39,6 +46,7 @@ def dropout_kl(p_logit: Tensor, square_norm: Tensor, num_units: int, *, precisio
             outgoing weights, shape ``(K,)``, where it is one for each unit.
         num_units: ``K``, the number of units that can be dropped.
         precision: Prior precision ``l^2`` of each weight.
+        strength: What the entropy is multiplied by; the KL divergence has 1.
 
     Returns:
         A scalar tensor, in float32 or float64.
@@ -55,18 +63,18 @@ def dropout_kl(p_logit: Tensor, square_norm: Tensor, num_units: int, *, precisio
         )
     if p_logit.numel() not in (1, num_units):
         raise ValueError(f"`p_logit` must hold one rate, or one for each of {num_units} units, got {p_logit.numel()}")
-    return dropout_kl_terms(p_logit, square_norm, num_units // p_logit.numel(), precision).sum()
+    return dropout_kl_terms(p_logit, square_norm, strength * (num_units // p_logit.numel()), precision).sum()
 
 
 def dropout_kl_terms(
-    p_logit: Tensor, square_norm: Tensor, units_per_rate: Tensor | int, precision: Tensor | float
+    p_logit: Tensor, square_norm: Tensor, units_per_rate: Tensor | float, precision: Tensor | float
 ) -> Tensor:
     """Elements of the sum in `dropout_kl`, for rates of one site or of many.
 
     Args:
         p_logit: Logits of the drop probabilities.
         square_norm: Sum of squared weights behind each rate.
-        units_per_rate: Number of units that share each rate.
+        units_per_rate: Number of units that share each rate, times the strength of their entropy.
         precision: Prior precision ``l^2`` of the weights behind each rate.
 
     Returns:

@@ -49,6 +49,9 @@ class ConcreteDropout(nn.Module):
         p: Initial drop probability, in (0, 1).
         per_unit: Learn one rate for each unit instead of one for all.
         temperature: Temperature of the relaxed mask, positive.
+        strength: What the entropy of the masks counts in the KL divergence, positive: 1 is the posterior of the ELBO,
+            more keeps rates up that would fall to 0, less lets go of them. An attribute that may change as training
+            goes on; like the temperature it is no part of a state dict, since predictions do not depend on it.
         feature_dim: Dimension of the input that holds the units, counted from the end (-1 for dense layers and
             tokens, -3 for a 2-D convolution).
         batch_dim: Dimension of the input that counts examples; an input without it is a single example.
@@ -72,6 +75,7 @@ class ConcreteDropout(nn.Module):
         p: float = 0.1,
         per_unit: bool = False,
         temperature: float = 0.1,
+        strength: float = 1.0,
         feature_dim: int = -1,
         batch_dim: int = 0,
         device: torch.device | str | None = None,
@@ -84,10 +88,13 @@ class ConcreteDropout(nn.Module):
             raise ValueError(f"`p` must be strictly between 0 and 1, got {p}; p is the probability of dropping a unit")
         if not temperature > 0:
             raise ValueError(f"`temperature` must be a positive number, got {temperature}; 0.1 is the usual choice")
+        if not 0 < strength < math.inf:
+            raise ValueError(f"`strength` must be a positive number, got {strength}; 1 is the posterior of the ELBO")
         if feature_dim >= 0:
             raise ValueError(f"`feature_dim` is counted from the end and must be negative, got {feature_dim}")
         self.num_units = num_units
         self.temperature = temperature
+        self.strength = strength
         self.feature_dim = feature_dim
         self.batch_dim = batch_dim
         self.initial_p = p
@@ -261,4 +268,5 @@ class ConcreteDropout(nn.Module):
         """Show what is learned and over what."""
         rates = "one rate" if self.scaled_logit.ndim == 0 else "a rate for each unit"
         state = ", fixed" if self.is_fixed else ""
-        return f"num_units={self.num_units}, {rates}, temperature={self.temperature}{state}"
+        strength = "" if self.strength == 1 else f", strength={self.strength:g}"
+        return f"num_units={self.num_units}, {rates}, temperature={self.temperature}{strength}{state}"

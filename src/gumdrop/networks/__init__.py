@@ -6,7 +6,15 @@ Imports `functional` and `layers`.
 
 from gumdrop.networks.learn import learn_dropout
 from gumdrop.networks.mlp import mlp
-from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups
+from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups, set_strength
 from gumdrop.networks.report import ConversionReport
 
-__all__ = ["ConversionReport", "dropout_rates", "fix_dropout", "learn_dropout", "mlp", "parameter_groups"]
+__all__ = [
+    "ConversionReport",
+    "dropout_rates",
+    "fix_dropout",
+    "learn_dropout",
+    "mlp",
+    "parameter_groups",
+    "set_strength",
+]

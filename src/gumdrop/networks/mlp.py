@@ -8,6 +8,7 @@ from torch import nn
 
 from gumdrop.layers import HomoscedasticNoise, PiecewiseLinear
 from gumdrop.networks.learn import learn_dropout
+from gumdrop.networks.rates import set_strength
 
 __all__ = ["ACTIVATIONS", "Activation", "mlp"]
 
@@ -25,6 +26,7 @@ def mlp(
     encoding: PiecewiseLinear | None = None,
     p: float = 0.1,
     temperature: float = 0.1,
+    strength: float = 1.0,
 ) -> nn.Sequential:
     """Build a dense network with learned dropout in front of every layer that reads more than one unit.
 
@@ -42,6 +44,7 @@ def mlp(
         encoding: What stands in front and turns ``num_inputs`` into more; the first layer's dropout is behind it.
         p: Initial drop probability.
         temperature: Temperature of the relaxed masks.
+        strength: What the entropy of the masks counts, see `gumdrop.networks.set_strength`.
 
     Returns:
         The network.
@@ -71,7 +74,8 @@ def mlp(
     _initialise([layer for layer in layers if isinstance(layer, nn.Linear)])
     # A line through one input has nothing else to drop.
     include = ["*"] if max(sizes[:-1]) > 1 else ["0"]
-    return learn_dropout(network, p=p, temperature=temperature, types=nn.Linear, include=include)
+    learn_dropout(network, p=p, temperature=temperature, types=nn.Linear, include=include)
+    return set_strength(network, strength)
 
 
 def _initialise(layers: Sequence[nn.Linear]) -> None:

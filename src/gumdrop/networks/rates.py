@@ -1,5 +1,8 @@
 """Rates of a converted model: read, frozen, and in groups for an optimiser."""
 
+import fnmatch
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,7 +15,7 @@ from gumdrop.layers import (
 )
 from gumdrop.networks.learn import Model
 
-__all__ = ["dropout_rates", "fix_dropout", "parameter_groups"]
+__all__ = ["dropout_rates", "fix_dropout", "parameter_groups", "set_strength"]
 
 
 RATE_LR = 0.005
@@ -36,6 +39,41 @@ def fix_dropout(model: Model) -> Model:
     """
     for block in _blocks(model):
         block.site.fix()
+    return model
+
+
+def set_strength(model: Model, strength: float, *, include: Sequence[str] = ("*",)) -> Model:
+    """Say how much the entropy of the masks counts against the data, in place.
+
+    The ELBO weighs the entropy by 1/N, so that its rates fall as rows are added, while rows that were held out of
+    training may ask for more dropout, or for none. The strength multiplies the entropy: the ELBO's own weights of the
+    layers remain, and one number says how far all rates go. Rates are then those of a tempered posterior, to be chosen
+    by held-out rows; `gumdrop.training.tune_strength` does.
+
+    Args:
+        model: A converted model.
+        strength: Factor on the entropy, positive; 1 for the ELBO. It may change as training goes on.
+        include: Names of the sites, as `dropout_rates` gives them, as shell patterns (``"encoder.*"``).
+
+    Returns:
+        The same model.
+
+    Raises:
+        ValueError: If the model has no learned dropout, no site has such a name, or ``strength`` is not positive.
+
+    Example:
+        >>> from gumdrop import learn_dropout
+        >>> set_strength(learn_dropout(nn.Linear(8, 2)), 10.0).concrete_dropout
+        ConcreteDropout(num_units=8, one rate, temperature=0.1, strength=10)
+    """
+    if not 0 < strength < math.inf:
+        raise ValueError(f"`strength` must be a positive number, got {strength}; 1 is the posterior of the ELBO")
+    found = [block for block in _blocks(model) if any(fnmatch.fnmatchcase(block.name, each) for each in include)]
+    if not found:
+        names = [block.name for block in _blocks(model)]
+        raise ValueError(f"no site of `model` has a name like {list(include)}; they are {', '.join(names[:5])}, ...")
+    for block in found:
+        block.site.strength = float(strength)
     return model
 
 

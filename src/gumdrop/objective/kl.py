@@ -28,10 +28,12 @@ def kl_divergence(
 ) -> Tensor:
     r"""KL divergence of the dropout posterior from the prior, for the whole training set, in nats.
 
-    .. math:: \sum_\text{sites} \frac{l^2}{2} \frac{\lVert W \rVert^2}{1-p} + \frac{l^2}{2} \lVert b \rVert^2 - K H(p)
+    .. math:: \sum_\text{sites} \frac{l^2}{2} \frac{\lVert W \rVert^2}{1-p} + \frac{l^2}{2} \lVert b \rVert^2
+              - s K H(p)
 
     A weight that several modules share counts once. Constants are left out, so the value can be negative. It is
-    computed from the parameters, whatever was or was not run before.
+    computed from the parameters, whatever was or was not run before. With a ``strength`` s of its site other than 1,
+    see `gumdrop.networks.set_strength`, the entropy is tempered and the sum is no KL divergence any more.
 
     Args:
         model: A converted model.
@@ -137,7 +139,7 @@ def _kl_of_blocks(
 ) -> list[Tensor]:
     """Give the KL of all sites with one rate and of all biases, in operations over all at once, and of other sites."""
     together = [(block, precision) for block, precision in blocks if block.site.scaled_logit.ndim == 0]
-    priors = [Prior(precision, block.site.num_units) for block, precision in together]
+    priors = [Prior(precision, block.site.strength * block.site.num_units) for block, precision in together]
     priors += [Prior(precision) for _, precision in biases]
     tensors = [block.weight for block, _ in together] + [bias for bias, _ in biases]
     logits = [block.site.scaled_logit for block, _ in together]
@@ -146,7 +148,11 @@ def _kl_of_blocks(
         site = block.site
         if site.scaled_logit.ndim:
             square_norm = whole(widened(block.columns(block.weight)).square().sum(0))
-            terms.append(dropout_kl(site.p_logit, square_norm, site.num_units, precision=precision * scale))
+            terms.append(
+                dropout_kl(
+                    site.p_logit, square_norm, site.num_units, precision=precision * scale, strength=site.strength
+                )
+            )
     return terms
 
 

@@ -12,13 +12,16 @@ from gumdrop.training.rows import RowSource
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.single import fit
 from gumdrop.training.stacked import fit_stacked
+from gumdrop.training.strength import STRENGTHS, choose_strength
 
 __all__ = [
+    "STRENGTHS",
     "CheckpointError",
     "EpochRecord",
     "FitResult",
     "RowSource",
     "TrainingSettings",
+    "choose_strength",
     "epoch_seed",
     "fit",
     "fit_stacked",

@@ -113,7 +113,8 @@ class DenseStack(nn.Module):
         device = self.weights.device
         self._precisions = torch.tensor([precision_of(lengthscale, units) for units in self._units], device=device)
         self._of_biases = torch.cat([p.expand(o) for p, o in zip(self._precisions, outputs, strict=True)])
-        self._num_units = torch.tensor([float(units) for units in self._units], device=device)
+        strengths = torch.tensor([[site_of(layer).strength for layer in each.layers] for each in parts], device=device)
+        self._entropies = strengths * torch.tensor(self._units, device=device)
         cap = CAPS.get(str(lengthscale))
         self._cap = None if cap is None else 2 * cap * len(models) / self.weights.numel()
 
@@ -229,7 +230,7 @@ class DenseStack(nn.Module):
         self._gradients.all_biases.add_(pull)
         softplus = torch.nn.functional.softplus
         entropy = softplus(rates.logit) - rates.p * rates.logit
-        units = self._num_units * each[:, None]
+        units = self._entropies * each[:, None]
         if not self._is_fixed:
             slope = units * rates.logit * rates.p / rates.full
             of_rates += (precisions * half * rates.odds).add_(slope)

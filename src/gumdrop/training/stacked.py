@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
+from gumdrop.layers import dropout_blocks
 from gumdrop.objective.kl import Lengthscale
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import check_data
@@ -99,7 +100,7 @@ def fit_stacked(
     nll_of, choices = find_likelihood(likelihood), settings_of(epochs, settings, Options)
     _check_held_out(choices, keep_best, held_out)
     identity = choices.identity() | {"likelihood": name_of(likelihood), "keep_best": keep_best}
-    identity["model"] = repr(models[0])
+    identity["model"] = list(dict.fromkeys(map(repr, models)))
     if checkpoint is not None:
         identity["data"] = _checksum_of(
             [*(part for pair in train for part in pair), *rows, *(held_out or []), *(weights or [])]
@@ -178,7 +179,10 @@ def _stacked(
             return stack
         if len(models) == 1:
             return InTurn(models, lengthscale)  # quicker as it is
+        strengths = {tuple(block.site.strength for block in dropout_blocks(model)) for model in models}
         try:
+            if len(strengths) > 1:
+                raise RuntimeError("the strengths of their dropout differ, and they are no plain dense networks")
             with torch.random.fork_rng():
                 _try(Together(models, lengthscale), data, nll_of)
             return Together(models, lengthscale)  # another one, whose running statistics have not seen the trial

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit, Pilot, schedule
+from gumdrop.ensembles import Architecture, Build, EnsembleFit, schedule
 from gumdrop.ensembles.streaming import STREAMED
 from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.errors import STDIN, check_present
@@ -112,10 +112,10 @@ class TableData(Split, ABC):
         checkpoint: Path,
         progress: bool | str,
     ) -> EnsembleFit:
-        """Train an ensemble."""
+        """Train an ensemble, with that strength of dropout which held-out rows prefer."""
 
     @abstractmethod
-    def pilot(self, build: Build, settings: FitSettings, progress: bool | str) -> Pilot:
+    def choose(self, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:
         """Find the kind of networks that suits the training part."""
 
 
@@ -156,10 +156,10 @@ class MemoryData(TableData):
             build, architecture, self.part(self.train), completed, settings, checkpoint, progress, self._groups
         )
 
-    def pilot(self, build: Build, settings: FitSettings, progress: bool | str) -> Pilot:
+    def choose(self, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:
         """Find the kind of networks by held-out rows of the training part."""
         task, completed = task_of(self.schema.target), self._completed(settings)
-        return task.pilot(build, self.part(self.train), completed, settings, progress, self._groups)
+        return task.choose(build, self.part(self.train), completed, settings, progress, self._groups)
 
     @property
     def _groups(self) -> Tensor | None:
@@ -204,14 +204,14 @@ class StreamedData(TableData):
         checkpoint: Path,
         progress: bool | str,
     ) -> EnsembleFit:
-        """Train an ensemble on all rows but the sample."""
+        """Train an ensemble on all rows but the sample, with the strength of the ELBO: each costs passes of its own."""
         make = functools.partial(build, architecture, None)
         watched = self.part(self.train)
         return self.streamed.fit(make, self.schema, watched, settings, checkpoint=checkpoint, progress=progress)
 
-    def pilot(self, build: Build, settings: FitSettings, progress: bool | str) -> Pilot:
+    def choose(self, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:
         """Give the kind that all streams have."""
-        return Pilot(Architecture(STREAMED))
+        return Architecture(STREAMED)
 
 
 def read_data(path: str, target: str, reading: Reading, settings: FitSettings) -> TableData:

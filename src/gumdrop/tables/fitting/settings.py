@@ -51,6 +51,9 @@ class FitSettings:
     """Rows per step; None for what `gumdrop.ensembles.schedule` says of the training part."""
     lr: float = 1e-2
     """Largest learning rate of the cycle."""
+    strength: float | None = None
+    """What the entropy of the dropout masks counts, see `gumdrop.networks.set_strength`; None lets held-out rows
+    choose, and takes 1 from 10,000 rows on and for a stream."""
     seed: int = 0
     """Seed of the split, the initial weights, the training and the draws."""
     num_samples: int = 100
@@ -82,6 +85,7 @@ class FitSettings:
             epochs=self.epochs,
             batch_size=self.batch_size,
             lr=self.lr,
+            strength=self.strength,
             seed=self.seed,
         )
 
@@ -100,6 +104,8 @@ class FitSettings:
         self._check_split()
         if not 0 < self.lr < math.inf:
             raise ValueError(f"`lr` must be positive and finite, got {self.lr}")
+        if self.strength is not None and not 0 < self.strength < math.inf:
+            raise ValueError(f"`strength` must be positive and finite, got {self.strength}")
         if self.hidden is not None:
             self._check_size(self.hidden)
 

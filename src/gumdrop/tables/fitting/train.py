@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit, Pilot
+from gumdrop.ensembles import Architecture, Build, EnsembleFit
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.networks.rates import fix_dropout
 from gumdrop.tables.fitting.data import TableData
@@ -73,13 +73,12 @@ def train_until_stopped(
     checkpoint, short = folder / "learned.checkpoint", folder / "short.checkpoint"
     build = _builder(data)
     try:
-        pilot = _pilot(data, build, settings, progress)
+        architecture = _architecture(data, build, settings, progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model to keep") from None
-    architecture = pilot.architecture
     try:
         fitted = data.fit(build, architecture, settings, checkpoint, progress and OURS)
-        return _as_long_as_helps(data, settings, pilot, fitted, folder, progress)
+        return _model(data, settings, fitted, architecture), None
     except KeyboardInterrupt:
         done, planned = shortened(checkpoint, short), data.schedule(settings)[1]
         if not done:
@@ -106,6 +105,7 @@ def train_twins(
         The twins by name, and where their training was interrupted.
     """
     models: dict[str, TableModel] = {}
+    settings = dataclasses.replace(settings, strength=1.0)  # of no effect on rates that are fixed
     try:
         for twin in TWINS:
             build, checkpoint = _builder(data, twin.p), folder / twin.checkpoint
@@ -115,21 +115,6 @@ def train_twins(
         planned = data.schedule(settings)[1]
         return models, Stopped(planned, planned)
     return models, None
-
-
-def _as_long_as_helps(
-    data: TableData, settings: FitSettings, pilot: Pilot, fitted: EnsembleFit, folder: Path, progress: bool
-) -> tuple[TrainedModel, Stopped | None]:
-    """Train once more, shorter, if held-out rows prefer that; an interruption keeps the long training."""
-    stopped = None
-    if pilot.is_better_than(fitted):
-        brief = dataclasses.replace(settings, epochs=pilot.epochs)
-        try:
-            fitted = data.fit(_builder(data), pilot.architecture, brief, folder / "brief.checkpoint", progress and OURS)
-        except KeyboardInterrupt:
-            planned = data.schedule(settings)[1]
-            stopped = Stopped(planned, planned)
-    return _model(data, settings, fitted, pilot.architecture), stopped
 
 
 def _builder(data: TableData, fixed: float | None = None) -> Build:
@@ -147,11 +132,11 @@ def _builder(data: TableData, fixed: float | None = None) -> Build:
     return build
 
 
-def _pilot(data: TableData, build: Build, settings: FitSettings, progress: bool | str) -> Pilot:
+def _architecture(data: TableData, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:
     """Choose the kind of networks, unless their sizes are given."""
     if settings.hidden is not None:
-        return Pilot(Architecture(settings.hidden))
-    return data.pilot(build, settings, progress)
+        return Architecture(settings.hidden)
+    return data.choose(build, settings, progress)
 
 
 def _model(data: TableData, settings: FitSettings, fitted: EnsembleFit, architecture: Architecture) -> TrainedModel:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit, Pilot, fit_one, run_pilots
+from gumdrop.ensembles import Architecture, Build, EnsembleFit, choose_architecture, fit_one
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables.fitting.settings import FitSettings
@@ -67,7 +67,7 @@ class TableTask(ABC, Generic[P]):
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> nn.Module:
         """Put networks together, for a file to fill."""
 
-    def pilot(
+    def choose(
         self,
         build: Build,
         rows: tuple[Tensor, Tensor],
@@ -75,10 +75,10 @@ class TableTask(ABC, Generic[P]):
         settings: FitSettings,
         progress: bool | str,
         together: Tensor | None = None,
-    ) -> Pilot:
+    ) -> Architecture:
         """Find the kind of networks that suits encoded rows in memory."""
         regression = self.target.task == "regression"
-        return run_pilots(
+        return choose_architecture(
             build,
             rows,
             settings.ensemble(),

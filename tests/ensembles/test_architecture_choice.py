@@ -7,18 +7,24 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, EnsembleSettings, Pilot, fit_chosen, fit_one, run_pilots
+from gumdrop.ensembles import Architecture, EnsembleSettings, architecture, choose_architecture, fit_chosen, fit_one
 from gumdrop.ensembles.architecture import candidates
+from gumdrop.ensembles.correction import by_row, members_of_folds
 from gumdrop.ensembles.fitting import EnsembleFit
-from gumdrop.layers import PiecewiseLinear
+from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.networks import mlp
+from gumdrop.training import choose_strength
 
 QUICK = EnsembleSettings(num_members=2, epochs=12, batch_size=32)
 
 
-def build(num_outputs: int, noise: bool, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-    return mlp(2, num_outputs, hidden=architecture.hidden, homoscedastic_noise=noise,
-               activation=architecture.activation, encoding=encoding)  # fmt: skip
+def build(num_outputs: int, noise: bool, kind: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
+    return mlp(2, num_outputs, hidden=kind.hidden, homoscedastic_noise=noise,
+               activation=kind.activation, encoding=encoding)  # fmt: skip
+
+
+def of_three(kind: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
+    return kind.network(3, 1, encoding, homoscedastic_noise=True)
 
 
 NUMBERS, CLASSES = partial(build, 1, True), partial(build, 3, False)
@@ -39,9 +45,9 @@ def line(num_rows: int = 120) -> tuple[Tensor, Tensor]:
 
 
 def test_bins_are_chosen_where_there_is_fine_structure_and_not_for_a_line() -> None:
-    assert run_pilots(NUMBERS, saw(), QUICK, regression=True).architecture.bins_per_input == 32
+    assert choose_architecture(NUMBERS, saw(), QUICK, regression=True).bins_per_input == 32
     longer = EnsembleSettings(epochs=60)
-    assert run_pilots(NUMBERS, line(300), longer, regression=True).architecture.bins_per_input == 0
+    assert choose_architecture(NUMBERS, line(300), longer, regression=True).bins_per_input == 0
 
 
 def test_the_same_seed_chooses_and_trains_the_same() -> None:
@@ -61,35 +67,67 @@ def test_classes_are_chosen_for_too() -> None:
     labels = torch.bucketize(y[:, 0], torch.tensor([-0.5, 0.5]))
     fitted = fit_chosen(CLASSES, (x, labels), QUICK, regression=False)
     assert isinstance(fitted.model.members[0][0], PiecewiseLinear)
-    assert fitted.scores.isfinite().all()
-    assert len(fitted.scores) == sum(map(len, fitted.held_out))
+    assert len(fitted.scores) == len(x)
+    assert fitted.scores.isfinite().sum() == sum(map(len, fitted.held_out))
 
 
 def test_weights_and_long_tables_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gumdrop.ensembles.architecture.PILOT_ROWS", 100)
     x, y = line()
-    pilot = run_pilots(NUMBERS, (x, y), QUICK, regression=True, weights=torch.rand(len(x)) + 0.5)
-    assert pilot.scores is None
+    weights = torch.rand(len(x), generator=torch.Generator().manual_seed(0)) + 0.5
+    assert choose_architecture(NUMBERS, (x, y), QUICK, regression=True, weights=weights).hidden == (64, 64)
 
 
-def test_a_short_training_is_kept_only_if_it_is_better_by_more_than_chance() -> None:
-    (fitted,) = [fit_one(NUMBERS, Architecture((8,)), line(), QUICK, regression=True)]
-    rows = torch.cat(fitted.held_out).long()
-    scores = torch.full((120,), torch.nan)
-    noise = torch.randn(len(rows), generator=torch.Generator().manual_seed(1))
-    assert not Pilot(Architecture((8,))).is_better_than(fitted)
-    for gain, expected in ((0.5, True), (0.0, False), (-0.5, False)):
-        scores[rows] = fitted.scores + gain + 0.1 * (noise - noise.mean())
-        assert Pilot(Architecture((8,)), 3, scores).is_better_than(fitted) is expected
+def test_the_ensemble_has_the_strength_that_held_out_rows_prefer(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(150, 3, generator=generator)
+    y = x[:, :1].tanh() + x[:, 1:2] * x[:, 2:3]  # without noise, so that much dropout is wrong
+    scores: list[dict[float, float]] = []
+
+    def seen(given: dict[float, Tensor], weights: Tensor | None) -> float:
+        scores.append({strength: each.mean().item() for strength, each in given.items()})
+        return choose_strength(given, weights)
+
+    monkeypatch.setattr(architecture, "choose_strength", seen)
+    settings = EnsembleSettings(num_members=5, epochs=60, batch_size=32)
+    fitted = fit_one(of_three, Architecture((32, 32), "silu", lengthscale="faint"), (x, y), settings, regression=True)
+    assert list(scores[0]) == [0.25, 1.0, 4.0]
+    assert scores[0][4.0] < scores[0][1.0] - 0.2
+    assert fitted.scores.mean().item() == scores[0][fitted.strength]
+    assert {block.site.strength for model in fitted.model.members for block in dropout_blocks(model)} == {
+        fitted.strength
+    }
+
+
+def test_a_strength_that_is_given_is_taken_and_long_tables_take_the_elbo() -> None:
+    fitted = fit_chosen(NUMBERS, line(), replace(QUICK, strength=2.0), regression=True)
+    assert fitted.strength == 2
+    assert {block.site.strength for model in fitted.model.members for block in dropout_blocks(model)} == {2.0}
+    assert EnsembleSettings().strengths_for(100) == (0.25, 1.0, 4.0)
+    assert EnsembleSettings().strengths_for(20_000) == (1.0,)
+    with pytest.raises(ValueError, match="`strength` must be positive and finite, got 0"):
+        EnsembleSettings(strength=0.0)
 
 
 def test_scores_are_the_held_out_log_likelihood() -> None:
-    """A member whose rows are easier to predict says so."""
     x, y = line()
     fitted: EnsembleFit = fit_one(NUMBERS, Architecture((8,)), (x, y), QUICK, regression=True)
     spread = y.std() * 2
-    wrong = torch.distributions.Normal(0, spread).log_prob(y[torch.cat(fitted.held_out).long()]).mean()
-    assert fitted.scores.mean() > wrong
+    assert fitted.scores.shape == (len(x),)
+    assert fitted.scores.nanmean() > torch.distributions.Normal(0, spread).log_prob(y).mean()
+
+
+def test_members_that_share_a_fold_predict_it_together() -> None:
+    folds = [
+        torch.tensor([0, 1]),
+        torch.tensor([2, 3]),
+        torch.tensor([0, 1]),
+        torch.tensor([2, 3]),
+        torch.tensor([0, 1]),
+    ]
+    assert members_of_folds(folds) == [[0, 2], [1, 3]]  # as many of each
+    scores = by_row(5, folds, torch.arange(4.0))
+    torch.testing.assert_close(scores, torch.tensor([0.0, 1, 2, 3, torch.nan]), equal_nan=True)
 
 
 def test_inputs_of_two_values_have_no_encoding() -> None:
@@ -102,10 +140,11 @@ def test_inputs_of_two_values_have_no_encoding() -> None:
 def test_epochs_that_are_given_and_noise_that_is_constant_are_kept() -> None:
     fitted = fit_chosen(NUMBERS, line(), replace(QUICK, epochs=200, input_noise=False), regression=True)
     assert [len(member.history) for member in fitted.members] == [200, 200]
-    assert len(fitted.scores) == 0
+    assert fitted.scores.isnan().all()
+    assert fitted.strength == 1  # there is nothing to choose by
 
 
 def test_what_cannot_be_used_is_refused_before_any_pilot() -> None:
     x, y = line()
     with pytest.raises(ValueError, match="must hold inputs of shape"):
-        run_pilots(NUMBERS, (x[:, 0], y), QUICK, regression=True)
+        choose_architecture(NUMBERS, (x[:, 0], y), QUICK, regression=True)

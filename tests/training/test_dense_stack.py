@@ -25,6 +25,9 @@ def networks(kind: str, fixed: bool) -> list[nn.Module]:
         for parameter in model.parameters():
             if parameter.ndim:
                 nn.init.normal_(parameter)
+    for i, model in enumerate(models):
+        gd.networks.set_strength(model, 0.5 + i)
+        gd.networks.set_strength(model, 2.0 + i, include=["0"])
     return [gd.fix_dropout(model) for model in models] if fixed else models
 
 

@@ -13,6 +13,7 @@ from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble,
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.settings import EnsembleOptions, EnsembleSettings, RegressionOptions
 from gumdrop.machine.threads import limited_threads
+from gumdrop.networks import set_strength
 from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.training import FitResult, RowSource
 from gumdrop.training.data import check_data
@@ -71,8 +72,9 @@ def fit_regression_ensembles(
             spread of the completions, as `RegressionEnsemble.predict_versions` needs it.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
-        settings: ``num_members``, ``epochs``, ``batch_size``, ``lr``, ``lengthscale``, ``held_out_fraction``,
-            ``patience``, ``tol``, ``seed`` and ``input_noise``, as `gumdrop.ensembles.EnsembleSettings` documents them.
+        settings: ``num_members``, ``epochs``, ``batch_size``, ``lr``, ``lengthscale``, ``strength``,
+            ``held_out_fraction``, ``patience``, ``tol``, ``seed`` and ``input_noise``, as
+            `gumdrop.ensembles.EnsembleSettings` documents them.
 
     Returns:
         A fit for each data set.
@@ -174,7 +176,7 @@ def fit_ensembles(
     likelihood = "gaussian" if regression else "categorical"
     check_tables(train, likelihood)
     count = settings.members_for(max(len(y) for _, y in train))
-    models, orders = _untrained(makes, train, count, settings.seed)
+    models, orders = _untrained(makes, train, count, settings)
     most_folds = round(1 / settings.held_out_fraction)
     groups = together or [None] * len(orders)
     folds = [folds_of(order, count, most_folds, g) for order, g in zip(orders, groups, strict=True)]
@@ -284,12 +286,16 @@ def check_tables(train: Sequence[Table], likelihood: str) -> None:
 
 
 def _untrained(
-    makes: Sequence[Callable[[], nn.Module]], train: Sequence[Table], count: int, seed: int
+    makes: Sequence[Callable[[], nn.Module]], train: Sequence[Table], count: int, settings: EnsembleSettings
 ) -> tuple[list[list[nn.Module]], list[Tensor]]:
     """Build the members of each ensemble, and shuffle the rows of each data set."""
     with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(seed)
+        torch.random.default_generator.manual_seed(settings.seed)
         models = [[make() for _ in range(count)] for make in makes]
+        if settings.strength is not None:
+            for each in models:
+                for model in each:
+                    set_strength(model, settings.strength)
         return models, [torch.randperm(len(x), dtype=torch.int32) for x, _ in train]
 
 

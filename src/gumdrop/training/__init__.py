@@ -1,7 +1,8 @@
 """Train one model, or many small ones as one batched program; both are stopped and resumed without a trace.
 
 `fit` trains one model, on one processor or on many machines (`processes/`), and `fit_stacked` many. Both run the loop
-of `epochs.py`, by the choices of a `TrainingSettings`. A checkpoint holds all that the rest of a run depends on.
+of `epochs.py`, by the choices of a `TrainingSettings`; `tune_strength` lets held-out rows say how
+much dropout there is to be. A checkpoint holds all that the rest of a run depends on.
 Imports `networks`, `objective`, `prediction` and the rooms below.
 """
 
@@ -12,7 +13,7 @@ from gumdrop.training.rows import RowSource
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.single import fit
 from gumdrop.training.stacked import fit_stacked
-from gumdrop.training.strength import STRENGTHS, choose_strength
+from gumdrop.training.strength import STRENGTHS, TunedStrength, choose_strength, tune_strength
 
 __all__ = [
     "STRENGTHS",
@@ -21,8 +22,10 @@ __all__ = [
     "FitResult",
     "RowSource",
     "TrainingSettings",
+    "TunedStrength",
     "choose_strength",
     "epoch_seed",
     "fit",
     "fit_stacked",
+    "tune_strength",
 ]

@@ -63,7 +63,8 @@ def fit_stacked(
     Each model is trained as `gumdrop.training.fit` would, with the same optimiser, schedule and objective, on its own
     batches and masks. Models with fewer rows than another begin theirs again within an epoch, so that all take the
     same number of steps. Models that cannot be stacked (other shapes, batch normalisation) are called one after the
-    other, with a warning that says why.
+    other, with a warning that says why; so are models with dropout of different strengths, without a warning, unless
+    they are plain dense networks.
 
     Args:
         models: Converted models with the same layers and shapes.
@@ -179,10 +180,9 @@ def _stacked(
             return stack
         if len(models) == 1:
             return InTurn(models, lengthscale)  # quicker as it is
-        strengths = {tuple(block.site.strength for block in dropout_blocks(model)) for model in models}
+        if len({tuple(block.site.strength for block in dropout_blocks(model)) for model in models}) > 1:
+            return InTurn(models, lengthscale)
         try:
-            if len(strengths) > 1:
-                raise RuntimeError("the strengths of their dropout differ, and they are no plain dense networks")
             with torch.random.fork_rng():
                 _try(Together(models, lengthscale), data, nll_of)
             return Together(models, lengthscale)  # another one, whose running statistics have not seen the trial

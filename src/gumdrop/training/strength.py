@@ -1,11 +1,20 @@
 """How strong dropout is to be: the ELBO weighs the layers' rates, and held-out rows say how far all of them go."""
 
-from collections.abc import Mapping
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Unpack
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["STRENGTHS", "choose_strength", "mean_score"]
+from gumdrop.networks import set_strength
+from gumdrop.prediction import sampling
+from gumdrop.training.records import FitResult
+from gumdrop.training.settings import Likelihood, Options, find_likelihood
+from gumdrop.training.stacked import fit_stacked
+
+__all__ = ["STRENGTHS", "TunedStrength", "choose_strength", "mean_score", "tune_strength"]
 
 STRENGTHS = (0.25, 1.0, 4.0)
 """Strengths that held-out rows choose from: the ELBO, and a factor of four on both sides of it."""
@@ -52,3 +61,93 @@ def mean_score(scores: Tensor, weights: Tensor | None = None) -> float:
     counts = torch.ones(len(scores)) if weights is None else weights.cpu()
     counts = counts[known].double()
     return float((counts * scores[known].double()).sum() / counts.sum())
+
+
+class TunedStrength(NamedTuple):
+    """What `tune_strength` found."""
+
+    strength: float
+    """The strength that the model was trained with."""
+    scores: dict[float, float]
+    """Mean held-out log likelihood with each strength, in nats."""
+    result: FitResult
+    """How the model was trained."""
+
+
+def tune_strength(
+    model: nn.Module,
+    train: tuple[Tensor, Tensor],
+    validation: tuple[Tensor, Tensor],
+    *,
+    likelihood: str | Likelihood,
+    epochs: int,
+    strengths: Sequence[float] = STRENGTHS,
+    num_samples: int = 50,
+    **settings: Unpack[Options],
+) -> TunedStrength:
+    """Train a model, in place, with that strength of dropout which held-out rows prefer.
+
+    Copies of the model are trained with each strength, dense ones as one program, and each is left with the epoch that
+    is best on the held-out rows. One number is chosen where a grid of rates has one for each layer.
+
+    Args:
+        model: A converted model.
+        train: Inputs and targets, rows in dimension 0.
+        validation: Held-out inputs and targets.
+        likelihood: As for `gumdrop.training.fit`.
+        epochs: Passes over the training rows.
+        strengths: Strengths to choose from, positive.
+        num_samples: Monte Carlo samples that the held-out rows are scored with.
+        settings: As for `gumdrop.training.fit_stacked`.
+
+    Returns:
+        The strength, the score of each, and the history of the training.
+
+    Raises:
+        ValueError: If there is no strength, a strength is not positive, or as for `gumdrop.training.fit_stacked`.
+
+    Example:
+        >>> from gumdrop.networks import mlp
+        >>> x = torch.linspace(-2, 2, 80).unsqueeze(1)
+        >>> model = mlp(1, 1, hidden=[16], homoscedastic_noise=True)
+        >>> rows = (x[::2], x[::2].sin()), (x[1::2], x[1::2].sin())
+        >>> sorted(tune_strength(model, *rows, likelihood="gaussian", epochs=5).scores)
+        [0.25, 1.0, 4.0]
+    """
+    if not strengths:
+        raise ValueError("`strengths` must hold at least one strength, such as 1.0")
+    copies = [set_strength(copy.deepcopy(model), strength) for strength in strengths]
+    count, num_train = len(copies), len(train[1])
+    joined = torch.cat([train[0], validation[0]]), torch.cat([train[1], validation[1]])
+    results = fit_stacked(
+        copies,
+        [joined] * count,
+        likelihood=likelihood,
+        epochs=epochs,
+        rows=[torch.arange(num_train)] * count,
+        held_out=[torch.arange(num_train, len(joined[1]))] * count,
+        keep_best=True,
+        **settings,
+    )
+    nll_of, seed = find_likelihood(likelihood), settings.get("seed", 0)
+    scores = {
+        strength: _log_likelihood(each, validation, nll_of, num_samples, seed)
+        for strength, each in zip(strengths, copies, strict=True)
+    }
+    chosen = choose_strength(scores)
+    place = list(strengths).index(chosen)
+    set_strength(model, chosen).load_state_dict(copies[place].state_dict())
+    model.eval()
+    return TunedStrength(chosen, {strength: mean_score(each) for strength, each in scores.items()}, results[place])
+
+
+@torch.no_grad()
+def _log_likelihood(
+    model: nn.Module, rows: tuple[Tensor, Tensor], nll_of: Likelihood, num_samples: int, seed: int
+) -> Tensor:
+    """Log likelihood of each row under the average of drawn functions, shape (N,)."""
+    device = next(model.parameters()).device
+    x, y = (part.to(device) for part in rows)
+    with sampling(model, seed=seed):
+        draws = torch.stack([-nll_of(model(x), y) for _ in range(num_samples)])
+    return (torch.logsumexp(draws, dim=0) - math.log(num_samples)).cpu()

@@ -1,0 +1,124 @@
+"""The strength of dropout: what it does to the objective, and how held-out rows choose it."""
+
+import pytest
+import torch
+from torch import nn
+
+import gumdrop as gd
+from gumdrop.functional import bernoulli_entropy
+from gumdrop.networks import mlp, set_strength
+from gumdrop.training import choose_strength, fit_stacked, tune_strength
+
+
+def network(per_unit: bool = False) -> nn.Module:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 1))
+    return gd.learn_dropout(layers, p=0.3, per_unit=per_unit)
+
+
+def rows(count: int = 120, noise: float = 2.0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(count, 6, generator=generator)
+    return x, x[:, :1] + noise * torch.randn(count, 1, generator=generator)
+
+
+@pytest.mark.parametrize("per_unit", [False, True])
+def test_the_strength_multiplies_the_entropy_of_each_site_and_nothing_else(per_unit: bool) -> None:
+    model = network(per_unit)
+    plain = gd.kl_divergence(model)
+    entropies = [block.site.num_units * bernoulli_entropy(block.site.p_logit).mean() for block in blocks(model)]
+    set_strength(model, 3.0, include=["0"])
+    tempered = gd.kl_divergence(model)
+    torch.testing.assert_close(plain - tempered, 2 * entropies[0].to(plain))
+    tempered.backward()
+    slope = blocks(model)[0].site.scaled_logit.grad.clone()
+    set_strength(model, 1.0)
+    model.zero_grad()
+    gd.kl_divergence(model).backward()
+    logit = blocks(model)[0].site.p_logit
+    units = 1 if per_unit else 6
+    expected = 2 * units / 10 * (logit * logit.sigmoid() * (1 - logit.sigmoid())).detach()  # counted in tens
+    torch.testing.assert_close(slope - blocks(model)[0].site.scaled_logit.grad, expected)
+
+
+def blocks(model: nn.Module) -> list:
+    return list(gd.layers.dropout_blocks(model))
+
+
+def test_more_strength_gives_larger_rates_and_is_shown() -> None:
+    found = []
+    for strength in (0.1, 10.0):
+        model = set_strength(network(), strength)
+        optimizer = torch.optim.Adam(gd.parameter_groups(model, rate_lr=0.05), lr=1e-2)
+        x, y = rows()
+        for _ in range(100):
+            loss = gd.negative_elbo((model(x) - y).square().sum(1), model, num_data=120, lengthscale=1.0)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        found.append(gd.dropout_rates(model)["2"])
+    assert found[0] < found[1]
+    assert "strength=10" in repr(model)
+    assert "strength" not in repr(network())
+
+
+@pytest.mark.parametrize("strength", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_strength_must_be_positive(strength: float) -> None:
+    with pytest.raises(ValueError, match="`strength` must be a positive number"):
+        set_strength(network(), strength)
+    with pytest.raises(ValueError, match="`strength` must be a positive number"):
+        gd.layers.ConcreteDropout(3, strength=strength)
+
+
+def test_a_name_that_no_site_has_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no site of `model` has a name like \['encoder'\]; they are 0, 2, ..."):
+        set_strength(network(), 2.0, include=["encoder"])
+
+
+def test_a_gain_that_may_be_chance_leaves_the_elbo() -> None:
+    noise = torch.randn(200, generator=torch.Generator().manual_seed(0))
+    elbo = torch.zeros(200)
+    assert choose_strength({1.0: elbo, 4.0: elbo + 0.01 + noise - noise.mean()}) == 1
+    assert choose_strength({1.0: elbo, 4.0: elbo + 0.2 + noise - noise.mean()}) == 4
+    assert choose_strength({0.25: elbo + 1, 1.0: elbo, 4.0: elbo - 1}) == 0.25
+    assert choose_strength({2.0: elbo, 4.0: elbo + 0.01}) == 4  # without the ELBO among them the best
+    assert choose_strength({0.5: elbo * torch.nan, 1.0: elbo * torch.nan}) == 1
+
+
+def test_rows_count_by_their_weight_and_rows_without_a_score_do_not() -> None:
+    scores = {1.0: torch.zeros(4), 4.0: torch.tensor([1.0, -1.0, torch.nan, 1.0])}
+    assert choose_strength(scores, torch.tensor([9.0, 1.0, 50.0, 9.0])) == 4
+    assert choose_strength(scores, torch.tensor([1.0, 9.0, 50.0, 1.0])) == 1
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_noise_asks_for_more_dropout_than_the_elbo_has(dense: bool) -> None:
+    torch.manual_seed(0)
+    model = mlp(6, 1, hidden=[32], homoscedastic_noise=True)
+    if not dense:
+        model = nn.Sequential(model)  # not a plain chain of layers
+    x, y = rows(400)
+    tuned = tune_strength(
+        model, (x[:60], y[:60]), (x[60:], y[60:]), likelihood="gaussian", epochs=60 if dense else 20,
+        strengths=[0.01, 1.0, 10.0], lengthscale="faint", held_out_noise=True, lr=1e-2,
+    )  # fmt: skip
+    assert tuned.scores[10.0] > tuned.scores[0.01]
+    assert {block.site.strength for block in blocks(model)} == {tuned.strength}
+    assert tuned.result.history[tuned.result.best_epoch - 1].rates == pytest.approx(gd.dropout_rates(model))
+    assert not model.training
+
+
+def test_without_a_strength_there_is_nothing_to_choose() -> None:
+    with pytest.raises(ValueError, match="`strengths` must hold at least one"):
+        tune_strength(network(), rows(), rows(), likelihood="gaussian", epochs=1, strengths=[])
+
+
+def test_a_checkpoint_of_another_strength_is_refused(tmp_path) -> None:
+    def two(strength: float) -> list[nn.Module]:
+        torch.manual_seed(0)
+        return [mlp(6, 1, hidden=[4], homoscedastic_noise=True, strength=strength) for _ in range(2)]
+
+    options = {"likelihood": "gaussian", "epochs": 1, "lengthscale": "weak", "checkpoint": tmp_path / "c"}
+    fit_stacked(two(1.0), [rows()] * 2, **options)
+    with pytest.raises(gd.training.CheckpointError):
+        fit_stacked(two(2.0), [rows()] * 2, **options)

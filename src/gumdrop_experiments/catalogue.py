@@ -13,6 +13,7 @@ NAMES = (
     "tables",
     "rivals",
     "gaps",
+    "rates",
     "decisions",
     "attribution",
     "gradients",

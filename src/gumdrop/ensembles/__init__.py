@@ -12,7 +12,13 @@ References:
 """
 
 from gumdrop.ensembles.architecture import Architecture, Build, choose_architecture, fit_chosen, fit_one
-from gumdrop.ensembles.fitting import EnsembleFit, fit_classification_ensembles, fit_regression_ensembles
+from gumdrop.ensembles.fitting import (
+    EnsembleFit,
+    ensemble_of,
+    fit_classification_ensembles,
+    fit_ensembles,
+    fit_regression_ensembles,
+)
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
@@ -27,8 +33,10 @@ __all__ = [
     "NoiseFunction",
     "RegressionEnsemble",
     "choose_architecture",
+    "ensemble_of",
     "fit_chosen",
     "fit_classification_ensembles",
+    "fit_ensembles",
     "fit_one",
     "fit_regression_ensembles",
     "schedule",

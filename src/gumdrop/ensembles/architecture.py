@@ -24,6 +24,7 @@ from gumdrop.layers import PiecewiseLinear
 from gumdrop.networks import set_strength
 from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.objective.kl import Lengthscale
+from gumdrop.training import RowSource
 from gumdrop.training.processes.group import process_group
 from gumdrop.training.strength import choose_strength, mean_score
 
@@ -80,6 +81,34 @@ class Architecture:
             activation=self.activation,
             encoding=encoding,
         )
+
+    def encoding(self, x: Tensor | RowSource) -> PiecewiseLinear | None:
+        """Place the edges of bins at quantiles of rows.
+
+        Args:
+            x: Inputs, shape (N, F).
+
+        Returns:
+            What stands in front of the network; None without bins, or where no input has more than two values.
+        """
+        if not self.bins_per_input:
+            return None
+        count = min(len(x), EDGE_ROWS)
+        rows = torch.linspace(0, len(x) - 1, count, dtype=torch.float64).long()
+        encoding = PiecewiseLinear.fitted(x[rows], self.bins_per_input)
+        return encoding if encoding.num_bins else None  # inputs of two values are linear as they are
+
+    def settings(self, settings: EnsembleSettings) -> EnsembleSettings:
+        """Give settings the learning rate of this kind, and where they name none its prior.
+
+        Args:
+            settings: The settings.
+
+        Returns:
+            Those to train with.
+        """
+        lengthscale = self.lengthscale if settings.lengthscale is None else settings.lengthscale
+        return replace(settings, lr=settings.lr * self.pace, lengthscale=lengthscale)
 
 
 class Options(TypedDict):
@@ -238,10 +267,7 @@ def fit_one(
         ValueError: As `fit_regression_ensembles`.
     """
     strengths = settings.strengths_for(len(table[1]))
-    encoding = _encoding(architecture, table)
-    settings = replace(settings, lr=settings.lr * architecture.pace)
-    if settings.lengthscale is None:
-        settings = replace(settings, lengthscale=architecture.lengthscale)
+    encoding = architecture.encoding(table[0])
 
     def network(strength: float) -> nn.Module:
         return set_strength(build(architecture, copy.deepcopy(encoding)), strength)
@@ -250,7 +276,7 @@ def fit_one(
     fits = fit_ensembles(
         [partial(network, strength) for strength in strengths],
         [table] * count,
-        settings,
+        architecture.settings(settings),
         regression=regression,
         weights=None if weights is None else [weights] * count,
         versions=[versions] * count,
@@ -261,14 +287,3 @@ def fit_one(
     scores = {strength: fit.scores for strength, fit in zip(strengths, fits, strict=True)}
     chosen = process_group().from_first(lambda: choose_strength(scores, weights))
     return fits[strengths.index(chosen)]._replace(strength=chosen)
-
-
-def _encoding(architecture: Architecture, table: Table) -> PiecewiseLinear | None:
-    """Place the edges of bins at quantiles of the rows; None without bins."""
-    if not architecture.bins_per_input:
-        return None
-    x = table[0]
-    count = min(len(x), EDGE_ROWS)
-    rows = torch.linspace(0, len(x) - 1, count, dtype=torch.float64).long()
-    encoding = PiecewiseLinear.fitted(x[rows], architecture.bins_per_input)
-    return encoding if encoding.num_bins else None  # inputs of two values are linear as they are

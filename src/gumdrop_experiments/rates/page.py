@@ -1,0 +1,59 @@
+"""The page of `rates`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gumdrop_experiments.pages.page import Figure, Page, Table
+from gumdrop_experiments.rates.results import ELBO, HELD_OUT, LABELS, OFF
+
+__all__ = ["page"]
+
+CAPTION = (
+    "Regret: log likelihood of the test part that is lost on the best of all these ways for the table, nats per row, "
+    "mean over splits. A dot for each table, a bar to the worst. Short bars are good: then nobody needs to know the "
+    "table before."
+)
+NOTES = (
+    "All ways share the networks (chosen by held-out rows of the training part, with the rates of the ELBO), the "
+    "number of steps, the folds and the noise on held-out rows; they differ in their rates alone. 'No dropout' and the "
+    "fixed rates keep the prior on the weights. The grid takes of these the one with the best held-out log likelihood, "
+    "at the cost of training all; the strength is chosen in the same way of .25, 1 and 4, and stays 1 where the gain "
+    "is within one standard error.",
+    "A single network is the first of the ensemble, with the noise of its own held-out rows. Gaps hold out the middle "
+    "third of the rows in the order of one input. The best way is the best of the same test rows, so that regrets of a "
+    "few thousandths may be chance: standard errors over splits are in the tables.",
+)
+
+
+def page(results: Mapping[str, Any]) -> Page:
+    """Say what each way to a rate risks."""
+    worst = results["ensemble"]["worst"]
+    fixed = min((way for way in LABELS if way not in (OFF, ELBO, HELD_OUT, "grid")), key=lambda way: worst[way])
+    lead = (
+        f"The worst that learned rates lose on the best rate of a table is {worst[HELD_OUT]:.3f} nats per row where "
+        f"held-out rows set their strength, and {worst[ELBO]:.3f} by the ELBO alone; no dropout loses up to "
+        f"{worst[OFF]:.3f}, and the best of the fixed rates, {fixed}, up to {worst[fixed]:.3f}."
+    )
+    body: list[Figure | Table] = [Figure("rates", CAPTION), _table(results, "ensemble", "Ensembles")]
+    body += [Figure("rates-single", CAPTION), _table(results, "single", "Single networks")]
+    return Page("What a rate risks", lead, body, NOTES)
+
+
+def _table(results: Mapping[str, Any], size: str, title: str) -> Table:
+    found = results[size]
+    rows, best = [], []
+    for i, (name, table) in enumerate(found["tables"].items()):
+        chosen = ", ".join(f"{count} x {strength}" for strength, count in table["strengths"].items())
+        regrets = [f"{table['regret'][way][0]:.3f} ({table['regret'][way][1]:.3f})" for way in LABELS]
+        rates = ", ".join(f"{p:.3f}" for p in table["rates"])
+        rows.append([results["labels"][name], f"{results['rows'][name]:,}", *regrets, chosen, rates])
+        best.append((i, 2 + list(LABELS).index(table["best"])))
+    rows.append(["worst", "", *(f"{found['worst'][way]:.3f}" for way in LABELS), "", ""])
+    rows.append(["mean", "", *(f"{found['mean'][way]:.3f}" for way in LABELS), "", ""])
+    return Table(
+        f"{title}: regret in nats per row (standard error over splits); strengths that were chosen, and rates by layer",
+        ["", "rows", *LABELS.values(), "strength", "p"],
+        rows,
+        ours=[len(rows) - 2],
+        best=best,
+    )

@@ -1,0 +1,126 @@
+"""The tables of `rates`, from 200 to 14,000 training rows, of numbers and of classes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn import datasets
+from torch import Tensor
+
+from gumdrop_experiments.data.uci import read_splits, standardised
+from gumdrop_experiments.gaps.splits import splits_of
+
+__all__ = ["SETS", "Rows", "TableOfRates"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One split of a table, standardised by its training part."""
+
+    x_train: Tensor
+    """Inputs to train on, shape (N, F)."""
+    y_train: Tensor
+    """Targets, shape (N, 1), or class indices, shape (N,)."""
+    x_test: Tensor
+    """Inputs to predict."""
+    y_test: Tensor
+    """Targets to predict."""
+
+
+@dataclass(frozen=True)
+class TableOfRates:
+    """A table and its splits."""
+
+    label: str
+    """What pages call it."""
+    splits: int
+    """How many splits a whole run has."""
+    num_classes: int
+    """Number of classes; 0 for numbers."""
+    read: Callable[[Path | None, int, int], list[Rows]]
+    """Reads the splits, of a folder of data, at most so many, with a seed."""
+
+
+def _uci(name: str, data: Path | None, most: int, seed: int) -> list[Rows]:
+    assert data is not None
+    return [Rows(s.x_train, s.y_train, s.x_test, s.y_test) for s in read_splits(data / "uci" / name, most=most)]
+
+
+def _gaps(name: str, data: Path | None, most: int, seed: int) -> list[Rows]:
+    assert data is not None
+    found = splits_of(data / "uci" / name, "gap", most=most)
+    return [Rows(s.x_train, s.y_train, s.x_test, s.y_test) for s in found]
+
+
+def _large(file: str, target: str, unused: tuple[str, ...], data: Path | None, most: int, seed: int) -> list[Rows]:
+    assert data is not None
+    frame = pd.read_csv(data / "tables" / file)
+    x = frame.drop(columns=[target, *unused]).to_numpy(np.float64)
+    return _at_random(x, frame[[target]].to_numpy(np.float64), most, seed)
+
+
+def _at_random(x: np.ndarray, y: np.ndarray, most: int, seed: int, share: float = 0.2) -> list[Rows]:
+    """Draw splits; class indices are a vector, numbers a column."""
+    found = []
+    for i in range(most):
+        order = np.random.default_rng((seed, i)).permutation(len(x))
+        test, train = order[: round(share * len(x))], order[round(share * len(x)) :]
+        each = standardised(x, y if y.ndim == 2 else np.zeros((len(x), 1)), train, test)
+        if y.ndim == 2:
+            found.append(Rows(each.x_train, each.y_train, each.x_test, each.y_test))
+        else:
+            labels = torch.from_numpy(y.astype(np.int64))
+            found.append(Rows(each.x_train, labels[train], each.x_test, labels[test]))
+    return found
+
+
+def _of_scikit_learn(name: str, data: Path | None, most: int, seed: int) -> list[Rows]:
+    x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return _at_random(x, y[:, None] if name == "diabetes" else y, most, seed)
+
+
+def _simulated(kind: str, rows: int, data: Path | None, most: int, seed: int) -> list[Rows]:
+    found = []
+    for i in range(most):
+        random = np.random.default_rng((seed, i, rows))
+        total = rows + 1000
+        if kind == "friedman":
+            x, y = datasets.make_friedman1(total, noise=1.0, random_state=int(random.integers(2**31)))
+        elif kind == "noisy":  # a line, in noise four times as large, among inputs that say nothing
+            x = random.normal(size=(total, 30))
+            y = x[:, 0] + 4 * random.normal(size=total)
+        else:  # smooth, without noise
+            x = random.normal(size=(total, 8))
+            y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2] + np.tanh(x[:, 3:].sum(1) / 2)
+        order = np.arange(total)
+        each = standardised(x, y[:, None], order[:rows], order[rows:])
+        found.append(Rows(each.x_train, each.y_train, each.x_test, each.y_test))
+    return found
+
+
+SETS: dict[str, TableOfRates] = {
+    "noisy": TableOfRates("line in noise, 300 rows", 5, 0, partial(_simulated, "noisy", 300)),
+    "diabetes": TableOfRates("diabetes", 10, 0, partial(_of_scikit_learn, "diabetes")),
+    "friedman": TableOfRates("Friedman, 200 rows", 5, 0, partial(_simulated, "friedman", 200)),
+    "cancer": TableOfRates("breast cancer, classes", 5, 2, partial(_of_scikit_learn, "breast_cancer")),
+    "boston": TableOfRates("boston", 10, 0, partial(_uci, "boston-housing")),
+    "boston-gaps": TableOfRates("boston, gaps", 13, 0, partial(_gaps, "boston-housing")),
+    "concrete": TableOfRates("concrete", 5, 0, partial(_uci, "concrete-strength")),
+    "concrete-gaps": TableOfRates("concrete, gaps", 8, 0, partial(_gaps, "concrete-strength")),
+    "airfoil": TableOfRates("airfoil", 3, 0, partial(_large, "airfoil/airfoil.csv", "target", ())),
+    "wine": TableOfRates("wine", 3, 0, partial(_uci, "wine-quality-red")),
+    "digits": TableOfRates("digits, classes", 3, 10, partial(_of_scikit_learn, "digits")),
+    "smooth": TableOfRates("smooth, without noise", 3, 0, partial(_simulated, "smooth", 2000)),
+    "kin8nm": TableOfRates("kin8nm", 3, 0, partial(_uci, "kin8nm")),
+    "bike": TableOfRates(
+        "bike sharing, 14,000 rows",
+        1,
+        0,
+        partial(_large, "bike-sharing/hour.csv", "cnt", ("casual", "registered", "instant", "dteday")),
+    ),
+}
+"""All tables by name."""

@@ -1,0 +1,30 @@
+"""The flags of `rates`."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.settings import BaseSettings, at_least, known
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `rates`."""
+
+    dataset: tuple[str, ...] = ()
+    """Tables to run; all by default."""
+    splits: int | None = None
+    """Splits of a table at most; by default 10, and fewer of long tables."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        at_least(self, 1, "splits")
+
+    def for_run(self, options: RunOptions) -> Self:
+        """Check the names."""
+        from gumdrop_experiments.rates.sets import SETS
+
+        known("table", self.dataset, SETS)
+        return self

@@ -122,3 +122,15 @@ def test_a_checkpoint_of_another_strength_is_refused(tmp_path) -> None:
     fit_stacked(two(1.0), [rows()] * 2, **options)
     with pytest.raises(gd.training.CheckpointError):
         fit_stacked(two(2.0), [rows()] * 2, **options)
+
+
+def test_a_rate_that_has_fallen_comes_back_when_more_strength_asks_for_it() -> None:
+    model = network()
+    for block in blocks(model):
+        block.site.start_at(1e-12)
+    optimizer = torch.optim.Adam(gd.parameter_groups(model, rate_lr=0.05), lr=1e-3)
+    for _ in range(100):
+        optimizer.zero_grad()
+        gd.kl_divergence(set_strength(model, 4.0), lengthscale=0.1).backward()
+        optimizer.step()
+    assert min(gd.dropout_rates(model).values()) > 0.3

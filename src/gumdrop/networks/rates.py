@@ -42,6 +42,11 @@ def fix_dropout(model: Model) -> Model:
     return model
 
 
+RATE_EPS = 1e-20
+"""What Adam adds to the size of a gradient. That of the logit of a small rate p is proportional to p: under the usual
+1e-8, a rate of 1e-8 stays where it is, whatever it is asked for later."""
+
+
 def set_strength(model: Model, strength: float, *, include: Sequence[str] = ("*",)) -> Model:
     """Say how much the entropy of the masks counts against the data, in place.
 
@@ -123,7 +128,7 @@ def parameter_groups(
 
     Returns:
         Parameter groups: the weights, the logits, and the noise variances where there are any; the last two
-        with ``weight_decay=0``.
+        with ``weight_decay=0``, and the logits with an ``eps`` under which a rate that has fallen can rise again.
 
     Raises:
         ValueError: If ``weight_decay`` is negative.
@@ -142,7 +147,7 @@ def parameter_groups(
     logits = {id(site.scaled_logit): site.scaled_logit for site in sites}
     noise = {id(m.log_variance): m.log_variance for m in model.modules() if isinstance(m, HomoscedasticNoise)}
     weights = [parameter for parameter in model.parameters() if id(parameter) not in logits | noise]
-    rates: dict[str, Any] = {"params": list(logits.values()), "weight_decay": 0.0}
+    rates: dict[str, Any] = {"params": list(logits.values()), "weight_decay": 0.0, "eps": RATE_EPS}
     if rate_lr is not None:
         rates["lr"] = rate_lr
     groups = [{"params": weights, "weight_decay": weight_decay}, rates]

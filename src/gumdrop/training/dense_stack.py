@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from gumdrop.functional.fused_masks import LARGEST_LOGIT, power
 from gumdrop.functional.noise import bulk_noise
 from gumdrop.layers import SITE, UNIT
+from gumdrop.networks.rates import RATE_EPS
 from gumdrop.objective.kl import CAPS, Lengthscale, check_lengthscale, precision_of
 from gumdrop.training.dense_layers import ACTIVATIONS, Parts, site_of
 from gumdrop.training.settings import Likelihood
@@ -258,7 +259,8 @@ class DenseStack(nn.Module):
     def groups(self, weight_decay: float, rate_lr: float) -> list[dict[str, Any]]:
         """The parameter groups of one model, with stacked parameters in them, see `gumdrop.parameter_groups`."""
         groups: list[dict[str, Any]] = [{"params": [self.weights], "weight_decay": weight_decay}]
-        groups.append({"params": [] if self._is_fixed else [self.scaled_logits], "weight_decay": 0.0, "lr": rate_lr})
+        rates = [] if self._is_fixed else [self.scaled_logits]
+        groups.append({"params": rates, "weight_decay": 0.0, "lr": rate_lr, "eps": RATE_EPS})
         if self.log_variances is not None and self.log_variances.requires_grad:
             groups.append({"params": [self.log_variances], "weight_decay": 0.0})
         return groups

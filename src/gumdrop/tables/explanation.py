@@ -142,8 +142,8 @@ def explain_rows(
 
     Args:
         model: The model.
-        x: Inputs as `TableModel.predict` takes them, shape (N, F). Unknown cells are drawn as there, so the share of
-            their column is what not knowing it does.
+        x: Inputs as `TableModel.predict_encoded` takes them, shape (N, F). Unknown cells are drawn as there, so the
+            share of their column is what not knowing it does.
         background: Rows that stand for the usual one, shape (B, F); those that were kept with the model if None.
         orders: Random orders of the columns for each row, each of which is used forwards and backwards.
         seed: Seed of the orders.
@@ -159,10 +159,10 @@ def explain_rows(
     if not len(background):
         raise TableError("the model was fitted with --background 0: name a table to compare with, --against TABLE.csv")
     task = model.task
-    labels = task.labels(model.predict(x))
+    labels = task.labels(model.predict_encoded(x))
 
     def functions(rows: Tensor, of: Tensor) -> Tensor:
-        return task.explained(model.predict(rows), None if labels is None else labels[of])
+        return task.explained(model.predict_encoded(rows), None if labels is None else labels[of])
 
     with limited_threads(1):  # on a busy machine the threads of small networks wait for each other
         shares = shapley_shares(functions, x, background, model.schema.groups, orders=orders, seed=seed)
@@ -245,7 +245,7 @@ def _rows_to_explain(
 
 
 def _explained(model: TableModel, number: int, values: list[str], x: Tensor, shares: RowShares) -> ExplainedRow:
-    predicted = model.prediction_frame(model.predict(x)).iloc[0]
+    predicted = model.prediction_frame(model.predict_encoded(x)).iloc[0]
     answer = predicted["prediction"]
     prediction = answer if isinstance(answer, str) else float(answer)
     lower, upper = (float(predicted[end]) if end in predicted else None for end in ("lower", "upper"))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from gumdrop.machine.numerals import cell, readable
-from gumdrop.tables.model import load_table_model, model_version
+from gumdrop.tables.fitting.folder import MODEL_FILE
+from gumdrop.tables.model import load_table_model
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.rates import named_rates
 from gumdrop.tables.results import RESULTS_FILE, Rate, Score, Stopped, TableFacts, read_results
@@ -113,7 +115,7 @@ def table_info(folder: Path) -> TableInfo:
     target = model.schema.target
     known = vars(read_results(folder)) if (folder / RESULTS_FILE).is_file() else {}
     return TableInfo(
-        gumdrop=model_version(folder),
+        gumdrop=json.loads((folder / MODEL_FILE).read_text(encoding="utf-8"))["gumdrop"],
         environment=known.get("environment"),
         table=known.get("table"),
         target=TargetInfo(target.name, model.unit, target.task, list(target.classes), *model.task.moments),

@@ -145,6 +145,7 @@ def fit_chosen(
     *,
     regression: bool,
     weights: Tensor | None = None,
+    together: Tensor | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
     """Train an ensemble of the kind of networks that held-out rows prefer, as long as they prefer.
@@ -155,6 +156,7 @@ def fit_chosen(
         settings: The settings; the chosen kind may have a prior of its own where ``lengthscale`` is None.
         regression: Whether targets are numbers; classes otherwise.
         weights: Weight of each row.
+        together: Group of each row, whose rows are held out together.
         progress: Show progress bars; a text stands in front of them.
 
     Returns:
@@ -164,10 +166,11 @@ def fit_chosen(
         ValueError: As `fit_regression_ensembles`.
     """
     options: Options = {"regression": regression, "weights": weights, "progress": progress}
-    pilot = run_pilots(build, table, settings, **options)
-    fitted = fit_one(build, pilot.architecture, table, settings, **options)
+    pilot = run_pilots(build, table, settings, together=together, **options)
+    fitted = fit_one(build, pilot.architecture, table, settings, together=together, **options)
     if pilot.is_better_than(fitted):
-        return fit_one(build, pilot.architecture, table, replace(settings, epochs=pilot.epochs), **options)
+        brief = replace(settings, epochs=pilot.epochs)
+        return fit_one(build, pilot.architecture, table, brief, together=together, **options)
     return fitted
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from gumdrop.ensembles.folds import stretches_of
 from gumdrop.tables.errors import TableError, check_present, listed
 from gumdrop.tables.fitting.settings import FitSettings, SplitAs
 from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates
@@ -20,8 +21,6 @@ from gumdrop.tables.task import task_of
 __all__ = ["Parts", "SplitColumn", "advice", "at_random", "check_enough", "split_column"]
 
 LEAST_TRAIN_ROWS = 10
-BLOCKS = 10
-"""Stretches of time whose rows are held out together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,7 @@ class SplitColumn:
         """Take the last rows, or whole groups in random order, for about the share that is to test."""
         test = self._last(settings) if self.kind == "time" else self._groups(settings)
         train = np.flatnonzero(~test)
-        together = self.values[train] if self.kind == "groups" else _stretches(self.values[train])
+        together = self.values[train] if self.kind == "groups" else stretches_of(self.values[train])
         return Parts(train.tolist(), np.flatnonzero(test).tolist(), self._words(test), together)
 
     def _last(self, settings: FitSettings) -> np.ndarray:
@@ -95,12 +94,6 @@ class SplitColumn:
             return f"the last in the order of '{self.name}', from {first} on"
         groups = np.unique(self.values[test])
         return f"all rows of {len(groups)} of the {self.values.max() + 1} groups of '{self.name}'"
-
-
-def _stretches(times: np.ndarray) -> np.ndarray | None:
-    """The number of the stretch of time that each row is in, all rows of a moment in one; None if there is but one."""
-    stretch = np.searchsorted(np.sort(times), times) * BLOCKS // len(times)
-    return stretch if np.ptp(stretch) else None
 
 
 def split_column(

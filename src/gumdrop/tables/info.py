@@ -14,7 +14,7 @@ from gumdrop.tables.model import load_table_model
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.rates import named_rates
 from gumdrop.tables.results import RESULTS_FILE, Rate, Score, Stopped, TableFacts, read_results
-from gumdrop.tables.schema.columns import CategoryColumn, Column
+from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn
 
 __all__ = ["TableInfo", "table_info"]
 
@@ -62,7 +62,7 @@ class ColumnInfo:
     name: str
     """Its name."""
     kind: str
-    """`number`, `date` or `category`."""
+    """`number`, `date`, `cycle` or `category`."""
     what: str
     """Its training values, in words."""
 
@@ -142,6 +142,8 @@ def _what(column: Column) -> str:
     if isinstance(column, CategoryColumn):
         names = [category or "(missing)" for category in column.categories]
         return f"{len(names)}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+    if isinstance(column, CycleColumn):
+        return f"{column.cycle}, {cell(column.least)} to {cell(column.most)}"
     if column.kind == "date":
         least, most = (f"{pd.Timestamp(days, unit='D'):%Y-%m-%d}" for days in (column.least, column.most))
         cycles = ", ".join(getattr(column, "parts", ())) or "no cycles"

@@ -20,7 +20,7 @@ from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.fitting.own_test import read_own_test
 from gumdrop.tables.fitting.settings import FitSettings, Reading
-from gumdrop.tables.fitting.split import Parts, advice, at_random, check_enough, split_column
+from gumdrop.tables.fitting.split import Parts, advice, at_random, check_known, check_parts, split_column
 from gumdrop.tables.prediction import encoding_notes, without_target
 from gumdrop.tables.reading.table import Table, name_of, read_table
 from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
@@ -254,6 +254,7 @@ def _split_and_encode(
     """Split and encode rows with these numbers; `trained` gives a schema the statistics of rows to train on."""
     check_present(table.frame.columns, [target])
     known = table.frame[target].notna().to_numpy()
+    check_known(known, target)
     frame, rows = table.frame[known].reset_index(drop=True), numbers[known]
     notes = [*table.notes, *without_target(known, target)]
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
@@ -266,10 +267,10 @@ def _split_and_encode(
         parts = Parts(list(range(len(frame))), list(range(len(frame), len(frame) + len(other.frame))), other.words)
     else:
         parts = column.parts(settings) if column is not None else at_random(frame, whole, settings)
-    check_enough(len(parts.train), len(parts.test))
+    notes += check_parts(parts, whole, frame)
     schema = trained(whole, frame.iloc[parts.train])
     encoded = schema.encode_inputs(frame)
-    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *advice(whole, settings)]
+    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *advice(whole, settings, column)]
     x, unknown = encoded.x, encoded.unknown
     if other is not None:
         frame, rows = other.below(frame), np.concatenate([rows, other.rows])

@@ -97,7 +97,9 @@ def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
     target = schema.target
     if target.task == "regression":
         values = numbers_of(target.name, frame[target.name])
-        target = Target(target.name, target.task, float(values.mean()), _spread(target.name, values))
+        target = Target(
+            target.name, target.task, float(values.mean()), _spread(target.name, values, "all rows to train on")
+        )
     return TableSchema(tuple(columns), target, schema.decimal)
 
 
@@ -229,10 +231,10 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
     return Target(name, "classification", classes=classes)
 
 
-def _spread(name: str, values: np.ndarray) -> float:
+def _spread(name: str, values: np.ndarray, where: str = "every row") -> float:
     std = _deviation(values)
     if std == 0:
-        raise TableError(f"target {name!r} is {values[0]:g} in every row: choose one that varies")
+        raise TableError(f"target {name!r} is {values[0]:g} in {where}: choose one that varies")
     if not _LEAST_SPREAD < std < _MOST_SPREAD:
         raise TableError(
             f"target {name!r} has a standard deviation of {std:.3g}, whose square leaves the numbers that networks "

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
+from gumdrop.machine.numerals import readable
 from gumdrop.tables import FitSettings, fit_table
 from gumdrop.tables.explanation import explain_rows, explain_table
 from gumdrop.tables.leverage import column_groups, leading_columns
@@ -54,6 +55,9 @@ def test_a_wide_table_is_explained_by_its_leading_columns(wide, models, tmp_path
     found = explain_table(model, tmp_path / "new.csv", notify=said.append)
     assert (len(found.columns), found.orders, found.columns[-1]) == (41, 25, "23 other columns")
     assert any(note.startswith("of 63 columns the 40 with the most leverage are told apart") for note in said)
+    errors = max(max(row.explained.errors) for row in found.rows)
+    assert f"by 25 orders the standard error of a share is at most {readable(errors, 2)}," in said[-1]
+    assert found.notes == said
     for row in found.rows:
         assert len(row.values) == len(row.explained.shares) == len(row.epistemic.errors) == 41
         assert sum(row.explained.shares) == pytest.approx(row.explained.value - row.explained.usual, abs=1e-3)

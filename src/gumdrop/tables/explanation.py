@@ -7,25 +7,26 @@ together, so a category counts once, and the same draws of the networks answer a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gumdrop.machine.numerals import readable
 from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.cells import mark_unknown
 from gumdrop.tables.errors import TableError
+from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, ExplainedTarget, Overall, TableExplanation
 from gumdrop.tables.leverage import column_groups, leading_columns
 from gumdrop.tables.model import TableModel
-from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.prediction import encoding_notes
 from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.scoring import shown
 from gumdrop.tables.shapley import Shares, shapley_shares
 
-__all__ = ["ExplainedRow", "RowShares", "TableExplanation", "explain_rows", "explain_table"]
+__all__ = ["RowShares", "explain_rows", "explain_table"]
 
 
 ORDERS, ORDERS_OF_MANY = 100, 25
@@ -46,98 +47,6 @@ class RowShares:
     epistemic: Shares
     """The same of the standard deviation of the drawn functions in units of the target, or of the mutual information
     in nats."""
-
-
-@dataclass(frozen=True)
-class ColumnShares:
-    """What the columns of a row add to a number."""
-
-    value: float
-    """The number for the row."""
-    usual: float
-    """Its mean over the rows to compare with."""
-    shares: list[float]
-    """Share of each column; they add up to `value - usual`."""
-    errors: list[float] | None
-    """Standard error of each share; None of a single order."""
-
-
-@dataclass(frozen=True)
-class ExplainedRow:
-    """A row, its prediction, and what drives it."""
-
-    row: int
-    """Number in the table, from 1."""
-    values: list[str]
-    """Its inputs, as a reader sees them."""
-    prediction: float | str
-    """Predicted number or class."""
-    lower: float | None = field(metadata=SPARSE)
-    """Lower end of the interval; None for classes."""
-    upper: float | None = field(metadata=SPARSE)
-    """Upper end of the interval."""
-    explained: ColumnShares
-    """Shares in the number, or in the probability of the class."""
-    epistemic: ColumnShares
-    """Shares in the epistemic part of the uncertainty."""
-
-
-@dataclass(frozen=True)
-class Overall:
-    """Mean size of the shares: how much each column moves predictions at all."""
-
-    rows: int
-    """Over how many rows."""
-    explained: list[float]
-    """Of each column, in predictions."""
-    epistemic: list[float]
-    """In the epistemic part of the uncertainty."""
-
-
-@dataclass(frozen=True)
-class ExplainedTarget:
-    """The column that is predicted."""
-
-    name: str
-    """Its name."""
-    unit: str
-    """Its unit, for the reader."""
-    task: str
-    """Whether it is a number or a class."""
-
-
-@dataclass(frozen=True)
-class Background:
-    """The rows that stand for the usual one."""
-
-    rows: int
-    """How many."""
-    source: str
-    """`training` for those that were kept with the model, else the name of a table."""
-
-
-@dataclass(frozen=True)
-class TableExplanation:
-    """What drives the predictions of the first rows of a table, and of the model as a whole."""
-
-    target: ExplainedTarget
-    """The target."""
-    coverage: float
-    """Probability of the intervals."""
-    columns: list[str]
-    """Columns of the table; of a wide one those that lead, and last all others as one."""
-    background: Background
-    """What the rows are compared with."""
-    orders: int
-    """Random orders of the columns for each row."""
-    seed: int
-    """Seed of the orders."""
-    rows: list[ExplainedRow]
-    """The rows; none to explain the model alone."""
-    overall: Overall
-    """The model as a whole."""
-    notes: list[str]
-    """What a reader should know about the table."""
 
 
 def explain_rows(
@@ -238,6 +147,9 @@ def explain_table(
                 explain_rows(model, x, background=background, columns=columns, orders=OVERALL_ORDERS, seed=seed)
             )
             bar.update()
+    if columns is not None and explained:
+        notes.append(_error_note(explained, orders))
+        notify(notes[-1])
     target = model.schema.target
     return TableExplanation(
         target=ExplainedTarget(target.name, model.unit, target.task),
@@ -311,5 +223,14 @@ def _overall(found: list[RowShares]) -> Overall:
 def _many_note(count: int) -> str:
     return (
         f"of {count:,} columns the {LEADING} with the most leverage are told apart, and the other {count - LEADING:,} "
-        "count as one; the page and --json have the standard errors of the shares"
+        "count as one"
+    )
+
+
+def _error_note(rows: list[ExplainedRow], orders: int) -> str:
+    parts = ([row.explained for row in rows], [row.epistemic for row in rows])
+    most, most_epistemic = (readable(max(max(each.errors or [0.0]) for each in part), 2) for part in parts)
+    return (
+        f"by {orders} orders the standard error of a share is at most {most}, of one in the epistemic part "
+        f"{most_epistemic}; --orders makes it smaller"
     )

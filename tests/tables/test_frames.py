@@ -79,6 +79,9 @@ def test_what_is_no_table_is_told(table) -> None:
 def test_frames_that_cannot_be_used_say_why() -> None:
     with pytest.raises(TableError, match="no rows or no columns"):
         read_table(pd.DataFrame({"a": []}))
+    for columns in ({"a": 1, "b": 2}, {"a": [1, 2], "b": [3]}):
+        with pytest.raises(TableError, match=r"dict of columns cannot be read.*a list, of one cell for one row"):
+            read_table(columns)
     with pytest.raises(TableError, match="several columns named a"):
         read_table(pd.DataFrame([[1, 2]], columns=["a", "a "]))
     with pytest.raises(TableError, match="leave `stream` away"):

@@ -56,8 +56,8 @@ def _pandas(table: object) -> pd.DataFrame:
             return pd.DataFrame(table)
         except ValueError as error:
             raise TableError(
-                f"the dict of columns cannot be read ({error}): give each column as a list, of one cell for one row, and "
-                "all of the same length"
+                f"the dict of columns cannot be read ({error}): give each column as a list, of one cell for one row, "
+                "and all of the same length"
             ) from error
     if hasattr(table, "to_pandas"):
         found: pd.DataFrame = table.to_pandas()

@@ -144,7 +144,7 @@ def patterns(test: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def scored(model: TableModel, frame: pd.DataFrame) -> dict[str, float]:
     """Coverage of the 90 % interval and its width, and standard deviations, in units of the target."""
     encoded = model.schema.encode_inputs(frame)
-    prediction = model.predict(mark_unknown(model.schema, encoded.x, encoded.unknown, model.background))
+    prediction = model.predict_encoded(mark_unknown(model.schema, encoded.x, encoded.unknown, model.background))
     assert isinstance(prediction, RegressionPrediction)
     y = torch.from_numpy(frame["target"].to_numpy(copy=True))[:, None]
     lower, upper = prediction.interval(model.coverage)

@@ -77,7 +77,7 @@ def test_a_target_that_cannot_be_scored_does_not_stop_predictions(place, tmp_pat
 def test_many_rows_are_scored_in_part_and_in_pieces(place, monkeypatch) -> None:
     model, frame = load_table_model(place / "run"), pd.read_csv(place / "houses.csv")
     whole = predict_frame(model, frame, most_scored=120).evaluation
-    monkeypatch.setattr("gumdrop.tables.prediction.ROWS_AT_ONCE", 50)
+    monkeypatch.setattr("gumdrop.tables.prediction.ROWS_OF_A_PART", 50)
     assert predict_frame(model, frame, most_scored=120).evaluation.scores == pytest.approx(whole.scores, rel=1e-5)
     assert predict_frame(model, frame, most_scored=7).evaluation.rows == 7
     assert predict_frame(model, frame.assign(price=None)).evaluation is None
@@ -85,7 +85,7 @@ def test_many_rows_are_scored_in_part_and_in_pieces(place, monkeypatch) -> None:
 
 def test_rows_of_a_prediction_are_picked_from_all_of_its_parts(place) -> None:
     model, frame = load_table_model(place / "run"), pd.read_csv(place / "houses.csv").head(5)
-    prediction = model.predict(torch.from_numpy(model.schema.encode_inputs(frame).x))
+    prediction = model.predict_encoded(torch.from_numpy(model.schema.encode_inputs(frame).x))
     some = rows_of(prediction, np.array([3, 1]))
     assert some.draw_means.shape == (len(prediction.draw_means), 2, 1)
     assert some.mean.tolist() == prediction.mean[[3, 1]].tolist()

@@ -190,3 +190,46 @@ def test_the_results_say_which_rows_tested(table, tmp_path) -> None:
 def test_without_a_split_nothing_is_said(tmp_path) -> None:
     fit_table(write_table(tmp_path / "houses.csv"), "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     assert "split" not in json.loads((tmp_path / "run" / "results.json").read_text())["table"]
+
+
+def dated(target) -> pd.DataFrame:
+    days = pd.date_range("2020-01-01", periods=60).strftime("%Y-%m-%d")
+    return pd.DataFrame({"x": np.arange(60) % 7, "sold": days, "y": target})
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (["a"] * 50 + ["b"] * 10, "target 'y' is 'a' in all 48 rows to train on.*let other rows test"),
+        ([1.5] * 50 + [2.5, 3.5] * 5, "target 'y' is 1.5 in all rows to train on: choose one that varies"),
+        (["a"] * 60, "target 'y' is 'a' in every row"),
+        ([1.0, 2.0] + [None] * 58, "'y' is missing in all but 2 of 60 rows, and at least 10 rows that hold it"),
+    ],
+    ids=["one class early", "one value early", "one class", "hardly known"],
+)
+def test_a_target_of_one_level_says_where_it_is(target, message) -> None:
+    with pytest.raises(TableError, match=message):
+        read_data(dated(target), "y", Reading(), FitSettings(split_by="sold"))
+
+
+def test_a_class_that_only_tests_is_named() -> None:
+    data = read_data(dated(["a", "b"] * 25 + ["c"] * 10), "y", Reading(), FitSettings(split_by="sold"))
+    assert "no row to train on has the 'y' 'c', which only test" in data.notes
+
+
+def test_rows_out_of_order_are_taken_in_their_order_and_that_is_said() -> None:
+    frame = dated(np.arange(60) * 0.5)
+    mixed = frame.sample(frac=1, random_state=0)
+    data = read_data(mixed, "y", Reading(), FitSettings(split_by="sold"))
+    assert data.frame["sold"].iloc[data.train].max() < data.frame["sold"].iloc[data.test].min()
+    said = "the rows are not in the order of 'sold': the last by it test, wherever they stand in the table"
+    assert said in data.notes
+    assert said not in read_data(frame, "y", Reading(), FitSettings(split_by="sold")).notes
+
+
+@pytest.mark.parametrize("num_rows", [4, 7, 19])
+def test_fewer_rows_than_folds_make_fewer_folds(num_rows) -> None:
+    folds = folds_of(torch.randperm(num_rows, dtype=torch.int32), 5, 10)
+    for rows, held_out in folds:
+        assert min(len(rows), len(held_out)) >= num_rows // 2
+        assert sorted([*rows.tolist(), *held_out.tolist()]) == list(range(num_rows))

@@ -137,7 +137,7 @@ def test_pieces_of_a_table_are_predicted_as_the_whole(models, monkeypatch) -> No
     frame = make_table(30, seed=2)
     frame.loc[::3, "size"] = None
     whole = predict_frame(models["price"], frame).frame
-    monkeypatch.setattr(table_predict, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(table_predict, "ROWS_OF_A_PART", 7)
     monkeypatch.setattr(tables, "DISTANCES_AT_ONCE", 500)  # two rows
     pd.testing.assert_frame_equal(predict_frame(models["price"], frame).frame, whole, rtol=1e-4)
 
@@ -186,14 +186,14 @@ def test_explanations_agree_with_predictions(models) -> None:
     encoded = model.schema.encode_inputs(pd.DataFrame({"size": [55.0], "rooms": [5.5], "town": ["Nice"]}))
     x = mark_unknown(model.schema, encoded.x, encoded.unknown, model.background)
     found = explain_rows(model, x, orders=10)
-    assert found.epistemic.value[0] == pytest.approx(model.predict(x).epistemic.sqrt().item(), rel=1e-4)
+    assert found.epistemic.value[0] == pytest.approx(model.predict_encoded(x).epistemic.sqrt().item(), rel=1e-4)
     assert found.epistemic.share[0].argmax() == 2
     assert found.epistemic.share[0, 2] > 10
 
 
 def test_inputs_that_nobody_can_draw_are_refused(models) -> None:
     with pytest.raises(ValueError, match=r"must not hold NaN.*num_background"):
-        replace(models["price"], background=torch.empty(0, 0)).predict(torch.full((1, 4), NAN))
+        replace(models["price"], background=torch.empty(0, 0)).predict_encoded(torch.full((1, 4), NAN))
 
 
 def test_noise_does_not_hold_what_the_spread_of_drawn_cells_holds(tmp_path, monkeypatch) -> None:

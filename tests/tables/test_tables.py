@@ -10,7 +10,7 @@ import torch
 
 from gumdrop.networks import dropout_rates
 from gumdrop.tables import TableError, load_table_model, read_table
-from gumdrop.tables.explanation import (
+from gumdrop.tables.explained import (
     Background,
     ColumnShares,
     ExplainedRow,

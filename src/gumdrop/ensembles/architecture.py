@@ -152,6 +152,7 @@ def fit_chosen(
     *,
     regression: bool,
     weights: Tensor | None = None,
+    together: Tensor | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
     """Train an ensemble of the kind of networks, and with the strength of dropout, that held-out rows prefer.
@@ -162,6 +163,7 @@ def fit_chosen(
         settings: The settings; the chosen kind may have a prior of its own where ``lengthscale`` is None.
         regression: Whether targets are numbers; classes otherwise.
         weights: Weight of each row.
+        together: Group of each row, whose rows are held out together.
         progress: Show progress bars; a text stands in front of them.
 
     Returns:
@@ -171,8 +173,8 @@ def fit_chosen(
         ValueError: As `fit_regression_ensembles`.
     """
     options: Options = {"regression": regression, "weights": weights, "progress": progress}
-    architecture = choose_architecture(build, table, settings, **options)
-    return fit_one(build, architecture, table, settings, **options)
+    architecture = choose_architecture(build, table, settings, together=together, **options)
+    return fit_one(build, architecture, table, settings, together=together, **options)
 
 
 def choose_architecture(

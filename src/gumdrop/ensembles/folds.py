@@ -3,10 +3,11 @@
 import math
 from collections import Counter
 
+import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["MOST_HELD_OUT", "SMALL_STEP", "folds_of", "schedule"]
+__all__ = ["MOST_HELD_OUT", "SMALL_STEP", "folds_of", "schedule", "stretches_of"]
 
 
 ROWS_PER_FOLD = 10
@@ -14,6 +15,8 @@ STEPS, LEAST_EPOCHS = 2500, 20
 MOST_HELD_OUT = 5000
 """Held-out rows of a member that are enough to set its noise or to pick its epoch."""
 SMALL_STEP = 2**16
+STRETCHES = 10
+"""Stretches of time whose rows are held out together."""
 
 
 def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None = None) -> tuple[int, int]:
@@ -72,3 +75,20 @@ def _whole_groups(order: Tensor, groups: Tensor, count: int) -> list[Tensor]:
         dealt[least].append(group)
         totals[least] += size
     return [order[torch.isin(groups, torch.tensor(part))] for part in dealt]
+
+
+def stretches_of(times: np.ndarray) -> np.ndarray | None:
+    """Cut rows that have an order in time into stretches, all rows of a moment in one.
+
+    Args:
+        times: Anything that sorts, shape (N,).
+
+    Returns:
+        The number of the stretch of each row, shape (N,); None if all rows are in one.
+
+    Example:
+        >>> stretches_of(np.array([5, 1, 1, 9, 7])).tolist()
+        [4, 0, 0, 8, 6]
+    """
+    found = np.searchsorted(np.sort(times), times) * STRETCHES // len(times)
+    return found if np.ptp(found) else None

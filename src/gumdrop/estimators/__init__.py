@@ -9,6 +9,7 @@ References:
 """
 
 from gumdrop.estimators.classifier import ConcreteDropoutClassifier
+from gumdrop.estimators.intervals import predict_interval, predict_quantiles
 from gumdrop.estimators.regressor import ConcreteDropoutRegressor
 
-__all__ = ["ConcreteDropoutClassifier", "ConcreteDropoutRegressor"]
+__all__ = ["ConcreteDropoutClassifier", "ConcreteDropoutRegressor", "predict_interval", "predict_quantiles"]

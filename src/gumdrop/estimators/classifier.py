@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from torch import nn
 
@@ -16,6 +18,7 @@ from gumdrop.ensembles import Architecture
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.objective.kl import Lengthscale
 from gumdrop.prediction import ClassificationPrediction
 
 if TYPE_CHECKING:
@@ -41,6 +44,9 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         lengthscale: Prior, see `gumdrop.kl_divergence`; None for that of `gumdrop.ensembles`.
         strength: What the entropy of the dropout masks counts, see `gumdrop.networks.set_strength`; None lets held-out
             rows choose, and takes 1 from 10,000 rows on and for a stream.
+        class_weight: What the rows of each class weigh beside those of the others: a dict of labels, 1 for those that
+            it lacks; "balanced" for as much as all other classes; None for rows as they are. Probabilities are then
+            those of classes in these proportions. The sum of the weights stays the number of rows.
         early_stopping: Stop once no member gets better on its held-out rows; each keeps its best epoch. The cycle of
             the learning rate is laid out for ``max_iter`` epochs, so a run that stops never sees the small steps at its
             end: it is shorter, and seldom better. See ``docs/estimators.md``.
@@ -71,7 +77,46 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         ((60, 2), ['down', 'up'])
     """
 
-    def _train(self, inputs: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> None:
+    def __init__(
+        self,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        *,
+        n_members: int | None = None,
+        max_iter: int | None = None,
+        batch_size: int | None = None,
+        learning_rate_init: float = 1e-2,
+        lengthscale: Lengthscale | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        early_stopping: bool = False,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        validation_fraction: float = 0.1,
+        n_mc_samples: int = 100,
+        random_state: Any = None,
+        device: str | torch.device | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            hidden_layer_sizes,
+            n_members=n_members,
+            max_iter=max_iter,
+            batch_size=batch_size,
+            learning_rate_init=learning_rate_init,
+            lengthscale=lengthscale,
+            early_stopping=early_stopping,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            validation_fraction=validation_fraction,
+            n_mc_samples=n_mc_samples,
+            random_state=random_state,
+            device=device,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def _train(
+        self, inputs: np.ndarray, labels: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
+    ) -> None:
         check_classification_targets(labels)
         found = labels[weights > 0]
         given = getattr(self, "_given", found[:0])
@@ -79,8 +124,21 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         if len(self.classes_) < 2:
             raise ValueError(f"a classifier needs rows of at least 2 classes, got the class {self.classes_.tolist()}")
         codes = np.searchsorted(self.classes_, np.where(weights > 0, labels, self.classes_[0]))
-        rows = distinct(inputs, codes.reshape(-1, 1), weights)
+        rows = distinct(inputs, codes.reshape(-1, 1), self._weighted(weights, codes), together)
         self._fit_ensemble(rows, codes[rows.indices])
+
+    def _weighted(self, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Weights of rows with those of their classes; the sum stays, as rows that matter more are no more rows."""
+        if self.class_weight is None:
+            return weights
+        if self.class_weight == "balanced":
+            of_class = 1 / np.maximum(np.bincount(codes, weights, len(self.classes_)), 1e-300)
+        else:
+            of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
+        if not (np.isfinite(of_class).all() and (of_class > 0).all()):
+            raise ValueError(f"`class_weight` must hold positive numbers, got {self.class_weight!r}")
+        weighted: np.ndarray = weights * of_class[codes]
+        return weighted * (weights.sum() / weighted.sum())
 
     def _describe(self, table: StreamedColumns) -> Target:
         classes = np.unique(table.observed)
@@ -122,7 +180,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
             A record of float64 tensors; its classes are in the order of ``classes_``.
         """
         validated = self._validated(X)
-        parts = [self._draw(validated[part]) for part in chunks(len(validated))]
+        parts = [self._draw(validated[part]) for part in chunks(validated.shape[0])]
         return ClassificationPrediction(
             torch.cat([part.log_probabilities for part in parts]), torch.cat([part.expected_entropy for part in parts])
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,7 +18,8 @@ from torch import nn
 from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, fit_chosen, fit_one
 from gumdrop.ensembles.architecture import Options
 from gumdrop.ensembles.streaming import STREAMED, fit_streamed_ensemble, stream_schedule
-from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, checked_weights, moments
+from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, checked_weights, dense, moments
+from gumdrop.estimators.together import held_together
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.objective.kl import Lengthscale
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConcreteDropoutEnsemble"]
 
-NUMBERS: dict[str, object] = {"dtype": [np.float64, np.float32], "ensure_min_samples": MIN_ROWS}
+NUMBERS: dict[str, object] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "ensure_min_samples": MIN_ROWS}
 """What inputs to train on must be."""
 
 
@@ -74,20 +76,39 @@ class ConcreteDropoutEnsemble(BaseEstimator):
     _targets: ClassVar[dict[str, bool]] = {}
     """How targets are validated."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+    ) -> Self:
         """Train on rows.
 
         Args:
-            X: Inputs, shape (n_samples, n_features).
+            X: Inputs, shape (n_samples, n_features); a sparse matrix is made dense, see ``docs/estimators.md``.
             y: Targets, shape (n_samples,), or for a regression also (n_samples, n_outputs).
             sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
+            groups: Label of the group that each row belongs to, such as a patient, shape (n_samples,): rows of one
+                group are held out of a member together.
+            times: Time of each row, numbers or dates, shape (n_samples,): rows of one tenth of the time are held out of
+                a member together.
 
         Returns:
             This estimator.
         """
         inputs, targets = validate_data(self, X, y, **NUMBERS, **self._targets)
+        weights = checked_weights(sample_weight, inputs)
+        together = held_together(groups, times, weights)
         self._forget()
-        self._train(inputs, targets, checked_weights(sample_weight, inputs))
+        self._train(dense(inputs), targets, weights, together)
         return self
 
     def fit_stream(self, path: str | os.PathLike[str], target: str, *, columns: Sequence[str] | None = None) -> Self:
@@ -143,7 +164,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         seen: tuple[np.ndarray, ...] | None = getattr(self, "_seen", None)
         accepted = NUMBERS | {"ensure_min_samples": NUMBERS["ensure_min_samples"] if seen is None else 1}
         inputs, targets = validate_data(self, X, y, **accepted, **self._targets, reset=seen is None)
-        rows: tuple[np.ndarray, ...] = (inputs, targets, checked_weights(sample_weight, inputs))
+        rows: tuple[np.ndarray, ...] = (dense(inputs), targets, checked_weights(sample_weight, inputs))
         if seen is not None:
             rows = tuple(np.concatenate(pair) for pair in zip(seen, rows, strict=True))
         self._train(*rows)
@@ -156,8 +177,10 @@ class ConcreteDropoutEnsemble(BaseEstimator):
             if hasattr(self, name):
                 delattr(self, name)
 
-    def _train(self, inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> None:
-        """Train on validated inputs (N, F), targets (N,) or (N, D), and weights (N,) of at least 0."""
+    def _train(
+        self, inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
+    ) -> None:
+        """Train on validated inputs (N, F), targets (N,) or (N, D), weights (N,) of at least 0, and sets (N,)."""
         raise NotImplementedError
 
     def _describe(self, table: StreamedColumns) -> Target:
@@ -182,14 +205,16 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         x = StandardisedRows(rows.x, rows.indices, self._center, self._scale)
         asked, data, settings = self._architecture(), (x, torch.from_numpy(y)), self._settings(seed)
         weights = None if (rows.weights == 1).all() else torch.from_numpy(rows.weights)
+        together = None if rows.together is None else torch.from_numpy(rows.together)
         options: Options = {"regression": is_regressor(self), "weights": weights, "progress": self.verbose}
 
         def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
             return self._network(rows.x.shape[1], architecture, encoding).to(device)
 
-        fitted = (
-            fit_one(build, asked, data, settings, **options) if asked else fit_chosen(build, data, settings, **options)
-        )
+        if asked:
+            fitted = fit_one(build, asked, data, settings, together=together, **options)
+        else:
+            fitted = fit_chosen(build, data, settings, together=together, **options)
         self._keep(fitted, seed)
 
     def _settings(self, seed: int) -> EnsembleSettings:
@@ -229,13 +254,13 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         if not 0 < self.validation_fraction <= 0.5:
             raise ValueError(f"`validation_fraction` must be above 0 and at most 1/2, got {self.validation_fraction}")
 
-    def _draw(self, X: np.ndarray) -> Any:
-        """Predict validated rows, in the units of the networks."""
+    def _draw(self, X: Any) -> Any:
+        """Predict validated rows, dense or sparse, in the units of the networks."""
         check_is_fitted(self)
-        x = torch.from_numpy((X - self._center) / self._scale)
+        x = torch.from_numpy(((X.toarray() if issparse(X) else X) - self._center) / self._scale)
         device = next(self.ensemble_.parameters()).device
         return self.ensemble_.predict(x.to(device), num_samples=self.n_mc_samples, seed=self._seed)
 
-    def _validated(self, X: Any) -> np.ndarray:
+    def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
-        return np.asarray(validate_data(self, X, dtype=NUMBERS["dtype"], reset=False))
+        return validate_data(self, X, dtype=NUMBERS["dtype"], accept_sparse="csr", reset=False)

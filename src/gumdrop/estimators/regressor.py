@@ -73,10 +73,12 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
     _targets: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
 
-    def _train(self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray) -> None:
+    def _train(
+        self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
+    ) -> None:
         self._single = observed.ndim == 1
         targets = observed.reshape(len(observed), -1)
-        rows = distinct(inputs, targets, weights)
+        rows = distinct(inputs, targets, weights, together)
         self._y_center, self._y_scale = moments(rows.y, rows.indices, rows.weights)
         standard = np.empty((len(rows.indices), targets.shape[1]), dtype=np.float32)
         for part in chunks(len(standard)):
@@ -192,14 +194,14 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
             Shape (n_samples,).
         """
         validated = self._validated(X)
-        targets = torch.from_numpy(np.asarray(y, dtype=np.float64).reshape(len(validated), -1))
+        targets = torch.from_numpy(np.asarray(y, dtype=np.float64).reshape(validated.shape[0], -1))
         parts = []
-        for part in chunks(len(validated)):
+        for part in chunks(validated.shape[0]):
             prediction = self._distribution(validated[part])
             parts.append(prediction.log_prob(targets[part].to(prediction.mean.device)).cpu())
         return torch.cat(parts).numpy()
 
-    def _distribution(self, X: np.ndarray) -> RegressionPrediction:
+    def _distribution(self, X: Any) -> RegressionPrediction:
         prediction = self._draw(X)
         scale, shift = (torch.from_numpy(each).to(prediction.mean) for each in (self._y_scale, self._y_center))
         return prediction.rescale(scale, shift)
@@ -207,6 +209,6 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     def _over(self, X: Any, of: Callable[[RegressionPrediction], tuple[Tensor, ...]]) -> list[np.ndarray]:
         """Results for all rows, made of some at a time."""
         validated = self._validated(X)
-        parts = [of(self._distribution(validated[part])) for part in chunks(len(validated))]
+        parts = [of(self._distribution(validated[part])) for part in chunks(validated.shape[0])]
         whole = [torch.cat(each).cpu().numpy() for each in zip(*parts, strict=True)]
         return [each[:, 0] if self._single else each for each in whole]

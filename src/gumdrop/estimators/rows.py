@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
@@ -16,12 +17,15 @@ __all__ = [
     "StandardisedRows",
     "checked_weights",
     "chunks",
+    "dense",
     "distinct",
     "moments",
 ]
 
 MIN_ROWS = 4
 """Rows that an ensemble needs."""
+MOST_DENSE = 2**27
+"""Cells of a sparse matrix that are made dense, a gigabyte in float64."""
 ROWS_AT_ONCE = 8192
 """Rows that are standardised or predicted at once, which bounds memory."""
 
@@ -37,6 +41,8 @@ class DistinctRows(NamedTuple):
     """Where the distinct rows are in these."""
     weights: np.ndarray
     """How many equal rows each stands for."""
+    together: np.ndarray | None
+    """The set that each is held out with; None if there are none."""
 
 
 class StandardisedRows(RowSource):
@@ -75,13 +81,37 @@ def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
     return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
 
 
-def distinct(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> DistinctRows:
+def dense(x: Any) -> np.ndarray:
+    """Make a sparse matrix dense, unless it is too large for that; a dense one is as it is.
+
+    Args:
+        x: Shape (N, F).
+
+    Returns:
+        The same as an array.
+
+    Raises:
+        ValueError: If it is too large.
+    """
+    if not issparse(x):
+        return np.asarray(x)
+    if x.shape[0] * x.shape[1] > MOST_DENSE:
+        raise ValueError(
+            f"`X` is sparse and is made dense to train on, which is possible up to {MOST_DENSE:,} cells, got "
+            f"{x.shape[0]:,} x {x.shape[1]:,}: make fewer columns of it, as sklearn.decomposition.TruncatedSVD does, "
+            "or take fewer rows"
+        )
+    return np.asarray(x.toarray())
+
+
+def distinct(x: np.ndarray, y: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None) -> DistinctRows:
     """Find the distinct rows of positive weight, sorted, and sum the weights of those that are equal.
 
     Args:
         x: Inputs, shape (N, F).
         y: Targets, shape (N, D).
         weights: Shape (N,), at least 0.
+        together: Shape (N,); equal rows of different sets stay apart. None if there are no sets.
 
     Returns:
         The rows.
@@ -89,14 +119,17 @@ def distinct(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> DistinctRows:
     Raises:
         ValueError: If there are fewer than an ensemble needs.
     """
-    order, new = _sorted([*y.T, *x.T][::-1], np.flatnonzero(weights > 0).astype(np.int32))
+    sets = [] if together is None else [together]
+    order, new = _sorted([*sets, *y.T, *x.T][::-1], np.flatnonzero(weights > 0).astype(np.int32))
     starts = np.flatnonzero(new)
     if len(starts) < MIN_ROWS:
         raise ValueError(f"an ensemble needs at least 4 different rows of positive weight, got {len(starts)}")
     if len(starts) == len(order):
         alike = (weights == 1).all()
-        return DistinctRows(x, y, order, np.broadcast_to(1.0, len(order)) if alike else weights[order])
-    return DistinctRows(x, y, order[starts], np.add.reduceat(weights[order], starts))
+        counts = np.broadcast_to(1.0, len(order)) if alike else weights[order]
+    else:
+        order, counts = order[starts], np.add.reduceat(weights[order], starts)
+    return DistinctRows(x, y, order, counts, None if together is None else together[order])
 
 
 def _sorted(columns: Sequence[np.ndarray], order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -96,10 +96,10 @@ def export_table(
     """Export what ``gumdrop fit`` trained, from columns in their own units to the target in its own.
 
     The file's input ``columns`` has a row for each row of the table and a column for each of the schema, in its order,
-    in float64: numbers as they are, dates as days since 1970-01-01, categories as their place in the schema's list,
-    NaN for a missing cell, and -1 for a category that training did not see. `gumdrop.export.serving` makes such rows
-    of plain ones. The file takes the training median and no category for these, where `gumdrop predict` draws them
-    from training rows: its uncertainty does not grow with what is unknown.
+    in float64: numbers as they are, dates as days since 1970-01-01, months and weekdays from 1, times of day as hours,
+    categories as their place in the schema's list; NaN for a missing cell, and -1 for a category that training did not
+    see. `gumdrop.export.serving` makes such rows of plain ones. The file takes the training median and no category for
+    these, where `gumdrop predict` draws them from training rows: its uncertainty does not grow with what is unknown.
 
     Args:
         model: The table model.

@@ -39,6 +39,15 @@ _ORDERS = {
 }
 _TIME = r"(?:[ T]+(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<zone>Z|[+-]\d\d:?\d\d)?)?"
 _DATES = {order: re.compile(rf"{a}([-/.]){b}\2{c}{_TIME}") for order, (a, b, c) in _ORDERS.items()}
+# fmt: off
+_NAMES = {
+    "month": ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+              "november", "december"],
+    "weekday": ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"],
+}
+# fmt: on
+_SHORT = {"sept": "september", "tues": "tuesday", "wednes": "wednesday", "thur": "thursday", "thurs": "thursday"}
+_CLOCK = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?(?:\s*([ap])\.?m\.?)?", re.IGNORECASE)
 
 
 class ServingError(ValueError):
@@ -133,9 +142,11 @@ def _code(column: Mapping[str, Any], row: Mapping[str, Any], decimal: str | None
     try:
         if kind == "date":
             return _days(text, column["order"])
+        if kind == "cycle":
+            return _on_cycle(text, column["cycle"])
         number = _number(text, decimal if isinstance(value, str) else None)
     except ValueError as error:
-        what = f"date with its {column['order'].replace('-', ' ')}" if kind == "date" else "number"
+        what = f"date with its {column['order'].replace('-', ' ')}" if kind == "date" else column.get("cycle", "number")
         raise ServingError(f"column {name!r} has {text!r}, which is not a {what}") from error
     if not np.isfinite(number):
         raise ServingError(f"column {name!r} has {text!r}, which is not finite")
@@ -148,6 +159,8 @@ def _place(categories: Sequence[str], text: str) -> float:
     folded = [category.casefold() for category in categories]
     if any({*folded} - {""} <= words for words in _YES_NO):
         label, categories = label.casefold(), folded
+    if label not in categories:
+        label = "(others)"  # the category of rare labels, where a column has one
     return float(categories.index(label)) if label in categories else -1.0
 
 
@@ -159,6 +172,22 @@ def _days(text: str, order: str) -> float:
     parts = (int(match[part] or 0) for part in ("year", "month", "day", "hour", "minute", "second"))
     iso = "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}".format(*parts)
     return (datetime.fromisoformat(iso + (match["zone"] or "Z")) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
+
+
+def _on_cycle(text: str, cycle: str) -> float:
+    """Read a month or a weekday as its number from 1, or a time of day as hours."""
+    if cycle != "time of day":
+        word = text.casefold().removesuffix(".")
+        word = _SHORT.get(word, word)
+        return [word in (name, name[:3]) for name in _NAMES[cycle]].index(True) + 1.0  # a ValueError if it is none
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    hour, half = int(match[1]), (match[4] or "").casefold()
+    if hour > 23 or (half and not 1 <= hour <= 12):
+        raise ValueError(text)
+    hour = hour % 12 + 12 * (half == "p") if half else hour
+    return hour + int(match[2]) / 60 + float((match[3] or "0").replace(",", ".")) / 3600
 
 
 def _number(text: str, decimal: str | None) -> float:

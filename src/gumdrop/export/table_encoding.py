@@ -7,8 +7,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from gumdrop.tables.reading.cycles import CYCLES
 from gumdrop.tables.reading.dates import DAYS_OF_A_YEAR
-from gumdrop.tables.schema.columns import CategoryColumn, DateColumn
+from gumdrop.tables.schema.columns import CategoryColumn, CycleColumn, DateColumn
 from gumdrop.tables.schema.schema import TableSchema
 
 __all__ = ["TableEncoder"]
@@ -43,6 +44,8 @@ class TableEncoder(nn.Module):
                 labels += [(source, place + code, code, missing) for code in range(len(column.categories))]
                 continue
             numbers.append((source, place, column.mean, column.std, column.median))
+            if isinstance(column, CycleColumn):
+                cycles.append((source, place + 1, CYCLES[column.cycle].length, False))
             for i, part in enumerate(column.parts if isinstance(column, DateColumn) else ()):
                 cycles.append((source, place + 1 + 2 * i, PERIODS[part], part == "weekday"))
         kinds = ((_Numbers, numbers), (_Labels, labels), (_Cycles, cycles))

@@ -13,6 +13,8 @@ from gumdrop.tables.errors import TableError
 
 if TYPE_CHECKING:
     from gumdrop.tables.baselines import boosted_classes, boosted_regression
+    from gumdrop.tables.fitting.fit import fit_table
+    from gumdrop.tables.fitting.settings import FitSettings, Reading
     from gumdrop.tables.model import TableModel, load_table_model
     from gumdrop.tables.reading.table import read_table
 else:
@@ -20,9 +22,21 @@ else:
         __name__,
         {
             "gumdrop.tables.baselines": ["boosted_classes", "boosted_regression"],
+            "gumdrop.tables.fitting.fit": ["fit_table"],
+            "gumdrop.tables.fitting.settings": ["FitSettings", "Reading"],
             "gumdrop.tables.model": ["TableModel", "load_table_model"],
             "gumdrop.tables.reading.table": ["read_table"],
         },
     )
 
-__all__ = ["TableError", "TableModel", "boosted_classes", "boosted_regression", "load_table_model", "read_table"]
+__all__ = [
+    "FitSettings",
+    "Reading",
+    "TableError",
+    "TableModel",
+    "boosted_classes",
+    "boosted_regression",
+    "fit_table",
+    "load_table_model",
+    "read_table",
+]

@@ -6,27 +6,33 @@ together, so a category counts once, and the same draws of the networks answer a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gumdrop.machine.numerals import readable
 from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.cells import mark_unknown
 from gumdrop.tables.errors import TableError
+from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, ExplainedTarget, Overall, TableExplanation
+from gumdrop.tables.leverage import column_groups, leading_columns
 from gumdrop.tables.model import TableModel
-from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.prediction import encoding_notes
 from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.scoring import shown
 from gumdrop.tables.shapley import Shares, shapley_shares
 
-__all__ = ["ExplainedRow", "RowShares", "TableExplanation", "explain_rows", "explain_table"]
+__all__ = ["RowShares", "explain_rows", "explain_table"]
 
 
+ORDERS, ORDERS_OF_MANY = 100, 25
+"""Random orders of the columns, of a table and of a wide one, whose rows take longer to predict."""
+MANY, LEADING = 60, 40
+"""Columns from which on not all are told apart, and how many then are."""
 OVERALL_ORDERS = 10
 OVERALL_CALLS = 12_000
 """Encoded rows that the model is asked about, at most, to explain it as a whole, beside five rows at least."""
@@ -43,108 +49,23 @@ class RowShares:
     in nats."""
 
 
-@dataclass(frozen=True)
-class ColumnShares:
-    """What the columns of a row add to a number."""
-
-    value: float
-    """The number for the row."""
-    usual: float
-    """Its mean over the rows to compare with."""
-    shares: list[float]
-    """Share of each column; they add up to `value - usual`."""
-    errors: list[float] | None
-    """Standard error of each share; None of a single order."""
-
-
-@dataclass(frozen=True)
-class ExplainedRow:
-    """A row, its prediction, and what drives it."""
-
-    row: int
-    """Number in the table, from 1."""
-    values: list[str]
-    """Its inputs, as a reader sees them."""
-    prediction: float | str
-    """Predicted number or class."""
-    lower: float | None = field(metadata=SPARSE)
-    """Lower end of the interval; None for classes."""
-    upper: float | None = field(metadata=SPARSE)
-    """Upper end of the interval."""
-    explained: ColumnShares
-    """Shares in the number, or in the probability of the class."""
-    epistemic: ColumnShares
-    """Shares in the epistemic part of the uncertainty."""
-
-
-@dataclass(frozen=True)
-class Overall:
-    """Mean size of the shares: how much each column moves predictions at all."""
-
-    rows: int
-    """Over how many rows."""
-    explained: list[float]
-    """Of each column, in predictions."""
-    epistemic: list[float]
-    """In the epistemic part of the uncertainty."""
-
-
-@dataclass(frozen=True)
-class ExplainedTarget:
-    """The column that is predicted."""
-
-    name: str
-    """Its name."""
-    unit: str
-    """Its unit, for the reader."""
-    task: str
-    """Whether it is a number or a class."""
-
-
-@dataclass(frozen=True)
-class Background:
-    """The rows that stand for the usual one."""
-
-    rows: int
-    """How many."""
-    source: str
-    """`training` for those that were kept with the model, else the name of a table."""
-
-
-@dataclass(frozen=True)
-class TableExplanation:
-    """What drives the predictions of the first rows of a table, and of the model as a whole."""
-
-    target: ExplainedTarget
-    """The target."""
-    coverage: float
-    """Probability of the intervals."""
-    columns: list[str]
-    """Columns of the table."""
-    background: Background
-    """What the rows are compared with."""
-    orders: int
-    """Random orders of the columns for each row."""
-    seed: int
-    """Seed of the orders."""
-    rows: list[ExplainedRow]
-    """The rows; none to explain the model alone."""
-    overall: Overall
-    """The model as a whole."""
-    notes: list[str]
-    """What a reader should know about the table."""
-
-
 def explain_rows(
-    model: TableModel, x: Tensor, *, background: Tensor | None = None, orders: int = 100, seed: int = 0
+    model: TableModel,
+    x: Tensor,
+    *,
+    background: Tensor | None = None,
+    columns: Sequence[int] | None = None,
+    orders: int = ORDERS,
+    seed: int = 0,
 ) -> RowShares:
     """Explain the predictions of encoded rows.
 
     Args:
         model: The model.
-        x: Inputs as `TableModel.predict` takes them, shape (N, F). Unknown cells are drawn as there, so the share of
-            their column is what not knowing it does.
+        x: Inputs as `TableModel.predict_encoded` takes them, shape (N, F). Unknown cells are drawn as there, so the
+            share of their column is what not knowing it does.
         background: Rows that stand for the usual one, shape (B, F); those that were kept with the model if None.
+        columns: Places in the table of the columns to tell apart, ascending; all others count as one more. All if None.
         orders: Random orders of the columns for each row, each of which is used forwards and backwards.
         seed: Seed of the orders.
 
@@ -156,16 +77,15 @@ def explain_rows(
         ValueError: If ``orders`` is less than 1.
     """
     background = model.background if background is None else background
-    if not len(background):
-        raise TableError("the model was fitted with --background 0: name a table to compare with, --against TABLE.csv")
+    _check_background(background)
     task = model.task
-    labels = task.labels(model.predict(x))
+    labels = task.labels(model.predict_encoded(x))
 
     def functions(rows: Tensor, of: Tensor) -> Tensor:
-        return task.explained(model.predict(rows), None if labels is None else labels[of])
+        return task.explained(model.predict_encoded(rows), None if labels is None else labels[of])
 
     with limited_threads(1):  # on a busy machine the threads of small networks wait for each other
-        shares = shapley_shares(functions, x, background, model.schema.groups, orders=orders, seed=seed)
+        shares = shapley_shares(functions, x, background, column_groups(model, columns), orders=orders, seed=seed)
     return RowShares(*(Shares(*(each[..., q] for each in vars(shares).values())) for q in range(2)))
 
 
@@ -174,7 +94,7 @@ def explain_table(
     table: Path | None,
     *,
     most: int = 20,
-    orders: int = 100,
+    orders: int | None = None,
     against: Path | None = None,
     seed: int = 0,
     progress: bool = False,
@@ -182,11 +102,14 @@ def explain_table(
 ) -> TableExplanation:
     """Explain the first rows of a table, and the model as a whole.
 
+    Of more than 60 columns the 40 with the most leverage (`gumdrop.tables.leverage`) are told apart, and all others
+    count as one.
+
     Args:
         model: The model.
         table: File with the rows; none to explain the model alone.
         most: Rows to explain.
-        orders: Random orders of the columns for each row.
+        orders: Random orders of the columns for each row; None for 100, and 25 of more than 60 columns.
         against: Table whose rows stand for the usual one; those that were kept with the model if None.
         seed: Seed of the orders.
         progress: Show a progress bar.
@@ -201,25 +124,49 @@ def explain_table(
     from tqdm.auto import tqdm
 
     background = _background(model, against)
+    _check_background(background)
     rows, notes = ([], []) if table is None else _rows_to_explain(model, table, most)
+    usual = _usual_rows(background, OVERALL_CALLS // (2 * OVERALL_ORDERS * (min(len(model.schema.names), MANY) + 1)))
+    columns, names = None, model.schema.names
+    if len(names) > MANY:
+        columns = leading_columns(model, torch.cat([usual, *(x for _, _, x in rows)]), background, LEADING)
+        notes.append(_many_note(len(names)))
+        names = [*(names[k] for k in columns), f"{len(names) - LEADING:,} other columns"]
+    orders = orders or (ORDERS if columns is None else ORDERS_OF_MANY)
     for note in notes:
         notify(note)
-    explained = []
-    for number, values, x in tqdm(rows, desc="rows", disable=None if progress and len(rows) > 1 else True):
-        shares = explain_rows(model, x, background=background, orders=orders, seed=seed)
-        explained.append(_explained(model, number, values, x, shares))
+    explained, sizes = [], []
+    with tqdm(total=len(rows) + len(usual), desc="rows", disable=None if progress else True) as bar:
+        for number, values, x in rows:
+            shares = explain_rows(model, x, background=background, columns=columns, orders=orders, seed=seed)
+            shown_values = values if columns is None else [*(values[k] for k in columns), "–"]
+            explained.append(_explained(model, number, shown_values, x, shares))
+            bar.update()
+        for x in usual.split(1):
+            sizes.append(
+                explain_rows(model, x, background=background, columns=columns, orders=OVERALL_ORDERS, seed=seed)
+            )
+            bar.update()
+    if columns is not None and explained:
+        notes.append(_error_note(explained, orders))
+        notify(notes[-1])
     target = model.schema.target
     return TableExplanation(
         target=ExplainedTarget(target.name, model.unit, target.task),
         coverage=model.coverage,
-        columns=model.schema.names,
+        columns=names,
         background=Background(len(background), "training" if against is None else against.name),
         orders=orders,
         seed=seed,
         rows=explained,
-        overall=_overall(model, background, seed),
+        overall=_overall(sizes),
         notes=notes,
     )
+
+
+def _check_background(background: Tensor) -> None:
+    if not len(background):
+        raise TableError("the model was fitted with --background 0: name a table to compare with, --against TABLE.csv")
 
 
 def _background(model: TableModel, against: Path | None) -> Tensor:
@@ -245,7 +192,7 @@ def _rows_to_explain(
 
 
 def _explained(model: TableModel, number: int, values: list[str], x: Tensor, shares: RowShares) -> ExplainedRow:
-    predicted = model.prediction_frame(model.predict(x)).iloc[0]
+    predicted = model.prediction_frame(model.predict_encoded(x)).iloc[0]
     answer = predicted["prediction"]
     prediction = answer if isinstance(answer, str) else float(answer)
     lower, upper = (float(predicted[end]) if end in predicted else None for end in ("lower", "upper"))
@@ -258,11 +205,32 @@ def _of_one_row(shares: Shares) -> ColumnShares:
     return ColumnShares(float(shares.value[0]), float(shares.usual[0]), shares.share[0].tolist(), errors)
 
 
-def _overall(model: TableModel, background: Tensor, seed: int) -> Overall:
-    """Explain rows that are spread evenly over the background."""
-    calls = 2 * OVERALL_ORDERS * (len(model.schema.columns) + 1)
-    count = min(len(background), max(5, OVERALL_CALLS // calls))
-    some = background[torch.linspace(0, len(background) - 1, count).round().long()] if count else background
-    found = explain_rows(model, some, background=background, orders=OVERALL_ORDERS, seed=seed)
-    sizes = (np.abs(each.share).mean(0).tolist() for each in (found.prediction, found.epistemic))
-    return Overall(count, *sizes)
+def _usual_rows(background: Tensor, most: int) -> Tensor:
+    """Rows that are spread evenly over the background, to explain the model as a whole."""
+    count = min(len(background), max(5, most))
+    return background[torch.linspace(0, len(background) - 1, count).round().long()]
+
+
+def _overall(found: list[RowShares]) -> Overall:
+    """The mean size of the shares of some rows."""
+    sizes = (
+        np.mean([np.abs(each.share[0]) for each in parts], axis=0).tolist()
+        for parts in ([row.prediction for row in found], [row.epistemic for row in found])
+    )
+    return Overall(len(found), *sizes)
+
+
+def _many_note(count: int) -> str:
+    return (
+        f"of {count:,} columns the {LEADING} with the most leverage are told apart, and the other {count - LEADING:,} "
+        "count as one"
+    )
+
+
+def _error_note(rows: list[ExplainedRow], orders: int) -> str:
+    parts = ([row.explained for row in rows], [row.epistemic for row in rows])
+    most, most_epistemic = (readable(max(max(each.errors or [0.0]) for each in part), 2) for part in parts)
+    return (
+        f"by {orders} orders the standard error of a share is at most {most}, of one in the epistemic part "
+        f"{most_epistemic}; --orders makes it smaller"
+    )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from gumdrop.machine.numerals import cell, readable
-from gumdrop.tables.model import load_table_model, model_version
+from gumdrop.tables.fitting.folder import MODEL_FILE
+from gumdrop.tables.model import load_table_model
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.rates import named_rates
 from gumdrop.tables.results import RESULTS_FILE, Rate, Score, Stopped, TableFacts, read_results
-from gumdrop.tables.schema.columns import CategoryColumn, Column
+from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn
 
 __all__ = ["TableInfo", "table_info"]
 
@@ -60,7 +62,7 @@ class ColumnInfo:
     name: str
     """Its name."""
     kind: str
-    """`number`, `date` or `category`."""
+    """`number`, `date`, `cycle` or `category`."""
     what: str
     """Its training values, in words."""
 
@@ -113,7 +115,7 @@ def table_info(folder: Path) -> TableInfo:
     target = model.schema.target
     known = vars(read_results(folder)) if (folder / RESULTS_FILE).is_file() else {}
     return TableInfo(
-        gumdrop=model_version(folder),
+        gumdrop=json.loads((folder / MODEL_FILE).read_text(encoding="utf-8"))["gumdrop"],
         environment=known.get("environment"),
         table=known.get("table"),
         target=TargetInfo(target.name, model.unit, target.task, list(target.classes), *model.task.moments),
@@ -140,6 +142,8 @@ def _what(column: Column) -> str:
     if isinstance(column, CategoryColumn):
         names = [category or "(missing)" for category in column.categories]
         return f"{len(names)}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+    if isinstance(column, CycleColumn):
+        return f"{column.cycle}, {cell(column.least)} to {cell(column.most)}"
     if column.kind == "date":
         least, most = (f"{pd.Timestamp(days, unit='D'):%Y-%m-%d}" for days in (column.least, column.most))
         cycles = ", ".join(getattr(column, "parts", ())) or "no cycles"

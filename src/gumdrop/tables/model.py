@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,17 @@ from torch import Tensor, nn
 
 from gumdrop.ensembles import Architecture, ClassificationEnsemble, RegressionEnsemble
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.machine.threads import limited_threads
 from gumdrop.machine.version import VERSION
 from gumdrop.networks.mlp import ACTIVATIONS, Activation
-from gumdrop.tables.cells import completions
+from gumdrop.tables.cells import completions, mark_unknown
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.folder import MODEL_FILE, check_model
-from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.tables.reading.table import read_table
+from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.task import Prediction, TableTask, task_of
 
-__all__ = ["TableModel", "load_table_model", "model_version"]
+__all__ = ["ROWS_FOR_THREADS", "ROWS_OF_A_PART", "TableModel", "load_table_model"]
 
 MODEL_FORMAT = 6
 WITHOUT_CHECKSUMS = 3
@@ -38,6 +40,11 @@ WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
 MOST_DRAWS = 100_000
 ROWS_AT_ONCE = 8192
+ROWS_OF_A_PART = 65536
+ROWS_FOR_THREADS = 20_000
+"""Rows from which several threads predict; below, these wait for each other on a busy machine."""
+ODD = {"missing": "missing_cells", "unseen": "unseen_cells", "outside": "outside_cells"}
+"""What may be odd about a cell, and the column of the predictions that counts it for each row."""
 DISTANCES_AT_ONCE = 2**22
 """Distances to kept training rows that are in memory at a time."""
 
@@ -99,7 +106,50 @@ class TableModel:
     def _layers(self) -> list[nn.Module]:
         return list(self.ensemble.members[0].children())
 
-    def predict(self, x: Tensor) -> Prediction:
+    def predict(self, table: object, *, coverage: float | None = None, quantiles: Sequence[float] = ()) -> pd.DataFrame:
+        """Predict the rows of a table, as ``gumdrop predict`` does.
+
+        Args:
+            table: Data frame, dict of columns or file, as `read_table` takes it, with the columns of the schema.
+            coverage: Probability of the intervals; that of the model if None.
+            quantiles: Probabilities of quantiles to give as columns, such as ``q10``.
+
+        Returns:
+            The columns of `prediction_frame`, the quantiles, and for each row the number of cells that are missing, of
+            a category that training did not have, and far outside the numbers of training. The row labels are those of
+            a pandas frame, so that ``frame.join(model.predict(frame))`` puts both side by side.
+
+        Raises:
+            TableError: If the table cannot be read or does not fit the schema.
+            TypeError: If it is no table.
+        """
+        frame = read_table(table, decimal=self.schema.decimal).frame
+        model = self if coverage is None else replace(self, coverage=coverage)
+        starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
+        parts = [model.predict_part(frame.iloc[start : start + ROWS_OF_A_PART], quantiles)[0] for start in starts]
+        predictions = pd.concat(parts, ignore_index=True)
+        return predictions.set_axis(table.index) if isinstance(table, pd.DataFrame) else predictions
+
+    def predict_part(
+        self, frame: pd.DataFrame, quantiles: Sequence[float] = ()
+    ) -> tuple[pd.DataFrame, Encoded, Prediction]:
+        """Predict rows as `read_table` gives them, not too many at once.
+
+        Args:
+            frame: The rows.
+            quantiles: As for `predict`.
+
+        Returns:
+            The columns of `predict`, numbered from 0; the encoded rows, and what is predicted of them.
+        """
+        rows = self.schema.encode_inputs(frame)
+        x = mark_unknown(self.schema, rows.x, rows.unknown, self.background)
+        with limited_threads(1 if len(frame) < ROWS_FOR_THREADS else None):
+            prediction = self.predict_encoded(x)
+            columns = [self.prediction_frame(prediction), self.task.quantiles(prediction, quantiles)]
+        return pd.concat([*columns, rows.odd_cells.rename(columns=ODD)], axis=1), rows, prediction
+
+    def predict_encoded(self, x: Tensor) -> Prediction:
         """Predict encoded rows.
 
         Inputs that are NaN are unknown, and each draw completes them anew from the kept training rows, see
@@ -138,7 +188,7 @@ class TableModel:
         """Lay a prediction out as columns.
 
         Args:
-            prediction: What `predict` gave.
+            prediction: What `predict_encoded` gave.
 
         Returns:
             For regression ``prediction, std, lower, upper, epistemic_std, aleatoric_std`` in units of the target;
@@ -199,19 +249,6 @@ def _filled(schema: TableSchema, description: dict[str, Any], tensors: dict[str,
         ensemble = task.ensemble(members, schema.num_features)
     ensemble.load_state_dict(tensors, assign=True)
     return ensemble
-
-
-def model_version(folder: str | os.PathLike[str]) -> str:
-    """The version of gumdrop that wrote a model.
-
-    Args:
-        folder: A folder that `load_table_model` can read.
-
-    Returns:
-        The version.
-    """
-    description = json.loads((Path(folder) / MODEL_FILE).read_text(encoding="utf-8"))
-    return str(description["gumdrop"])
 
 
 def load_table_model(folder: str | os.PathLike[str]) -> TableModel:

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gumdrop.machine.threads import limited_threads
-from gumdrop.tables.cells import drawn_if_missing, mark_unknown
+from gumdrop.tables.cells import drawn_if_missing
 from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.evaluation import Evaluation, evaluate, known_target, rows_of
-from gumdrop.tables.model import TableModel
+from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
 from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.streams.pieces import TableStream
@@ -23,14 +22,9 @@ from gumdrop.tables.task import Prediction
 
 __all__ = ["Predicted", "encoding_notes", "predict_frame", "predict_stream", "without_target"]
 
-ROWS_AT_ONCE = 65536
-ROWS_FOR_THREADS = 20_000
-"""Rows from which several threads predict; below, these wait for each other on a busy machine."""
 MOST_SCORED = 2000
 """Rows that `predict_frame` scores; the CRPS takes the square of the draws for each."""
 DRAWN = "drawn from similar training rows"
-ODD = {"missing": "missing_cells", "unseen": "unseen_cells", "outside": "outside_cells"}
-"""What may be odd about a cell, and the column of the predictions that counts it for each row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +71,12 @@ def predict_frame(
         TableError: If the table does not fit the schema, or lacks a column to keep.
     """
     check_present(frame.columns, keep)
-    threads = 1 if len(frame) < ROWS_FOR_THREADS else None
-    starts = range(0, len(frame), ROWS_AT_ONCE)  # bounds the memory that the draws take
+    starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
     scored, unscored = _rows_to_score(model, frame, most_scored)
     found, kept = [], []
     for start in starts:
-        part = frame.iloc[start : start + ROWS_AT_ONCE]
-        predicted, encoded, prediction = _predict_part(model, part, keep, quantiles, threads)
+        part = frame.iloc[start : start + ROWS_OF_A_PART]
+        predicted, encoded, prediction = _predict_part(model, part, keep, quantiles)
         found.append((predicted, encoded))
         here = scored[(scored >= start) & (scored < start + len(part))] - start
         kept += [rows_of(prediction, here)] if len(here) else []
@@ -136,13 +129,12 @@ def predict_stream(
 
     names = list(dict.fromkeys([*model.schema.names, *keep]))
     check_present(stream.names, names)
-    threads = 1 if stream.num_rows < ROWS_FOR_THREADS else None
     whole, columns = None, None
     with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:
         for piece in stream.pieces:
             for _, frame in stream.read(piece, names):
                 kept = frame.astype({name: stream.dtype(name) for name in keep})
-                part, encoded, _ = _predict_part(model, kept, keep, quantiles, threads)
+                part, encoded, _ = _predict_part(model, kept, keep, quantiles)
                 part.insert(0, "row", frame.index + 1)
                 write(part)
                 whole, columns = encoded if whole is None else _joined(whole, encoded), part[:0]
@@ -154,15 +146,10 @@ def predict_stream(
 
 
 def _predict_part(
-    model: TableModel, frame: pd.DataFrame, keep: Sequence[str], quantiles: Sequence[float], threads: int | None
+    model: TableModel, frame: pd.DataFrame, keep: Sequence[str], quantiles: Sequence[float]
 ) -> tuple[pd.DataFrame, Encoded, Prediction]:
     """Predict a few rows; what is odd in them comes without the encoded rows, which nobody needs any more."""
-    rows = model.schema.encode_inputs(frame)
-    x = mark_unknown(model.schema, rows.x, rows.unknown, model.background)
-    with limited_threads(threads):
-        prediction = model.predict(x)
-        columns = [model.prediction_frame(prediction), model.task.quantiles(prediction, quantiles)]
-    predictions = pd.concat([*columns, rows.odd_cells.rename(columns=ODD)], axis=1)
+    predictions, rows, prediction = model.predict_part(frame, quantiles)
     if both := [name for name in ("row", *predictions.columns) if name in keep]:
         raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
     for place, name in enumerate(dict.fromkeys(keep)):

@@ -47,7 +47,7 @@ def shapley_shares(
     functions: Callable[[Tensor, Tensor], Tensor],
     x: Tensor,
     background: Tensor,
-    groups: Sequence[slice],
+    groups: Sequence[slice | np.ndarray],
     *,
     orders: int = 100,
     seed: int = 0,
@@ -60,7 +60,7 @@ def shapley_shares(
         x: Rows to explain, shape (N, F).
         background: Rows that stand for the usual one, shape (B, F); each is used equally often, as near as
             ``orders`` allows.
-        groups: For each of K groups its columns.
+        groups: For each of K groups its columns; together all of them.
         orders: Random orders for each row.
         seed: Same seed, same shares; also for a row among others and alone.
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from gumdrop.machine.files import replacing
 from gumdrop.machine.numerals import readable
-from gumdrop.tables.explanation import ExplainedRow, TableExplanation
+from gumdrop.tables.explained import ExplainedRow, TableExplanation
 from gumdrop.views.html import template
 from gumdrop.views.terminal import Voice, columns_table
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +17,12 @@ from torch import Tensor
 from gumdrop.ensembles import Architecture, Build, EnsembleFit, schedule
 from gumdrop.ensembles.streaming import STREAMED
 from gumdrop.tables.cells import completer, mark_unknown
-from gumdrop.tables.errors import STDIN, check_present
+from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.fitting.own_test import read_own_test
 from gumdrop.tables.fitting.settings import FitSettings, Reading
-from gumdrop.tables.fitting.split import Parts, advice, at_random, check_enough, split_column
+from gumdrop.tables.fitting.split import Parts, advice, at_random, check_known, check_parts, split_column
 from gumdrop.tables.prediction import encoding_notes, without_target
-from gumdrop.tables.reading.table import Table, read_table
+from gumdrop.tables.reading.table import Table, name_of, read_table
 from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.table import StreamedTable, open_stream
@@ -214,11 +215,11 @@ class StreamedData(TableData):
         return Architecture(STREAMED)
 
 
-def read_data(path: str, target: str, reading: Reading, settings: FitSettings) -> TableData:
+def read_data(path: object, target: str, reading: Reading, settings: FitSettings) -> TableData:
     """Read a table, split and encode it.
 
     Args:
-        path: The table; `-` for standard input.
+        path: The table, as `read_table` takes it.
         target: Column to predict.
         reading: What the columns are, where the table does not tell.
         settings: Choices; among them whether it is read in pieces.
@@ -233,14 +234,16 @@ def read_data(path: str, target: str, reading: Reading, settings: FitSettings) -
         table = read_table(path, decimal=reading.decimal)
         numbers = np.arange(1, len(table.frame) + 1)
         return MemoryData(**vars(_split_and_encode(path, table, numbers, target, reading, settings, with_statistics)))
-    streamed = open_stream(path, target, settings, drop=reading.drop)
+    if not isinstance(path, str | os.PathLike):
+        raise TableError("`stream` reads files in pieces, and a data frame is in memory already: leave `stream` away")
+    streamed = open_stream(os.fspath(path), target, settings, drop=reading.drop)
     numbers, exact = streamed.survey.rows + 1, streamed.survey.exact
     found = _split_and_encode(path, streamed.table, numbers, target, reading, settings, lambda schema, _: exact(schema))
     return StreamedData(**vars(found), streamed=streamed)
 
 
 def _split_and_encode(
-    path: str,
+    path: object,
     table: Table,
     numbers: np.ndarray,
     target: str,
@@ -251,6 +254,7 @@ def _split_and_encode(
     """Split and encode rows with these numbers; `trained` gives a schema the statistics of rows to train on."""
     check_present(table.frame.columns, [target])
     known = table.frame[target].notna().to_numpy()
+    check_known(known, target)
     frame, rows = table.frame[known].reset_index(drop=True), numbers[known]
     notes = [*table.notes, *without_target(known, target)]
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
@@ -263,10 +267,10 @@ def _split_and_encode(
         parts = Parts(list(range(len(frame))), list(range(len(frame), len(frame) + len(other.frame))), other.words)
     else:
         parts = column.parts(settings) if column is not None else at_random(frame, whole, settings)
-    check_enough(len(parts.train), len(parts.test))
+    notes += check_parts(parts, whole, frame)
     schema = trained(whole, frame.iloc[parts.train])
     encoded = schema.encode_inputs(frame)
-    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *advice(whole, settings)]
+    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *advice(whole, settings, column)]
     x, unknown = encoded.x, encoded.unknown
     if other is not None:
         frame, rows = other.below(frame), np.concatenate([rows, other.rows])
@@ -274,7 +278,7 @@ def _split_and_encode(
         x, unknown = np.concatenate([x, beside.x]), np.concatenate([unknown, beside.unknown])
         notes += other.notes_on(schema, beside)
     return Split(
-        name="standard input" if path == STDIN else Path(path).name,
+        name=name_of(path),
         table=table,
         frame=frame,
         rows=rows,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,9 +23,8 @@ from gumdrop.tables.fitting.data import TableData, read_data
 from gumdrop.tables.fitting.folder import NEW, forget_training, held_folder, put_in_place
 from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, config_text
 from gumdrop.tables.fitting.train import TrainedModel, train_twins, train_until_stopped
-from gumdrop.tables.model import TableModel
+from gumdrop.tables.model import ROWS_FOR_THREADS, TableModel
 from gumdrop.tables.plain import plain
-from gumdrop.tables.prediction import ROWS_FOR_THREADS
 from gumdrop.tables.rates import named_rates, rates_in_words
 from gumdrop.tables.results import FitResults, TableFacts, TargetFacts, write_results
 from gumdrop.tables.scoring import OURS, mean_record, test_part
@@ -38,9 +38,9 @@ READING, SETTINGS = Reading(), FitSettings()
 
 
 def fit_table(
-    table: str | os.PathLike[str],
+    table: object,
     target: str,
-    out: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
     *,
     reading: Reading = READING,
     settings: FitSettings = SETTINGS,
@@ -51,14 +51,16 @@ def fit_table(
 ) -> TableModel:
     """Fit a table and leave a folder: model, test predictions, results, and the choices to repeat it.
 
+    A data frame gives the model that ``gumdrop fit`` gives of the same table in a file.
+
     The work goes on in ``OUT.partial``, from where a whole folder is moved to ``OUT``. A run that is interrupted in its
     training leaves the model as it was then in ``OUT``, and the same call goes on from there. One fit at a time works
     on an ``OUT``. Under torchrun the processes train together, and the first of them writes.
 
     Args:
-        table: CSV or Parquet file; ``-`` for standard input.
+        table: CSV or Parquet file, ``-`` for standard input, or a data frame, see `gumdrop.tables.read_table`.
         target: Column to predict.
-        out: Folder to make.
+        out: Folder to make; None keeps nothing but the model that is returned, and trains none to compare with.
         reading: What the columns are, where the table does not tell.
         settings: Choices of network, training and split.
         overwrite: Replace ``out`` if it exists.
@@ -72,9 +74,15 @@ def fit_table(
 
     Raises:
         TableError: If the table cannot be used, ``out`` exists, or another fit is at work on it.
+        TypeError: If ``table`` is neither a file nor a table.
         KeyboardInterrupt: If the run was interrupted before there was anything to keep.
         OSError: If the disk is full; what was trained is kept, and the same call goes on from there.
     """
+    if out is None:
+        with tempfile.TemporaryDirectory() as folder:
+            alone = dataclasses.replace(settings, compare=False)
+            told: dict[str, Any] = {"progress": progress, "notify": notify, "finish": finish}
+            return fit_table(table, target, Path(folder) / "model", reading=reading, settings=alone, **told)
     place, group = Path(out), with_long_timeout(process_group())
     started = time.monotonic()
     if not group.is_first:
@@ -83,7 +91,7 @@ def fit_table(
         full = f"the disk is full: {place} is as it was, and {place}.partial keeps what was trained"
         stack.enter_context(saying_that_the_disk_is_full(f"{full}; make room and try again"))
         partial = group.from_first(lambda: stack.enter_context(held_folder(place, overwrite=overwrite, notify=notify)))
-        data = read_data(os.fspath(table), target, reading, settings)
+        data = read_data(table, target, reading, settings)
         _announce(data, reading, notify)
         if overwrite:
             group.from_first(lambda: forget_training(partial))
@@ -102,23 +110,26 @@ def fit_table(
             new = partial / NEW
             results = _results(data, reading, settings, trained, twins, new)
             results = dataclasses.replace(results, stopped=stopped, seconds=time.monotonic() - started)
-            _write_rest(data, os.fspath(table), reading, settings, results, new)
+            _write_rest(data, table, reading, settings, results, new)
             finish(results, new)
             put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
     return trained.model
 
 
 def _write_rest(
-    data: TableData, table: str, reading: Reading, settings: FitSettings, results: FitResults, partial: Path
+    data: TableData, table: object, reading: Reading, settings: FitSettings, results: FitResults, partial: Path
 ) -> None:
     """Write the results, and the choices that repeat them."""
     write_results(results, partial)
     if results.stopped is None:  # what the table decided is written out, so that the file says all
         decided: dict[str, Any] = {name: results.settings[name] for name in ("epochs", "batch_size")}
         settings = dataclasses.replace(settings, **decided)
-    comments = [f"gumdrop {VERSION}; to repeat this run:  gumdrop fit --config {CONFIG_FILE} --out NEW_FOLDER"]
-    comments += [f"the table had {data.num_rows} rows, and its file the SHA-256 {data.table.sha256}"]
-    text = config_text(table, data.schema.target.name, reading, settings, comments=comments)
+    path = os.fspath(table) if isinstance(table, str | os.PathLike) else None
+    again = f"{'TABLE.csv ' if path is None else ''}--config {CONFIG_FILE}"
+    comments = [f"gumdrop {VERSION}; to repeat this run:  gumdrop fit {again} --out NEW_FOLDER"]
+    what = "it was a data frame with" if path is None else "its file"
+    comments += [f"the table had {data.num_rows} rows, and {what} the SHA-256 {data.table.sha256}"]
+    text = config_text(path, data.schema.target.name, reading, settings, comments=comments)
     (partial / CONFIG_FILE).write_text(text, encoding="utf-8")
 
 
@@ -184,8 +195,8 @@ def _predictions(
     """The test part as the model, its twins, plain models, and the one that does not look at the inputs predict it."""
     marked = data.marked(data.test, model.background)
     with limited_threads(1 if len(marked) < ROWS_FOR_THREADS else None):
-        predictions: dict[str, Prediction] = {OURS: model.predict(marked)}
-        predictions |= {name: twin.predict(marked) for name, twin in twins.items()}
+        predictions: dict[str, Prediction] = {OURS: model.predict_encoded(marked)}
+        predictions |= {name: twin.predict_encoded(marked) for name, twin in twins.items()}
     x_train, y_train = data.part(data.train)
     if settings.compare:
         predictions |= model.task.baselines(x_train, y_train, torch.from_numpy(data.x[data.test]), settings.seed)

@@ -146,11 +146,11 @@ FLAGS = {"num_members": "members", "num_samples": "draws", "num_background": "ba
 """Settings whose flag has a shorter name."""
 
 
-def config_text(table: str, target: str, reading: Reading, settings: FitSettings, *, comments: list[str]) -> str:
+def config_text(table: str | None, target: str, reading: Reading, settings: FitSettings, *, comments: list[str]) -> str:
     """Write the choices of a fit as TOML, under the names of the flags of `gumdrop fit`.
 
     Args:
-        table: The table, as it was named.
+        table: The table, as it was named; None if it is no file.
         target: Column to predict.
         reading: What the columns are.
         settings: Choices of network, training and split.
@@ -164,7 +164,7 @@ def config_text(table: str, target: str, reading: Reading, settings: FitSettings
         >>> text.splitlines()[1:4]
         ['table = "houses.csv"', 'target = "price"', 'drop = ["id"]']
     """
-    values: dict[str, object] = {"table": table, "target": target}
+    values: dict[str, object] = {"target": target} if table is None else {"table": table, "target": target}
     values |= {name: value for name, value in vars(reading).items() if value not in {None, "", ()}}
     values |= {FLAGS.get(name, name): value for name, value in vars(settings).items() if value is not None}
     lines = [*(f"# {line}" for line in comments)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from gumdrop.ensembles.folds import stretches_of
 from gumdrop.tables.errors import TableError, check_present, listed
 from gumdrop.tables.fitting.settings import FitSettings, SplitAs
 from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates
@@ -17,11 +18,9 @@ from gumdrop.tables.schema.columns import DateColumn
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.task import task_of
 
-__all__ = ["Parts", "SplitColumn", "advice", "at_random", "check_enough", "split_column"]
+__all__ = ["Parts", "SplitColumn", "advice", "at_random", "check_known", "check_parts", "split_column"]
 
 LEAST_TRAIN_ROWS = 10
-BLOCKS = 10
-"""Stretches of time whose rows are held out together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,7 @@ class SplitColumn:
         """Take the last rows, or whole groups in random order, for about the share that is to test."""
         test = self._last(settings) if self.kind == "time" else self._groups(settings)
         train = np.flatnonzero(~test)
-        together = self.values[train] if self.kind == "groups" else _stretches(self.values[train])
+        together = self.values[train] if self.kind == "groups" else stretches_of(self.values[train])
         return Parts(train.tolist(), np.flatnonzero(test).tolist(), self._words(test), together)
 
     def _last(self, settings: FitSettings) -> np.ndarray:
@@ -95,12 +94,6 @@ class SplitColumn:
             return f"the last in the order of '{self.name}', from {first} on"
         groups = np.unique(self.values[test])
         return f"all rows of {len(groups)} of the {self.values.max() + 1} groups of '{self.name}'"
-
-
-def _stretches(times: np.ndarray) -> np.ndarray | None:
-    """The number of the stretch of time that each row is in, all rows of a moment in one; None if there is but one."""
-    stretch = np.searchsorted(np.sort(times), times) * BLOCKS // len(times)
-    return stretch if np.ptp(stretch) else None
 
 
 def split_column(
@@ -153,25 +146,69 @@ def split_column(
     return SplitColumn(name, kind, values, cells)
 
 
-def check_enough(num_train: int, num_test: int) -> None:
-    """Refuse a split that leaves too few rows to train on."""
+def check_known(known: np.ndarray, target: str) -> None:
+    """Refuse a table whose target is missing nearly everywhere.
+
+    Args:
+        known: Which rows hold it.
+        target: Its name.
+
+    Raises:
+        TableError: If fewer rows hold it than a table needs, and there are as many without it.
+    """
+    if known.sum() < LEAST_TRAIN_ROWS <= len(known):
+        raise TableError(
+            f"'{target}' is missing in all but {known.sum()} of {len(known)} rows, and at least {LEAST_TRAIN_ROWS} "
+            "rows that hold it are needed: fill it, or choose another target"
+        )
+
+
+def check_parts(parts: Parts, schema: TableSchema, frame: pd.DataFrame) -> list[str]:
+    """Refuse a split that leaves too few rows to train on, or rows of one class, and name classes that only test.
+
+    Args:
+        parts: The split.
+        schema: The columns, with the classes of all rows.
+        frame: The rows.
+
+    Returns:
+        A sentence, or none.
+
+    Raises:
+        TableError: If it leaves too little.
+    """
+    num_train, num_test = len(parts.train), len(parts.test)
     if num_train < LEAST_TRAIN_ROWS:
         raise TableError(
             f"{num_train + num_test} rows leave {num_train} to train on, beside {num_test} to test, and at least "
             f"{LEAST_TRAIN_ROWS} are needed; add rows or lower --test-fraction"
         )
+    name, classes = schema.target.name, schema.target.classes
+    present = set(schema.encode_target(frame.iloc[parts.train]).tolist()) if classes else set()
+    if len(present) == 1:
+        raise TableError(
+            f"target {name!r} is {classes[present.pop()]!r} in all {num_train} rows to train on, the others test: let "
+            "other rows test (--split-by, --test-fraction, --seed)"
+        )
+    absent = [repr(label) for i, label in enumerate(classes) if i not in present]
+    return [f"no row to train on has the '{name}' {listed(absent)}, which only test"] if absent else []
 
 
-def advice(schema: TableSchema, settings: FitSettings) -> list[str]:
-    """Say that rows with dates are split at random, where nobody asked for it.
+def advice(schema: TableSchema, settings: FitSettings, column: SplitColumn | None) -> list[str]:
+    """Say that rows with dates are split at random, where nobody asked for it, and that rows are not in their order.
 
     Args:
         schema: The columns.
         settings: Choices.
+        column: The column of `--split-by`.
 
     Returns:
         A sentence, or none.
     """
+    if column is not None and column.kind == "time" and (np.diff(column.values) < 0).any():
+        return [
+            f"the rows are not in the order of '{column.name}': the last by it test, wherever they stand in the table"
+        ]
     dates = [column.name for column in schema.columns if isinstance(column, DateColumn)]
     if not dates or settings.split_by is not None or settings.test is not None or settings.stream:
         return []

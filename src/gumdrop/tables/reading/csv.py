@@ -14,7 +14,7 @@ from gumdrop.tables.reading.numbers import Decimal, Spelling, spelled_numbers, s
 from gumdrop.tables.reading.source import opened
 from gumdrop.tables.reading.tidy import MISSING_SPELLINGS, tidy
 
-__all__ = ["read_csv"]
+__all__ = ["read_csv", "read_marks"]
 
 EXACT = 2**53
 """From here on, a float64 does not hold every integer."""
@@ -43,16 +43,33 @@ def read_csv(
     for column in _long_numbers(frame):
         integers = _integers(_parse(source, separator, names, usecols=[column], dtype=str)[column].str.strip())
         frame[column] = frame[column] if integers is None else integers
-    spellings = {column: _spelling(frame[column]) for column in spelled}
-    marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
-    decimal = decimal or _decimal_of(marked.values())
-    frame, notes = _with_numbers(frame, marked, decimal)
+    floats = [column for column in names if frame[column].dtype == float]
+    frame, decimal, notes = read_marks(frame, spelled, decimal)
     if decimal == ",":  # then 1.234 is a thousand and more, which pandas took for a number near one
-        floats = [column for column in names if frame[column].dtype == float and column not in marked]
         again = tidy(_parse(source, separator, names, usecols=floats, dtype=str)) if floats else frame[[]]
         grouped = {c: s for c in floats if (s := _spelling(again[c])) and "," in s.decimals and not s.same}
         read, more = _with_numbers(again, grouped, decimal)
         frame[list(grouped)], notes = read[list(grouped)], notes + more
+    return frame, decimal, notes
+
+
+def read_marks(
+    frame: pd.DataFrame, texts: list[str], decimal: Decimal | None
+) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
+    """Read columns of texts whose cells are numbers with marks.
+
+    Args:
+        frame: A table.
+        texts: Its columns of texts.
+        decimal: Decimal mark of columns that fit both; if None that of the other columns, where these agree.
+
+    Returns:
+        The table, the decimal mark, and a note for each column that was read.
+    """
+    spellings = {column: _spelling(frame[column]) for column in texts}
+    marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
+    decimal = decimal or _decimal_of(marked.values())
+    frame, notes = _with_numbers(frame, marked, decimal)
     return frame, decimal, notes
 
 

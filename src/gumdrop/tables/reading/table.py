@@ -1,8 +1,9 @@
-"""Read a table from a file or from standard input, and refuse one that is no table, in words that help."""
+"""Read a table from a file, from standard input or from memory, and refuse one that is no table, in words that help."""
 
 from __future__ import annotations
 
 import csv
+import os
 import sys
 import zlib
 from dataclasses import dataclass
@@ -12,12 +13,15 @@ import pandas as pd
 
 from gumdrop.tables.errors import STDIN, TableError
 from gumdrop.tables.reading.csv import read_csv
+from gumdrop.tables.reading.frames import FRAME, frame_sha256, read_frame
 from gumdrop.tables.reading.header import check_file
 from gumdrop.tables.reading.numbers import Decimal
 from gumdrop.tables.reading.parquet import read_parquet
 from gumdrop.tables.reading.source import PARQUET, ZIP, first_bytes, sha256
 
-__all__ = ["Table", "read_table"]
+__all__ = ["Table", "name_of", "read_table"]
+
+STANDARD_INPUT = "standard input"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,21 +35,22 @@ class Table:
     notes: list[str]
     """A sentence for each column whose numbers have marks."""
     sha256: str
-    """Checksum of the file."""
+    """Checksum of the file, or of what a data frame holds."""
 
 
-def read_table(path: str | Path, *, decimal: Decimal | None = None) -> Table:
-    """Read a table from a CSV file, plain or gzipped, from a Parquet file, or from standard input.
+def read_table(path: object, *, decimal: Decimal | None = None) -> Table:
+    """Read a table from a CSV file, plain or gzipped, from a Parquet file, from standard input, or from a data frame.
 
     The separator of a CSV file (comma, semicolon or tab) is the commonest of the three in the header line. Blanks
     around names and values are dropped; empty cells and the usual spellings (NA, NaN, None, null, ?, -) are missing.
     Booleans stay text, in the spelling of the file. A column without a name is called `Unnamed: POSITION`. Numbers
     with decimal commas, thousands marks, currencies or per cent signs are read where the file leaves no doubt; a
-    column that leaves one stays text.
+    column that leaves one stays text. A data frame is read as the CSV file that pandas writes of it without row labels.
 
     Args:
         path: File, with a header line in UTF-8 if it is CSV; `-` for standard input. What is gzip or Parquet is
-            known by its first bytes.
+            known by its first bytes. Or a data frame of pandas, of polars, of Arrow or of another library whose frames
+            have a method ``to_pandas``, or a dict of columns.
         decimal: The decimal mark of columns that fit both marks, such as one that holds 1,234 alone; if None that of
             the other columns, where these agree.
 
@@ -55,8 +60,12 @@ def read_table(path: str | Path, *, decimal: Decimal | None = None) -> Table:
     Raises:
         TableError: There is no such file, or it has no rows, repeats a column name, has a row with too many
             or too few cells, is not UTF-8 text, or is Parquet and the library for it is not installed.
+        TypeError: It is neither a file nor a table.
     """
-    name = "standard input" if str(path) == STDIN else str(path)
+    if not isinstance(path, str | os.PathLike):
+        frame, decimal, notes = read_frame(path, decimal)
+        return Table(frame, decimal, notes, frame_sha256(frame))
+    name = STANDARD_INPUT if str(path) == STDIN else str(path)
     source = sys.stdin.buffer.read() if str(path) == STDIN else Path(path)
     if isinstance(source, Path):
         check_file(source)
@@ -77,3 +86,10 @@ def read_table(path: str | Path, *, decimal: Decimal | None = None) -> Table:
         ) from error
     except (csv.Error, pd.errors.ParserError, OSError, EOFError, zlib.error) as error:
         raise TableError(f"{name} cannot be read ({error}): save it as CSV again") from error
+
+
+def name_of(table: object) -> str:
+    """What results call a table: its file without the folder, or what it is."""
+    if not isinstance(table, str | os.PathLike):
+        return FRAME
+    return STANDARD_INPUT if str(table) == STDIN else Path(table).name

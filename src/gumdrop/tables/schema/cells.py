@@ -11,9 +11,11 @@ import pandas as pd
 from gumdrop.tables.errors import MISSING, TableError
 from gumdrop.tables.reading.numbers import plain_numbers
 
-__all__ = ["index_labels", "labels_of", "numbers_of", "refuse", "standardised_numbers"]
+__all__ = ["OTHERS", "index_labels", "labels_of", "numbers_of", "refuse", "standardised_numbers"]
 
 
+OTHERS = "(others)"
+"""The category of all labels that have none of their own, in a column with very many."""
 LARGEST = 1e30  # beyond here squares and sums leave float32
 _INTEGER = re.compile(r"[+-]?\d{1,300}(\.0*)?")
 _DECIMAL = re.compile(r"[+-]?\d*\.\d+")

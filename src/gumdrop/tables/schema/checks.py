@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from gumdrop.tables.errors import TableError, listed
 
-__all__ = ["check_no_missing", "in_one_message"]
+__all__ = ["check_no_missing", "drop_it", "in_one_message"]
 
 
 T = TypeVar("T")
@@ -42,6 +43,11 @@ def in_one_message(call: Callable[[Any], T], things: Iterable[Any], *, ending: s
         lines = [f"{len(refusals)} columns cannot be used as they are:", *(f"- {refusal}" for refusal in refusals)]
         raise TableError("\n".join([*lines, ending] if ending else lines))
     return results
+
+
+def drop_it(name: str) -> str:
+    """The flag that leaves a column out, as a shell reads it."""
+    return f"`--drop {shlex.quote(name)}`"
 
 
 def check_no_missing(name: str, column: pd.Series) -> None:

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import MISSING, TableError
+from gumdrop.tables.reading.cycles import CYCLES, Cycle, parse_cycle
 from gumdrop.tables.reading.dates import YEARS, Order, parse_dates, phase
 from gumdrop.tables.reading.numbers import plain_numbers
-from gumdrop.tables.schema.cells import index_labels, labels_of, numbers_of, refuse, standardised_numbers
+from gumdrop.tables.schema.cells import OTHERS, index_labels, labels_of, numbers_of, refuse, standardised_numbers
 
-__all__ = ["CategoryColumn", "Column", "DateColumn", "NumericColumn", "Odd"]
+__all__ = ["CategoryColumn", "Column", "CycleColumn", "DateColumn", "NumericColumn", "Odd"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +121,53 @@ class DateColumn:
 
 
 @dataclass(frozen=True)
+class CycleColumn:
+    """A column of months, of weekdays or of times of day: a number in order, standardised, and its place on the cycle.
+
+    That is a sine and a cosine, which are 0 for a missing cell; its number becomes the median.
+
+    Attributes:
+        name: Name in the table.
+        cycle: `month`, `weekday` or `time of day`.
+        mean: Mean of the training values: months, weekdays from Monday as 1, or hours since midnight.
+        std: Their standard deviation.
+        median: Their median.
+        least: The smallest.
+        most: The largest.
+    """
+
+    name: str
+    cycle: Cycle
+    mean: float
+    std: float
+    median: float
+    least: float
+    most: float
+
+    kind = "cycle"
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The encoded columns, such as `start` and `start (sine)`."""
+        return [self.name, f"{self.name} (sine)", f"{self.name} (cosine)"]
+
+    def encode(self, column: pd.Series, out: np.ndarray) -> Odd:
+        """Write the encoded columns into an array of zeros, and tell what is odd in it."""
+        values, missing = parse_cycle(column, self.cycle), column.isna().to_numpy()
+        kind = CYCLES[self.cycle]
+        refuse(self.name, column, np.isnan(values) & ~missing, f"not a {self.cycle} such as {kind.example}")
+        out[:, 0] = (np.where(missing, self.median, values) - self.mean) / self.std
+        angle = 2 * np.pi * values[~missing] / kind.length
+        out[~missing, 1], out[~missing, 2] = np.sin(angle), np.cos(angle)
+        none = np.zeros(len(column), dtype=bool)
+        return Odd(missing, none, none)
+
+
+@dataclass(frozen=True)
 class CategoryColumn:
     """A column of labels, encoded one-hot; yes and no count however they are capitalised.
+
+    Where `OTHERS` is a category, it is that of all labels that are not among the categories.
 
     Attributes:
         name: Name in the table.
@@ -164,6 +210,9 @@ class CategoryColumn:
                 f"column {self.name!r} holds numbers, such as {first}, where training had categories "
                 f"({', '.join(self.categories[:5])}): correct the column, or fit again"
             )
+        if OTHERS in self.categories:
+            out[unseen, self.categories.index(OTHERS)] = 1.0
+            unseen = np.zeros_like(unseen)
         count = Counter(labels[i] for i in np.flatnonzero(unseen))
         return Odd(missing, unseen, np.zeros(len(column), dtype=bool), dict(count))
 
@@ -172,4 +221,4 @@ class CategoryColumn:
         return not plain_numbers(pd.Series(present, dtype=object))[1].any()
 
 
-Column = NumericColumn | DateColumn | CategoryColumn
+Column = NumericColumn | DateColumn | CycleColumn | CategoryColumn

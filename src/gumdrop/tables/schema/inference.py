@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique, listed
+from gumdrop.tables.errors import TableError, check_present, check_unique, listed
+from gumdrop.tables.reading.cycles import Cycle, cycle_of, parse_cycle
 from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates, parts_of
-from gumdrop.tables.reading.numbers import Decimal, plain_numbers, spelled_numbers, spelling_of
-from gumdrop.tables.schema.cells import is_yes_no, labels_of, numbers_of, refuse
-from gumdrop.tables.schema.checks import check_no_missing, in_one_message
-from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn
+from gumdrop.tables.reading.numbers import Decimal, plain_numbers
+from gumdrop.tables.schema.categories import FEW_DISTINCT, categories_of, common, ordered, others_note
+from gumdrop.tables.schema.cells import OTHERS, is_yes_no, labels_of, numbers_of, refuse
+from gumdrop.tables.schema.checks import check_no_missing, drop_it, in_one_message
+from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn
 from gumdrop.tables.schema.oddities import commonest, far_off
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
 
 __all__ = ["infer_schema", "table_notes", "with_statistics"]
 
 _MIN_ROWS = 10
-_FEW_DISTINCT = 10  # up to here whole numbers may be class codes, and text that is mostly digits categories
-_MANY_DISTINCT = 50  # beyond here text that rarely repeats is taken for free text or an identifier
-_MAX_CATEGORIES = 1000
 _LEAST_SPREAD, _MOST_SPREAD = 1e-18, 1e18  # squares of what is a little smaller or larger stay in float32
 _RESOLVED = 2.0**-40  # leaves 13 bits of float64 for the spread of a target
 
@@ -39,10 +36,11 @@ def infer_schema(
 ) -> TableSchema:
     """Decide how each column of a training table is encoded, and take the statistics to do it.
 
-    A column of numbers stays numeric however few values it has, one of dates becomes days and cycles; any other
-    becomes categories. Without `task`, a target of text or booleans means classification, and so does a target of
-    numbers with two distinct values, or whose distinct values are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k,
-    with k at most 10. Every other target of numbers means regression; scores such as 3, 4, ..., 8 are among these.
+    A column of numbers stays numeric however few values it has, one of dates becomes days and cycles, one of months,
+    weekdays or times of day a number on a cycle; any other becomes categories. Without `task`, a target of text or
+    booleans means classification, and so does a target of numbers with two distinct values, or whose distinct values
+    are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k, with k at most 10. Every other target of numbers means
+    regression; scores such as 3, 4, ..., 8 are among these.
 
     Args:
         frame: Training table, as `read_table` gives it; at least 10 rows.
@@ -99,15 +97,22 @@ def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
     target = schema.target
     if target.task == "regression":
         values = numbers_of(target.name, frame[target.name])
-        target = Target(target.name, target.task, float(values.mean()), _spread(target.name, values))
+        target = Target(
+            target.name, target.task, float(values.mean()), _spread(target.name, values, "all rows to train on")
+        )
     return TableSchema(tuple(columns), target, schema.decimal)
 
 
 def _renewed(column: Column, cells: pd.Series) -> Column:
     if cells.isna().all():
-        raise TableError(f"column {column.name!r} is missing in all rows to train on: fill it or {_drop(column.name)}")
+        raise TableError(
+            f"column {column.name!r} is missing in all rows to train on: fill it or {drop_it(column.name)}"
+        )
     if isinstance(column, CategoryColumn):
-        return CategoryColumn(column.name, _ordered(labels_of(cells)))
+        labels = labels_of(cells)
+        return CategoryColumn(column.name, common(labels) if OTHERS in column.categories else ordered(labels))
+    if isinstance(column, CycleColumn):
+        return _cycle_column(column.name, column.cycle, cells)
     if isinstance(column, DateColumn):
         return _date_column(column.name, column.order, parse_dates(cells, column.order))
     return _number_column(column.name, cells)
@@ -138,11 +143,15 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | Non
         if isinstance(column, NumericColumn):
             values = plain_numbers(cells)[0]
             if len(values) > 2 and bool(np.all(np.diff(values) == 1)):
-                notes.append(f"'{column.name}' counts the rows; if it is only their number: {_drop(column.name)}")
+                notes.append(f"'{column.name}' counts the rows; if it is only their number: {drop_it(column.name)}")
             notes += far_off(column.name, values, rows)
         elif isinstance(column, DateColumn):
             cycles = f" and {', '.join(column.parts)}" if column.parts else ""
             notes.append(f"'{column.name}' is read as dates, {column.order.replace('-', ' ')}: days{cycles}")
+        elif isinstance(column, CycleColumn):
+            notes.append(f"'{column.name}' is read as {column.cycle}: a number in order, and a place on the cycle")
+        elif OTHERS in column.categories:
+            notes.append(others_note(column.name, cells, column.categories))
         elif not is_yes_no(column.categories):
             folded = pd.Series(column.categories).groupby(lambda i, c=column: c.categories[i].casefold()).agg(list)
             for alike in folded[folded.map(len) > 1]:
@@ -151,15 +160,11 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | Non
     return notes
 
 
-def _drop(name: str) -> str:
-    return f"`--drop {shlex.quote(name)}`"
-
-
 def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:
     if name.startswith("Unnamed: "):
-        raise TableError(f"column {name!r} has no name (a saved row index?): name it or {_drop(name)}")
+        raise TableError(f"column {name!r} has no name (a saved row index?): name it or {drop_it(name)}")
     if column.isna().all():
-        raise TableError(f"column {name!r} is missing in every row: fill it or {_drop(name)}")
+        raise TableError(f"column {name!r} is missing in every row: fill it or {drop_it(name)}")
     if (order := _date_order(name, column, dates)) is not None:
         days = parse_dates(column, order)
         refuse(
@@ -169,14 +174,21 @@ def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:
             "no day of the calendar from {} to {}".format(*YEARS),
         )
         return _date_column(name, order, days)
+    if (cycle := cycle_of(column)) is not None:
+        return _cycle_column(name, cycle, column)
     if _is_text(column):
-        return CategoryColumn(name, _categories(name, column))
+        return CategoryColumn(name, categories_of(name, column))
     return _number_column(name, column)
 
 
 def _date_column(name: str, order: Order, days: np.ndarray) -> DateColumn:
     days = days[~np.isnan(days)]
     return DateColumn(name, order, parts_of(days), **_statistics(days))
+
+
+def _cycle_column(name: str, cycle: Cycle, column: pd.Series) -> CycleColumn:
+    values = parse_cycle(column, cycle)
+    return CycleColumn(name, cycle, **_statistics(values[~np.isnan(values)]))
 
 
 def _number_column(name: str, column: pd.Series) -> NumericColumn:
@@ -197,7 +209,7 @@ def _date_order(name: str, column: pd.Series, given: Order | None) -> Order | No
     if found.order is None:
         ways = "write the years in full" if "two digits" in found.why else "add --dates day-first or month-first"
         first = str(column.dropna().iloc[0])
-        raise TableError(f"column {name!r} holds dates such as {first!r}, but {found.why}: {ways}, or {_drop(name)}")
+        raise TableError(f"column {name!r} holds dates such as {first!r}, but {found.why}: {ways}, or {drop_it(name)}")
     return found.order
 
 
@@ -206,23 +218,23 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
     if not pd.api.types.is_numeric_dtype(column) and order_of(column) is not None:
         raise TableError(f"target {name!r} holds dates: turn them into a number, such as days, or choose another")
     if _is_text(column) and task != "regression":
-        classes = _categories(name, column, is_target=True)
+        classes = categories_of(name, column, is_target=True)
     else:
         values = numbers_of(name, column)
         if (task or _task_of(values)) == "regression":
             return Target(name, "regression", float(values.mean()), _spread(name, values))
-        classes = _ordered(labels_of(column))
-        if len(classes) > max(_FEW_DISTINCT, len(column) // 2):
+        classes = ordered(labels_of(column))
+        if len(classes) > max(FEW_DISTINCT, len(column) // 2):
             raise TableError(f"target {name!r} has {len(classes)} different numbers: use `--task regression`")
     if len(classes) == 1:
         raise TableError(f"target {name!r} is {classes[0]!r} in every row: choose one with two classes or more")
     return Target(name, "classification", classes=classes)
 
 
-def _spread(name: str, values: np.ndarray) -> float:
+def _spread(name: str, values: np.ndarray, where: str = "every row") -> float:
     std = _deviation(values)
     if std == 0:
-        raise TableError(f"target {name!r} is {values[0]:g} in every row: choose one that varies")
+        raise TableError(f"target {name!r} is {values[0]:g} in {where}: choose one that varies")
     if not _LEAST_SPREAD < std < _MOST_SPREAD:
         raise TableError(
             f"target {name!r} has a standard deviation of {std:.3g}, whose square leaves the numbers that networks "
@@ -239,49 +251,8 @@ def _spread(name: str, values: np.ndarray) -> float:
 def _task_of(values: np.ndarray) -> Task:
     distinct = np.unique(values)
     first, k = distinct[0], len(distinct)
-    codes = 1 < k <= _FEW_DISTINCT and first in {0, 1} and bool(np.all(distinct == first + np.arange(k)))
+    codes = 1 < k <= FEW_DISTINCT and first in {0, 1} and bool(np.all(distinct == first + np.arange(k)))
     return "classification" if codes or k == 2 else "regression"
-
-
-def _categories(name: str, column: pd.Series, *, is_target: bool = False) -> tuple[str, ...]:
-    """Distinct labels in order; refused if they are no good as categories."""
-    labels = labels_of(column)
-    filled = len(labels) - labels.count(MISSING)
-    distinct = [label for label in dict.fromkeys(labels) if label != MISSING]
-    k, example = len(distinct), f"such as {distinct[0]!r}"
-    way_out = "choose another target" if is_target else _drop(name)
-    spelling = spelling_of(distinct)
-    if spelling is not None and any(not label.isdigit() for label in distinct):
-        cells = pd.Series(distinct[:1], dtype=object)
-        if len(spelling.decimals) == 2 and not spelling.same:
-            one, other = (f"{spelled_numbers(cells, mark).iloc[0]:.12g}" for mark in (".", ","))
-            raise TableError(
-                f"column {name!r} holds numbers {example}, which may be {one} or {other}: give the decimal mark with "
-                f"--decimal, or {way_out}"
-            )
-        value = f"{spelled_numbers(cells, next(iter(spelling.decimals))).iloc[0]:.12g}"
-        raise TableError(f"column {name!r} holds numbers as text, {example}: write {value}, or {way_out}")
-    number_like = pd.to_numeric(pd.Series(distinct).str.replace(",", ""), errors="coerce").notna()
-    if k > _FEW_DISTINCT and number_like.mean() > 0.5:
-        why, mend = "not a number, unlike most of the column", f"correct it, leave unknown cells blank, or {way_out}"
-        refuse(name, column, plain_numbers(column)[1], why, mend)
-    if k > _MAX_CATEGORIES or (k > _MANY_DISTINCT and k > filled / 2) or k == filled >= _MIN_ROWS:
-        raise TableError(
-            f"column {name!r} has {k} different texts in {filled} rows, {example} (an identifier or free "
-            f"text?): group them into fewer categories or {way_out}"
-        )
-    return _ordered(labels)
-
-
-def _ordered(labels: Iterable[str]) -> tuple[str, ...]:
-    counts = pd.Series(list(labels), dtype=object).value_counts(sort=True)
-    distinct: set[Any] = set(counts.index)
-    if is_yes_no(distinct):  # of Yes and YES the commoner one
-        distinct = set({label.casefold(): label for label in reversed(counts.index)}.values())
-    present = sorted(distinct - {MISSING})
-    if not plain_numbers(pd.Series(present, dtype=object))[1].any():
-        present.sort(key=float)
-    return (*present, *(distinct & {MISSING}))
 
 
 def _is_text(column: pd.Series) -> bool:

@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import TableError, check_present, listed
+from gumdrop.tables.reading.cycles import CYCLES
 from gumdrop.tables.reading.dates import PARTS, Order
 from gumdrop.tables.reading.numbers import Decimal
 from gumdrop.tables.schema.cells import index_labels, labels_of, numbers_of, refuse, standardised_numbers
 from gumdrop.tables.schema.checks import check_no_missing, in_one_message
-from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn, Odd
+from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn, Odd
 
 __all__ = ["Encoded", "TableSchema", "Target", "Task"]
 
@@ -203,7 +204,8 @@ class TableSchema:
         Raises:
             TableError: `data` is not such a schema.
         """
-        kinds: dict[str, type[Column]] = {kind.kind: kind for kind in (NumericColumn, DateColumn, CategoryColumn)}
+        every: tuple[type[Column], ...] = (NumericColumn, DateColumn, CycleColumn, CategoryColumn)
+        kinds = {kind.kind: kind for kind in every}
         try:
             _require(data["version"] == SCHEMA_VERSION, f"version is {data['version']!r}, not {SCHEMA_VERSION}")
             columns = tuple(_record(kinds[each["kind"]], each) for each in data["columns"])
@@ -227,6 +229,8 @@ def _record(kind: Any, data: Any) -> Any:
             right = right and len(set(value)) == len(value) and (key != "parts" or set(value) <= set(PARTS))
         elif key in {"name", "task"}:
             right = isinstance(value, str)
+        elif key == "cycle":
+            right = value in CYCLES
         elif key == "order":
             right = value in get_args(Order)
         else:

@@ -1,0 +1,85 @@
+"""Which rows of an estimator's data are held out together: those of a group, or of a stretch of time."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_consistent_length
+
+from gumdrop.ensembles.folds import stretches_of
+
+__all__ = ["held_together"]
+
+MISSING = {"None", "nan", "NaT", "<NA>"}
+
+
+def held_together(groups: Any, times: Any, weights: np.ndarray) -> np.ndarray | None:
+    """Number the sets of rows that are held out together.
+
+    Args:
+        groups: Label of the group of each row, shape (N,), or None.
+        times: Time of each row, numbers or dates, shape (N,), or None.
+        weights: Weight of each row, shape (N,); one of 0 is in no set.
+
+    Returns:
+        The number of the set of each row, shape (N,); None where any rows may be held out.
+
+    Raises:
+        ValueError: If both are given, or one cannot be used.
+
+    Example:
+        >>> held_together(["ann", "ann", "bob", "bob"], None, np.ones(4)).tolist()
+        [0, 0, 1, 1]
+    """
+    if groups is None and times is None:
+        return None
+    if groups is not None and times is not None:
+        raise ValueError("`groups` and `times` both tell which rows are held out together: give one")
+    name, given = ("groups", groups) if times is None else ("times", times)
+    values = np.asarray(given)
+    check_consistent_length(values, weights)
+    counted = weights > 0
+    if values.ndim != 1 or _missing(values[counted]):
+        raise ValueError(f"`{name}` must have shape (n_samples,) and no missing values, got {_described(values)}")
+    sets = np.zeros(len(values), dtype=np.int64)
+    sets[counted] = _groups(values[counted]) if times is None else _stretches(values[counted])
+    return sets
+
+
+def _missing(values: np.ndarray) -> bool:
+    if values.dtype.kind == "O":
+        return any(str(value) in MISSING for value in values)
+    return bool(values.dtype.kind in "fmM" and (values != values).any())  # NaN and NaT differ from themselves
+
+
+def _described(values: np.ndarray) -> str:
+    return f"shape {values.shape}" if values.ndim != 1 else "some that are None, NaN or NaT: leave these rows out"
+
+
+def _groups(values: np.ndarray) -> np.ndarray:
+    labels = np.array([str(value) for value in values.tolist()])
+    distinct, sets = np.unique(labels, return_inverse=True)
+    if len(distinct) < 2:
+        raise ValueError(
+            f"`groups` must have at least 2 groups, one to train on and one to watch, got {len(distinct)}: give a "
+            "label that differs, or leave `groups` away"
+        )
+    if len(distinct) == len(values):
+        raise ValueError(
+            f"`groups` must be shared by rows, got another value in each of {len(values)} rows: leave it away, or give "
+            "it as `times` if it tells the order of the rows"
+        )
+    return sets
+
+
+def _stretches(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind not in "iufmMb":
+        raise ValueError(
+            f"`times` must hold numbers or dates without a time zone, got {values.dtype} such as {values[0]!r}: "
+            "convert it, as with pandas.to_datetime(times, utc=True).tz_localize(None)"
+        )
+    found = stretches_of(values)
+    if found is None:
+        raise ValueError(
+            "`times` must tell rows apart, got the same time in nearly all rows: give another column, or leave it away"
+        )
+    return found

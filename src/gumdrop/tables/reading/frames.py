@@ -1,0 +1,85 @@
+"""Read a table that is in memory already: a data frame of any library, or a dict of columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import pandas as pd
+
+from gumdrop.tables.errors import TableError, check_unique
+from gumdrop.tables.reading.csv import read_marks
+from gumdrop.tables.reading.numbers import Decimal, plain_numbers
+from gumdrop.tables.reading.tidy import tidy
+
+__all__ = ["FRAME", "frame_sha256", "read_frame"]
+
+FRAME = "data frame"
+"""What messages and results call a table that is no file."""
+
+
+def read_frame(table: object, decimal: Decimal | None) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
+    """Read a data frame as its CSV file would be read; the frame itself is left as it is.
+
+    Args:
+        table: As `gumdrop.tables.read_table` takes it.
+        decimal: Decimal mark of columns of texts that fit both; if None that of the other columns, where these agree.
+
+    Returns:
+        The rows, numbered from 0; the decimal mark that numbers with marks were read with, and what a reader should
+        know.
+
+    Raises:
+        TypeError: If it is no table.
+        TableError: If it has no rows or columns, or repeats a name.
+    """
+    frame = _pandas(table).reset_index(drop=True)
+    frame.columns = pd.Index([str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)])
+    check_unique(list(frame.columns))
+    if frame.empty:
+        raise TableError("the data frame has no rows or no columns")
+    kept = {name: _is_kept(frame[name]) for name in frame.columns}
+    frame = tidy(pd.DataFrame({name: frame[name] if kept[name] else _texts(frame[name]) for name in frame.columns}))
+    texts = [name for name in frame.columns if not kept[name]]
+    for name in texts:
+        values, bad = plain_numbers(frame[name])
+        if not bad.any():
+            frame[name] = values
+    return read_marks(frame, [name for name in texts if frame[name].dtype != float], decimal)
+
+
+def _pandas(table: object) -> pd.DataFrame:
+    if isinstance(table, pd.DataFrame):
+        return table
+    if isinstance(table, Mapping):
+        try:
+            return pd.DataFrame(table)
+        except ValueError as error:
+            raise TableError(
+                f"the dict of columns cannot be read ({error}): give each column as a list, of one cell for one row, "
+                "and all of the same length"
+            ) from error
+    if hasattr(table, "to_pandas"):
+        found: pd.DataFrame = table.to_pandas()
+        return found
+    raise TypeError(
+        f"`table` must be a file, a data frame of pandas, polars or Arrow, or a dict of columns, got "
+        f"{type(table).__name__}: name its columns, as in pd.DataFrame(rows, columns=[...])"
+    )
+
+
+def _is_kept(column: pd.Series) -> bool:
+    """Whether cells are numbers or dates as they are; all else is known by its spelling, as in a file."""
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    dense = not isinstance(column.dtype, pd.SparseDtype)
+    return dense and (numeric or pd.api.types.is_datetime64_any_dtype(column))
+
+
+def _texts(column: pd.Series) -> pd.Series:
+    return column.astype(object).map(str, na_action="ignore")
+
+
+def frame_sha256(frame: pd.DataFrame) -> str:
+    """Checksum of the names and the cells of a frame that `read_frame` gave."""
+    cells = pd.util.hash_pandas_object(frame, index=False).to_numpy()
+    return hashlib.sha256("\n".join(frame.columns).encode() + cells.tobytes()).hexdigest()

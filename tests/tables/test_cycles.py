@@ -1,0 +1,109 @@
+"""Months, weekdays and times of day: recognised, encoded, kept in the schema, and refused where they are none."""
+
+import datetime
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from gumdrop.export import serving
+from gumdrop.export.table_encoding import TableEncoder
+from gumdrop.tables import TableError
+from gumdrop.tables.reading.cycles import cycle_of, parse_cycle
+from gumdrop.tables.schema.columns import CategoryColumn, CycleColumn
+from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
+from gumdrop.tables.schema.schema import TableSchema
+
+
+def frame(num_rows: int = 60) -> pd.DataFrame:
+    i = np.arange(num_rows)
+    return pd.DataFrame(
+        {
+            "month": np.array(["Jan", "february", "MARCH", "Apr.", "May", "Sept"])[i % 6],
+            "start": np.array(["9:30", "14:05", "23:59:30", "12:00 am", "12:15 p.m.", "2:05 PM"])[i % 6],
+            "day": pd.Series(np.array(["Mon", "Tues", "wednesday", "Sun"])[i % 4]).where(i != 7),
+            "price": i * 1.5,
+        }
+    )
+
+
+def test_cycles_are_recognised_and_encoded() -> None:
+    table = frame()
+    schema = infer_schema(table, "price")
+    assert [(type(each), each.cycle) for each in schema.columns] == [
+        (CycleColumn, "month"),
+        (CycleColumn, "time of day"),
+        (CycleColumn, "weekday"),
+    ]
+    hours = [9.5, 14 + 5 / 60, 23 + 59.5 / 60, 0, 12.25, 14 + 5 / 60]
+    np.testing.assert_allclose(parse_cycle(table["start"], "time of day")[:6], hours)
+    assert parse_cycle(table["month"], "month")[:6].tolist() == [1, 2, 3, 4, 5, 9]
+    encoded = schema.encode_inputs(table)
+    month, values = schema.columns[0], np.array([1, 2, 3, 4, 5, 9])
+    np.testing.assert_allclose(encoded.x[:6, 0], (values - month.mean) / month.std, rtol=1e-5)
+    np.testing.assert_allclose(encoded.x[:6, 1], np.sin(np.pi * values / 6), atol=1e-6)
+    np.testing.assert_allclose(encoded.x[:6, 2], np.cos(np.pi * values / 6), atol=1e-6)
+    assert encoded.missing == {"day": 1}
+    assert encoded.x[7, 7:].tolist() == [0, 0]
+    assert "'start' is read as time of day: a number in order, and a place on the cycle" in table_notes(table, schema)
+    trained = with_statistics(schema, table.head(30))
+    assert trained.columns[0].mean == pytest.approx(4.0)
+    assert TableSchema.from_json(json.loads(json.dumps(trained.to_json()))) == trained
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["May", "June", "May"],
+        ["April", "May", "June", "Bob"],
+        ["9:30", "24:10", "1:00"],
+        ["13:00 pm", "1:00", "2:00"],
+        ["16:9", "4:3", "21:9"],
+        ["Mon", "Jan", "Feb"],
+        [1.5, 2.5, 3.5],
+    ],
+    ids=str,
+)
+def test_what_may_be_something_else_is_left_as_it_is(texts) -> None:
+    assert cycle_of(pd.Series(texts)) is None
+
+
+def test_times_of_python_are_read() -> None:
+    times = pd.Series([datetime.time(9, 30), datetime.time(14, 5, 30), datetime.time(0, 0, 0, 500000)])
+    assert cycle_of(times) == "time of day"
+    np.testing.assert_allclose(parse_cycle(times, "time of day"), [9.5, 14 + 5.5 / 60, 0.5 / 3600])
+
+
+def test_two_names_stay_categories() -> None:
+    table = frame().assign(month=["May", "June"] * 30)
+    assert isinstance(infer_schema(table, "price").columns[0], CategoryColumn)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "message"),
+    [
+        ("month", "Brumaire", "'Brumaire' in data row 2.*not a month such as January or Jan"),
+        ("start", "25:00", "'25:00' in data row 2.*not a time of day such as 14:05 or 2:05 pm"),
+        ("day", "holiday", "not a weekday such as Monday or Mon"),
+    ],
+)
+def test_other_texts_in_a_new_table_are_named(column, text, message) -> None:
+    schema, new = infer_schema(frame(), "price"), frame(3)
+    new.loc[1, column] = text
+    with pytest.raises(TableError, match=message):
+        schema.encode_inputs(new)
+
+
+def test_an_exported_file_encodes_them_alike() -> None:
+    table = frame()
+    schema = infer_schema(table, "price")
+    columns = schema.to_json()["columns"]
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    raw = torch.tensor([[serving._code(column, row, None) for column in columns] for row in rows], dtype=torch.float64)
+    torch.testing.assert_close(TableEncoder(schema)(raw), torch.from_numpy(schema.encode_inputs(table).x))
+    for name, text in (("month", "Brumaire"), ("start", "25:00"), ("start", "13:00 pm"), ("start", "noon")):
+        column = next(each for each in columns if each["name"] == name)
+        with pytest.raises(serving.ServingError, match=f"{text}.*which is not a {column['cycle']}"):
+            serving._code(column, {name: text}, None)

@@ -1,0 +1,135 @@
+"""A data frame is fitted and predicted as the CSV file that holds the same."""
+
+import dataclasses
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gumdrop.tables import FitSettings, Reading, TableError, fit_table, load_table_model, read_table
+
+from builders.tables import QUICK, write_table
+
+ALONE = dataclasses.replace(QUICK, compare=False)
+
+
+def mixed(num_rows: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    half = num_rows // 2
+    return pd.DataFrame(
+        {
+            "number": rng.normal(size=num_rows),
+            "object": pd.Series([1, None] * half, dtype=object),
+            "nullable": pd.array([1, None] * half, dtype="Int64"),
+            "flag": [True, False] * half,
+            "maybe": pd.array([True, None] * half, dtype="boolean"),
+            "word": pd.Categorical([" red", "NA"] * half),
+            "code": pd.Categorical([3, 7] * half),
+            "price": ["1.234,50 €", "7 €"] * half,
+            "stamp": pd.date_range("2020-01-01", periods=num_rows, freq="7h"),
+            "day": [datetime.date(2020, 1, 2), None] * half,
+            "sparse": pd.arrays.SparseArray([0.0, 2.5] * half),
+            "mixed": ["a", 3] * half,
+        },
+        index=range(100, 100 + num_rows),
+    )
+
+
+def test_a_frame_is_read_as_its_csv_file(tmp_path) -> None:
+    frame = mixed()
+    frame.to_csv(tmp_path / "mixed.csv", index=False)
+    before = frame.copy(deep=True)
+    read, of_file = read_table(frame), read_table(tmp_path / "mixed.csv")
+    pd.testing.assert_frame_equal(frame, before)
+    assert (read.decimal, read.notes) == (of_file.decimal, of_file.notes)
+    for name in frame:
+        cells, want = read.frame[name], of_file.frame[name]
+        assert cells.isna().tolist() == want.isna().tolist(), name
+        spelled = cells.dropna()
+        if name == "stamp":
+            want = pd.to_datetime(want)
+        same = spelled.tolist() == want.dropna().tolist()
+        assert same, (name, spelled.tolist()[:2], want.dropna().tolist()[:2])
+    assert read.sha256 == read_table(frame.reset_index(drop=True)).sha256
+    assert read.sha256 != read_table(frame.assign(flag=True)).sha256
+
+
+def test_frames_of_other_libraries_are_read() -> None:
+    columns = {
+        "size": [1.5, None, 3.0],
+        "word": ["a", None, "b"],
+        "day": [datetime.date(2024, 3, i) for i in (1, 2, 3)],
+    }
+    want = read_table(columns).frame
+    for library in ("polars", "pyarrow"):
+        module = pytest.importorskip(library)
+        found = read_table((module.DataFrame if library == "polars" else module.table)(columns)).frame
+        assert found["size"].equals(want["size"])
+        assert found["word"].fillna("-").tolist() == ["a", "-", "b"]
+        assert found["day"].astype(str).tolist() == want["day"].tolist()
+
+
+@pytest.mark.parametrize("table", [np.zeros((3, 2)), [{"a": 1}], 7, None], ids=str)
+def test_what_is_no_table_is_told(table) -> None:
+    with pytest.raises(TypeError, match=r"`table` must be a file, a data frame.*got (ndarray|list|int|NoneType)"):
+        read_table(table)
+
+
+def test_frames_that_cannot_be_used_say_why() -> None:
+    with pytest.raises(TableError, match="no rows or no columns"):
+        read_table(pd.DataFrame({"a": []}))
+    for columns in ({"a": 1, "b": 2}, {"a": [1, 2], "b": [3]}):
+        with pytest.raises(TableError, match=r"dict of columns cannot be read.*a list, of one cell for one row"):
+            read_table(columns)
+    with pytest.raises(TableError, match="several columns named a"):
+        read_table(pd.DataFrame([[1, 2]], columns=["a", "a "]))
+    with pytest.raises(TableError, match="leave `stream` away"):
+        fit_table(mixed(), "number", settings=FitSettings(stream=True))
+
+
+def test_a_frame_gives_the_model_and_the_predictions_of_its_file(tmp_path) -> None:
+    path = write_table(tmp_path / "houses.csv")
+    frame = pd.read_csv(path)
+    frame["sold"] = pd.date_range("2021-01-01", periods=len(frame), freq="3D").strftime("%Y-%m-%d")
+    frame.to_csv(path, index=False)
+    reading = Reading(drop=("grade",))
+    fit_table(path, "price", tmp_path / "file", reading=reading, settings=ALONE)
+    labelled = frame.assign(sold=pd.to_datetime(frame["sold"]), colour=frame["colour"].astype("category"))
+    labelled.index = [f"house {i}" for i in range(len(frame))]
+    model = fit_table(labelled, target="price", out=tmp_path / "frame", reading=reading, settings=ALONE)
+    for name in ("model.safetensors", "predictions.csv"):
+        assert (tmp_path / "file" / name).read_bytes() == (tmp_path / "frame" / name).read_bytes()
+    text = (tmp_path / "frame" / "config.toml").read_text()
+    assert text.startswith("# gumdrop")
+    assert "gumdrop fit TABLE.csv --config config.toml" in text
+    assert "table =" not in text
+
+    new = labelled.head(9).drop(columns="price")
+    new.iloc[0, 0] = None
+    new.to_csv(tmp_path / "new.csv", index=False)
+    predicted = load_table_model(tmp_path / "file").predict(new, coverage=0.5, quantiles=[0.1])
+    of_file = model.predict(tmp_path / "new.csv", coverage=0.5, quantiles=[0.1])
+    pd.testing.assert_frame_equal(predicted.reset_index(drop=True), of_file)
+    assert predicted.index.tolist() == new.index.tolist()
+    assert predicted["missing_cells"].tolist() == [1, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert not predicted["q10"].equals(predicted["lower"])
+
+
+def test_the_command_writes_what_python_predicts(tmp_path, monkeypatch) -> None:
+    from gumdrop.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    path = write_table(tmp_path / "houses.csv")
+    fit_table(path, "price", "run", reading=Reading(drop=("grade",)), settings=ALONE)
+    assert main(["predict", "run", "houses.csv", "--out", "told.csv"]) == 0
+    told = pd.read_csv("told.csv").drop(columns="row")
+    pd.testing.assert_frame_equal(told, load_table_model("run").predict(pd.read_csv(path)), check_dtype=False)
+
+
+def test_without_a_folder_nothing_stays_but_the_model(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    frame = pd.read_csv(write_table(tmp_path / "houses.csv"))
+    model = fit_table(frame, "price", reading=Reading(drop=("grade",)), settings=ALONE)
+    assert [path.name for path in tmp_path.iterdir()] == ["houses.csv"]
+    assert len(model.predict(frame)) == len(frame)

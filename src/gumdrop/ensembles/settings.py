@@ -10,6 +10,8 @@ from gumdrop.training.strength import STRENGTHS
 
 __all__ = ["EnsembleOptions", "EnsembleSettings", "RegressionOptions"]
 
+VALIDATION_SAMPLES = 8
+"""Draws that pick the best of some hundred epochs; twenty would take longer than the training."""
 MANY_MEMBERS, FEW_MEMBERS, MANY_ROWS = 10, 5, 10_000
 
 
@@ -106,6 +108,7 @@ class EnsembleSettings:
             "held_out_noise": regression,
             "patience": self.patience,
             "tol": self.tol,
+            "validation_samples": VALIDATION_SAMPLES,
             "seed": self.seed,
         }
 

@@ -238,10 +238,11 @@ class DenseStack(nn.Module):
         return (coefficients * half - units * entropy).sum(1) + 0.5 * torch.linalg.vecdot(pull, biases)
 
     @torch.no_grad()
-    def drawn(self, x: Tensor) -> Tensor:
-        """Outputs under Bernoulli masks, another one for each row, shape (M, B, ...) as that of the inputs."""
+    def drawn(self, x: Tensor, num_samples: int = 1) -> Tensor:
+        """Outputs under Bernoulli masks, another one for each row and sample: (M, S B, ...), sample by sample."""
         p, full = self._rates()[1::2]
         a = x if self._encoding[0] is None else self._encoding[0](x)
+        a = a.repeat(1, num_samples, 1)
         for i, (matrix, bias) in enumerate(zip(self._values.matrices, self._values.biases, strict=True)):
             a = self._act(a) if i else a
             noise = bulk_noise(a.shape, dtype=a.dtype, device=a.device)

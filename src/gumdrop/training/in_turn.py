@@ -63,8 +63,9 @@ class InTurn(nn.Module):
         return nll.detach(), kl.detach()
 
     @torch.no_grad()
-    def drawn(self, x: Tensor) -> Tensor:
-        """Outputs under Bernoulli masks, another one for each row, shape (models, B, ...) as that of the inputs."""
+    def drawn(self, x: Tensor, num_samples: int = 1) -> Tensor:
+        """Outputs under Bernoulli masks, another one for each row and sample: (models, S B, ...), sample by sample."""
+        x = x.repeat(1, num_samples, *[1] * (x.ndim - 2))
         outputs = []
         for model, each in zip(self.models, x, strict=True):
             with sampling(model, seed=int(torch.randint(2**31, ())), shared=False):

@@ -40,8 +40,8 @@ __all__ = ["fit_stacked"]
 
 Stack = Together | DenseStack | InTurn
 
-ROWS_AT_ONCE = 8192
-"""Rows of held-out data, counted once for each draw, that are evaluated in one call."""
+ROWS_AT_ONCE = 2**16
+"""Rows of held-out data, counted once for each draw and model, that are evaluated in one call."""
 
 
 def fit_stacked(
@@ -248,8 +248,9 @@ class _Stacked:
 def _mixture_nll(stack: Stack, held_out: StackedRows, nll_of: Likelihood, num_samples: int) -> Tensor:
     """Score the averaged predictive distribution of each model on its held-out rows, shape (models,)."""
     totals = []
-    for rows in held_out.shuffled().split(max(1, ROWS_AT_ONCE // num_samples), dim=1):
-        x, y = (part.repeat(1, num_samples, *[1] * (part.ndim - 2)) for part in held_out[rows])
-        nll = vmap(nll_of)(stack.drawn(x), y).unflatten(1, (num_samples, -1))
+    for rows in held_out.shuffled().split(max(1, ROWS_AT_ONCE // (num_samples * len(held_out.sizes))), dim=1):
+        x, y = held_out[rows]
+        y = y.repeat(1, num_samples, *[1] * (y.ndim - 2))
+        nll = vmap(nll_of)(stack.drawn(x, num_samples), y).unflatten(1, (num_samples, -1))
         totals.append(math.log(num_samples) - torch.logsumexp(-nll, dim=1))
     return torch.cat(totals, dim=1).mean(1)

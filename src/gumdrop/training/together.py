@@ -87,8 +87,9 @@ class Together(nn.Module):
         return nll.detach(), kl.detach()
 
     @torch.no_grad()
-    def drawn(self, x: Tensor) -> Tensor:
-        """Outputs under Bernoulli masks, another one for each row, shape (models, B, ...) as that of the inputs."""
+    def drawn(self, x: Tensor, num_samples: int = 1) -> Tensor:
+        """Outputs under Bernoulli masks, another one for each row and sample: (models, S B, ...), sample by sample."""
+        x = x.repeat(1, num_samples, *[1] * (x.ndim - 2))
         values = {name.removeprefix("model."): value for name, value in self._values().items()}
         with self._drawing():
             call = functools.partial(functional_call, self._model)

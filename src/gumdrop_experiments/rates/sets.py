@@ -106,14 +106,12 @@ SETS: dict[str, TableOfRates] = {
     "noisy": TableOfRates("line in noise, 300 rows", 5, 0, partial(_simulated, "noisy", 300)),
     "diabetes": TableOfRates("diabetes", 10, 0, partial(_of_scikit_learn, "diabetes")),
     "friedman": TableOfRates("Friedman, 200 rows", 5, 0, partial(_simulated, "friedman", 200)),
-    "cancer": TableOfRates("breast cancer, classes", 5, 2, partial(_of_scikit_learn, "breast_cancer")),
     "boston": TableOfRates("boston", 10, 0, partial(_uci, "boston-housing")),
     "boston-gaps": TableOfRates("boston, gaps", 13, 0, partial(_gaps, "boston-housing")),
     "concrete": TableOfRates("concrete", 5, 0, partial(_uci, "concrete-strength")),
     "concrete-gaps": TableOfRates("concrete, gaps", 8, 0, partial(_gaps, "concrete-strength")),
     "airfoil": TableOfRates("airfoil", 3, 0, partial(_large, "airfoil/airfoil.csv", "target", ())),
     "wine": TableOfRates("wine", 3, 0, partial(_uci, "wine-quality-red")),
-    "digits": TableOfRates("digits, classes", 3, 10, partial(_of_scikit_learn, "digits")),
     "smooth": TableOfRates("smooth, without noise", 3, 0, partial(_simulated, "smooth", 2000)),
     "kin8nm": TableOfRates("kin8nm", 3, 0, partial(_uci, "kin8nm")),
     "bike": TableOfRates(
@@ -122,5 +120,7 @@ SETS: dict[str, TableOfRates] = {
         0,
         partial(_large, "bike-sharing/hour.csv", "cnt", ("casual", "registered", "instant", "dteday")),
     ),
+    "cancer": TableOfRates("breast cancer, classes", 5, 2, partial(_of_scikit_learn, "breast_cancer")),
+    "digits": TableOfRates("digits, classes", 3, 10, partial(_of_scikit_learn, "digits")),
 }
 """All tables by name."""

@@ -88,7 +88,7 @@ def test_part(
         score_directions={name: meaning.better for name, meaning in meanings.items()},
         ranking=task.ranking(ours, observed, model.cut),
         calibration=task.calibration(ours, observed),
-        test=task.rows(tested),
+        test=dataclasses.replace(task.rows(tested), log_likelihood=_finite(ours.log_prob(observed).flatten())),
         uncertain=_uncertain_rows(model, tested, inputs),
     )
 
@@ -106,6 +106,10 @@ def row_gains(task: TableTask[Any], ours: Prediction, other: Prediction, observe
     """How much better than another prediction each row is, in log likelihood and by its guess; shape (N,)."""
     name, guess = task.guess_gains(ours, other, observed)
     return {LIKELIHOOD: ours.log_prob(observed) - other.log_prob(observed), name: guess}
+
+
+def _finite(values: Tensor) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _uncertain_rows(model: TableModel, tested: pd.DataFrame, inputs: pd.DataFrame) -> UncertainRows:

@@ -188,6 +188,8 @@ class RegressionRows:
     """Standard deviation between the draws."""
     aleatoric_std: list[float | None]
     """Standard deviation of the noise."""
+    log_likelihood: list[float | None] | None = field(default=None, metadata=SPARSE)
+    """Log of what the model gave to the observed value, in nats; None in an older file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +208,8 @@ class ClassificationRows:
     """Total uncertainty in nats."""
     mutual_information: list[float]
     """The epistemic part of it."""
+    log_likelihood: list[float | None] | None = field(default=None, metadata=SPARSE)
+    """Log of what the model gave to the observed value, in nats; None in an older file."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,6 +67,8 @@ def place(tmp_path):
         (["explain", "made", "nowhere.csv"], "nowhere.csv is not there"),
         (["evaluate", "made", "nowhere.csv"], "nowhere.csv is not there"),
         (["info", "nowhere"], "holds no model.json"),
+        (["drift", "nowhere", "houses.csv"], "holds no model.json"),
+        (["drift", "made", "nowhere.csv"], "nowhere.csv is not there"),
         (["compare", "nowhere", "made"], "holds no model.json"),
         (["compare", "made", "made"], "holds no results.json"),
         (["export", "nowhere"], "holds no model.json"),

@@ -28,6 +28,7 @@ def houses(num_rows=60):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"size": rng.normal(0, 1, num_rows), "idle": rng.normal(0, 1, num_rows)})
     frame["town"] = np.where(np.arange(num_rows) % 3 == 0, "Aldrup", "Bexen")
+    frame["agency"] = [f"A{i // 20}" for i in range(num_rows)]
     frame.loc[5, "idle"] = np.nan
     frame["price"] = 3 * frame["size"] + 0.5 * rng.normal(size=num_rows) + 4 * (frame["town"] == "Aldrup")
     return frame
@@ -36,7 +37,7 @@ def houses(num_rows=60):
 @pytest.fixture
 def found():
     frame = houses()
-    schema = infer_schema(frame, "price")
+    schema = infer_schema(frame, "price", drop=["agency"])
     schema = type(schema)(schema.columns, Target("price", "regression"))  # units are those of the table
     model = TableModel(schema, Line(), (), background=torch.from_numpy(schema.encode_inputs(frame).x))
     x = torch.from_numpy(schema.encode_inputs(frame).x)
@@ -44,7 +45,7 @@ def found():
     tested = model.prediction_frame(prediction)
     tested.insert(0, "row", range(1, len(frame) + 1))
     observed = torch.tensor(frame[["price"]].to_numpy())
-    return frame, model, x, observed, by_column(model, x, observed, tested, frame, "town"), prediction
+    return frame, model, x, observed, by_column(model, x, observed, tested, frame, "agency"), prediction
 
 
 def test_importance_is_what_is_lost_when_rows_trade_their_cells(found) -> None:
@@ -73,6 +74,7 @@ def test_groups_are_categories_and_quarters_and_count_what_holds(found) -> None:
     assert groups["town", "Aldrup"].held == held[frame["town"] == "Aldrup"].sum() < 5
     assert groups["town", "Bexen"].held == held[frame["town"] == "Bexen"].sum()
     assert all(each.stated == 0.9 for each in result.groups)
+    assert groups["agency", "A1"].held == held[20:40].sum()  # rows were split by it, and it is no input
     quarters = [each for each in result.groups if each.column == "size"]
     assert [each.rows for each in quarters] == [15] * 4
     assert sum(each.held for each in quarters) == held.sum()

@@ -93,7 +93,7 @@ def test_a_column_that_differs_is_named_with_what_changed_and_no_other(model, ch
     assert column.psi > 0.1
     assert pd.Series([column.what]).str.contains(what).all()
     assert abs(column.now - column.before) > 0.05
-    assert f"1 of 4 columns are not distributed as in training: '{name}'" in result.notes[0]
+    assert f"1 of 4 columns is not distributed as in training: '{name}'" in result.notes[0]
 
 
 def test_a_difference_that_is_sure_but_small_is_none(model):

@@ -81,14 +81,21 @@ class Drift:
     """Whether that is more than chance makes."""
 
     @property
+    def unlike(self) -> str:
+        """How many columns differ."""
+        if self.num_columns == 1:
+            return "the column is not distributed as in training"
+        are = "is" if len(self.columns) == 1 else "are"
+        return f"{len(self.columns)} of {self.num_columns} columns {are} not distributed as in training"
+
+    @property
     def notes(self) -> list[str]:
         """What differs, in a sentence each; none if nothing does."""
         found = []
         if self.columns:
             names = ", ".join(f"'{each.name}'" for each in self.columns[:5])
             more = f" and {len(self.columns) - 5} more" if len(self.columns) > 5 else ""
-            are = f"{len(self.columns)} of {self.num_columns} columns are" if self.num_columns > 1 else "the column is"
-            found.append(f"{are} not distributed as in training: {names}{more}; `gumdrop drift` shows how")
+            found.append(f"{self.unlike}: {names}{more}; `gumdrop drift` shows how")
         if self.more_uncertain:
             found.append(
                 f"{self.above:.0%} of the rows have a larger epistemic uncertainty than nine tenths of the test rows "

@@ -77,11 +77,14 @@ def refusal(found: RunComparison, each: Against) -> str:
 
 
 def told(difference: Difference) -> tuple[str, str, str]:
-    """A difference, its interval, and what it says."""
-    words = {"better": "better", "worse": "worse", "equal": "no more than chance", None: ""}[difference.verdict]
-    if not math.isfinite(difference.low):
-        return _signed(difference.mean), "", "one row tells nothing"
-    return _signed(difference.mean), f"{_signed(difference.low)} to {_signed(difference.high)}", words
+    """A difference, its interval and what it says, with the places of three digits of half of the interval."""
+    words = {"better": "better", "worse": "worse", "equal": "may be chance", None: ""}[difference.verdict]
+    half = (difference.high - difference.low) / 2
+    if not math.isfinite(half):
+        return f"{difference.mean:+,.3g}", "", "one row tells nothing"
+    places = max(0, 2 - math.floor(math.log10(half))) if half else 0
+    mean, low, high = (f"{value:+,.{places}f}" for value in (difference.mean, difference.low, difference.high))
+    return mean, f"{low} to {high}", words
 
 
 def shown_score(value: float | None) -> str:
@@ -94,10 +97,6 @@ def shown_setting(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "" if value is None else str(value)
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{readable(value, 3)}"
 
 
 def write_page(found: RunComparison, place: Path) -> None:

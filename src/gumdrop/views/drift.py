@@ -18,10 +18,9 @@ def show_drift(voice: Voice, found: Drift) -> None:
     if not found.columns:
         voice.say(f"{found.rows:,} rows: no column is distributed otherwise than in training, as far as they can tell")
     else:
-        words = f"{len(found.columns)} of {found.num_columns} columns are not distributed as in training"
-        rows = columns_table(
-            f"{found.rows:,} rows: {words}", "column", "what changed most", "training", "here", "PSI", numbers_from=2
-        )
+        voice.say(f"{found.rows:,} rows: {found.unlike}")
+        heads = ("column", "what changed most", "training", "here", "PSI")
+        rows = columns_table("Columns that differ", *heads, numbers_from=2)
         for each in found.columns:
             rows.add_row(each.name, each.what, f"{each.before:.1%}", f"{each.now:.1%}", f"{each.psi:.2f}")
         voice.show(rows)

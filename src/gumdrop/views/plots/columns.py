@@ -42,7 +42,7 @@ def residuals_by_number(
     for k in np.unique(part):
         _mean(ax, float(np.median(x[part == k])), y[part == k])
     ax.xaxis.set_major_locator(
-        MaxNLocator(3 if dates else 4, steps=[1, 2, 5, 10], integer=bool((x == x.round()).all()))
+        MaxNLocator(3 if dates else 4, steps=[1, 2, 2.5, 5, 10], integer=bool((x == x.round()).all()))
     )
     ax.xaxis.set_major_formatter(DAY if dates else Amounts())
     return dress(ax, shortened_text(name, 32), "residual (SD)")

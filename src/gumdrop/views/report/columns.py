@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.stats import binomtest
 
-from gumdrop.tables.results import LIKELIHOOD, Cells, FitResults, Gain, Group
+from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, FitResults, Gain, Group
 from gumdrop.views import plots
 from gumdrop.views.report.rows import TestRows, margin, number, wilson
 from gumdrop.views.report.svg import Tip, svg
@@ -96,7 +96,7 @@ def columns_view(results: FitResults, test: TestRows) -> ColumnsView | None:
     given = results.columns
     if not given.importance and not given.groups:
         return None
-    worth = [_worth(each.name, each.gains, given.rows) for each in given.importance]
+    worth = _all_worth(given)
     groups = _judged(given.groups)
     failing = [each for each in groups if each.fails]
     return ColumnsView(
@@ -113,13 +113,23 @@ def columns_view(results: FitResults, test: TestRows) -> ColumnsView | None:
     )
 
 
-def _worth(name: str, gains: dict[str, Gain], rows: int) -> Worth:
-    likelihood = gains[LIKELIHOOD]
-    (guess,) = (gain for measure, gain in gains.items() if measure != LIKELIHOOD)
-    half, guess_half = margin(likelihood.se, rows), margin(guess.se, rows)
-    guess_told = guess.mean > guess_half
-    told = guess_told or likelihood.mean > half
-    return Worth(name, likelihood.mean, half, guess.mean, guess_half, guess_told, told)
+def _all_worth(given: ByColumn) -> list[Worth]:
+    """What each column is worth; a ten-thousandth of the best of them, such as rounding leaves, is nothing."""
+    measures = list(given.importance[0].gains) if given.importance else []
+    least = {name: max(abs(each.gains[name].mean) for each in given.importance) / 1e4 for name in measures}
+
+    def settled(gain: Gain, least: float) -> tuple[float, float]:
+        half = margin(gain.se, given.rows)
+        return (0.0, 0.0) if max(abs(gain.mean), half) < least else (gain.mean, half)
+
+    found = []
+    for each in given.importance:
+        likelihood, half = settled(each.gains[LIKELIHOOD], least[LIKELIHOOD])
+        (name,) = (name for name in measures if name != LIKELIHOOD)
+        guess, guess_half = settled(each.gains[name], least[name])
+        told = guess > guess_half
+        found.append(Worth(each.name, likelihood, half, guess, guess_half, told, told or likelihood > half))
+    return found
 
 
 def _judged(groups: list[Group]) -> list[GroupView]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,15 @@ from gumdrop.tables.schema.oddities import MEND
 from gumdrop.views.html import template
 from gumdrop.views.report.columns import columns_view
 from gumdrop.views.report.predictions import confusion_view, predictions_view
-from gumdrop.views.report.rows import TestRows, auroc_interval, beside, number, percent, tenths, wilson
+from gumdrop.views.report.rows import SPACE, TestRows, auroc_interval, beside, number, percent, tenths, wilson
 from gumdrop.views.report.scores import scores_view
 from gumdrop.views.report.training import rates_view, training_view
 from gumdrop.views.report.uncertainty import SMALL, calibration_view, uncertainty_view
 
 __all__ = ["render", "write_report"]
+
+TORN = re.compile(r"(?<=\d) (?=%)|(?<=±) (?=\d)")
+"""Where a line must not end: between a number and its sign."""
 
 
 def write_report(folder: str | os.PathLike[str], results: FitResults | None = None, *, name: str | None = None) -> Path:
@@ -61,7 +65,8 @@ def render(results: FitResults, *, folder: str = "FOLDER") -> str:
         "count": "{:,}".format,
         "told": in_words,
     }
-    return template("report.html.j2", **filters).render(_view(results, folder))
+    page = template("report.html.j2", **filters).render(_view(results, folder))
+    return TORN.sub(SPACE, page)
 
 
 def _view(results: FitResults, folder: str) -> dict[str, object]:

@@ -17,6 +17,7 @@ from gumdrop.views import plots
 
 __all__ = [
     "DASH",
+    "SPACE",
     "TestRows",
     "association",
     "auroc_interval",

@@ -53,6 +53,22 @@ def test_chi_squared_is_that_of_a_table_of_two_rows():
     assert drift._chi_squared(was, now) == pytest.approx(chi2_contingency([was[:3], now[:3]], correction=False).pvalue)
 
 
+def test_bins_that_are_too_small_are_counted_together():
+    was, now = np.array([50, 40, 6, 4, 0]), np.array([20, 24, 3, 2, 1])
+    for one, other in ((was, now), (now, was)):
+        assert [each.tolist() for each in drift._together(one, other)] == [
+            [one[0], one[1], one[2:].sum()],
+            [other[0], other[1], other[2:].sum()],
+        ]
+    few = (
+        np.array([50, 40, 10, 0]),
+        np.array([25, 20, 4, 1]),
+    )  # the last two have too few in all: so the third is with them
+    assert [each.tolist() for each in drift._together(*few)] == [[50, 40, 10], [25, 20, 5]]
+    rare = np.array([60, 39, 1]), np.array([30, 19, 1])
+    assert [each.tolist() for each in drift._together(*rare)] == [[60, 40], [30, 20]]
+
+
 def test_a_profile_counts_each_training_row_once_and_a_tally_of_parts_adds_up(model):
     frame = houses()
     encoded = model.schema.encode_inputs(frame)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from gumdrop.tables.results import FitResults
-from gumdrop.views import report
+from gumdrop.views import plots, report
 
 from builders.browser import launch
 from builders.results import classification_results, regression_results, with_columns
@@ -76,7 +77,7 @@ def test_the_class_that_is_looked_for_is_named_with_its_thresholds(classes):
     words = text_of(render(results))
     assert ("is the rarer class, 25 % of the test rows" in words) == (classes == 2)
     assert "The average precision is 60 % (chance 25 %)" in words
-    assert ("probability 0.310 or more (suggested): 2060 %36 %" in words) == (classes == 2)
+    assert ("probability 0.310 or more (suggested): 2060 %39 %" in words) == (classes == 2)
     assert "right in 10.0 fewer rows of a hundred" in words
 
 
@@ -91,3 +92,16 @@ def test_the_section_fits_on_a_phone(tmp_path):
             assert min(sizes) > 240
             assert max(sizes) < 400
             page.close()
+
+
+def test_rows_of_the_same_value_stand_beside_each_other_where_there_are_few_values():
+    values = np.repeat([3.0, 4.0, 5.5], 20)
+    shifts = plots.set_apart(values)
+    assert len(np.unique(values + shifts)) == 60
+    assert 0.25 < np.abs(shifts).max() <= 0.3  # of a smallest step of 1
+    assert not plots.set_apart(np.arange(60.0)).any()
+    assert not plots.set_apart(np.ones(60)).any()
+    results = regression_results(100)
+    results["test"]["observed"] = [float(round(value / 50) * 50) for value in results["test"]["observed"]]
+    assert "Rows of the same true value stand beside each other." in render(results)
+    assert "stand beside each other." not in render(regression_results())

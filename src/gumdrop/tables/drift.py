@@ -13,12 +13,14 @@ References:
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaincc, gammaln
+import torch
+from torch import Tensor
 
 from gumdrop.machine.numerals import cell
 from gumdrop.tables.errors import MISSING
@@ -150,24 +152,24 @@ def _chance(was: np.ndarray, now: np.ndarray) -> float:
 def _tail(count: int, rows: int, other_count: int, other_rows: int) -> float:
     """Probability that so many, or more, of the counted rows of two samples are in the first by chance (Fisher)."""
     counted = count + other_count
-    k = np.arange(count, min(counted, rows) + 1)
+    k = torch.arange(max(count, counted - other_rows), min(counted, rows) + 1, dtype=torch.float64)
 
-    def choose(n: int, k: np.ndarray | int) -> np.ndarray:
-        return np.asarray(gammaln(n + 1) - gammaln(np.asarray(k) + 1) - gammaln(n - np.asarray(k) + 1))
+    def choose(n: int, k: Tensor) -> Tensor:
+        return math.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
 
-    possible = counted - k <= other_rows
-    logs = (
-        choose(rows, k) + choose(other_rows, np.minimum(counted - k, other_rows)) - choose(rows + other_rows, counted)
-    )
-    return float(min(1.0, np.exp(logs[possible]).sum()))
+    of_all = choose(rows + other_rows, torch.tensor(float(counted), dtype=torch.float64))
+    logs = choose(rows, k) + choose(other_rows, counted - k) - of_all
+    return min(1.0, float(logs.exp().sum()))
 
 
 def _together(was: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Counts with all bins together that are too small for a chi-squared test."""
+    rows = min(was.sum(), now.sum())
     share = (was + now) / (was.sum() + now.sum())
-    small = share * min(was.sum(), now.sum()) < EXPECTED
-    small[np.argmin(np.where(small, np.inf, share))] |= 0 < (share[small].sum() * min(was.sum(), now.sum())) < EXPECTED
-    return tuple(np.append(each[~small], each[small].sum()) for each in (was, now))  # type: ignore[return-value]
+    small = share * rows < EXPECTED
+    if 0 < share[small].sum() * rows < EXPECTED:  # still too small, so with the smallest of the others
+        small |= share == share[~small].min()
+    return np.append(was[~small], was[small].sum()), np.append(now[~small], now[small].sum())
 
 
 def _chi_squared(was: np.ndarray, now: np.ndarray) -> float:
@@ -178,7 +180,8 @@ def _chi_squared(was: np.ndarray, now: np.ndarray) -> float:
         return 1.0
     expected = both[used] * now.sum() / both.sum(), both[used] * was.sum() / both.sum()
     distance = sum(((each[used] - e) ** 2 / e).sum() for each, e in zip((now, was), expected, strict=True))
-    return float(gammaincc((used.sum() - 1) / 2, distance / 2))
+    freedom = torch.tensor((int(used.sum()) - 1) / 2, dtype=torch.float64)
+    return float(torch.special.gammaincc(freedom, torch.tensor(distance / 2, dtype=torch.float64)))
 
 
 def _holm(chances: Sequence[float]) -> list[float]:
@@ -229,11 +232,9 @@ def _is_end(k: int, was: ColumnProfile) -> bool:
 def _names(column: Column, was: ColumnProfile, encoded: Encoded) -> list[str]:
     """What each bin is, in words."""
     if isinstance(column, CategoryColumn):
-        unseen, missing = (
-            column.name in encoded.unseen,
-            column.name in encoded.missing and MISSING not in column.categories,
-        )
-        last = " or ".join(["unseen categories"] * unseen + ["missing"] * missing) or "missing"
+        unseen = ["unseen categories"] if column.name in encoded.unseen else []
+        missing = ["missing"] if column.name in encoded.missing and MISSING not in column.categories else []
+        last = " or ".join([*unseen, *missing])
         return [*(f"'{name}'" if name else "missing" for name in column.categories), last]
     ends = [_shown(column, edge * column.std + column.mean) for edge in was.edges]
     between = [f"{low} to {high}" if i else f"up to {high}" for i, (low, high) in enumerate(itertools.pairwise(ends))]

@@ -10,7 +10,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
-from gumdrop.views.plots.style import BLUE, INK, ORANGE, SIZE, Amounts, dress, evenly, shortened_text
+from gumdrop.views.plots.style import (
+    BLUE,
+    INK,
+    ORANGE,
+    SIZE,
+    Amounts,
+    dress,
+    evenly,
+    evenly_spread,
+    set_apart,
+    shortened_text,
+)
 
 __all__ = ["residuals_by_category", "residuals_by_number"]
 
@@ -36,7 +47,7 @@ def residuals_by_number(
         The axes that were drawn on.
     """
     x, y = np.asarray(values, dtype=float), np.asarray(residuals, dtype=float)
-    ax = _frame(ax, x, y)
+    ax = _frame(ax, x + set_apart(x), y)
     edges = np.unique(np.quantile(x, np.arange(1, BINS) / BINS, method="inverted_cdf"))
     part = np.searchsorted(edges, x)
     for k in np.unique(part):
@@ -71,8 +82,7 @@ def residuals_by_category(
     x = rank[place]
     words = [shortened_text(str(names[i]) or "(missing)", 9) for i in shown]
     words += [f"{len(names) - len(shown)} others"] if len(shown) < len(names) else []
-    beside = 0.3 * (np.arange(len(x)) * 0.618 % 1 - 0.5)  # spread evenly, and the same every time
-    ax = _frame(ax, x + beside, y)
+    ax = _frame(ax, x + 0.3 * evenly_spread(len(x)), y)
     for k in np.unique(x):
         _mean(ax, float(k), y[x == k])
     ax.set_xticks(np.arange(len(words)), words, parse_math=False)

@@ -171,9 +171,11 @@ def _figure(key: int, cells: Cells, at: np.ndarray, residual: np.ndarray, row: l
         return None
     ax = plots.residuals_by_number(values[kept], residual[at[kept]], name=cells.name, dates=cells.dates)
     low, high = ax.get_ylim()
+    place = values.copy()
+    place[kept] += plots.set_apart(values[kept])
     tips: list[Tip] = [
         (
-            float(values[i]),
+            float(place[i]),
             float(np.clip(y, low, high)),
             f"row {row[at[i]]}: {_shown(cells, values[i])}, {number(y, 2)} SD",
         )

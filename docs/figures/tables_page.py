@@ -37,6 +37,8 @@ def write_tables(folder: Path) -> None:
     followed.loc[1, "sex"] = "unknown"
     followed.loc[2, "bmi"] *= 10  # a lost decimal point
     followed.to_csv(folder / "followed.csv", index=False)
+    known = frame.iloc[:-5]
+    known[known["bmi"] >= 31].to_csv(folder / "heavy.csv", index=False)
     new = followed.drop(columns="progression")
     new.to_csv(folder / "new.csv", index=False)
     new.rename(columns={"bmi": "BMI", "sex": "gender"}).to_csv(folder / "renamed.csv", index=False)

@@ -10,7 +10,19 @@ from gumdrop.cli import main
 from builders.waiting import HANG
 
 SLOW = ("torch", "numpy", "pandas", "sklearn", "matplotlib")
-COMMANDS = ("fit", "predict", "evaluate", "explain", "info", "demo", "export", "explain-image", "reproduce", "explore")
+COMMANDS = (
+    "fit",
+    "predict",
+    "evaluate",
+    "explain",
+    "info",
+    "compare",
+    "demo",
+    "export",
+    "explain-image",
+    "reproduce",
+    "explore",
+)
 
 
 def run(words, place=None, also=""):
@@ -55,6 +67,10 @@ def place(tmp_path):
         (["explain", "made", "nowhere.csv"], "nowhere.csv is not there"),
         (["evaluate", "made", "nowhere.csv"], "nowhere.csv is not there"),
         (["info", "nowhere"], "holds no model.json"),
+        (["drift", "nowhere", "houses.csv"], "holds no model.json"),
+        (["drift", "made", "nowhere.csv"], "nowhere.csv is not there"),
+        (["compare", "nowhere", "made"], "holds no model.json"),
+        (["compare", "made", "made"], "holds no results.json"),
         (["export", "nowhere"], "holds no model.json"),
     ],
     ids=lambda each: each if isinstance(each, str) else " ".join(each),

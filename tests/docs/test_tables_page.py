@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DEPENDS = ("made with:", "The rate of", "No dropout is left")
-"""Lines that depend on the machine, or on how long was trained."""
+DEPENDS = (
+    "made with:",
+    "The rate of",
+    "No dropout is left",
+    *(f" {name} " for name in ("activation", "bins", "epochs", "lengthscale", "pace")),
+)
+"""Lines that depend on the machine, on how long was trained, or on the networks that held-out rows choose."""
+VERDICT = re.compile(r"\b(better|worse|may be chance|no more|more)\b")
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +28,7 @@ def script():
 def words(answer: str) -> list[str]:
     """The words of an answer in alphabetical order: numbers depend on training, and so do orders by number."""
     told = "\n".join(line for line in answer.splitlines() if not line.startswith(DEPENDS))
+    told = VERDICT.sub("", told)
     plain = re.sub(r"[-+]?\d[\d.,]*(e[-+]?\d+)?%?|─+", " ", told)
     return sorted(re.findall(r"[^\W\d_]+", plain))
 

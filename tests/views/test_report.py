@@ -542,7 +542,7 @@ def test_a_difference_has_the_places_of_its_interval(mean: float, se: float, tex
     results = regression_results()
     _with_skill(results, "distance", (5.0, 5.0), [3.0, 3.0, 3.0])
     results["paired"][0]["gains"]["distance"] = _gain(mean, se)
-    cells = re.findall(r"<td[^>]*>\s*(\S+ ± \S+)\s*</td>", render(results))
+    cells = re.findall(r"<td[^>]*>\s*(\S+ ± \S+)\s*</td>", render(results).replace("\N{NO-BREAK SPACE}", " "))
     assert cells[0] == text
 
 

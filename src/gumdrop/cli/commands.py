@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 from cyclopts import App, CycloptsError
 
+from gumdrop.cli.compare import compare
 from gumdrop.cli.demo import demo
+from gumdrop.cli.drift import drift
 from gumdrop.cli.evaluate import evaluate
 from gumdrop.cli.explain import explain
 from gumdrop.cli.explore import explore
@@ -31,7 +33,7 @@ app = App(
     help="Networks that learn their own dropout rates, and say how sure they are.",
 )
 app.command(fit, config=(config_from_flag,))
-for _command in (predict, evaluate, explain, info, demo, export, explain_image, explore):
+for _command in (predict, evaluate, explain, info, compare, drift, demo, export, explain_image, explore):
     app.command(_command)
 app.command("gumdrop.cli.reproduce:reproduce", name="reproduce")  # imports the settings of all experiments
 

@@ -51,7 +51,8 @@ def evaluate(folder: Path, table: Path, /, *, coverage: Fraction | None = None, 
     for note in notes:
         voice.say(note)
     if machine:
-        print_json({"command": "evaluate", "folder": str(folder), **plain(predicted.evaluation), "notes": notes})
+        told = {"command": "evaluate", "folder": str(folder), **plain(predicted.evaluation), "notes": notes}
+        print_json(told | {"drift": plain(predicted.drift)})
     else:
         _show(voice, predicted.evaluation, whole)
     return 0

@@ -70,6 +70,7 @@ def predict(
         check_early(table, keep)
 
     from gumdrop.tables.model import load_table_model  # torch and all: what can be refused was
+    from gumdrop.tables.plain import plain
 
     model = with_coverage(load_table_model(whole), coverage)
     if stream:
@@ -85,6 +86,7 @@ def predict(
     if (scored := predicted.evaluation) is not None:
         voice.say(f"scores on {scored.rows:,} rows that hold the target: {scored.words}")
         summary |= {"scores": scored.scores, "scored_rows": scored.rows}
+    summary["drift"] = plain(predicted.drift)
     if not to_stdout:
         voice.say(f"{num_rows} rows -> {place}")
         summary["out"] = str(place)

@@ -84,7 +84,7 @@ def evaluate(model: TableModel, frame: pd.DataFrame, prediction: Prediction) -> 
     meanings = task.meanings(model.coverage, model.unit, model.num_samples)
     with limited_threads(1):
         scores = task.scores(prediction, observed, model.coverage)
-        ranking = task.ranking(prediction, observed)
+        ranking = task.ranking(prediction, observed, model.cut)
     return Evaluation(len(frame), scores, {name: each.note for name, each in meanings.items()}, ranking)
 
 

@@ -22,9 +22,11 @@ from gumdrop.networks.mlp import ACTIVATIONS, Activation
 from gumdrop.tables.cells import completions, mark_unknown
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.folder import MODEL_FILE, check_model
+from gumdrop.tables.plain import plain, record
+from gumdrop.tables.profile import Profile
 from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.schema.schema import Encoded, TableSchema
-from gumdrop.tables.task import Prediction, TableTask, task_of
+from gumdrop.tables.task import Cut, Prediction, TableTask, task_of
 
 __all__ = ["ROWS_FOR_THREADS", "ROWS_OF_A_PART", "TableModel", "load_table_model"]
 
@@ -37,6 +39,8 @@ OF_PLAIN_INPUTS = 5
 """The format that does not say what stands between the layers, which is ReLU, and in front, which is nothing; its noise
 has no tail, see `gumdrop.ensembles.NoiseFunction`."""
 WEIGHTS_FILE = "model.safetensors"
+OPTIONAL: dict[str, Any] = {"cut": Cut, "profile": Profile}
+"""What a model may know beside what it needs to predict; an older gumdrop reads a folder without looking at it."""
 BACKGROUND = "background"
 MOST_DRAWS = 100_000
 ROWS_AT_ONCE = 8192
@@ -70,6 +74,11 @@ class TableModel:
     background: Tensor = field(default_factory=lambda: torch.empty(0, 0))
     """Some encoded training rows, shape (B, F), that unknown cells are drawn from and explanations compare with; B is 0
     if none were to be kept."""
+    cut: Cut | None = None
+    """Of two classes, from which probability on a row is taken for the rarer one; None for all else, and for older
+    models."""
+    profile: Profile | None = None
+    """What training rows look like, to tell how others differ; None for older models."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -210,7 +219,7 @@ class TableModel:
         settings: dict[str, object] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
         settings |= {"activation": self.activation, "num_bins": self.num_bins}
         settings |= {"num_samples": self.num_samples, "coverage": self.coverage, "seed": self.seed}
-        settings |= {"unit": self.unit}
+        settings |= {"unit": self.unit, "cut": plain(self.cut), "profile": plain(self.profile)}
         description = {"format": MODEL_FORMAT, "gumdrop": VERSION, "schema": self.schema.to_json(), **settings}
         description |= {"weights_sha256": hashlib.sha256(weights).hexdigest()}
         description |= {"sha256": _checksum(description)}
@@ -277,7 +286,8 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         schema = TableSchema.from_json(description["schema"])
         ensemble = _filled(schema, description, tensors)
         said = {name: description[name] for name in ("num_samples", "coverage", "seed", "unit")}
-        return TableModel(schema, ensemble.eval(), tuple(description["hidden"]), **said, background=background)
+        known = {name: record(kind, description[name]) for name, kind in OPTIONAL.items() if description.get(name)}
+        return TableModel(schema, ensemble.eval(), tuple(description["hidden"]), **said, background=background, **known)
     except TableError:
         raise
     except RuntimeError as error:  # what torch says where names or shapes differ

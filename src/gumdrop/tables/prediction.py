@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.cells import drawn_if_missing
+from gumdrop.tables.drift import Drift, find_drift
 from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.evaluation import Evaluation, evaluate, known_target, rows_of
 from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
@@ -45,6 +46,8 @@ class Predicted:
     """The same in sentences."""
     evaluation: Evaluation | None = None
     """Scores of some of the rows whose target is known, spread evenly; None if the table does not hold it."""
+    drift: Drift | None = None
+    """How the table differs from what the model was trained on; None if that cannot be told, and for streams."""
 
 
 def predict_frame(
@@ -84,7 +87,9 @@ def predict_frame(
     predictions = pd.concat([part for part, _ in found], ignore_index=True)
     notes = [*extra_notes(model.schema, list(frame.columns), keep), *encoding_notes(model.schema, whole, model)]
     evaluation = evaluate(model, frame.iloc[scored], type(kept[0]).joined(kept)) if kept else None
-    return Predicted(predictions, whole.unseen, whole.missing, whole.outside, [*notes, *unscored], evaluation)
+    drift = find_drift(model, frame, predictions[model.task.epistemic].to_numpy())
+    notes += [*unscored, *(drift.notes if drift else [])]
+    return Predicted(predictions, whole.unseen, whole.missing, whole.outside, notes, evaluation, drift)
 
 
 def _rows_to_score(model: TableModel, frame: pd.DataFrame, most: int) -> tuple[np.ndarray, list[str]]:

@@ -31,7 +31,7 @@ from gumdrop.tables.results import (
 from gumdrop.tables.task import Prediction, TableTask
 from gumdrop.training import EpochRecord
 
-__all__ = ["OURS", "TestPart", "mean_record", "shown", "test_part"]
+__all__ = ["OURS", "TestPart", "mean_record", "row_gains", "shown", "test_part"]
 
 OURS = "learned dropout"
 MOST_UNCERTAIN = 10
@@ -86,22 +86,30 @@ def test_part(
         ],
         score_notes={name: meaning.note for name, meaning in meanings.items()},
         score_directions={name: meaning.better for name, meaning in meanings.items()},
-        ranking=task.ranking(ours, observed),
+        ranking=task.ranking(ours, observed, model.cut),
         calibration=task.calibration(ours, observed),
-        test=task.rows(tested),
+        test=dataclasses.replace(task.rows(tested), log_likelihood=_finite(ours.log_prob(observed).flatten())),
         uncertain=_uncertain_rows(model, tested, inputs),
     )
 
 
 def _gains(task: TableTask[Any], ours: Prediction, other: Prediction, observed: Tensor) -> dict[str, Gain]:
     """How much better than another model the mean row is, in each measure, with the standard error of the mean."""
-    name, guess = task.guess_gains(ours, other, observed)
-    gains = {LIKELIHOOD: ours.log_prob(observed) - other.log_prob(observed), name: guess}
-    rows = len(observed)
+    gains, rows = row_gains(task, ours, other, observed), len(observed)
     return {
         name: Gain(gain.mean().item(), gain.double().std().item() / math.sqrt(rows) if rows > 1 else 0.0)
         for name, gain in gains.items()
     }
+
+
+def row_gains(task: TableTask[Any], ours: Prediction, other: Prediction, observed: Tensor) -> dict[str, Tensor]:
+    """How much better than another prediction each row is, in log likelihood and by its guess; shape (N,)."""
+    name, guess = task.guess_gains(ours, other, observed)
+    return {LIKELIHOOD: ours.log_prob(observed) - other.log_prob(observed), name: guess}
+
+
+def _finite(values: Tensor) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _uncertain_rows(model: TableModel, tested: pd.DataFrame, inputs: pd.DataFrame) -> UncertainRows:

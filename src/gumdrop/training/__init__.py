@@ -6,14 +6,34 @@ much dropout there is to be. A checkpoint holds all that the rest of a run depen
 Imports `networks`, `objective`, `prediction` and the rooms below.
 """
 
-from gumdrop.training.checkpoints import CheckpointError
-from gumdrop.training.epochs import epoch_seed
-from gumdrop.training.records import EpochRecord, FitResult
-from gumdrop.training.rows import RowSource
-from gumdrop.training.settings import TrainingSettings
-from gumdrop.training.single import fit
-from gumdrop.training.stacked import fit_stacked
-from gumdrop.training.strength import STRENGTHS, TunedStrength, choose_strength, tune_strength
+from typing import TYPE_CHECKING
+
+from gumdrop.machine.lazy import names_on_use
+
+if TYPE_CHECKING:
+    from gumdrop.training.checkpoints import CheckpointError
+    from gumdrop.training.epochs import epoch_seed
+    from gumdrop.training.records import EpochRecord, FitResult
+    from gumdrop.training.rows import RowSource
+    from gumdrop.training.settings import TrainingSettings
+    from gumdrop.training.single import fit
+    from gumdrop.training.stacked import fit_stacked
+    from gumdrop.training.strength import STRENGTHS, TunedStrength, choose_strength, tune_strength
+else:
+    __getattr__ = names_on_use(
+        __name__,
+        {
+            "gumdrop.training.checkpoints": ["CheckpointError"],
+            "gumdrop.training.epochs": ["epoch_seed"],
+            "gumdrop.training.records": ["EpochRecord", "FitResult"],
+            "gumdrop.training.rows": ["RowSource"],
+            "gumdrop.training.settings": ["TrainingSettings"],
+            "gumdrop.training.single": ["fit"],
+            "gumdrop.training.stacked": ["fit_stacked"],
+            "gumdrop.training.strength": ["STRENGTHS", "TunedStrength", "choose_strength", "tune_strength"],
+        },
+        rooms=["processes"],
+    )
 
 __all__ = [
     "STRENGTHS",

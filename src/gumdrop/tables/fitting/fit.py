@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -18,6 +19,7 @@ from gumdrop.machine.environment import environment
 from gumdrop.machine.files import saying_that_the_disk_is_full
 from gumdrop.machine.threads import limited_threads
 from gumdrop.machine.version import VERSION
+from gumdrop.tables.by_column import by_column
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.data import TableData, read_data
 from gumdrop.tables.fitting.folder import NEW, forget_training, held_folder, put_in_place
@@ -25,10 +27,11 @@ from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, c
 from gumdrop.tables.fitting.train import TrainedModel, train_twins, train_until_stopped
 from gumdrop.tables.model import ROWS_FOR_THREADS, TableModel
 from gumdrop.tables.plain import plain
+from gumdrop.tables.profile import Profile, column_profiles
 from gumdrop.tables.rates import named_rates, rates_in_words
 from gumdrop.tables.results import FitResults, TableFacts, TargetFacts, write_results
 from gumdrop.tables.scoring import OURS, mean_record, test_part
-from gumdrop.tables.task import Prediction
+from gumdrop.tables.task import Cut, Prediction
 from gumdrop.training import CheckpointError
 from gumdrop.training.processes.group import process_group, with_long_timeout
 
@@ -108,7 +111,8 @@ def fit_table(
             ) from error
         if group.is_first:
             new = partial / NEW
-            results = _results(data, reading, settings, trained, twins, new)
+            model, results = _results(data, reading, settings, trained, twins, new)
+            trained = trained._replace(model=model)
             results = dataclasses.replace(results, stopped=stopped, seconds=time.monotonic() - started)
             _write_rest(data, table, reading, settings, results, new)
             finish(results, new)
@@ -150,10 +154,11 @@ def _results(
     trained: TrainedModel,
     twins: dict[str, TableModel],
     place: Path,
-) -> FitResults:
+) -> tuple[TableModel, FitResults]:
     """Predict the test part, write model and predictions, and gather what the report is made of."""
     model, fitted, architecture = trained
     predictions = _predictions(data, settings, model, twins)
+    model = dataclasses.replace(model, cut=_cut(data, trained), profile=_profile(data, model, predictions[OURS]))
     model.save(place)
     tested = _write_predictions(data, model, predictions[OURS], place)
     target, inputs = data.schema.target, data.frame.iloc[data.test]
@@ -162,7 +167,7 @@ def _results(
     decided = {"epochs": data.passes(settings, fitted), "batch_size": data.schedule(settings)[0]}
     decided["num_members"] = len(fitted.members)
     decided |= {name: value for name, value in plain(architecture).items() if value is not None}
-    return FitResults(
+    results = FitResults(
         gumdrop=VERSION,
         task=target.task,
         table=TableFacts(
@@ -185,8 +190,35 @@ def _results(
         rates_note=rates_in_words(rates, len(fitted.members)),
         notes=data.notes,
         reading=plain(reading),
+        columns=by_column(model, data.marked(data.test, model.background), observed, tested, inputs, settings.split_by),
         **vars(test_part(model, predictions, observed, tested, inputs)),
     )
+    return model, results
+
+
+def _cut(data: TableData, trained: TrainedModel) -> Cut | None:
+    """Where to cut the probability of the rarer of two classes, as each network says of rows that it has not seen."""
+    model, fitted, _ = trained
+    if len(data.schema.target.classes) != 2:
+        return None
+    found: list[Any] = []
+    labels = []
+    marked, (_, observed) = data.marked(data.train, model.background), data.part(data.train)
+    for member, rows in zip(model.ensemble.members, fitted.held_out, strict=True):
+        alone: Any = model.task.ensemble([member], data.schema.num_features)
+        alone = dataclasses.replace(model, ensemble=alone, num_samples=min(model.num_samples, 20))
+        with limited_threads(1):
+            found.append(alone.predict_encoded(marked[rows]))
+        labels.append(observed[rows])
+    return model.task.best_cut(type(found[0]).joined(found), torch.cat(labels))
+
+
+def _profile(data: TableData, model: TableModel, prediction: Prediction) -> Profile:
+    """What training rows look like, and how uncertain the model is of rows like them."""
+    epistemic = model.prediction_frame(prediction)[model.task.epistemic].to_numpy()
+    most = float(np.quantile(epistemic, 0.9))
+    columns = column_profiles(data.schema, data.x[data.train], data.unknown[data.train])
+    return Profile(columns, most, len(epistemic), int((epistemic > most).sum()))
 
 
 def _predictions(

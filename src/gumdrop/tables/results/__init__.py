@@ -1,5 +1,6 @@
 """What a fit leaves to read: records with a docstring for each field, and the file that holds them."""
 
+from gumdrop.tables.results.by_column import ByColumn, Cells, Group, Importance
 from gumdrop.tables.results.parts import (
     LIKELIHOOD,
     Calibration,
@@ -13,6 +14,7 @@ from gumdrop.tables.results.parts import (
     Stopped,
     TableFacts,
     TargetFacts,
+    Threshold,
     UncertainRow,
     UncertainRows,
 )
@@ -21,11 +23,15 @@ from gumdrop.tables.results.results import RESULTS_FILE, Better, FitResults, rea
 __all__ = [
     "LIKELIHOOD",
     "Better",
+    "ByColumn",
     "Calibration",
+    "Cells",
     "ClassificationRows",
     "Comparison",
     "FitResults",
     "Gain",
+    "Group",
+    "Importance",
     "RESULTS_FILE",
     "Ranking",
     "Rate",
@@ -34,6 +40,7 @@ __all__ = [
     "Stopped",
     "TableFacts",
     "TargetFacts",
+    "Threshold",
     "UncertainRow",
     "UncertainRows",
     "read_results",

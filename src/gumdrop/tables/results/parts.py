@@ -19,6 +19,7 @@ __all__ = [
     "Stopped",
     "TableFacts",
     "TargetFacts",
+    "Threshold",
     "UncertainRow",
     "UncertainRows",
 ]
@@ -126,6 +127,20 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Threshold:
+    """What it comes to if all rows are taken for a class whose probability of it is high enough."""
+
+    probability: float
+    """From here on."""
+    flagged: int
+    """Rows that are taken for the class."""
+    found: int
+    """Those of them that are of the class: of the flagged ones the precision, of all rows of the class the recall."""
+    suggested: bool = False
+    """Whether it is the one with the best F1 on training rows that the networks had not seen."""
+
+
+@dataclass(frozen=True)
 class Ranking:
     """How well the probability of a class ranks the rows."""
 
@@ -137,6 +152,10 @@ class Ranking:
     """Rows of the class."""
     other_rows: int
     """Other rows."""
+    average_precision: float | None = None
+    """Area under the curve of precision against recall; by chance the share of the class."""
+    thresholds: list[Threshold] = field(default_factory=list)
+    """Of two classes: where to cut."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +188,8 @@ class RegressionRows:
     """Standard deviation between the draws."""
     aleatoric_std: list[float | None]
     """Standard deviation of the noise."""
+    log_likelihood: list[float | None] | None = field(default=None, metadata=SPARSE)
+    """Log of what the model gave to the observed value, in nats; None in an older file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +208,8 @@ class ClassificationRows:
     """Total uncertainty in nats."""
     mutual_information: list[float]
     """The epistemic part of it."""
+    log_likelihood: list[float | None] | None = field(default=None, metadata=SPARSE)
+    """Log of what the model gave to the observed value, in nats; None in an older file."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.plain import FieldError, plain, record
+from gumdrop.tables.results.by_column import ByColumn
 from gumdrop.tables.results.parts import (
     LIKELIHOOD,
     Calibration,
@@ -77,6 +78,8 @@ class FitResults:
     """What it means that rates have gone to 0."""
     uncertain: UncertainRows = field(default_factory=UncertainRows, metadata={"key": "unsure"})
     """The test rows of the largest epistemic uncertainty."""
+    columns: ByColumn = field(default_factory=ByColumn)
+    """The test rows, column by column."""
     notes: list[str] = field(default_factory=list)
     """What a reader should know about the table."""
     reading: dict[str, object] = field(default_factory=dict)

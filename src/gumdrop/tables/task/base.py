@@ -19,7 +19,7 @@ from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.results import Better, Calibration, ClassificationRows, Ranking, RegressionRows
 from gumdrop.tables.schema.schema import Target
 
-__all__ = ["Completed", "Prediction", "ScoreMeaning", "TableTask"]
+__all__ = ["Completed", "Cut", "Prediction", "ScoreMeaning", "TableTask"]
 
 Prediction = RegressionPrediction | ClassificationPrediction
 P = TypeVar("P", RegressionPrediction, ClassificationPrediction)
@@ -36,6 +36,16 @@ class ScoreMeaning:
     """Which way it is better."""
     note: str
     """What it measures, in words."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """From which probability on a row is taken for a class."""
+
+    label: int
+    """Index of the class."""
+    probability: float
+    """From here on."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +163,12 @@ class TableTask(ABC, Generic[P]):
         """How much better the guess of each row is than another one, and what that is called; shape (N,)."""
 
     @abstractmethod
-    def ranking(self, prediction: P, observed: Tensor) -> Ranking | None:
-        """How well a probability ranks the rows."""
+    def ranking(self, prediction: P, observed: Tensor, cut: Cut | None) -> Ranking | None:
+        """How well a probability ranks the rows, and what it comes to if it is cut."""
+
+    @abstractmethod
+    def best_cut(self, prediction: P, observed: Tensor) -> Cut | None:
+        """Where to cut the probability of the rarer of two classes, by rows that the networks have not seen."""
 
     @abstractmethod
     def calibration(self, prediction: P, observed: Tensor) -> Calibration:

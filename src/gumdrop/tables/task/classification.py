@@ -16,8 +16,8 @@ from gumdrop.layers import PiecewiseLinear
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
 from gumdrop.prediction import ClassificationPrediction
 from gumdrop.tables.errors import TableError
-from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking
-from gumdrop.tables.task.base import ScoreMeaning, TableTask
+from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking, Threshold
+from gumdrop.tables.task.base import Cut, ScoreMeaning, TableTask
 
 __all__ = ["Classification"]
 
@@ -128,18 +128,40 @@ class Classification(TableTask[ClassificationPrediction]):
         """Where one is right and the other is not."""
         return "right", (ours.label == observed).double() - (other.label == observed).double()
 
-    def ranking(self, prediction: ClassificationPrediction, observed: Tensor) -> Ranking | None:
+    def ranking(self, prediction: ClassificationPrediction, observed: Tensor, cut: Cut | None) -> Ranking | None:
         """By the probability of the rarer one of two classes, of the commonest one of more."""
-        from sklearn.metrics import roc_auc_score
+        from sklearn.metrics import average_precision_score, roc_auc_score
 
         classes = self.target.classes
         counts = torch.bincount(observed.flatten(), minlength=len(classes))
         if (counts > 0).sum() < 2:
             return None
-        which = int(counts.argmin() if len(classes) == 2 else counts.argmax())
-        auroc = roc_auc_score(observed == which, prediction.log_probabilities[:, which])
+        which = int(counts.argmin() if len(classes) == 2 else counts.argmax()) if cut is None else cut.label
+        actual, scores = observed == which, prediction.log_probabilities[:, which]
         rows = int(counts[which])
-        return Ranking(classes[which], float(auroc), rows, len(observed) - rows)
+        cuts = [Cut(which, 0.5), *([cut] if cut else [])] if len(classes) == 2 else []
+        return Ranking(
+            classes[which],
+            float(roc_auc_score(actual, scores)),
+            rows,
+            len(observed) - rows,
+            float(average_precision_score(actual, scores)),
+            [_at(prediction.probabilities[:, which], actual, each, each is cut) for each in cuts],
+        )
+
+    def best_cut(self, prediction: ClassificationPrediction, observed: Tensor) -> Cut | None:
+        """The one with the best F1, between the probabilities of two rows; none of more or fewer classes than two."""
+        counts = torch.bincount(observed, minlength=len(self.target.classes))
+        if len(counts) != 2 or not counts.all():
+            return None
+        which = int(counts.argmin())
+        probability, order = prediction.probabilities[:, which].double().sort(descending=True)
+        found, flagged = (observed[order] == which).cumsum(0), torch.arange(1, len(observed) + 1)
+        f1 = 2 * found / (flagged + counts[which])
+        following = torch.cat([probability[1:], probability.new_zeros(1)])
+        f1[probability == following] = 0  # rows that tie are cut off together
+        best = int(f1.argmax())
+        return Cut(which, float(probability[best] + following[best]) / 2)
 
     def calibration(self, prediction: ClassificationPrediction, observed: Tensor) -> Calibration:
         """Of bins of stated confidence."""
@@ -166,3 +188,9 @@ class Classification(TableTask[ClassificationPrediction]):
         assert labels is not None, "classes have labels"
         chosen = prediction.probabilities[torch.arange(len(labels)), labels]
         return torch.stack([chosen, prediction.mutual_information], dim=1)
+
+
+def _at(probability: Tensor, actual: Tensor, cut: Cut, suggested: bool) -> Threshold:
+    """What a cut comes to."""
+    flagged = probability >= cut.probability
+    return Threshold(cut.probability, int(flagged.sum()), int((flagged & actual).sum()), suggested)

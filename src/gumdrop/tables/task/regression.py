@@ -18,7 +18,7 @@ from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rm
 from gumdrop.prediction import RegressionPrediction
 from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
-from gumdrop.tables.task.base import ScoreMeaning, TableTask
+from gumdrop.tables.task.base import Cut, ScoreMeaning, TableTask
 
 __all__ = ["Regression"]
 
@@ -135,7 +135,10 @@ class Regression(TableTask[RegressionPrediction]):
         """How much nearer the truth each guess is."""
         return "distance", ((other.mean - observed).abs() - (ours.mean - observed).abs()).flatten()
 
-    def ranking(self, prediction: RegressionPrediction, observed: Tensor) -> None:
+    def ranking(self, prediction: RegressionPrediction, observed: Tensor, cut: Cut | None) -> None:
+        """Numbers have none."""
+
+    def best_cut(self, prediction: RegressionPrediction, observed: Tensor) -> None:
         """Numbers have none."""
 
     def calibration(self, prediction: RegressionPrediction, observed: Tensor) -> Calibration:

@@ -5,8 +5,21 @@ returns the axes. Colours come from `INK` and `PALETTE`, so that a page can repl
 """
 
 from gumdrop.views.plots.classes import confusion, reliability
+from gumdrop.views.plots.columns import residuals_by_category, residuals_by_number
 from gumdrop.views.plots.regression import calibration, predicted_against_observed
-from gumdrop.views.plots.style import BLUE, GREEN, INK, ORANGE, PALETTE, PERCENT, RELEVANCE, SIZE, Summary, evenly
+from gumdrop.views.plots.style import (
+    BLUE,
+    GREEN,
+    INK,
+    ORANGE,
+    PALETTE,
+    PERCENT,
+    RELEVANCE,
+    SIZE,
+    Summary,
+    evenly,
+    set_apart,
+)
 from gumdrop.views.plots.training import rates_over_training, site_colours, training_curve
 from gumdrop.views.plots.uncertainty import (
     error_after_rejection,
@@ -34,7 +47,10 @@ __all__ = [
     "predicted_against_observed",
     "rates_over_training",
     "reliability",
+    "residuals_by_category",
+    "residuals_by_number",
     "error_after_rejection",
+    "set_apart",
     "site_colours",
     "training_curve",
 ]

@@ -16,6 +16,7 @@ from gumdrop.views.plots.style import (
     axes_or_new,
     dress,
     evenly,
+    set_apart,
     shortened_text,
     unit_square,
 )
@@ -31,6 +32,8 @@ def predicted_against_observed(
     name: str = "",
 ) -> Axes:
     """Rows as points with their intervals, at most `POINTS` of them; the diagonal is a perfect prediction.
+
+    Rows of the same value stand beside each other where there are few values.
 
     Args:
         observed: True values, `(N,)`.
@@ -49,10 +52,11 @@ def predicted_against_observed(
     inside = (low <= truth) & (truth <= high)
     ends = [min(truth.min(), guess.min()), max(truth.max(), guess.max())]
     ax.plot(ends, ends, color=INK, linewidth=1, alpha=0.55, zorder=1)
+    place = truth + set_apart(truth)
     width = 1.2 if len(pick) <= 120 else 0.8
     for rows, colour, marker, gid in ((inside, BLUE, "o", "inside"), (~inside, ORANGE, "D", "outside")):
-        ax.vlines(truth[rows], low[rows], high[rows], color=colour, alpha=0.3, linewidth=width, zorder=2)
-        points = ax.scatter(truth[rows], guess[rows], s=14, c=colour, marker=marker, linewidths=0, zorder=3)
+        ax.vlines(place[rows], low[rows], high[rows], color=colour, alpha=0.3, linewidth=width, zorder=2)
+        points = ax.scatter(place[rows], guess[rows], s=14, c=colour, marker=marker, linewidths=0, zorder=3)
         points.set_gid(gid)
     long = np.ptp(truth) < abs(truth).max() / 100  # such as times: labels need all digits
     for axis in (ax.xaxis, ax.yaxis):

@@ -51,6 +51,26 @@ def evenly(count: int, limit: int) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, max(count - 1, 0), min(count, limit)).round().astype(np.intp))
 
 
+def set_apart(values: NDArray[np.float64]) -> Numbers:
+    """Shifts that keep rows of the same value from hiding each other, where there are few values.
+
+    Args:
+        values: What stands on an axis, `(N,)`.
+
+    Returns:
+        Less than half of the smallest step each, and the same every time; 0 where values hardly repeat.
+    """
+    distinct = np.unique(values)
+    if not 2 <= len(distinct) <= len(values) / 4:
+        return np.zeros(len(values))
+    return 0.6 * np.diff(distinct).min() * evenly_spread(len(values))
+
+
+def evenly_spread(count: int) -> Numbers:
+    """Numbers from -1/2 to 1/2, of which any that follow each other are spread evenly (by the golden ratio)."""
+    return np.asarray((np.arange(count) * 0.6180339887498949) % 1 - 0.5)
+
+
 def axes_or_new(ax: Axes | None) -> Axes:
     """Take the axes that are given, or new ones outside pyplot."""
     return ax if ax is not None else Figure(figsize=(3.75, 2.9), layout="constrained").add_subplot()

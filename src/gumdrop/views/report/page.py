@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from gumdrop.machine.environment import in_words
 from gumdrop.machine.files import replacing
-from gumdrop.tables.results import FitResults, Ranking, UncertainRow, read_results
+from gumdrop.tables.results import FitResults, Ranking, Threshold, UncertainRow, read_results
 from gumdrop.tables.schema.oddities import MEND
 from gumdrop.views.html import template
+from gumdrop.views.report.columns import columns_view
 from gumdrop.views.report.predictions import confusion_view, predictions_view
-from gumdrop.views.report.rows import TestRows, auroc_interval, beside, number, percent, tenths, wilson
+from gumdrop.views.report.rows import SPACE, TestRows, auroc_interval, beside, number, percent, tenths, wilson
 from gumdrop.views.report.scores import scores_view
 from gumdrop.views.report.training import rates_view, training_view
 from gumdrop.views.report.uncertainty import SMALL, calibration_view, uncertainty_view
 
 __all__ = ["render", "write_report"]
+
+TORN = re.compile(r"(?<=\d) (?=%)|(?<=±) (?=\d)")
+"""Where a line must not end: between a number and its sign."""
 
 
 def write_report(folder: str | os.PathLike[str], results: FitResults | None = None, *, name: str | None = None) -> Path:
@@ -60,7 +65,8 @@ def render(results: FitResults, *, folder: str = "FOLDER") -> str:
         "count": "{:,}".format,
         "told": in_words,
     }
-    return template("report.html.j2", **filters).render(_view(results, folder))
+    page = template("report.html.j2", **filters).render(_view(results, folder))
+    return TORN.sub(SPACE, page)
 
 
 def _view(results: FitResults, folder: str) -> dict[str, object]:
@@ -89,8 +95,21 @@ def _view(results: FitResults, folder: str) -> dict[str, object]:
         "uncertain": _uncertain(results, test),
         "rates": rates_view(results),
         "training": training_view(results),
-        "ranking": _ranking(results.ranking),
+        "ranking": _ranking(results.ranking, len(results.target.classes)),
+        "columns": columns_view(results, test),
     }
+
+
+@dataclass(frozen=True)
+class CutView:
+    """What it comes to if rows are taken for a class from a probability on, with 95 % intervals."""
+
+    given: Threshold
+    """The cut."""
+    precision: tuple[float, float, float] | None
+    """Share of the class among rows that are taken for it, and the ends of its interval; None where none are."""
+    recall: tuple[float, float, float]
+    """Share of the class that is found."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +124,27 @@ class RankingView:
     """Lower end of its interval."""
     high: float
     """Upper end of its interval."""
+    share: float
+    """Share of the class among the rows."""
+    rarer: bool
+    """Whether it is the rarer of two; else it is the commonest of more."""
+    average_precision: float | None
+    """Area under the curve of precision against recall."""
+    cuts: list[CutView]
+    """Where its probability may be cut."""
 
 
-def _ranking(given: Ranking | None) -> RankingView | None:
+def _ranking(given: Ranking | None, num_classes: int) -> RankingView | None:
     if given is None:
         return None
-    return RankingView(given.name, given.auroc, *auroc_interval(given.auroc, given.rows, given.other_rows))
+    ends = auroc_interval(given.auroc, given.rows, given.other_rows)
+    share, cuts = given.rows / (given.rows + given.other_rows), [_cut(each, given.rows) for each in given.thresholds]
+    return RankingView(given.name, given.auroc, *ends, share, num_classes == 2, given.average_precision, cuts)
+
+
+def _cut(given: Threshold, rows: int) -> CutView:
+    precision = (given.found / given.flagged, *wilson(given.found, given.flagged)) if given.flagged else None
+    return CutView(given, precision, (given.found / rows, *wilson(given.found, rows)))
 
 
 @dataclass(frozen=True)

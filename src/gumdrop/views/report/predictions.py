@@ -67,6 +67,8 @@ class Predictions:
     """Median width of the intervals."""
     drawn: int
     """Rows in the figure."""
+    apart: bool
+    """Whether rows of the same value stand beside each other in it."""
 
 
 def confusion_view(results: FitResults, test: TestRows) -> Confusion:
@@ -113,18 +115,20 @@ def predictions_view(results: FitResults, test: TestRows) -> Predictions:
     inside = (lower <= truth) & (truth <= upper)
     name = results.target.name
     ax = plots.predicted_against_observed(*(a[pick] for a in (truth, mean, lower, upper)), name=name)
+    shifts = plots.set_apart(truth[pick])
     tips = [
         (
-            truth[i],
+            truth[i] + shift,
             mean[i],
             f"row {c['row'][i]:.0f}: observed {number(truth[i])}, predicted {number(mean[i])}, "
             f"interval {number(lower[i])} to {number(upper[i])}",
         )
-        for i in pick
+        for i, shift in zip(pick, shifts, strict=True)
     ]
     return Predictions(
         svg=svg(ax, "predictions", "Predicted against observed values, with intervals", tips, reach=4.5),
         right=int(inside.sum()),
         width=float(np.median(upper - lower)),
         drawn=pick.size,
+        apart=bool(shifts.any()),
     )

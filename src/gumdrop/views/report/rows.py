@@ -17,6 +17,7 @@ from gumdrop.views import plots
 
 __all__ = [
     "DASH",
+    "SPACE",
     "TestRows",
     "association",
     "auroc_interval",
@@ -135,15 +136,16 @@ class TestRows:
 
     def __init__(self, results: FitResults) -> None:
         self.regression = isinstance(results.test, RegressionRows)
+        known = {name: values for name, values in vars(results.test).items() if name != "log_likelihood"}
         if self.regression:
-            numbers = {name: np.asarray(values, dtype=float) for name, values in vars(results.test).items()}
+            numbers = {name: np.asarray(values, dtype=float) for name, values in known.items()}
             keep = np.all([np.isfinite(values) for values in numbers.values()], axis=0)
             columns = {name: values[keep] for name, values in numbers.items()}
             self.uncertainty = self.expected = np.hypot(columns["epistemic_std"], columns["aleatoric_std"])
             self.error = np.abs(columns["observed"] - columns["mean"])
             self.epistemic = (columns["epistemic_std"] / np.maximum(self.uncertainty, 1e-300)) ** 2
         else:
-            columns = {name: np.asarray(values) for name, values in vars(results.test).items()}
+            columns = {name: np.asarray(values) for name, values in known.items()}
             self.uncertainty = columns["predictive_entropy"].astype(float)
             self.error = (columns["observed"] != columns["predicted"]).astype(float)
             self.expected = 1 - columns["probability"].astype(float)

@@ -1,0 +1,48 @@
+"""``gumdrop compare``: folders of `gumdrop fit` side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gumdrop.cli.flags import Flag, Json
+from gumdrop.cli.places import STDIN, check_free, model_folder
+from gumdrop.views.terminal import Voice, print_json
+
+__all__ = ["compare"]
+
+
+def compare(
+    first: Path, second: Path, /, *others: Path, out: Path | None = None, overwrite: Flag = False, machine: Json = False
+) -> int:
+    """Compare fits of one target: their scores, row by row with the first, and what they differ in.
+
+    Args:
+        first: What `gumdrop fit` left; the others are compared with it.
+        second: Another such folder.
+        others: More of them.
+        out: Page to write.
+        overwrite: Replace the page if it exists.
+        machine: Write one JSON object to standard output, and words to standard error.
+
+    Returns:
+        Exit status.
+    """
+    from gumdrop.tables.comparison import compare_runs
+    from gumdrop.tables.plain import plain
+
+    voice = Voice(machine)
+    if out is not None:
+        check_free(out, Path(STDIN), overwrite)
+    given = (first, second, *others)
+    found = compare_runs([model_folder(folder, voice) for folder in given], list(map(str, given)))
+
+    from gumdrop.views.comparison import show_comparison, write_page
+
+    if machine:
+        print_json({"command": "compare", **plain(found)})
+    else:
+        show_comparison(voice, found)
+    if out is not None:
+        write_page(found, out)
+        voice.say(f"Look at  {out}")
+    return 0

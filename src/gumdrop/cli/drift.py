@@ -1,0 +1,59 @@
+"""``gumdrop drift``: how a new table differs from what a model was trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gumdrop.cli.flags import Json
+from gumdrop.cli.places import model_folder
+from gumdrop.views.terminal import Voice, print_json
+
+__all__ = ["drift"]
+
+
+def drift(folder: Path, table: Path, /, *, machine: Json = False) -> int:
+    """Tell which columns of a table are not distributed as in training, and whether the model is less sure of its rows.
+
+    Args:
+        folder: What `gumdrop fit` left.
+        table: CSV or Parquet file with the columns that the model was trained on; - for standard input.
+        machine: Write one JSON object to standard output, and words to standard error.
+
+    Returns:
+        Exit status.
+
+    Raises:
+        TableError: If the model does not know what it was trained on, or the table is too short to tell.
+    """
+    from gumdrop.tables.errors import TableError
+    from gumdrop.tables.reading.header import check_early
+
+    voice = Voice(machine)
+    whole = model_folder(folder, voice)
+    check_early(table)
+
+    from gumdrop.tables.drift import LEAST_ROWS  # torch and all: what can be refused was
+    from gumdrop.tables.model import load_table_model
+    from gumdrop.tables.plain import plain
+    from gumdrop.tables.prediction import predict_frame
+    from gumdrop.tables.reading.table import read_table
+    from gumdrop.views.drift import show_drift
+
+    model = load_table_model(whole)
+    if model.profile is None:
+        raise TableError(f"{folder} is of an older gumdrop, which did not keep what training looked like: fit again")
+    read = read_table(table, decimal=model.schema.decimal)
+    if len(read.frame) < LEAST_ROWS:
+        few = f"{table} has {len(read.frame)} rows, and fewer than {LEAST_ROWS} cannot tell"
+        raise TableError(f"{few}: `gumdrop predict` names cells that training did not have")
+    predicted = predict_frame(model, read.frame, most_scored=0)
+    found = predicted.drift
+    assert found is not None, "there is a profile, and rows"
+    notes = [*read.notes, *(note for note in predicted.notes if note not in found.notes)]
+    for note in notes:
+        voice.say(note)
+    if machine:
+        print_json({"command": "drift", "folder": str(folder), **plain(found), "notes": notes})
+    else:
+        show_drift(voice, found)
+    return 0

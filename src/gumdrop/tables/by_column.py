@@ -1,0 +1,174 @@
+"""The test rows of a fit column by column: permutation importance, and parts of the rows for which promises may fail.
+
+References:
+    Breiman 2001, "Random Forests" (Machine Learning 45), for the importance by permutation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from gumdrop.machine.numerals import cell
+from gumdrop.machine.threads import limited_threads
+from gumdrop.tables.evaluation import rows_of
+from gumdrop.tables.model import TableModel
+from gumdrop.tables.reading.dates import parse_dates
+from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Importance
+from gumdrop.tables.schema.cells import labels_of, numbers_of
+from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn
+from gumdrop.tables.scoring import row_gains
+
+__all__ = ["by_column"]
+
+CALLS = 40_000
+"""Encoded rows that the model is asked about for the importance of all columns, beside `LEAST_ROWS` for each column."""
+DRAWS = 20
+"""Draws for each of them: the same for a row with the right cell and with another, so that few are enough."""
+MOST_ROWS, LEAST_ROWS, MOST_SHUFFLES = 500, 10, 5
+ROWS_AT_ONCE = 4096
+COLUMNS = 6
+"""Columns, those that are worth most, whose cells are drawn and whose numbers make groups."""
+DRAWN = 200
+"""Rows whose cells are kept to be drawn."""
+ROWS_OF_A_GROUP = 10
+"""Rows below which nothing is said of a group."""
+MOST_GROUPS = 300
+
+
+def by_column(
+    model: TableModel, x: Tensor, observed: Tensor, tested: pd.DataFrame, inputs: pd.DataFrame, split_by: str | None
+) -> ByColumn:
+    """Look at the test rows column by column.
+
+    Args:
+        model: The model.
+        x: Their encoded inputs as `TableModel.predict` takes them, shape (N, F).
+        observed: Values in units of the target, or class indices.
+        tested: The test part as it is written out.
+        inputs: The rows of the table in the test part.
+        split_by: Column that decided which rows test, if one did.
+
+    Returns:
+        What the results hold of it.
+    """
+    importance, rows, shuffles = _importance(model, x, observed)
+    columns = {column.name: column for column in model.schema.columns}
+    first = [columns[each.name] for each in importance[:COLUMNS]]
+    split = columns.get(split_by, CategoryColumn(split_by, ())) if split_by is not None else None
+    grouped = [*first, *(c for c in columns.values() if isinstance(c, CategoryColumn)), *([split] if split else [])]
+    regression = model.schema.target.task == "regression"
+    pick = np.unique(np.linspace(0, len(inputs) - 1, DRAWN).round().astype(int)) if regression else np.empty(0, int)
+    return ByColumn(
+        importance=importance,
+        rows=rows,
+        shuffles=shuffles,
+        groups=_groups({column.name: column for column in grouped}.values(), model, observed, tested, inputs),
+        cell_rows=tested["row"].iloc[pick].tolist(),
+        cells=[_cells(column, inputs[column.name].iloc[pick]) for column in first] if regression else [],
+    )
+
+
+def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Importance], int, int]:
+    """What each column is worth, and on how many rows and shuffles that rests."""
+    places, names = model.schema.groups, model.schema.names
+    count = min(len(x), MOST_ROWS, max(LEAST_ROWS, CALLS // len(places)))
+    if count < 2:  # no other row to take a cell from
+        return [], count, 0
+    shuffles = min(MOST_SHUFFLES, count - 1, max(1, CALLS // (len(places) * count)))
+    pick = torch.from_numpy(np.unique(np.linspace(0, len(x) - 1, count).round().astype(int)))
+    x, observed = x[pick], observed[pick]
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(model.seed))
+    donors = torch.stack([order.roll(-s)[order.argsort()] for s in range(1, shuffles + 1)])  # never the row itself
+    quick = dataclasses.replace(model, num_samples=min(model.num_samples, DRAWS))
+    found = []
+    with limited_threads(1):
+        right = quick.predict_encoded(x)
+        at_once = max(1, ROWS_AT_ONCE // (shuffles * count))
+        for start in range(0, len(places), at_once):
+            some = places[start : start + at_once]
+            mixed = torch.stack([_shuffled(x, place, donors) for place in some]).flatten(0, 2)
+            wrong = quick.predict_encoded(mixed)
+            for k in range(len(some)):
+                at = np.arange(k * shuffles * count, (k + 1) * shuffles * count).reshape(shuffles, count)
+                gains = [row_gains(model.task, right, rows_of(wrong, rows), observed) for rows in at]
+                found.append(_worth(names[start + k], gains))
+    found.sort(key=lambda each: -each.gains[LIKELIHOOD].mean)
+    return found, count, shuffles
+
+
+def _shuffled(x: Tensor, place: slice, donors: Tensor) -> Tensor:
+    """Rows whose cell of a column is that of each of their donors, shape (shuffles, N, F)."""
+    mixed = x.repeat(len(donors), 1, 1)
+    mixed[:, :, place] = x[donors][:, :, place]
+    return mixed
+
+
+def _worth(name: str, gains: Sequence[dict[str, Tensor]]) -> Importance:
+    """Mean over shuffles and rows; the rows give the standard error."""
+    means = {measure: torch.stack([each[measure] for each in gains]).double().mean(0) for measure in gains[0]}
+    return Importance(
+        name, {measure: Gain(g.mean().item(), g.std().item() / math.sqrt(len(g))) for measure, g in means.items()}
+    )
+
+
+def _groups(
+    columns: Iterable[Column], model: TableModel, observed: Tensor, tested: pd.DataFrame, inputs: pd.DataFrame
+) -> list[Group]:
+    """Rows of each category, and of each quarter of numbers and dates, if they are enough to say something."""
+    if model.schema.target.task == "regression":
+        truth = observed.squeeze(1).numpy()
+        held = (tested["lower"].to_numpy() <= truth) & (truth <= tested["upper"].to_numpy())
+        stated = np.full(len(tested), model.coverage)
+    else:
+        held = tested["prediction"].to_numpy() == np.array(model.schema.target.classes, dtype=object)[observed]
+        stated = tested["probability"].to_numpy()
+    groups = []
+    for column in columns:
+        labels = _labels(column, inputs[column.name])
+        for label in sorted(set(labels)):
+            rows = np.flatnonzero(labels == label)
+            if ROWS_OF_A_GROUP <= len(rows) < len(labels):
+                share = round(float(stated[rows].mean()), 12)
+                group = Group(column=column.name, words=label, rows=len(rows), held=int(held[rows].sum()), stated=share)
+                groups.append(group)
+    return sorted(groups, key=lambda group: -group.rows)[:MOST_GROUPS]
+
+
+def _labels(column: Column, cells: pd.Series) -> np.ndarray:
+    """The group of each row, in words."""
+    if isinstance(column, CategoryColumn):
+        return np.array([label or "(missing)" for label in labels_of(cells)], dtype=object)
+    values = _numbers(column, cells)
+    known = ~np.isnan(values)
+    labels = np.full(len(values), "(missing)", dtype=object)
+    quarter = np.full(len(values), -1)
+    if known.any():
+        ends = np.unique(np.quantile(values[known], (0.25, 0.5, 0.75), method="inverted_cdf"))
+        quarter[known] = np.searchsorted(ends, values[known])
+    for k in np.unique(quarter[known]):
+        some = values[quarter == k]
+        least, most = (_shown(column, value) for value in (some.min(), some.max()))
+        labels[quarter == k] = least if least == most else f"{least} to {most}"
+    return labels
+
+
+def _shown(column: Column, value: float) -> str:
+    return f"{pd.Timestamp(value, unit='D'):%Y-%m-%d}" if isinstance(column, DateColumn) else cell(float(value))
+
+
+def _numbers(column: Column, cells: pd.Series) -> np.ndarray:
+    return parse_dates(cells, column.order) if isinstance(column, DateColumn) else numbers_of(column.name, cells)
+
+
+def _cells(column: Column, cells: pd.Series) -> Cells:
+    if isinstance(column, CategoryColumn):
+        return Cells(name=column.name, labels=labels_of(cells))
+    numbers = [None if math.isnan(value) else float(value) for value in _numbers(column, cells)]
+    return Cells(name=column.name, numbers=numbers, dates=isinstance(column, DateColumn))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from gumdrop.machine.numerals import cell, readable
+from gumdrop.machine.recording import Steps
 from gumdrop.tables.model import load_table_model, model_version
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.rates import named_rates
@@ -33,6 +34,8 @@ class TargetInfo:
     """Mean of the training values; None for classes."""
     std: float | None = field(default=None, metadata=SPARSE)
     """Their standard deviation."""
+    steps: Steps | None = field(default=None, metadata=SPARSE)
+    """The levels that they are recorded at; None if they are not recorded in steps."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,9 @@ def table_info(folder: Path) -> TableInfo:
         gumdrop=model_version(folder),
         environment=known.get("environment"),
         table=known.get("table"),
-        target=TargetInfo(target.name, model.unit, target.task, list(target.classes), *model.task.moments),
+        target=TargetInfo(
+            target.name, model.unit, target.task, list(target.classes), *model.task.moments, target.steps
+        ),
         likelihood=model.task.likelihood,
         networks=Networks(
             len(model.ensemble.members),

@@ -26,7 +26,7 @@ from gumdrop.tables.task import Prediction, TableTask, task_of
 
 __all__ = ["TableModel", "load_table_model", "model_version"]
 
-MODEL_FORMAT = 6
+MODEL_FORMAT = 7
 WITHOUT_CHECKSUMS = 3
 """The format that lacks checksums, and is read like the next one."""
 OF_LOGITS = 4
@@ -34,6 +34,8 @@ OF_LOGITS = 4
 OF_PLAIN_INPUTS = 5
 """The format that does not say what stands between the layers, which is ReLU, and in front, which is nothing; its noise
 has no tail, see `gumdrop.ensembles.NoiseFunction`."""
+OF_SMOOTH_TARGETS = 6
+"""The format that does not say what steps the target is recorded in."""
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
 MOST_DRAWS = 100_000
@@ -257,7 +259,7 @@ def _description(place: Path) -> dict[str, Any]:
         version = description["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise TableError(damaged) from error
-    if version not in (WITHOUT_CHECKSUMS, OF_LOGITS, OF_PLAIN_INPUTS, MODEL_FORMAT):
+    if version not in (WITHOUT_CHECKSUMS, OF_LOGITS, OF_PLAIN_INPUTS, OF_SMOOTH_TARGETS, MODEL_FORMAT):
         newer = isinstance(version, int) and version > MODEL_FORMAT
         way_out = "update gumdrop" if newer else "predict with the version that wrote it"
         raise TableError(

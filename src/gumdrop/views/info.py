@@ -32,6 +32,8 @@ def show_info(voice: Voice, found: TableInfo) -> None:
     voice.say(f"{target.task} of '{target.name}'{unit} from {len(found.columns)} columns")
     if target.classes:
         voice.say(f"classes: {', '.join(target.classes)}")
+    if target.steps is not None:
+        voice.say(f"recorded in {target.steps.words}")
     if (table := found.table) is not None:
         voice.say(
             f"table: {table.name}, {table.rows:,} rows: {table.train_rows:,} to train, {_tested(table, 'to test')}"

@@ -165,7 +165,7 @@ def _results(
             features=data.schema.names,
             encoded_features=data.schema.num_features,
         ),
-        target=TargetFacts(name=target.name, unit=data.unit, classes=list(target.classes)),
+        target=TargetFacts(name=target.name, unit=data.unit, classes=list(target.classes), step=target.step or None),
         environment=environment(),
         settings=plain(settings) | decided,
         best_epochs=[member.best_epoch for member in fitted.members],

@@ -2,6 +2,7 @@
 
 from gumdrop.tables.results.parts import (
     LIKELIHOOD,
+    STEP_LIKELIHOOD,
     Calibration,
     ClassificationRows,
     Comparison,
@@ -20,6 +21,7 @@ from gumdrop.tables.results.results import RESULTS_FILE, Better, FitResults, rea
 
 __all__ = [
     "LIKELIHOOD",
+    "STEP_LIKELIHOOD",
     "Better",
     "Calibration",
     "ClassificationRows",

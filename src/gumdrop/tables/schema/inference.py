@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from gumdrop.machine.recording import steps_of
 from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique, listed
 from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates, parts_of
 from gumdrop.tables.reading.numbers import Decimal, plain_numbers, spelled_numbers, spelling_of
@@ -98,8 +100,7 @@ def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
     columns = in_one_message(lambda column: _renewed(column, frame[column.name]), schema.columns)
     target = schema.target
     if target.task == "regression":
-        values = numbers_of(target.name, frame[target.name])
-        target = Target(target.name, target.task, float(values.mean()), _spread(target.name, values))
+        target = _number_target(target.name, numbers_of(target.name, frame[target.name]))
     return TableSchema(tuple(columns), target, schema.decimal)
 
 
@@ -210,13 +211,18 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
     else:
         values = numbers_of(name, column)
         if (task or _task_of(values)) == "regression":
-            return Target(name, "regression", float(values.mean()), _spread(name, values))
+            return _number_target(name, values)
         classes = _ordered(labels_of(column))
         if len(classes) > max(_FEW_DISTINCT, len(column) // 2):
             raise TableError(f"target {name!r} has {len(classes)} different numbers: use `--task regression`")
     if len(classes) == 1:
         raise TableError(f"target {name!r} is {classes[0]!r} in every row: choose one with two classes or more")
     return Target(name, "classification", classes=classes)
+
+
+def _number_target(name: str, values: np.ndarray) -> Target:
+    target, steps = Target(name, "regression", float(values.mean()), _spread(name, values)), steps_of(values)
+    return target if steps is None else replace(target, step=steps.size, first=steps.first, last=steps.last)
 
 
 def _spread(name: str, values: np.ndarray) -> float:

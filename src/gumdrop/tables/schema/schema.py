@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from gumdrop.machine.recording import Steps
 from gumdrop.tables.errors import TableError, check_present, listed
 from gumdrop.tables.reading.dates import PARTS, Order
 from gumdrop.tables.reading.numbers import Decimal
@@ -24,6 +25,8 @@ __all__ = ["Encoded", "TableSchema", "Target", "Task"]
 Task = Literal["regression", "classification"]
 
 SCHEMA_VERSION = 2
+NEWER = {"step", "first", "last"}
+"""What the targets of earlier versions lack."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,9 @@ class Target:
         mean: Mean of the training values; 0 in classification.
         std: Standard deviation of the training values (divisor n); 1 in classification.
         classes: Labels in the order of their indices, as the table spells them; empty in regression.
+        step: Distance of the levels that the training values are recorded at; 0 if they are not recorded in steps.
+        first: The lowest level.
+        last: The highest level.
     """
 
     name: str
@@ -43,6 +49,14 @@ class Target:
     mean: float = 0.0
     std: float = 1.0
     classes: tuple[str, ...] = ()
+    step: float = 0.0
+    first: float = 0.0
+    last: float = 0.0
+
+    @property
+    def steps(self) -> Steps | None:
+        """The levels that the training values are recorded at, if they are."""
+        return Steps(self.step, self.first, self.last) if self.step else None
 
     @property
     def needs_float64(self) -> bool:
@@ -220,7 +234,7 @@ class TableSchema:
 
 
 def _record(kind: Any, data: Any) -> Any:
-    values = {each.name: data[each.name] for each in fields(kind)}
+    values = {each.name: data[each.name] for each in fields(kind) if each.name not in NEWER or each.name in data}
     for key, value in values.items():
         if key in {"categories", "classes", "parts"}:
             right = isinstance(value, list) and all(isinstance(item, str) for item in value)
@@ -231,6 +245,7 @@ def _record(kind: Any, data: Any) -> Any:
             right = value in get_args(Order)
         else:
             right = isinstance(value, int | float) and math.isfinite(value) and (key != "std" or value > 0)
+            right = right and (key != "step" or value == 0 or 0 < value <= data["last"] - data["first"])
         _require(right, f"{key} is {value!r}")
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 

@@ -53,6 +53,11 @@ class TableTask(ABC, Generic[P]):
     """The likelihood of a table model, in words."""
 
     @property
+    def notes(self) -> list[str]:
+        """What a reader should know about the target."""
+        return []
+
+    @property
     @abstractmethod
     def moments(self) -> Moments:
         """Mean and standard deviation of the training values, where they are numbers."""
@@ -131,6 +136,10 @@ class TableTask(ABC, Generic[P]):
     @abstractmethod
     def quantiles(self, prediction: P, probabilities: Sequence[float]) -> pd.DataFrame:
         """Lay quantiles out as columns, such as `q10` and `q97.5`."""
+
+    @abstractmethod
+    def levels(self, prediction: P) -> pd.DataFrame:
+        """Lay the probabilities of the levels of a target that is recorded in steps out as columns, such as `p(3)`."""
 
     @abstractmethod
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:

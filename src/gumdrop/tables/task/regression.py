@@ -16,11 +16,15 @@ from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rmse
 from gumdrop.prediction import RegressionPrediction
-from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.results import LIKELIHOOD, STEP_LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
 from gumdrop.tables.task.base import ScoreMeaning, TableTask
 
 __all__ = ["Regression"]
+
+MOST_LEVELS = 100
+"""Levels that have a column each."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,15 @@ class Regression(TableTask[RegressionPrediction]):
     unskilled = "mean of the training part"
     epistemic = "epistemic_std"
     likelihood = "Gaussian for each draw, with noise that depends on the inputs; a mixture of them in all"
+
+    @property
+    def notes(self) -> list[str]:
+        """The steps that the target is recorded in, and what is made of them."""
+        steps = self.target.steps
+        if steps is None:
+            return []
+        few = "; `gumdrop predict --levels` gives the probability of each level" if steps.count <= MOST_LEVELS else ""
+        return [f"'{self.target.name}' is recorded in {steps.words}: scores have the log probability of a step{few}"]
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -91,6 +104,19 @@ class Regression(TableTask[RegressionPrediction]):
         """Of the mixture, so that they agree with the interval."""
         return pd.DataFrame({f"q{100 * p:.12g}": prediction.quantile(p).squeeze(1).numpy() for p in probabilities})
 
+    def levels(self, prediction: RegressionPrediction) -> pd.DataFrame:
+        """Of the cells of one step around the levels of training."""
+        steps = self.target.steps
+        name, way_out = self.target.name, "leave it away, or see `--quantiles`"
+        if steps is None:
+            raise TableError(f"`--levels` are of a target that is recorded in steps, and '{name}' is not: {way_out}")
+        if steps.count > MOST_LEVELS:
+            raise TableError(
+                f"`--levels` writes at most {MOST_LEVELS} columns, and '{name}' has {steps.count:,} levels: {way_out}"
+            )
+        probabilities = prediction.level_probabilities(steps.levels.tolist(), steps.size).squeeze(1).numpy()
+        return pd.DataFrame(probabilities, columns=[f"p({level:.10g})" for level in steps.levels])
+
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Targets in units, in float64."""
         return torch.from_numpy(numbers_of(self.target.name, cells)).unsqueeze(1)
@@ -115,6 +141,7 @@ class Regression(TableTask[RegressionPrediction]):
                 "log density that this mixture gives to the observed value, in nats per row (it depends on the unit); "
                 "higher is better",
             ),
+            **self._step_meaning(),
             f"coverage of {coverage:.0%} interval": ScoreMeaning(
                 "target", f"share of test rows inside their interval; should be {coverage:.0%}"
             ),
@@ -122,12 +149,24 @@ class Regression(TableTask[RegressionPrediction]):
 
     def scores(self, prediction: RegressionPrediction, observed: Tensor, coverage: float) -> dict[str, float | None]:
         """Error, error of the whole distribution, log likelihood, and coverage."""
-        return {
+        scores: dict[str, float | None] = {
             "RMSE": rmse(prediction.mean, observed).item(),
             "CRPS": crps(prediction, observed).item(),
             LIKELIHOOD: prediction.log_prob(observed).mean().item(),
-            f"coverage of {coverage:.0%} interval": interval_coverage(*prediction.interval(coverage), observed).item(),
         }
+        if half := self.target.step / 2:
+            scores[STEP_LIKELIHOOD] = prediction.log_probability(observed - half, observed + half).mean().item()
+        held = interval_coverage(*prediction.interval(coverage), observed)
+        return scores | {f"coverage of {coverage:.0%} interval": held.item()}
+
+    def _step_meaning(self) -> dict[str, ScoreMeaning]:
+        if not self.target.step:
+            return {}
+        note = (
+            f"log of the probability of the observed value as it is recorded, in steps of {cell(self.target.step)}, in "
+            "nats per row; unlike the density, it cannot be raised by piling up on the levels; higher is better"
+        )
+        return {STEP_LIKELIHOOD: ScoreMeaning("higher", note)}
 
     def guess_gains(
         self, ours: RegressionPrediction, other: RegressionPrediction, observed: Tensor

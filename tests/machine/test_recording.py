@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gumdrop.machine.recording import Steps, steps_of
+from gumdrop.machine.recording import Steps, stays_positive, steps_of
 
 RNG = np.random.default_rng(0)
 
@@ -55,3 +55,22 @@ def test_a_value_off_the_steps_among_many_changes_nothing() -> None:
 )
 def test_what_was_measured_has_none(values) -> None:
     assert steps_of(values) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (RNG.exponential(size=50), True),
+        (RNG.poisson(1.0, 100), True),
+        (np.exp(RNG.normal(12, 0.4, 200)), True),  # prices: far from 0, and skewed
+        (RNG.normal(4, 1, 500).clip(0.5), False),  # none below 0 is chance
+        (RNG.normal(1.5, 1, 20).clip(0.1), False),
+        (RNG.normal(1.5, 1, 400).clip(0.0), True),
+        (RNG.normal(124, 7, 1500), False),
+        (np.r_[RNG.exponential(size=5000), -0.1], False),
+        (np.exp(RNG.normal(0, 1, 100)) + 1e9, False),
+        (np.full(9, 2.0), False),
+    ],
+)
+def test_numbers_that_end_at_0(values, expected: bool) -> None:
+    assert stays_positive(np.asarray(values, dtype=np.float64)) is expected

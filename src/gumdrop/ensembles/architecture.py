@@ -18,10 +18,13 @@ from torch import Tensor, nn
 from gumdrop.ensembles.correction import MOST_ROWS, Versions
 from gumdrop.ensembles.fitting import EnsembleFit, Table, check_tables, fit_ensembles
 from gumdrop.ensembles.folds import schedule
+from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.objective.kl import Lengthscale
+from gumdrop.prediction import PLAIN, TargetScale
+from gumdrop.prediction.target_scale import Kind
 from gumdrop.training.processes.group import process_group
 
 __all__ = ["Architecture", "Build", "Options", "Pilot", "candidates", "fit_chosen", "fit_one", "run_pilots"]
@@ -54,6 +57,8 @@ class Architecture:
     """Prior; that of the settings if None."""
     pace: float = 1.0
     """What the learning rate of the settings is multiplied by."""
+    target_scale: Kind = "identity"
+    """What they see of the target: itself, its root or its logarithm, see `gumdrop.prediction.TargetScale`."""
 
     def network(
         self, num_inputs: int, num_outputs: int, encoding: PiecewiseLinear | None = None, *, homoscedastic_noise: bool
@@ -84,6 +89,7 @@ class Options(TypedDict):
 
     regression: bool
     weights: Tensor | None
+    scale: TargetScale
     progress: bool | str
 
 
@@ -129,13 +135,17 @@ class Pilot(NamedTuple):
         """Tell whether the pilot was better than the training, on rows that neither saw, by more than chance."""
         if self.scores is None or not len(fitted.scores):
             return False
-        gains = (self.scores - _by_row(fitted, len(self.scores))).double()
-        known = ~gains.isnan()
-        gains, weights = gains[known], torch.ones(len(gains)) if self.weights is None else self.weights.cpu()
-        weights = weights.double()[known]
-        mean = (weights * gains).sum() / weights.sum()
-        error = ((weights * (gains - mean).square()).sum() / weights.sum() / weights.sum()).sqrt()
-        return process_group().from_first(lambda: bool(mean > error))
+        return _is_beyond_chance(self.scores - _by_row(fitted, len(self.scores)), self.weights)
+
+
+def _is_beyond_chance(gains: Tensor, weights: Tensor | None) -> bool:
+    """Whether gains of rows, NaN where there is none, are above 0 on average by more than their standard error."""
+    gains, known = gains.double(), ~gains.isnan()
+    weights = (torch.ones(len(gains)) if weights is None else weights.cpu()).double()[known]
+    gains = gains[known]
+    mean = (weights * gains).sum() / weights.sum()
+    error = ((weights * (gains - mean).square()).sum() / weights.sum() / weights.sum()).sqrt()
+    return process_group().from_first(lambda: bool(mean > error))
 
 
 def fit_chosen(
@@ -145,6 +155,7 @@ def fit_chosen(
     *,
     regression: bool,
     weights: Tensor | None = None,
+    scale: TargetScale = PLAIN,
     progress: bool | str = False,
 ) -> EnsembleFit:
     """Train an ensemble of the kind of networks that held-out rows prefer, as long as they prefer.
@@ -155,6 +166,7 @@ def fit_chosen(
         settings: The settings; the chosen kind may have a prior of its own where ``lengthscale`` is None.
         regression: Whether targets are numbers; classes otherwise.
         weights: Weight of each row.
+        scale: Where targets can lie, see `run_pilots`.
         progress: Show progress bars; a text stands in front of them.
 
     Returns:
@@ -163,7 +175,7 @@ def fit_chosen(
     Raises:
         ValueError: As `fit_regression_ensembles`.
     """
-    options: Options = {"regression": regression, "weights": weights, "progress": progress}
+    options: Options = {"regression": regression, "weights": weights, "scale": scale, "progress": progress}
     pilot = run_pilots(build, table, settings, **options)
     fitted = fit_one(build, pilot.architecture, table, settings, **options)
     if pilot.is_better_than(fitted):
@@ -180,11 +192,14 @@ def run_pilots(
     weights: Tensor | None = None,
     versions: Versions | None = None,
     together: Tensor | None = None,
+    scale: TargetScale = PLAIN,
     progress: bool | str = False,
 ) -> Pilot:
     """Train each kind of networks for about 400 steps, and choose the one with the best held-out log likelihood.
 
-    Each member of a pilot holds another fifth of the rows out, so that all rows judge.
+    Each member of a pilot holds another fifth of the rows out, so that all rows judge. If targets have a lower bound,
+    the best kind is also tried on their square root and their logarithm, of which one is chosen if it is better by more
+    than chance.
 
     Args:
         build: Builds one network.
@@ -194,6 +209,7 @@ def run_pilots(
         weights: Weight of each row.
         versions: Completions of what is unknown in the rows; of no use above 10,000 rows, of which a sample is taken.
         together: Group of each row, whose rows are held out together.
+        scale: Where targets can lie, in their units; its kind is the plain one, or cut off at a bound.
         progress: Show progress bars.
 
     Returns:
@@ -219,19 +235,27 @@ def run_pilots(
     count = min(PILOT_MEMBERS, settings.members_for(len(x)))
     trial = replace(settings, num_members=count, batch_size=batch_size, epochs=short)
     trial = replace(trial, held_out_fraction=1 / PILOT_MEMBERS, input_noise=True)
-    scores = []
-    for i, kind in enumerate(kinds, 1):
-        said = progress and f"choosing networks, {i} of {len(kinds)}"
-        options: Options = {"regression": regression, "weights": weights, "progress": said}
-        scores.append(
-            _by_row(fit_one(build, kind, table, trial, versions=versions, together=together, **options), len(table[1]))
-        )
+    scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((table[1] > scale.bound).all()) else ()
+
+    def tried(kind: Architecture, number: int) -> Tensor:
+        said = progress and f"choosing networks, {number} of {len(kinds) + len(scales)}"
+        options: Options = {"regression": regression, "weights": weights, "scale": scale, "progress": said}
+        fitted = fit_one(build, kind, table, trial, versions=versions, together=together, **options)
+        return _by_row(fitted, len(table[1]))
+
+    scores = [tried(kind, i) for i, kind in enumerate(kinds, 1)]
     counts = torch.ones(len(table[1])) if weights is None else weights.cpu()
     means = [(each * counts).nansum() / counts[~each.isnan()].sum() for each in scores]
     best = process_group().from_first(lambda: max(range(len(kinds)), key=lambda i: means[i]))
+    chosen, score = kinds[best], scores[best]
+    for i, each in enumerate(scales, len(kinds) + 1):
+        other = replace(chosen, target_scale=each)
+        found = tried(other, i)
+        if _is_beyond_chance(found - score, weights):
+            chosen, score = other, found
     if whole and short < planned and settings.epochs is None:
-        return Pilot(kinds[best], short, scores[best], weights)
-    return Pilot(kinds[best])
+        return Pilot(chosen, short, score, weights)
+    return Pilot(chosen)
 
 
 def _by_row(fitted: EnsembleFit, num_rows: int) -> Tensor:
@@ -253,6 +277,7 @@ def fit_one(
     weights: Tensor | None = None,
     versions: Versions | None = None,
     together: Tensor | None = None,
+    scale: TargetScale = PLAIN,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
@@ -267,6 +292,7 @@ def fit_one(
         weights: Weight of each row.
         versions: Completions of what is unknown in the rows.
         together: Group of each row, whose rows are held out together.
+        scale: Where targets can lie, in their units, see `run_pilots`.
         checkpoint: File to continue from.
         progress: Show a progress bar.
 
@@ -280,14 +306,18 @@ def fit_one(
     settings = replace(settings, lr=settings.lr * architecture.pace)
     if settings.lengthscale is None:
         settings = replace(settings, lengthscale=architecture.lengthscale)
+    scaling = AS_IT_IS
+    if regression:
+        scaling = Scaling.fitted(replace(scale, kind=architecture.target_scale), table[1], weights)
     (fitted,) = fit_ensembles(
         lambda: build(architecture, copy.deepcopy(encoding)),
-        [table],
+        [(table[0], scaling.encoded(table[1]))],
         settings,
         regression=regression,
         weights=None if weights is None else [weights],
         versions=[versions],
         together=[together],
+        scaling=scaling,
         checkpoint=checkpoint,
         progress=progress,
     )

@@ -1,12 +1,13 @@
 """The steps that numbers are recorded in: whole numbers, halves, grades."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from gumdrop.machine.numerals import cell
 
-__all__ = ["Steps", "steps_of"]
+__all__ = ["Steps", "stays_positive", "steps_of"]
 
 ROWS_PER_LEVEL = 4
 """Rows that a level stands for, on average at least: a target that is measured hardly repeats itself."""
@@ -14,6 +15,10 @@ ON_GRID = 0.95
 """Share of the distinct values that are whole steps apart, at least."""
 CELLS_PER_LEVEL = 20
 """Steps from first to last, at most, for each level that occurs: any few numbers lie on some fine grid."""
+EXPECTED_BELOW = 3.0
+"""Normal numbers below 0, of the same mean and deviation, without any of which 0 is no chance."""
+SKEWED, NEAR = 1.0, 5.0
+"""Skewness, and distance of the mean from 0 in deviations, of what is bounded by 0 whatever the number of rows."""
 TOLERANCE = 1e-6
 """Of the whole range, within which two distances are equal."""
 
@@ -77,6 +82,31 @@ def steps_of(values: np.ndarray) -> Steps | None:
     if len(on_grid) < ON_GRID * len(distinct):
         return None
     return Steps(float(size), float(on_grid[0]), float(on_grid[-1]))
+
+
+def stays_positive(values: np.ndarray) -> bool:
+    """Whether numbers end at 0, as prices, durations and counts do, beyond what chance would make.
+
+    None is below 0, though of as many normal numbers three at least would be; or they are strongly skewed to the right,
+    and 0 is not far.
+
+    Args:
+        values: Finite numbers, shape (N,).
+
+    Returns:
+        Whether 0 is taken for the lower end of all numbers like these.
+
+    Example:
+        >>> stays_positive(np.linspace(0, 5, 100)), stays_positive(np.linspace(50, 55, 100))
+        (True, False)
+    """
+    std = values.std()
+    if values.min() < 0 or std == 0:
+        return False
+    distance = values.mean() / std
+    if len(values) * math.erfc(distance / math.sqrt(2)) / 2 >= EXPECTED_BELOW:
+        return True
+    return bool(distance < NEAR and np.mean(((values - values.mean()) / std) ** 3) > SKEWED)
 
 
 def _common_divisor(distances: np.ndarray, tolerance: float) -> float:

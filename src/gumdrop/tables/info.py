@@ -82,6 +82,8 @@ class TableInfo:
     """The target."""
     likelihood: str
     """The likelihood, in words."""
+    scale: list[str]
+    """Where the target ends, and on which scale it is predicted, in sentences; none for any number as it is."""
     networks: Networks
     """The networks."""
     coverage: float
@@ -123,6 +125,7 @@ def table_info(folder: Path) -> TableInfo:
             target.name, model.unit, target.task, list(target.classes), *model.task.moments, target.steps
         ),
         likelihood=model.task.likelihood,
+        scale=model.scale_notes,
         networks=Networks(
             len(model.ensemble.members),
             list(model.hidden),

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ OF_PLAIN_INPUTS = 5
 """The format that does not say what stands between the layers, which is ReLU, and in front, which is nothing; its noise
 has no tail, see `gumdrop.ensembles.NoiseFunction`."""
 OF_SMOOTH_TARGETS = 6
-"""The format that does not say what steps the target is recorded in."""
+"""The format that does not say what steps the target is recorded in, nor whether it ends at 0 and what of it networks
+see."""
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
 MOST_DRAWS = 100_000
@@ -85,6 +86,11 @@ class TableModel:
     def task(self) -> TableTask[Any]:
         """What is done with the target."""
         return task_of(self.schema.target)
+
+    @property
+    def scale_notes(self) -> list[str]:
+        """What a reader should know about the scale of predictions."""
+        return self.task.scale_notes(self.ensemble) if isinstance(self.ensemble, RegressionEnsemble) else []
 
     @property
     def activation(self) -> Activation:
@@ -177,7 +183,7 @@ def _checksum(description: Mapping[str, object]) -> str:
 
 def _with_rows(prediction: Any, rows: Tensor, other: Any) -> Any:
     """A prediction with some rows of another in the place of its own."""
-    parts: dict[str, Tensor] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+    parts = {name: part for name, part in vars(prediction).items() if isinstance(part, Tensor)}
     dims = {"draw_means": 1, "draw_variances": 1}
     return replace(
         prediction,

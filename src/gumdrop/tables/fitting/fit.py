@@ -98,6 +98,8 @@ def fit_table(
                 f"{error}. It is left from a stopped fit: the same table and settings go on with it, and --overwrite "
                 "begins anew"
             ) from error
+        for note in trained.model.scale_notes:
+            notify(note)
         if group.is_first:
             new = partial / NEW
             results = _results(data, reading, settings, trained, twins, new)
@@ -172,7 +174,7 @@ def _results(
         history=[mean_record(records) for records in zip(*(m.history for m in fitted.members), strict=True)],
         rates=rates,
         rates_note=rates_in_words(rates, len(fitted.members)),
-        notes=data.notes,
+        notes=[*data.notes, *model.scale_notes],
         reading=plain(reading),
         **vars(test_part(model, predictions, observed, tested, inputs)),
     )

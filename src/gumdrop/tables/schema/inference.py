@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gumdrop.machine.recording import steps_of
+from gumdrop.machine.recording import stays_positive, steps_of
 from gumdrop.tables.errors import MISSING, TableError, check_present, check_unique, listed
 from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates, parts_of
 from gumdrop.tables.reading.numbers import Decimal, plain_numbers, spelled_numbers, spelling_of
@@ -222,6 +222,7 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
 
 def _number_target(name: str, values: np.ndarray) -> Target:
     target, steps = Target(name, "regression", float(values.mean()), _spread(name, values)), steps_of(values)
+    target = replace(target, positive=stays_positive(values))
     return target if steps is None else replace(target, step=steps.size, first=steps.first, last=steps.last)
 
 

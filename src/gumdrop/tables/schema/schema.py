@@ -25,7 +25,7 @@ __all__ = ["Encoded", "TableSchema", "Target", "Task"]
 Task = Literal["regression", "classification"]
 
 SCHEMA_VERSION = 2
-NEWER = {"step", "first", "last"}
+NEWER = {"step", "first", "last", "positive"}
 """What the targets of earlier versions lack."""
 
 
@@ -42,6 +42,7 @@ class Target:
         step: Distance of the levels that the training values are recorded at; 0 if they are not recorded in steps.
         first: The lowest level.
         last: The highest level.
+        positive: Whether the training values end at 0, so that nothing is expected below.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Target:
     step: float = 0.0
     first: float = 0.0
     last: float = 0.0
+    positive: bool = False
 
     @property
     def steps(self) -> Steps | None:
@@ -174,7 +176,8 @@ class TableSchema:
             frame: Table with the target column.
 
         Returns:
-            Standardised values, float32, (rows, 1), or class indices, int64, (rows,).
+            Standardised values, (rows, 1), float32, or float64 if they end at 0, near which small differences count;
+            or class indices, int64, (rows,).
 
         Raises:
             TableError: The column is absent, has missing values or an infinity, or holds text (regression) or
@@ -187,7 +190,7 @@ class TableSchema:
         if target.task == "regression":
             values = numbers_of(target.name, column)
             values = standardised_numbers(target.name, column, values, target.mean, target.std)
-            return np.asarray(values[:, None], dtype=np.float32)
+            return np.asarray(values[:, None], dtype=np.float64 if target.positive else np.float32)
         indices = index_labels(labels_of(column), target.classes)
         refuse(target.name, column, indices < 0, f"not a class seen in training ({listed(target.classes)})")
         return indices
@@ -241,6 +244,8 @@ def _record(kind: Any, data: Any) -> Any:
             right = right and len(set(value)) == len(value) and (key != "parts" or set(value) <= set(PARTS))
         elif key in {"name", "task"}:
             right = isinstance(value, str)
+        elif key == "positive":
+            right = isinstance(value, bool)
         elif key == "order":
             right = value in get_args(Order)
         else:

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit, Pilot, fit_one, run_pilots
+from gumdrop.ensembles import Architecture, Build, EnsembleFit, Pilot, RegressionEnsemble, fit_one, run_pilots
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.prediction import PLAIN, ClassificationPrediction, RegressionPrediction, TargetScale
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.results import Better, Calibration, ClassificationRows, Ranking, RegressionRows
 from gumdrop.tables.schema.schema import Target
@@ -58,6 +58,15 @@ class TableTask(ABC, Generic[P]):
         return []
 
     @property
+    def scale(self) -> TargetScale:
+        """Where encoded targets can lie."""
+        return PLAIN
+
+    def scale_notes(self, ensemble: RegressionEnsemble) -> list[str]:
+        """What a reader should know about the scale of predictions."""
+        return []
+
+    @property
     @abstractmethod
     def moments(self) -> Moments:
         """Mean and standard deviation of the training values, where they are numbers."""
@@ -90,6 +99,7 @@ class TableTask(ABC, Generic[P]):
             regression=regression,
             versions=completed,
             together=together,
+            scale=self.scale,
             progress=progress,
         )
 
@@ -113,6 +123,7 @@ class TableTask(ABC, Generic[P]):
             regression=self.target.task == "regression",
             versions=completed,
             together=together,
+            scale=self.scale,
             checkpoint=checkpoint,
             progress=progress,
         )

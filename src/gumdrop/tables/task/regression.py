@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from gumdrop.ensembles import Architecture, NoiseFunction, RegressionEnsemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rmse
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, STEP_LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
@@ -23,6 +23,12 @@ from gumdrop.tables.task.base import ScoreMeaning, TableTask
 
 __all__ = ["Regression"]
 
+KINDS = {
+    "identity": "predicted densities end there",
+    "sqrt": "held-out rows prefer its square root to the number itself",
+    "log": "held-out rows prefer its logarithm to the number itself",
+}
+"""What networks see of a target that ends at 0, for the reader."""
 MOST_LEVELS = 100
 """Levels that have a column each."""
 
@@ -43,6 +49,23 @@ class Regression(TableTask[RegressionPrediction]):
             return []
         few = "; `gumdrop predict --levels` gives the probability of each level" if steps.count <= MOST_LEVELS else ""
         return [f"'{self.target.name}' is recorded in {steps.words}: scores have the log probability of a step{few}"]
+
+    @property
+    def scale(self) -> TargetScale:
+        """At or above 0 if all training values are, and not by chance."""
+        mean, std = self.target.mean, self.target.std
+        return self._scale_in_units.rescaled(1 / std, -mean / std) if self.target.positive else PLAIN
+
+    @property
+    def _scale_in_units(self) -> TargetScale:
+        return TargetScale(least=0.0, step=self.target.step)
+
+    def scale_notes(self, ensemble: RegressionEnsemble) -> list[str]:
+        """That there is nothing below 0, and what kind of density follows."""
+        if not self.target.positive:
+            return []
+        kind = KINDS[ensemble.scaling.scale.kind]
+        return [f"'{self.target.name}' is never below 0 in training: {kind}, and no interval reaches below 0"]
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -89,9 +112,12 @@ class Regression(TableTask[RegressionPrediction]):
     def in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
         """Undo the standardisation, in float64 where the values need it."""
         dtype = torch.float64 if self.target.needs_float64 else torch.float32
-        parts: dict[str, Tensor | None] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
-        exact = replace(prediction, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
-        return exact.rescale(self.target.std, self.target.mean)
+        parts = {name: part.to(dtype) for name, part in vars(prediction).items() if isinstance(part, Tensor)}
+        exact: RegressionPrediction = replace(prediction, **parts)  # type: ignore[arg-type]
+        found = exact.rescale(self.target.std, self.target.mean)
+        if found.scale == PLAIN:
+            return found
+        return found.on(replace(self._scale_in_units, kind=found.scale.kind))  # so that 0 is exactly 0
 
     def columns(self, prediction: RegressionPrediction, coverage: float) -> pd.DataFrame:
         """Mean, spread, interval, and the parts of the spread."""
@@ -130,7 +156,8 @@ class Regression(TableTask[RegressionPrediction]):
     def meanings(self, coverage: float, unit: str, num_samples: int) -> dict[str, ScoreMeaning]:
         """What each score is."""
         where = f"in {unit or f'units of {self.target.name}'}"
-        mixture = f"of this model an equal mixture of {num_samples} Gaussians"
+        ends = ", of the target or its root or logarithm, that end at 0" if self.target.positive else ""
+        mixture = f"of this model an equal mixture of {num_samples} Gaussians{ends}"
         return {
             "RMSE": ScoreMeaning("lower", f"typical error of the prediction, {where}; lower is better"),
             "CRPS": ScoreMeaning(

@@ -11,7 +11,8 @@ DEPENDS = (
     "made with:",
     "The rate of",
     "No dropout is left",
-    *(f" {name} " for name in ("activation", "bins", "epochs", "lengthscale", "pace")),
+    "'progression' is never below 0",
+    *(f" {name} " for name in ("activation", "bins", "epochs", "lengthscale", "pace", "strength", "target_scale")),
 )
 """Lines that depend on the machine, on how long was trained, or on the networks that held-out rows choose."""
 VERDICT = re.compile(r"\b(better|worse|may be chance|no more|more)\b")

@@ -18,7 +18,11 @@ PREDICTIONS = [gd.sample, gd.predict_regression, gd.predict_classification, gd.p
 
 def numbers(prediction: Any) -> list[Tensor]:
     """All tensors of a result."""
-    return [prediction] if isinstance(prediction, Tensor) else [v for v in vars(prediction).values() if v is not None]
+    return (
+        [prediction]
+        if isinstance(prediction, Tensor)
+        else [v for v in vars(prediction).values() if isinstance(v, Tensor)]
+    )
 
 
 def assert_same(one: Any, other: Any) -> None:

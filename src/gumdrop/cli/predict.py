@@ -29,6 +29,7 @@ def predict(
     keep: Several[str] = (),
     coverage: Fraction | None = None,
     quantiles: Annotated[tuple[Fraction, ...], Parameter(consume_multiple=True, negative="")] = (),
+    levels: Flag = False,
     stream: Flag = False,
     overwrite: Flag = False,
     machine: Json = False,
@@ -43,6 +44,7 @@ def predict(
         keep: Columns of the table to carry along, such as one that names the rows.
         coverage: Probability of the intervals; by default that of the fit.
         quantiles: Probabilities of quantiles to write as columns, such as .1 .5 .9.
+        levels: Write the probability of each level as a column, for a target that is recorded in steps, such as grades.
         stream: Read a Parquet or Arrow file, or a folder of them, in pieces, and write predictions as they come, so
             that neither need fit into memory.
         overwrite: Replace the file if it exists.
@@ -74,10 +76,10 @@ def predict(
 
     model = with_coverage(load_table_model(whole), coverage)
     if stream:
-        predicted, num_rows = _predict_pieces(model, table, place, keep, quantiles)
+        predicted, num_rows = _predict_pieces(model, table, place, keep, quantiles, levels)
     else:
         place_of_frame = None if machine and to_stdout else place
-        predicted, num_rows = _predict_whole(model, table, place_of_frame, keep, quantiles)
+        predicted, num_rows = _predict_whole(model, table, place_of_frame, keep, quantiles, levels)
     for note in predicted.notes:
         voice.say(note)
     summary: dict[str, object] = {"command": "predict", "rows": num_rows}
@@ -98,7 +100,12 @@ def predict(
 
 
 def _predict_whole(
-    model: TableModel, table: Path, place: Path | None, keep: tuple[str, ...], quantiles: tuple[float, ...]
+    model: TableModel,
+    table: Path,
+    place: Path | None,
+    keep: tuple[str, ...],
+    quantiles: tuple[float, ...],
+    levels: bool,
 ) -> tuple[Predicted, int]:
     """Predict a table in memory, write the predictions unless there is no place for them, and count the rows."""
     from gumdrop.tables.prediction import predict_frame
@@ -106,7 +113,7 @@ def _predict_whole(
     from gumdrop.tables.writing import written_table
 
     read = read_table(table, decimal=model.schema.decimal)
-    predicted = predict_frame(model, read.frame, keep=keep, quantiles=quantiles)
+    predicted = predict_frame(model, read.frame, keep=keep, quantiles=quantiles, levels=levels)
     predicted.frame.insert(0, "row", range(1, len(predicted.frame) + 1))
     if place is not None:
         with written_table(place) as write:
@@ -115,7 +122,12 @@ def _predict_whole(
 
 
 def _predict_pieces(
-    model: TableModel, table: Path, place: Path, keep: tuple[str, ...], quantiles: tuple[float, ...]
+    model: TableModel,
+    table: Path,
+    place: Path,
+    keep: tuple[str, ...],
+    quantiles: tuple[float, ...],
+    levels: bool,
 ) -> tuple[Predicted, int]:
     """Predict a table that is read in pieces, write predictions as they come, and count the rows."""
     from gumdrop.tables.prediction import predict_stream
@@ -124,5 +136,5 @@ def _predict_pieces(
 
     stream = TableStream(table)
     with written_table(place) as write:
-        predicted = predict_stream(model, stream, write, keep=keep, quantiles=quantiles, progress=True)
+        predicted = predict_stream(model, stream, write, keep=keep, quantiles=quantiles, levels=levels, progress=True)
     return predicted, stream.num_rows

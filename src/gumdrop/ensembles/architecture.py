@@ -19,14 +19,17 @@ from torch import Tensor, nn
 from gumdrop.ensembles.correction import Versions
 from gumdrop.ensembles.fitting import EnsembleFit, Table, check_tables, fit_ensembles
 from gumdrop.ensembles.folds import schedule
+from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.networks import set_strength
 from gumdrop.networks.mlp import Activation, mlp
 from gumdrop.objective.kl import Lengthscale
+from gumdrop.prediction import PLAIN, TargetScale
+from gumdrop.prediction.target_scale import Kind
 from gumdrop.training import RowSource
 from gumdrop.training.processes.group import process_group
-from gumdrop.training.strength import choose_strength, mean_score
+from gumdrop.training.strength import choose_strength, is_beyond_chance, mean_score
 
 __all__ = ["Architecture", "Build", "Options", "candidates", "choose_architecture", "fit_chosen", "fit_one"]
 
@@ -58,6 +61,8 @@ class Architecture:
     """Prior; that of the settings if None."""
     pace: float = 1.0
     """What the learning rate of the settings is multiplied by."""
+    target_scale: Kind = "identity"
+    """What they see of the target: itself, its root or its logarithm, see `gumdrop.prediction.TargetScale`."""
 
     def network(
         self, num_inputs: int, num_outputs: int, encoding: PiecewiseLinear | None = None, *, homoscedastic_noise: bool
@@ -116,6 +121,7 @@ class Options(TypedDict):
 
     regression: bool
     weights: Tensor | None
+    scale: TargetScale
     progress: bool | str
 
 
@@ -153,6 +159,7 @@ def fit_chosen(
     regression: bool,
     weights: Tensor | None = None,
     together: Tensor | None = None,
+    scale: TargetScale = PLAIN,
     progress: bool | str = False,
 ) -> EnsembleFit:
     """Train an ensemble of the kind of networks, and with the strength of dropout, that held-out rows prefer.
@@ -164,6 +171,7 @@ def fit_chosen(
         regression: Whether targets are numbers; classes otherwise.
         weights: Weight of each row.
         together: Group of each row, whose rows are held out together.
+        scale: Where targets can lie, see `choose_architecture`.
         progress: Show progress bars; a text stands in front of them.
 
     Returns:
@@ -172,7 +180,7 @@ def fit_chosen(
     Raises:
         ValueError: As `fit_regression_ensembles`.
     """
-    options: Options = {"regression": regression, "weights": weights, "progress": progress}
+    options: Options = {"regression": regression, "weights": weights, "scale": scale, "progress": progress}
     architecture = choose_architecture(build, table, settings, together=together, **options)
     return fit_one(build, architecture, table, settings, together=together, **options)
 
@@ -186,11 +194,14 @@ def choose_architecture(
     weights: Tensor | None = None,
     versions: Versions | None = None,
     together: Tensor | None = None,
+    scale: TargetScale = PLAIN,
     progress: bool | str = False,
 ) -> Architecture:
     """Train each kind of networks for about 500 steps, and choose the one with the best held-out log likelihood.
 
-    Each member of such a pilot holds another fifth of the rows out, so that all rows judge.
+    Each member of such a pilot holds another fifth of the rows out, so that all rows judge. If targets have a lower
+    bound, the best kind is also tried on their square root and their logarithm, of which one is chosen if it is better
+    by more than chance.
 
     Args:
         build: Builds one network.
@@ -200,6 +211,7 @@ def choose_architecture(
         weights: Weight of each row.
         versions: Completions of what is unknown in the rows; of no use above 10,000 rows, of which a sample is taken.
         together: Group of each row, whose rows are held out together.
+        scale: Where targets can lie, in their units; its kind is the plain one, or cut off at a bound.
         progress: Show progress bars.
 
     Returns:
@@ -224,13 +236,23 @@ def choose_architecture(
     count = min(PILOT_MEMBERS, settings.members_for(len(x)))
     trial = replace(settings, num_members=count, batch_size=batch_size, epochs=short)
     trial = replace(trial, held_out_fraction=1 / PILOT_MEMBERS, input_noise=True, strength=trial.strength or 1.0)
-    scores = []
-    for i, kind in enumerate(kinds, 1):
-        said = progress and f"choosing networks, {i} of {len(kinds)}"
-        options: Options = {"regression": regression, "weights": weights, "progress": said}
-        pilot = fit_one(build, kind, table, trial, versions=versions, together=together, **options)
-        scores.append(mean_score(pilot.scores, weights))
-    return process_group().from_first(lambda: kinds[max(range(len(kinds)), key=lambda i: scores[i])])
+    scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((table[1] > scale.bound).all()) else ()
+
+    def tried(kind: Architecture, number: int) -> Tensor:
+        said = progress and f"choosing networks, {number} of {len(kinds) + len(scales)}"
+        options: Options = {"regression": regression, "weights": weights, "scale": scale, "progress": said}
+        return fit_one(build, kind, table, trial, versions=versions, together=together, **options).scores
+
+    scores = [tried(kind, i) for i, kind in enumerate(kinds, 1)]
+    means = [mean_score(each, weights) for each in scores]
+    best = process_group().from_first(lambda: max(range(len(kinds)), key=lambda i: means[i]))
+    chosen, score = kinds[best], scores[best]
+    for i, each in enumerate(scales, len(kinds) + 1):
+        other = replace(chosen, target_scale=each)
+        found = tried(other, i)
+        if process_group().from_first(partial(is_beyond_chance, found - score, weights)):
+            chosen, score = other, found
+    return chosen
 
 
 def fit_one(
@@ -243,6 +265,7 @@ def fit_one(
     weights: Tensor | None = None,
     versions: Versions | None = None,
     together: Tensor | None = None,
+    scale: TargetScale = PLAIN,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
@@ -259,6 +282,7 @@ def fit_one(
         weights: Weight of each row.
         versions: Completions of what is unknown in the rows.
         together: Group of each row, whose rows are held out together.
+        scale: Where targets can lie, in their units, see `choose_architecture`.
         checkpoint: File to continue from.
         progress: Show a progress bar.
 
@@ -270,6 +294,9 @@ def fit_one(
     """
     strengths = settings.strengths_for(len(table[1]))
     encoding = architecture.encoding(table[0])
+    scaling = AS_IT_IS
+    if regression:
+        scaling = Scaling.fitted(replace(scale, kind=architecture.target_scale), table[1], weights)
 
     def network(strength: float) -> nn.Module:
         return set_strength(build(architecture, copy.deepcopy(encoding)), strength)
@@ -277,12 +304,13 @@ def fit_one(
     count = len(strengths)
     fits = fit_ensembles(
         [partial(network, strength) for strength in strengths],
-        [table] * count,
+        [(table[0], scaling.encoded(table[1]))] * count,
         architecture.settings(settings),
         regression=regression,
         weights=None if weights is None else [weights] * count,
         versions=[versions] * count,
         together=[together] * count,
+        scaling=scaling,
         checkpoint=checkpoint,
         progress=progress,
     )

@@ -35,15 +35,15 @@ def fit_noise(
     Args:
         ensemble: The ensemble, whose noise function is changed.
         x: Inputs, shape (N, F), with stand-ins for what is unknown.
-        y: Targets, shape (N, D).
+        y: Targets as the networks see them, shape (N, D).
         weights: Weight of each row; 1 if None.
         held_out: Indices of the rows that each member did not train on.
         versions: Completes rows in which something is unknown; None if nothing is.
         seed: Seed of the draws.
 
     Returns:
-        Log likelihood of the held-out rows with this noise, before the correction, in nats, one fold after the other.
-        Members that hold the same rows out predict these together.
+        Log likelihood of the held-out rows with this noise, before the correction, in nats and in units of the target,
+        one fold after the other. Members that hold the same rows out predict these together.
     """
     rows_of = partial(_rows_on, ensemble.noise.offset.device)
     weights = torch.ones(1).expand(len(x)) if weights is None else weights.to(y.dtype)
@@ -66,7 +66,7 @@ def fit_noise(
     x_seen, weights_seen = rows_of(x, seen), rows_of(weights, seen)
     ensemble.noise.fit(x_seen, rows_of(y, seen), prediction, weights_seen)
     noisy = ensemble.noise.with_tail(prediction.scale_noise(ensemble.noise(x_seen, prediction.mean)))
-    scores = noisy.log_prob(rows_of(y, seen))
+    scores = ensemble.scaling.log_prob(noisy, rows_of(y, seen))
     if (count := len(held_out)) == 1:
         return scores
     some = torch.randperm(len(x), dtype=torch.int32, generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]

@@ -11,6 +11,7 @@ from gumdrop.ensembles.correction import DRAWS, MOST_ROWS, Versions, by_row, fit
 from gumdrop.ensembles.folds import MOST_HELD_OUT, SMALL_STEP, folds_of, schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble, member_seeds
 from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
 from gumdrop.ensembles.settings import EnsembleOptions, EnsembleSettings, RegressionOptions
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import set_strength
@@ -152,6 +153,7 @@ def fit_ensembles(
     weights: Sequence[Tensor] | None = None,
     versions: Sequence[Versions | None] | None = None,
     together: Sequence[Tensor | None] | None = None,
+    scaling: Scaling = AS_IT_IS,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> list[EnsembleFit]:
@@ -167,6 +169,7 @@ def fit_ensembles(
         versions: Completions of what is unknown in the rows, of use where targets are numbers.
         together: For each data set the number of the group that each row belongs to, shape (N,), at least two groups:
             its rows are held out together. None where any rows may be.
+        scaling: What the targets of all data sets are, which predictions undo.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
 
@@ -209,6 +212,7 @@ def fit_ensembles(
             regression=regression,
             weights=weights[i] if weights else None,
             versions=versions[i] if versions else None,
+            scaling=scaling,
         )
         fits.append(EnsembleFit(model, histories, held_out, scores))
     return fits
@@ -223,6 +227,7 @@ def ensemble_of(
     regression: bool,
     weights: Tensor | None = None,
     versions: Versions | None = None,
+    scaling: Scaling = AS_IT_IS,
 ) -> tuple[RegressionEnsemble | ClassificationEnsemble, Tensor]:
     """Mix trained members into one ensemble, with the noise of numbers from rows that they have not seen.
 
@@ -234,6 +239,7 @@ def ensemble_of(
         regression: Whether targets are numbers; classes otherwise.
         weights: Weight of each row.
         versions: Completions of what is unknown in the rows.
+        scaling: What the targets are, which predictions undo.
 
     Returns:
         The ensemble, and the log likelihoods that `EnsembleFit` holds.
@@ -243,7 +249,7 @@ def ensemble_of(
         classes = ClassificationEnsemble(members)
         return classes, by_row(len(x), held_out, _of_classes(classes, table, held_out, settings.seed))
     device = next(members[0].parameters()).device
-    ensemble = RegressionEnsemble(members, NoiseFunction(x.shape[1], y.shape[1]).to(device))
+    ensemble = RegressionEnsemble(members, NoiseFunction(x.shape[1], y.shape[1]), scaling).to(device)
     if not settings.input_noise:
         return ensemble, torch.full((len(x),), torch.nan)
     return ensemble, by_row(len(x), held_out, fit_noise(ensemble, x, y, weights, held_out, versions, settings.seed))

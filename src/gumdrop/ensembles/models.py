@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
 from gumdrop.layers import ConcreteDropout
 from gumdrop.prediction import (
     ClassificationPrediction,
@@ -25,12 +26,26 @@ class RegressionEnsemble(nn.Module):
     Args:
         members: Networks whose output holds means and log variances in halves of its last dimension.
         noise: Factor on their noise variances, and its tail.
+        scaling: What the networks see of the target.
     """
 
-    def __init__(self, members: Sequence[nn.Module], noise: NoiseFunction) -> None:
+    def __init__(self, members: Sequence[nn.Module], noise: NoiseFunction, scaling: Scaling = AS_IT_IS) -> None:
         super().__init__()
         self.members = _members(members)
         self.noise = noise
+        self.register_buffer("target_scaling", torch.tensor(scaling.numbers, dtype=torch.float64))
+
+    target_scaling: Tensor
+
+    @property
+    def scaling(self) -> Scaling:
+        """What the networks see of the target."""
+        return Scaling.of_numbers(self.target_scaling.tolist())
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Take the ensembles of earlier versions, too, whose networks saw the target as it is."""
+        state_dict.setdefault(f"{prefix}target_scaling", torch.tensor(AS_IT_IS.numbers, dtype=torch.float64))
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     @torch.no_grad()
     def predict(
@@ -41,7 +56,7 @@ class RegressionEnsemble(nn.Module):
         seed: int | None = None,
         batch_size: int | None = None,
     ) -> RegressionPrediction:
-        """Predict a Gaussian mixture for each row.
+        """Predict a mixture for each row, of Gaussians or on the scale of the target.
 
         Args:
             x: Inputs, shape (N, F).
@@ -57,7 +72,7 @@ class RegressionEnsemble(nn.Module):
         """
         parts = _ask(predict_regression, self.members, x, num_samples, seed, batch_size)
         mixture = RegressionPrediction.mixture(parts)
-        return self.noise.with_tail(mixture.scale_noise(self.noise(x, mixture.mean)))
+        return self.scaling.in_units(self.noise.with_tail(mixture.scale_noise(self.noise(x, mixture.mean))))
 
     @torch.no_grad()
     def predict_versions(
@@ -78,7 +93,7 @@ class RegressionEnsemble(nn.Module):
         """
         parts = _ask_in_turn(predict_regression, self.members, versions, num_samples, seed)
         scaled = [part.scale_noise(self.noise(x, part.mean)) for x, part in parts]
-        return self.noise.with_tail(RegressionPrediction.mixture(scaled))
+        return self.scaling.in_units(self.noise.with_tail(RegressionPrediction.mixture(scaled)))
 
 
 class ClassificationEnsemble(nn.Module):

@@ -12,7 +12,9 @@ from torch.utils.data import DataLoader
 
 from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of
 from gumdrop.ensembles.folds import STEPS
+from gumdrop.ensembles.scaling import Scaling
 from gumdrop.ensembles.settings import EnsembleSettings
+from gumdrop.prediction import PLAIN, TargetScale
 from gumdrop.training import fit
 
 __all__ = ["STREAMED", "fit_streamed_ensemble", "stream_schedule"]
@@ -48,6 +50,7 @@ def fit_streamed_ensemble(
     settings: EnsembleSettings,
     *,
     regression: bool,
+    scale: TargetScale = PLAIN,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
@@ -60,6 +63,7 @@ def fit_streamed_ensemble(
         held_out: Inputs and targets that are not in the stream.
         settings: The settings; ``epochs`` and ``batch_size`` are for `stream_schedule`, and nothing is cut into folds.
         regression: Whether targets are numbers; classes otherwise.
+        scale: Where targets can lie; networks see them as they are.
         checkpoint: File to continue from if it exists; the number of the member is added to its name.
         progress: Show a progress bar; a text stands in front of it.
 
@@ -88,7 +92,9 @@ def fit_streamed_ensemble(
         members.append(member)
         results.append(result)
     everywhere = [torch.arange(len(held_out[0]))] * count
-    ensemble, scores = ensemble_of(members, held_out, everywhere, settings, regression=regression)
+    ensemble, scores = ensemble_of(
+        members, held_out, everywhere, settings, regression=regression, scaling=Scaling(scale)
+    )
     return EnsembleFit(ensemble, results, everywhere, scores)
 
 

@@ -23,6 +23,7 @@ from gumdrop.estimators.together import held_together
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.objective.kl import Lengthscale
+from gumdrop.prediction import PLAIN, TargetScale
 from gumdrop.training.processes.group import process_group
 
 if TYPE_CHECKING:
@@ -196,8 +197,8 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         sizes = self.hidden_layer_sizes
         return None if sizes is None else Architecture(tuple(sizes))
 
-    def _fit_ensemble(self, rows: DistinctRows, y: np.ndarray) -> None:
-        """Train on encoded targets."""
+    def _fit_ensemble(self, rows: DistinctRows, y: np.ndarray, scale: TargetScale = PLAIN) -> None:
+        """Train on encoded targets, which can lie where the scale says."""
         self._check_settings()
         device = torch.device(self.device or "cpu")
         seed = process_group().from_first(self._drawn_seed)
@@ -206,7 +207,12 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         asked, data, settings = self._architecture(), (x, torch.from_numpy(y)), self._settings(seed)
         weights = None if (rows.weights == 1).all() else torch.from_numpy(rows.weights)
         together = None if rows.together is None else torch.from_numpy(rows.together)
-        options: Options = {"regression": is_regressor(self), "weights": weights, "progress": self.verbose}
+        options: Options = {
+            "regression": is_regressor(self),
+            "weights": weights,
+            "scale": scale,
+            "progress": self.verbose,
+        }
 
         def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
             return self._network(rows.x.shape[1], architecture, encoding).to(device)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
@@ -16,7 +18,8 @@ from gumdrop.ensembles import Architecture
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct, moments
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.machine.recording import stays_positive, steps_of
+from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
 
 if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
@@ -24,12 +27,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ConcreteDropoutRegressor"]
 
+FARTHEST = 8.0
+"""Standard deviations that noise reaches."""
+
 
 class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropoutEnsemble):
     """Regression with learned dropout rates, intervals, and what is noise apart from what is not known.
 
     An ensemble of small networks, each with held-out rows that set its noise, which may depend on the inputs.
-    Inputs and targets are standardised inside.
+    Inputs and targets are standardised inside. Of a single target that ends at 0, such as a price or a count, no draw,
+    quantile or interval is negative, and held-out rows decide between it, its root and its logarithm.
 
     Args:
         hidden_layer_sizes: Units of the hidden layers of each network, which then read the inputs as they are; None
@@ -54,7 +61,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         verbose: Show a progress bar.
 
     Attributes:
-        ensemble_: The `gumdrop.ensembles.RegressionEnsemble`, of standardised rows.
+        ensemble_: The `gumdrop.ensembles.RegressionEnsemble`, of standardised rows;
+            ``ensemble_.scaling.scale.kind`` tells whether its networks see the target, its root or its logarithm.
         dropout_rates_: Learned rate of each layer, inputs first, shape (n_members, n_layers).
         strength_: Strength of dropout that was taken.
         history_: For each member a list with a `gumdrop.training.EpochRecord` for each epoch.
@@ -80,13 +88,16 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         targets = observed.reshape(len(observed), -1)
         rows = distinct(inputs, targets, weights, together)
         self._y_center, self._y_scale = moments(rows.y, rows.indices, rows.weights)
-        standard = np.empty((len(rows.indices), targets.shape[1]), dtype=np.float32)
+        self._ends = _scale_of(targets[weights > 0])
+        precise = np.float32 if self._ends == PLAIN else np.float64  # near a bound small differences count
+        standard = np.empty((len(rows.indices), targets.shape[1]), dtype=precise)
         for part in chunks(len(standard)):
             standard[part] = (rows.y[rows.indices[part]] - self._y_center) / self._y_scale
-        self._fit_ensemble(rows, standard)
+        scale, center = float(self._y_scale[0]), float(self._y_center[0])
+        self._fit_ensemble(rows, standard, self._ends.rescaled(1 / scale, -center / scale))
 
     def _describe(self, table: StreamedColumns) -> Target:
-        target = table.regression_target()
+        target, self._ends = table.regression_target(), PLAIN
         self._single, self._y_center, self._y_scale = True, np.array([target.mean]), np.array([target.std])
         return target
 
@@ -174,13 +185,18 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         """
         random = check_random_state(random_state)
         prediction = self.predict_distribution(X)
-        assert prediction.draw_means is not None
-        assert prediction.draw_variances is not None
-        drawn = random.randint(len(prediction.draw_means), size=n_samples)
-        mean, std = prediction.draw_means[drawn].cpu().numpy(), prediction.draw_variances[drawn].sqrt().cpu().numpy()
-        sizes = self.ensemble_.noise.tail_factors(len(prediction.draw_means)).sqrt().squeeze(1).cpu().numpy()
+        means, variances = (part.cpu() for part in prediction.components())
+        drawn = random.randint(len(means), size=n_samples)
+        mean, std = means[drawn].numpy(), variances[drawn].sqrt().numpy()
+        sizes = self.ensemble_.noise.tail_factors(len(means)).sqrt().squeeze(1).cpu().numpy()
         std *= sizes[random.randint(len(sizes), size=mean.shape[:2])] / sizes[drawn][:, None]
-        draws = np.moveaxis(mean + std * random.standard_normal(mean.shape), 0, -1)
+        noise, scale = random.standard_normal(mean.shape), prediction.scale
+        if scale.cuts:  # from what is left above the bound
+            least = ndtr((scale.floor - mean) / std)
+            noise = ndtri(least + (1 - least) * random.uniform(size=mean.shape)).clip(
+                (scale.floor - mean) / std, FARTHEST
+            )
+        draws = np.moveaxis(scale.from_gaussian(torch.from_numpy(mean + std * noise)).numpy(), 0, -1)
         return draws[:, 0] if self._single else draws
 
     def log_prob(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
@@ -204,7 +220,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     def _distribution(self, X: Any) -> RegressionPrediction:
         prediction = self._draw(X)
         scale, shift = (torch.from_numpy(each).to(prediction.mean) for each in (self._y_scale, self._y_center))
-        return prediction.rescale(scale, shift)
+        found: RegressionPrediction = prediction.rescale(scale, shift)
+        return found if found.scale == PLAIN else found.on(replace(self._ends, kind=found.scale.kind))  # 0 is 0
 
     def _over(self, X: Any, of: Callable[[RegressionPrediction], tuple[Tensor, ...]]) -> list[np.ndarray]:
         """Results for all rows, made of some at a time."""
@@ -212,3 +229,11 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         parts = [of(self._distribution(validated[part])) for part in chunks(validated.shape[0])]
         whole = [torch.cat(each).cpu().numpy() for each in zip(*parts, strict=True)]
         return [each[:, 0] if self._single else each for each in whole]
+
+
+def _scale_of(targets: np.ndarray) -> TargetScale:
+    """Where targets, shape (N, D), can lie: at or above 0 if there is one output whose training values all are."""
+    if targets.shape[1] > 1 or not stays_positive(targets[:, 0]):
+        return PLAIN
+    steps = steps_of(targets[:, 0])
+    return TargetScale(least=0.0, step=0.0 if steps is None else steps.size)

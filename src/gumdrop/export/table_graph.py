@@ -10,7 +10,7 @@ from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph, Variant, classes, gaussian, gaussian_parts, named
 from gumdrop.export.table_encoding import TableEncoder
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction, predict_regression
+from gumdrop.prediction import PLAIN, ClassificationPrediction, RegressionPrediction, predict_regression
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.columns import CategoryColumn
 
@@ -26,7 +26,8 @@ class TableGraph(Graph):
     Args:
         model: The table model.
         variant: What a call computes; ``"draw"`` picks a network at random, and then its masks and how large its noise
-            is. The other variants give moments, which the tail of the noise leaves as they are.
+            is. The other variants give moments, which the tail of the noise leaves as they are. All are of Gaussians as
+            they come, also where the target ends at 0 and `TableModel.predict` cuts them off there.
         num_samples: Draws of a call, spread evenly over the networks and rounded up.
 
     Shape:
@@ -45,6 +46,12 @@ class TableGraph(Graph):
         self.encode = TableEncoder(model.schema)
         self.members = nn.ModuleList(Draws(member) for member in model.ensemble.members)
         self.noise = model.ensemble.noise if isinstance(model.ensemble, RegressionEnsemble) else None
+        if isinstance(model.ensemble, RegressionEnsemble) and model.ensemble.scaling.scale.kind != "identity":
+            seen = f"{model.ensemble.scaling.scale.kind}({model.schema.target.name})"
+            raise ExportError(
+                f"the networks of this model see {seen}, which no file "
+                "undoes: use `gumdrop predict`, or fit with `--hidden 64 64`, whose networks see the target as it is"
+            )
         if variant == "draw" and self.noise is not None:
             self.register_buffer("tails", self.noise.tail_factors(TAILS))
         if variant == "deterministic" and self.noise is None:
@@ -132,4 +139,6 @@ class TableGraph(Graph):
                 return self(*inputs)
         x = self.encode(inputs[0])
         prediction = self.table.ensemble.predict(x, num_samples=self.draws_of_a_call, seed=seed)
-        return named(prediction if isinstance(prediction, ClassificationPrediction) else self._in_units(prediction))
+        if isinstance(prediction, RegressionPrediction):
+            prediction = self._in_units(prediction.on(PLAIN))
+        return named(prediction)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.prediction import RegressionPrediction
+from gumdrop.prediction.scaled_mixture import draw_moments
 
 __all__ = ["choose", "choose_jointly"]
 
@@ -78,7 +79,8 @@ def choose_jointly(prediction: RegressionPrediction, count: int) -> Tensor:
         )
     noise = prediction.aleatoric.squeeze(1).double()
     # Rows of `spread` are deviations of draws; their products are covariances between rows.
-    spread = (prediction.draw_means - prediction.mean).squeeze(2).double() / len(prediction.draw_means) ** 0.5
+    means = draw_moments(*prediction.components(), prediction.scale)[0]
+    spread = (means - means.mean(0)).squeeze(2).double() / len(means) ** 0.5
     chosen: list[int] = []
     for _ in range(count):
         variance = spread.square().sum(0)

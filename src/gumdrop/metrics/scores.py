@@ -12,10 +12,11 @@ References:
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.prediction import PLAIN, ClassificationPrediction, RegressionPrediction, scaled_mixture
 
 __all__ = [
     "Reliability",
@@ -29,6 +30,12 @@ __all__ = [
     "reliability",
     "rmse",
 ]
+
+
+QUADRATURE_NODES = 64
+"""On each side of the target."""
+NO_MASS = 1e-5
+"""Probability of a tail whose square adds nothing."""
 
 
 def _check_targets(name: str, value: Tensor, target: Tensor) -> None:
@@ -169,7 +176,8 @@ def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
 
     .. math:: E|X - y| - \tfrac12 E|X - X'|
 
-    in closed form for a mixture of Gaussians (Grimit et al. 2006, QJRMS 132). Lower is better.
+    in closed form for a mixture of Gaussians (Grimit et al. 2006, QJRMS 132), by quadrature for one on another scale,
+    such as that of a logarithm. Lower is better.
 
     Args:
         prediction: Prediction with its draws, N rows of D outputs.
@@ -182,10 +190,27 @@ def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
         ValueError: If the shapes differ or the draws were not kept.
     """
     _check_targets("mean", prediction.mean, target)
+    if prediction.scale != PLAIN:
+        return _crps_by_quadrature(prediction, target)
     means, variances = prediction.components()
     total = _expected_distance(target - means, variances).mean(0)
     for mean, variance in zip(means, variances, strict=True):  # one row of the S x S pairs at a time
         total = total - 0.5 * _expected_distance(mean - means, variance + variances).mean(0) / len(means)
+    return total.mean()
+
+
+def _crps_by_quadrature(prediction: RegressionPrediction, target: Tensor) -> Tensor:
+    """Integrate F^2 up to the target and (1 - F)^2 from there on, on the scale of the draws, where F is smooth."""
+    draws, scale = (*prediction.components(), prediction.scale), prediction.scale
+    first, last = (scaled_mixture.quantile(*draws, p).to(target) for p in (NO_MASS, 1 - NO_MASS))
+    value = scale.to_gaussian(target).maximum(first)
+    total = (scale.unbounded(first) - target).clamp(min=0.0)  # up to there F is 0
+    for low, high, above in ((first, value, 0.0), (value, last, 1.0)):
+        reach = (high - low).clamp(min=0.0) / 2
+        for node, weight in zip(*np.polynomial.legendre.leggauss(QUADRATURE_NODES), strict=True):
+            at = low + (1 + float(node)) * reach
+            slope = scale.log_slope(at).exp()
+            total = total + float(weight) * reach * slope * (scaled_mixture.below(*draws, at) - above).square()
     return total.mean()
 
 

@@ -17,13 +17,16 @@ from gumdrop.prediction.mixture import RegressionPrediction
 from gumdrop.prediction.moments.propagation import OutputMoments, propagate_moments
 from gumdrop.prediction.outputs import sample
 from gumdrop.prediction.regression import predict_regression
+from gumdrop.prediction.target_scale import PLAIN, TargetScale
 from gumdrop.prediction.tiles import predict_in_tiles
 
 __all__ = [
     "ClassificationPrediction",
     "CountPrediction",
     "OutputMoments",
+    "PLAIN",
     "RegressionPrediction",
+    "TargetScale",
     "draw",
     "predict_classification",
     "predict_counts",

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gumdrop.prediction import scaled_mixture
+from gumdrop.prediction.target_scale import PLAIN, TargetScale
+
 __all__ = ["RegressionPrediction"]
 
 
@@ -21,9 +24,11 @@ class RegressionPrediction:
     aleatoric: Tensor
     """Mean of the drawn functions' noise variances, (N, D), squared units: what more data would not remove."""
     draw_means: Tensor | None
-    """Mean of each draw, (S, N, D); None if the draws were not kept."""
+    """Mean of each draw, (S, N, D), on `scale`; None if the draws were not kept."""
     draw_variances: Tensor | None
     """Noise variance of each draw, (S, N, D); None if the draws were not kept."""
+    scale: TargetScale = PLAIN
+    """Scale of the draws; all else is in units of the target."""
 
     @property
     def variance(self) -> Tensor:
@@ -35,24 +40,54 @@ class RegressionPrediction:
         """Predictive standard deviation, shape (N, D), in units of the target."""
         return self.variance.sqrt()
 
+    def on(self, scale: TargetScale) -> "RegressionPrediction":
+        """Say that the draws are on a scale, such as that of a logarithm, and compute the moments of the target.
+
+        Densities, quantiles, intervals and scores are then those of the target. They are exact, and so are moments,
+        but those of a logarithm whose variance is above 10 are taken as if it were 10.
+
+        Args:
+            scale: The scale.
+
+        Returns:
+            The same draws.
+
+        Raises:
+            ValueError: If the draws were not kept, or there are several outputs and the scale has a bound.
+        """
+        if scale == PLAIN and self.scale == PLAIN:
+            return self
+        if scale != PLAIN and self.mean.shape[1:] != (1,):
+            raise ValueError(f"`scale` must be plain for several outputs, got {scale} for {tuple(self.mean.shape)}")
+        return RegressionPrediction(*scaled_mixture.mixed_moments(*self.components(), scale), *self.components(), scale)
+
     def rescale(self, scale: Tensor | float, shift: Tensor | float = 0.0) -> "RegressionPrediction":
         """Carry the prediction over to ``scale * target + shift``: back to the units of a standardised target.
 
         Args:
-            scale: Factor, as the standard deviation that the target was divided by; broadcasts to (N, D).
+            scale: Factor, as the standard deviation that the target was divided by; broadcasts to (N, D). Positive and
+                one number where the draws are on a scale with a bound.
             shift: Offset, as the mean that was taken off the target.
 
         Returns:
             The prediction in the new units.
         """
         factor = torch.as_tensor(scale, dtype=self.mean.dtype, device=self.mean.device)
-        square = factor.square()
+        square, means, variances = factor.square(), self.draw_means, self.draw_variances
+        if means is not None and variances is not None:
+            if self.scale.kind == "log":
+                means = means + factor.log()
+            elif self.scale.kind == "sqrt":
+                means, variances = means * factor.sqrt(), variances * factor
+            else:
+                means, variances = means * factor + shift, variances * square
         return RegressionPrediction(
             self.mean * factor + shift,
             self.epistemic * square,
             self.aleatoric * square,
-            None if self.draw_means is None else self.draw_means * factor + shift,
-            None if self.draw_variances is None else self.draw_variances * square,
+            means,
+            variances,
+            self.scale if self.scale == PLAIN else self.scale.rescaled(float(factor), float(shift)),
         )
 
     @staticmethod
@@ -79,34 +114,40 @@ class RegressionPrediction:
             One prediction with all draws, whose epistemic variance holds the spread between the parts.
 
         Raises:
-            ValueError: If there are no parts, or their numbers of draws differ.
+            ValueError: If there are no parts, or their numbers of draws or scales differ.
         """
         draws = {None if part.draw_means is None else len(part.draw_means) for part in parts}
         if len(draws) != 1:
             raise ValueError(f"`parts` must be predictions with the same number of draws, at least one, got {draws}")
+        scale = _scale_of(parts)
         means = torch.stack([part.mean for part in parts])
         within, aleatoric = (
             torch.stack([getattr(part, name) for part in parts]).mean(0) for name in ("epistemic", "aleatoric")
         )
-        return RegressionPrediction(
-            means.mean(0), within + means.var(0, correction=0), aleatoric, *_concatenated(parts, dim=0)
-        )
+        moments = (means.mean(0), within + means.var(0, correction=0), aleatoric)
+        return RegressionPrediction(*moments, *_concatenated(parts, dim=0)).on(scale)
 
     @staticmethod
     def joined(parts: Sequence["RegressionPrediction"]) -> "RegressionPrediction":
         """Put predictions of different rows one below the other.
 
         Args:
-            parts: Predictions with the same number of draws each.
+            parts: Predictions with the same number of draws each, on the same scale.
 
         Returns:
             One prediction with the rows of all.
+
+        Raises:
+            ValueError: If their scales differ.
         """
-        moments = [torch.cat([getattr(part, n) for part in parts]) for n in ("mean", "epistemic", "aleatoric")]
-        return RegressionPrediction(*moments, *_concatenated(parts, dim=1))
+        mean, epistemic, aleatoric = (
+            torch.cat([getattr(part, n) for part in parts]) for n in ("mean", "epistemic", "aleatoric")
+        )
+        draws = _concatenated(parts, dim=1)
+        return RegressionPrediction(mean, epistemic, aleatoric, *draws, _scale_of(parts))
 
     def scale_noise(self, factor: Tensor | float) -> "RegressionPrediction":
-        """Multiply the noise variance of every draw.
+        """Multiply the noise variance of every draw, on the scale of the draws.
 
         Args:
             factor: Positive; broadcasts to (N, D).
@@ -115,13 +156,14 @@ class RegressionPrediction:
             The prediction with this noise.
         """
         variances = None if self.draw_variances is None else self.draw_variances * factor
-        return RegressionPrediction(self.mean, self.epistemic, self.aleatoric * factor, self.draw_means, variances)
+        noisy = RegressionPrediction(self.mean, self.epistemic, self.aleatoric * factor, self.draw_means, variances)
+        return noisy.on(self.scale)
 
     def components(self) -> tuple[Tensor, Tensor]:
         """Give the means and variances of the draws.
 
         Returns:
-            Shape (S, N, D) each.
+            Shape (S, N, D) each, on `scale`.
 
         Raises:
             ValueError: If the draws were not kept.
@@ -135,6 +177,10 @@ class RegressionPrediction:
 
         .. math:: \log \frac1S \sum_s \prod_d N(y_d; \mu_{sd}, \sigma^2_{sd})
 
+        On a scale that is not plain it is still a density of the target: the slope of a root or a logarithm is counted,
+        and what is cut off. Where there is no density, below the bound, it is the log of the smallest float, so that a
+        mean over rows stays a number.
+
         Args:
             target: Observations, shape (N, D).
 
@@ -146,9 +192,10 @@ class RegressionPrediction:
         """
         if target.shape != self.mean.shape:
             raise ValueError(f"`target` must have shape {tuple(self.mean.shape)}, got {tuple(target.shape)}")
-        means, variances = self.components()
-        log_density = -0.5 * (math.log(2 * math.pi) + variances.log() + (target - means).square() / variances)
-        return torch.logsumexp(log_density.flatten(2).sum(2), dim=0) - math.log(len(means))
+        result = scaled_mixture.log_density(*self.components(), self.scale, self.scale.to_gaussian(target))
+        if self.scale == PLAIN:
+            return result
+        return torch.where(self.scale.holds(target)[:, 0], result, math.log(torch.finfo(result.dtype).tiny))
 
     def cdf(self, value: Tensor) -> Tensor:
         """Probability that the target is at most a value, for each row and output.
@@ -162,8 +209,50 @@ class RegressionPrediction:
         Raises:
             ValueError: If the draws were not kept.
         """
-        means, variances = self.components()
-        return torch.special.ndtr((value - means) / variances.sqrt()).mean(0)
+        return scaled_mixture.below(*self.components(), self.scale, self.scale.to_gaussian(value))
+
+    def log_probability(self, lower: Tensor, upper: Tensor) -> Tensor:
+        r"""Log of the probability that the target lies between two values, per row, in nats.
+
+        .. math:: \log \frac1S \sum_s \prod_d P(l_d < y_d < u_d \mid \mu_{sd}, \sigma^2_{sd})
+
+        With bounds half a step below and above observations that are recorded in steps, this is their log likelihood at
+        the resolution of the recording, which no density raises by piling up on the levels.
+
+        Args:
+            lower: Lower ends; broadcasts to shape (N, D).
+            upper: Upper ends, above them.
+
+        Returns:
+            Shape (N,), in float64.
+
+        Raises:
+            ValueError: If the draws were not kept.
+
+        Example:
+            >>> fair = RegressionPrediction.gaussian(torch.zeros(1, 1), torch.ones(1, 1))
+            >>> fair.log_probability(torch.tensor(-1.0), torch.tensor(1.0)).exp()
+            tensor([0.6827], dtype=torch.float64)
+        """
+        return scaled_mixture.log_mass(*self.components(), self.scale, lower, upper)
+
+    def level_probabilities(self, levels: Sequence[float], step: float) -> Tensor:
+        """Probability of each level of a target that is recorded in steps: that it lies within half a step of it.
+
+        Args:
+            levels: In units of the target.
+            step: Distance of neighbouring levels.
+
+        Returns:
+            Shape (N, D, L). What is missing to a sum of 1 lies beyond the levels.
+
+        Raises:
+            ValueError: If ``step`` is not positive, or the draws were not kept.
+        """
+        if not step > 0:
+            raise ValueError(f"`step` must be positive, got {step}")
+        ends = [[self.cdf(self.mean.new_tensor(level + side)) for side in (-step / 2, step / 2)] for level in levels]
+        return torch.stack([above - below for below, above in ends], dim=-1)
 
     def quantile(self, probability: float) -> Tensor:
         """Quantile of the mixture, by bisection of its distribution function.
@@ -179,15 +268,7 @@ class RegressionPrediction:
         """
         if not 0 < probability < 1:
             raise ValueError(f"`probability` must be strictly between 0 and 1, got {probability}")
-        means, variances = self.components()
-        normal = torch.special.ndtri(torch.tensor(probability, dtype=torch.float64)).item()
-        components = means + normal * variances.sqrt()  # the mixture's quantile lies between its components'
-        low, high = components.amin(0), components.amax(0)
-        for _ in range(40):
-            middle = (low + high) / 2
-            below = self.cdf(middle) < probability
-            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        return (low + high) / 2
+        return self.scale.from_gaussian(scaled_mixture.quantile(*self.components(), self.scale, probability))
 
     def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
         """Central interval that holds the target with a given probability.
@@ -206,7 +287,18 @@ class RegressionPrediction:
         return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
 
 
-def _concatenated(parts: Sequence["RegressionPrediction"], dim: int) -> list[Tensor | None]:
+def _scale_of(parts: Sequence["RegressionPrediction"]) -> TargetScale:
+    """The one scale of several predictions."""
+    scales = {part.scale for part in parts}
+    if len(scales) != 1:
+        raise ValueError(f"`parts` must have draws on the same scale, got {scales}")
+    return scales.pop()
+
+
+def _concatenated(parts: Sequence["RegressionPrediction"], dim: int) -> tuple[Tensor | None, Tensor | None]:
     """Draws of several predictions; none unless all were kept."""
     kept = [part.components() for part in parts if part.draw_means is not None]
-    return [torch.cat(each, dim) for each in zip(*kept, strict=True)] if len(kept) == len(parts) else [None, None]
+    if len(kept) < len(parts):
+        return None, None
+    means, variances = zip(*kept, strict=True)
+    return torch.cat(means, dim), torch.cat(variances, dim)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,7 @@ def evaluate(model: TableModel, frame: pd.DataFrame, prediction: Prediction) -> 
 
 def rows_of(prediction: Any, rows: np.ndarray) -> Any:
     """Some rows of a prediction, by their places."""
-    parts: dict[str, Tensor] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+    parts = {name: part for name, part in vars(prediction).items() if isinstance(part, Tensor)}
     places = torch.from_numpy(rows)
     return replace(
         prediction, **{name: part.index_select(int(name in DRAW_FIRST), places) for name, part in parts.items()}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from gumdrop.machine.numerals import cell, readable
+from gumdrop.machine.recording import Steps
 from gumdrop.tables.fitting.folder import MODEL_FILE
 from gumdrop.tables.model import load_table_model
 from gumdrop.tables.plain import SPARSE
@@ -35,6 +36,8 @@ class TargetInfo:
     """Mean of the training values; None for classes."""
     std: float | None = field(default=None, metadata=SPARSE)
     """Their standard deviation."""
+    steps: Steps | None = field(default=None, metadata=SPARSE)
+    """The levels that they are recorded at; None if they are not recorded in steps."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class TableInfo:
     """The target."""
     likelihood: str
     """The likelihood, in words."""
+    scale: list[str]
+    """Where the target ends, and on which scale it is predicted, in sentences; none for any number as it is."""
     networks: Networks
     """The networks."""
     coverage: float
@@ -118,8 +123,11 @@ def table_info(folder: Path) -> TableInfo:
         gumdrop=json.loads((folder / MODEL_FILE).read_text(encoding="utf-8"))["gumdrop"],
         environment=known.get("environment"),
         table=known.get("table"),
-        target=TargetInfo(target.name, model.unit, target.task, list(target.classes), *model.task.moments),
+        target=TargetInfo(
+            target.name, model.unit, target.task, list(target.classes), *model.task.moments, target.steps
+        ),
         likelihood=model.task.likelihood,
+        scale=model.scale_notes,
         networks=Networks(
             len(model.ensemble.members),
             list(model.hidden),

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from gumdrop.tables.task import Cut, Prediction, TableTask, task_of
 
 __all__ = ["ROWS_FOR_THREADS", "ROWS_OF_A_PART", "TableModel", "load_table_model"]
 
-MODEL_FORMAT = 6
+MODEL_FORMAT = 7
 WITHOUT_CHECKSUMS = 3
 """The format that lacks checksums, and is read like the next one."""
 OF_LOGITS = 4
@@ -38,6 +38,9 @@ OF_LOGITS = 4
 OF_PLAIN_INPUTS = 5
 """The format that does not say what stands between the layers, which is ReLU, and in front, which is nothing; its noise
 has no tail, see `gumdrop.ensembles.NoiseFunction`."""
+OF_SMOOTH_TARGETS = 6
+"""The format that does not say what steps the target is recorded in, nor whether it ends at 0 and what of it networks
+see."""
 WEIGHTS_FILE = "model.safetensors"
 OPTIONAL: dict[str, Any] = {"cut": Cut, "profile": Profile}
 """What a model may know beside what it needs to predict; an older gumdrop reads a folder without looking at it."""
@@ -101,6 +104,11 @@ class TableModel:
         return task_of(self.schema.target)
 
     @property
+    def scale_notes(self) -> list[str]:
+        """What a reader should know about the scale of predictions."""
+        return self.task.scale_notes(self.ensemble) if isinstance(self.ensemble, RegressionEnsemble) else []
+
+    @property
     def activation(self) -> Activation:
         """What stands between the layers of the networks."""
         found = {type(layer) for layer in self._layers}
@@ -140,13 +148,14 @@ class TableModel:
         return predictions.set_axis(table.index) if isinstance(table, pd.DataFrame) else predictions
 
     def predict_part(
-        self, frame: pd.DataFrame, quantiles: Sequence[float] = ()
+        self, frame: pd.DataFrame, quantiles: Sequence[float] = (), levels: bool = False
     ) -> tuple[pd.DataFrame, Encoded, Prediction]:
         """Predict rows as `read_table` gives them, not too many at once.
 
         Args:
             frame: The rows.
             quantiles: As for `predict`.
+            levels: Add the probability of each level of a target that is recorded in steps.
 
         Returns:
             The columns of `predict`, numbered from 0; the encoded rows, and what is predicted of them.
@@ -156,6 +165,7 @@ class TableModel:
         with limited_threads(1 if len(frame) < ROWS_FOR_THREADS else None):
             prediction = self.predict_encoded(x)
             columns = [self.prediction_frame(prediction), self.task.quantiles(prediction, quantiles)]
+            columns += [self.task.levels(prediction)] if levels else []
         return pd.concat([*columns, rows.odd_cells.rename(columns=ODD)], axis=1), rows, prediction
 
     def predict_encoded(self, x: Tensor) -> Prediction:
@@ -234,7 +244,7 @@ def _checksum(description: Mapping[str, object]) -> str:
 
 def _with_rows(prediction: Any, rows: Tensor, other: Any) -> Any:
     """A prediction with some rows of another in the place of its own."""
-    parts: dict[str, Tensor] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
+    parts = {name: part for name, part in vars(prediction).items() if isinstance(part, Tensor)}
     dims = {"draw_means": 1, "draw_variances": 1}
     return replace(
         prediction,
@@ -304,7 +314,7 @@ def _description(place: Path) -> dict[str, Any]:
         version = description["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise TableError(damaged) from error
-    if version not in (WITHOUT_CHECKSUMS, OF_LOGITS, OF_PLAIN_INPUTS, MODEL_FORMAT):
+    if version not in (WITHOUT_CHECKSUMS, OF_LOGITS, OF_PLAIN_INPUTS, OF_SMOOTH_TARGETS, MODEL_FORMAT):
         newer = isinstance(version, int) and version > MODEL_FORMAT
         way_out = "update gumdrop" if newer else "predict with the version that wrote it"
         raise TableError(

@@ -56,6 +56,7 @@ def predict_frame(
     *,
     keep: Sequence[str] = (),
     quantiles: Sequence[float] = (),
+    levels: bool = False,
     most_scored: int = MOST_SCORED,
 ) -> Predicted:
     """Predict a table, and score what is predicted of rows whose target is known.
@@ -65,6 +66,7 @@ def predict_frame(
         frame: A table with at least the columns of the schema.
         keep: Columns of the table to carry along, such as one that names the rows.
         quantiles: Probabilities of the quantiles to give beside the interval.
+        levels: Give the probability of each level of a target that is recorded in steps, too.
         most_scored: Rows to score, at most; scoring takes longer than predicting.
 
     Returns:
@@ -79,7 +81,7 @@ def predict_frame(
     found, kept = [], []
     for start in starts:
         part = frame.iloc[start : start + ROWS_OF_A_PART]
-        predicted, encoded, prediction = _predict_part(model, part, keep, quantiles)
+        predicted, encoded, prediction = _predict_part(model, part, keep, quantiles, levels)
         found.append((predicted, encoded))
         here = scored[(scored >= start) & (scored < start + len(part))] - start
         kept += [rows_of(prediction, here)] if len(here) else []
@@ -111,6 +113,7 @@ def predict_stream(
     *,
     keep: Sequence[str] = (),
     quantiles: Sequence[float] = (),
+    levels: bool = False,
     progress: bool = False,
 ) -> Predicted:
     """Predict a table that does not fit into memory.
@@ -122,6 +125,7 @@ def predict_stream(
             the number of each row in front.
         keep: Columns of the table to carry along, such as one that names the rows.
         quantiles: Probabilities of the quantiles to give beside the interval.
+        levels: As for `predict_frame`.
         progress: Show a progress bar.
 
     Returns:
@@ -139,7 +143,7 @@ def predict_stream(
         for piece in stream.pieces:
             for _, frame in stream.read(piece, names):
                 kept = frame.astype({name: stream.dtype(name) for name in keep})
-                part, encoded, _ = _predict_part(model, kept, keep, quantiles)
+                part, encoded, _ = _predict_part(model, kept, keep, quantiles, levels)
                 part.insert(0, "row", frame.index + 1)
                 write(part)
                 whole, columns = encoded if whole is None else _joined(whole, encoded), part[:0]
@@ -151,10 +155,10 @@ def predict_stream(
 
 
 def _predict_part(
-    model: TableModel, frame: pd.DataFrame, keep: Sequence[str], quantiles: Sequence[float]
+    model: TableModel, frame: pd.DataFrame, keep: Sequence[str], quantiles: Sequence[float], levels: bool
 ) -> tuple[pd.DataFrame, Encoded, Prediction]:
     """Predict a few rows; what is odd in them comes without the encoded rows, which nobody needs any more."""
-    predictions, rows, prediction = model.predict_part(frame, quantiles)
+    predictions, rows, prediction = model.predict_part(frame, quantiles, levels)
     if both := [name for name in ("row", *predictions.columns) if name in keep]:
         raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
     for place, name in enumerate(dict.fromkeys(keep)):

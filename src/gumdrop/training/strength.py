@@ -14,7 +14,7 @@ from gumdrop.training.records import FitResult
 from gumdrop.training.settings import Likelihood, Options, find_likelihood
 from gumdrop.training.stacked import fit_stacked
 
-__all__ = ["STRENGTHS", "TunedStrength", "choose_strength", "mean_score", "tune_strength"]
+__all__ = ["STRENGTHS", "TunedStrength", "choose_strength", "is_beyond_chance", "mean_score", "tune_strength"]
 
 STRENGTHS = (0.25, 1.0, 4.0)
 """Strengths that held-out rows choose from: the ELBO, and a factor of four on both sides of it."""
@@ -42,9 +42,22 @@ def choose_strength(scores: Mapping[float, Tensor], weights: Tensor | None = Non
     best = max(means, key=lambda strength: means[strength])
     if 1.0 not in scores:
         return best
-    gains = scores[best] - scores[1.0]
-    spread = mean_score((gains - mean_score(gains, weights)).square(), weights)
-    return best if means[best] - means[1.0] > (spread / gains.isfinite().sum().item()) ** 0.5 else 1.0
+    return best if is_beyond_chance(scores[best] - scores[1.0], weights) else 1.0
+
+
+def is_beyond_chance(gains: Tensor, weights: Tensor | None = None) -> bool:
+    """Tell whether gains of rows are above 0 on average by more than their standard error.
+
+    Args:
+        gains: Shape (N,); NaN for rows that have none.
+        weights: Weight of each row; 1 if None.
+
+    Returns:
+        Whether they are.
+    """
+    mean = mean_score(gains, weights)
+    spread = mean_score((gains - mean).square(), weights)
+    return mean > (spread / gains.isfinite().sum().item()) ** 0.5
 
 
 def mean_score(scores: Tensor, weights: Tensor | None = None) -> float:

@@ -32,6 +32,8 @@ def show_info(voice: Voice, found: TableInfo) -> None:
     voice.say(f"{target.task} of '{target.name}'{unit} from {len(found.columns)} columns")
     if target.classes:
         voice.say(f"classes: {', '.join(target.classes)}")
+    if target.steps is not None:
+        voice.say(f"recorded in {target.steps.words}")
     if (table := found.table) is not None:
         voice.say(
             f"table: {table.name}, {table.rows:,} rows: {table.train_rows:,} to train, {_tested(table, 'to test')}"
@@ -39,6 +41,8 @@ def show_info(voice: Voice, found: TableInfo) -> None:
     hidden = " and ".join(map(str, networks.hidden))
     bins = f" behind {networks.num_bins} bins of the inputs" if networks.num_bins else ""
     voice.say(f"likelihood: {found.likelihood}")
+    for note in found.scale:
+        voice.say(note)
     voice.say(
         f"networks: {networks.members} with {hidden} hidden units ({NAMES[networks.activation]}){bins}, "
         f"{networks.parameters:,} parameters, {networks.draws} draws"
@@ -137,4 +141,4 @@ def _readable(value: float | None) -> str:
 
 
 def _heading(name: str) -> str:
-    return name.removesuffix(" interval").replace("coverage of", "coverage")
+    return name.removesuffix(" interval").replace("coverage of", "coverage").replace("log probability of", "log p of")

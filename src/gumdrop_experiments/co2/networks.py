@@ -104,7 +104,8 @@ def _curve(model: nn.Module, inputs: Tensor, prediction: RegressionPrediction, l
 def _rows(prediction: RegressionPrediction, rows: slice) -> RegressionPrediction:
     assert prediction.draw_means is not None
     assert prediction.draw_variances is not None
-    return RegressionPrediction(
-        *(value[rows].cpu() for value in (prediction.mean, prediction.epistemic, prediction.aleatoric)),
-        *(value[:, rows].cpu() for value in (prediction.draw_means, prediction.draw_variances)),
+    mean, epistemic, aleatoric = (
+        value[rows].cpu() for value in (prediction.mean, prediction.epistemic, prediction.aleatoric)
     )
+    means, variances = (value[:, rows].cpu() for value in (prediction.draw_means, prediction.draw_variances))
+    return RegressionPrediction(mean, epistemic, aleatoric, means, variances)

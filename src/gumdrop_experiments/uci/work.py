@@ -1,7 +1,7 @@
 """What the methods of `gumdrop reproduce uci` are given, what they give back, and what they have in common."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -138,11 +138,9 @@ def thinned(prediction: RegressionPrediction) -> RegressionPrediction:
     Returns:
         The same mean and variances, with some of the draws.
     """
-    assert prediction.draw_means is not None
-    assert prediction.draw_variances is not None
-    step = max(1, len(prediction.draw_means) // CRPS_DRAWS)
-    means, variances = prediction.draw_means[::step], prediction.draw_variances[::step]
-    return RegressionPrediction(prediction.mean, prediction.epistemic, prediction.aleatoric, means, variances)
+    means, variances = prediction.components()
+    step = max(1, len(means) // CRPS_DRAWS)
+    return replace(prediction, draw_means=means[::step], draw_variances=variances[::step])
 
 
 def scores(outcome: Outcome, splits: Sequence[Split]) -> list[dict[str, float]]:

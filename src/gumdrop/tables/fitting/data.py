@@ -271,6 +271,7 @@ def _split_and_encode(
     schema = trained(whole, frame.iloc[parts.train])
     encoded = schema.encode_inputs(frame)
     notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *advice(whole, settings, column)]
+    notes += task_of(schema.target).notes
     x, unknown = encoded.x, encoded.unknown
     if other is not None:
         frame, rows = other.below(frame), np.concatenate([rows, other.rows])

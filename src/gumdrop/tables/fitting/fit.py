@@ -109,6 +109,8 @@ def fit_table(
                 f"{error}. It is left from a stopped fit: the same table and settings go on with it, and --overwrite "
                 "begins anew"
             ) from error
+        for note in trained.model.scale_notes:
+            notify(note)
         if group.is_first:
             new = partial / NEW
             model, results = _results(data, reading, settings, trained, twins, new)
@@ -181,14 +183,14 @@ def _results(
             features=data.schema.names,
             encoded_features=data.schema.num_features,
         ),
-        target=TargetFacts(name=target.name, unit=data.unit, classes=list(target.classes)),
+        target=TargetFacts(name=target.name, unit=data.unit, classes=list(target.classes), step=target.step or None),
         environment=environment(),
         settings=plain(settings) | decided,
         best_epochs=[member.best_epoch for member in fitted.members],
         history=[mean_record(records) for records in zip(*(m.history for m in fitted.members), strict=True)],
         rates=rates,
         rates_note=rates_in_words(rates, len(fitted.members)),
-        notes=data.notes,
+        notes=[*data.notes, *model.scale_notes],
         reading=plain(reading),
         columns=by_column(model, data.marked(data.test, model.background), observed, tested, inputs, settings.split_by),
         **vars(test_part(model, predictions, observed, tested, inputs)),

@@ -3,6 +3,7 @@
 from gumdrop.tables.results.by_column import ByColumn, Cells, Group, Importance
 from gumdrop.tables.results.parts import (
     LIKELIHOOD,
+    STEP_LIKELIHOOD,
     Calibration,
     ClassificationRows,
     Comparison,
@@ -22,6 +23,7 @@ from gumdrop.tables.results.results import RESULTS_FILE, Better, FitResults, rea
 
 __all__ = [
     "LIKELIHOOD",
+    "STEP_LIKELIHOOD",
     "Better",
     "ByColumn",
     "Calibration",

@@ -12,6 +12,7 @@ __all__ = [
     "Comparison",
     "Gain",
     "LIKELIHOOD",
+    "STEP_LIKELIHOOD",
     "Ranking",
     "Rate",
     "RegressionRows",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 LIKELIHOOD = "log likelihood"
+STEP_LIKELIHOOD = "log probability of step"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,8 @@ class TargetFacts:
     """Its unit, for the reader."""
     classes: list[str]
     """Its classes; none if it is a number."""
+    step: float | None = field(default=None, metadata=SPARSE)
+    """Distance of the levels that a number is recorded at; None if it is not recorded in steps."""
 
 
 @dataclass(frozen=True)

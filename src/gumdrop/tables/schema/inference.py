@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
+from gumdrop.machine.recording import stays_positive, steps_of
 from gumdrop.tables.errors import TableError, check_present, check_unique, listed
 from gumdrop.tables.reading.cycles import Cycle, cycle_of, parse_cycle
 from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates, parts_of
@@ -96,10 +98,7 @@ def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
     columns = in_one_message(lambda column: _renewed(column, frame[column.name]), schema.columns)
     target = schema.target
     if target.task == "regression":
-        values = numbers_of(target.name, frame[target.name])
-        target = Target(
-            target.name, target.task, float(values.mean()), _spread(target.name, values, "all rows to train on")
-        )
+        target = _number_target(target.name, numbers_of(target.name, frame[target.name]), "all rows to train on")
     return TableSchema(tuple(columns), target, schema.decimal)
 
 
@@ -222,7 +221,7 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
     else:
         values = numbers_of(name, column)
         if (task or _task_of(values)) == "regression":
-            return Target(name, "regression", float(values.mean()), _spread(name, values))
+            return _number_target(name, values)
         classes = ordered(labels_of(column))
         if len(classes) > max(FEW_DISTINCT, len(column) // 2):
             raise TableError(f"target {name!r} has {len(classes)} different numbers: use `--task regression`")
@@ -231,7 +230,13 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
     return Target(name, "classification", classes=classes)
 
 
-def _spread(name: str, values: np.ndarray, where: str = "every row") -> float:
+def _number_target(name: str, values: np.ndarray, where: str = "every row") -> Target:
+    target = Target(name, "regression", float(values.mean()), _spread(name, values, where))
+    target, steps = replace(target, positive=stays_positive(values)), steps_of(values)
+    return target if steps is None else replace(target, step=steps.size, first=steps.first, last=steps.last)
+
+
+def _spread(name: str, values: np.ndarray, where: str) -> float:
     std = _deviation(values)
     if std == 0:
         raise TableError(f"target {name!r} is {values[0]:g} in {where}: choose one that varies")

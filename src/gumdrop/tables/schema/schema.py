@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from gumdrop.machine.recording import Steps
 from gumdrop.tables.errors import TableError, check_present, listed
 from gumdrop.tables.reading.cycles import CYCLES
 from gumdrop.tables.reading.dates import PARTS, Order
@@ -25,6 +26,8 @@ __all__ = ["Encoded", "TableSchema", "Target", "Task"]
 Task = Literal["regression", "classification"]
 
 SCHEMA_VERSION = 2
+NEWER = {"step", "first", "last", "positive"}
+"""What the targets of earlier versions lack."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,10 @@ class Target:
         mean: Mean of the training values; 0 in classification.
         std: Standard deviation of the training values (divisor n); 1 in classification.
         classes: Labels in the order of their indices, as the table spells them; empty in regression.
+        step: Distance of the levels that the training values are recorded at; 0 if they are not recorded in steps.
+        first: The lowest level.
+        last: The highest level.
+        positive: Whether the training values end at 0, so that nothing is expected below.
     """
 
     name: str
@@ -44,6 +51,15 @@ class Target:
     mean: float = 0.0
     std: float = 1.0
     classes: tuple[str, ...] = ()
+    step: float = 0.0
+    first: float = 0.0
+    last: float = 0.0
+    positive: bool = False
+
+    @property
+    def steps(self) -> Steps | None:
+        """The levels that the training values are recorded at, if they are."""
+        return Steps(self.step, self.first, self.last) if self.step else None
 
     @property
     def needs_float64(self) -> bool:
@@ -161,7 +177,8 @@ class TableSchema:
             frame: Table with the target column.
 
         Returns:
-            Standardised values, float32, (rows, 1), or class indices, int64, (rows,).
+            Standardised values, (rows, 1), float32, or float64 if they end at 0, near which small differences count;
+            or class indices, int64, (rows,).
 
         Raises:
             TableError: The column is absent, has missing values or an infinity, or holds text (regression) or
@@ -174,7 +191,7 @@ class TableSchema:
         if target.task == "regression":
             values = numbers_of(target.name, column)
             values = standardised_numbers(target.name, column, values, target.mean, target.std)
-            return np.asarray(values[:, None], dtype=np.float32)
+            return np.asarray(values[:, None], dtype=np.float64 if target.positive else np.float32)
         indices = index_labels(labels_of(column), target.classes)
         refuse(target.name, column, indices < 0, f"not a class seen in training ({listed(target.classes)})")
         return indices
@@ -222,7 +239,7 @@ class TableSchema:
 
 
 def _record(kind: Any, data: Any) -> Any:
-    values = {each.name: data[each.name] for each in fields(kind)}
+    values = {each.name: data[each.name] for each in fields(kind) if each.name not in NEWER or each.name in data}
     for key, value in values.items():
         if key in {"categories", "classes", "parts"}:
             right = isinstance(value, list) and all(isinstance(item, str) for item in value)
@@ -231,10 +248,13 @@ def _record(kind: Any, data: Any) -> Any:
             right = isinstance(value, str)
         elif key == "cycle":
             right = value in CYCLES
+        elif key == "positive":
+            right = isinstance(value, bool)
         elif key == "order":
             right = value in get_args(Order)
         else:
             right = isinstance(value, int | float) and math.isfinite(value) and (key != "std" or value > 0)
+            right = right and (key != "step" or value == 0 or 0 < value <= data["last"] - data["first"])
         _require(right, f"{key} is {value!r}")
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 

@@ -97,7 +97,8 @@ class StreamedRows(IterableDataset[tuple[Tensor, Tensor]]):
 
     def _encode(self, frame: pd.DataFrame) -> tuple[Tensor, Tensor]:
         x = torch.from_numpy(self._schema.encode_inputs(frame).x)
-        return x, torch.from_numpy(self._schema.encode_target(frame))
+        y = torch.from_numpy(self._schema.encode_target(frame))
+        return x, y.float() if y.is_floating_point() else y
 
 
 def _windowed(

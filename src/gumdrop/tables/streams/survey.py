@@ -92,7 +92,10 @@ class Survey:
         """
         target = schema.target
         if target.task == "regression":
-            target = _with_statistics(target, self.moments[target.name])
+            moments = self.moments[target.name]
+            target = dataclasses.replace(
+                _with_statistics(target, moments), positive=target.positive and moments.least >= 0
+            )
         columns = [
             _with_statistics(column, self.moments.get(column.name, Moments())) if hasattr(column, "median") else column
             for column in schema.columns

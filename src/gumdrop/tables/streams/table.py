@@ -16,6 +16,7 @@ from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.pieces import TableStream
 from gumdrop.tables.streams.rows import StreamedRows
 from gumdrop.tables.streams.survey import SAMPLE_ROWS, Survey, survey
+from gumdrop.tables.task import task_of
 
 __all__ = ["StreamedTable", "open_stream"]
 
@@ -71,12 +72,14 @@ class StreamedTable:
             seed=settings.seed,
         )
         x, y = (part[:MOST_WATCHED] for part in watched)
+        task = task_of(schema.target)
         return fit_streamed_ensemble(
             make,
             rows,
-            (x, y),
+            (x, y.float() if y.is_floating_point() else y),
             settings.ensemble(),
             regression=schema.target.task == "regression",
+            scale=task.scale,
             checkpoint=checkpoint,
             progress=progress,
         )

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit, choose_architecture, fit_one
+from gumdrop.ensembles import Architecture, Build, EnsembleFit, RegressionEnsemble, choose_architecture, fit_one
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.prediction import PLAIN, ClassificationPrediction, RegressionPrediction, TargetScale
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.results import Better, Calibration, ClassificationRows, Ranking, RegressionRows
 from gumdrop.tables.schema.schema import Target
@@ -63,6 +63,20 @@ class TableTask(ABC, Generic[P]):
     """The likelihood of a table model, in words."""
 
     @property
+    def notes(self) -> list[str]:
+        """What a reader should know about the target."""
+        return []
+
+    @property
+    def scale(self) -> TargetScale:
+        """Where encoded targets can lie."""
+        return PLAIN
+
+    def scale_notes(self, ensemble: RegressionEnsemble) -> list[str]:
+        """What a reader should know about the scale of predictions."""
+        return []
+
+    @property
     @abstractmethod
     def moments(self) -> Moments:
         """Mean and standard deviation of the training values, where they are numbers."""
@@ -95,6 +109,7 @@ class TableTask(ABC, Generic[P]):
             regression=regression,
             versions=completed,
             together=together,
+            scale=self.scale,
             progress=progress,
         )
 
@@ -118,6 +133,7 @@ class TableTask(ABC, Generic[P]):
             regression=self.target.task == "regression",
             versions=completed,
             together=together,
+            scale=self.scale,
             checkpoint=checkpoint,
             progress=progress,
         )
@@ -141,6 +157,10 @@ class TableTask(ABC, Generic[P]):
     @abstractmethod
     def quantiles(self, prediction: P, probabilities: Sequence[float]) -> pd.DataFrame:
         """Lay quantiles out as columns, such as `q10` and `q97.5`."""
+
+    @abstractmethod
+    def levels(self, prediction: P) -> pd.DataFrame:
+        """Lay the probabilities of the levels of a target that is recorded in steps out as columns, such as `p(3)`."""
 
     @abstractmethod
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:

@@ -84,6 +84,10 @@ class Classification(TableTask[ClassificationPrediction]):
             raise TableError("`--quantiles` are of numbers, and this model predicts classes: leave them away")
         return pd.DataFrame()
 
+    def levels(self, prediction: ClassificationPrediction) -> pd.DataFrame:
+        """Classes have none."""
+        raise TableError("`--levels` are of numbers, and those of classes are always written: leave it away")
+
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Class indices."""
         return torch.from_numpy(encoded)

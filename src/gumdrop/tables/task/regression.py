@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,22 @@ from gumdrop.ensembles import Architecture, NoiseFunction, RegressionEnsemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rmse
-from gumdrop.prediction import RegressionPrediction
-from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
+from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.results import LIKELIHOOD, STEP_LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
 from gumdrop.tables.task.base import Cut, ScoreMeaning, TableTask
 
 __all__ = ["Regression"]
+
+KINDS = {
+    "identity": "predicted densities end there",
+    "sqrt": "held-out rows prefer its square root to the number itself",
+    "log": "held-out rows prefer its logarithm to the number itself",
+}
+"""What networks see of a target that ends at 0, for the reader."""
+MOST_LEVELS = 100
+"""Levels that have a column each."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,32 @@ class Regression(TableTask[RegressionPrediction]):
     unskilled = "mean of the training part"
     epistemic = "epistemic_std"
     likelihood = "Gaussian for each draw, with noise that depends on the inputs; a mixture of them in all"
+
+    @property
+    def notes(self) -> list[str]:
+        """The steps that the target is recorded in, and what is made of them."""
+        steps = self.target.steps
+        if steps is None:
+            return []
+        few = "; `gumdrop predict --levels` gives the probability of each level" if steps.count <= MOST_LEVELS else ""
+        return [f"'{self.target.name}' is recorded in {steps.words}: scores have the log probability of a step{few}"]
+
+    @property
+    def scale(self) -> TargetScale:
+        """At or above 0 if all training values are, and not by chance."""
+        mean, std = self.target.mean, self.target.std
+        return self._scale_in_units.rescaled(1 / std, -mean / std) if self.target.positive else PLAIN
+
+    @property
+    def _scale_in_units(self) -> TargetScale:
+        return TargetScale(least=0.0, step=self.target.step)
+
+    def scale_notes(self, ensemble: RegressionEnsemble) -> list[str]:
+        """That there is nothing below 0, and what kind of density follows."""
+        if not self.target.positive:
+            return []
+        kind = KINDS[ensemble.scaling.scale.kind]
+        return [f"'{self.target.name}' is never below 0 in training: {kind}, and no interval reaches below 0"]
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -76,9 +112,12 @@ class Regression(TableTask[RegressionPrediction]):
     def in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
         """Undo the standardisation, in float64 where the values need it."""
         dtype = torch.float64 if self.target.needs_float64 else torch.float32
-        parts: dict[str, Tensor | None] = {each.name: getattr(prediction, each.name) for each in fields(prediction)}
-        exact = replace(prediction, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
-        return exact.rescale(self.target.std, self.target.mean)
+        parts = {name: part.to(dtype) for name, part in vars(prediction).items() if isinstance(part, Tensor)}
+        exact: RegressionPrediction = replace(prediction, **parts)  # type: ignore[arg-type]
+        found = exact.rescale(self.target.std, self.target.mean)
+        if found.scale == PLAIN:
+            return found
+        return found.on(replace(self._scale_in_units, kind=found.scale.kind))  # so that 0 is exactly 0
 
     def columns(self, prediction: RegressionPrediction, coverage: float) -> pd.DataFrame:
         """Mean, spread, interval, and the parts of the spread."""
@@ -90,6 +129,19 @@ class Regression(TableTask[RegressionPrediction]):
     def quantiles(self, prediction: RegressionPrediction, probabilities: Sequence[float]) -> pd.DataFrame:
         """Of the mixture, so that they agree with the interval."""
         return pd.DataFrame({f"q{100 * p:.12g}": prediction.quantile(p).squeeze(1).numpy() for p in probabilities})
+
+    def levels(self, prediction: RegressionPrediction) -> pd.DataFrame:
+        """Of the cells of one step around the levels of training."""
+        steps = self.target.steps
+        name, way_out = self.target.name, "leave it away, or see `--quantiles`"
+        if steps is None:
+            raise TableError(f"`--levels` are of a target that is recorded in steps, and '{name}' is not: {way_out}")
+        if steps.count > MOST_LEVELS:
+            raise TableError(
+                f"`--levels` writes at most {MOST_LEVELS} columns, and '{name}' has {steps.count:,} levels: {way_out}"
+            )
+        probabilities = prediction.level_probabilities(steps.levels.tolist(), steps.size).squeeze(1).numpy()
+        return pd.DataFrame(probabilities, columns=[f"p({level:.10g})" for level in steps.levels])
 
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Targets in units, in float64."""
@@ -104,7 +156,8 @@ class Regression(TableTask[RegressionPrediction]):
     def meanings(self, coverage: float, unit: str, num_samples: int) -> dict[str, ScoreMeaning]:
         """What each score is."""
         where = f"in {unit or f'units of {self.target.name}'}"
-        mixture = f"of this model an equal mixture of {num_samples} Gaussians"
+        ends = ", of the target or its root or logarithm, that end at 0" if self.target.positive else ""
+        mixture = f"of this model an equal mixture of {num_samples} Gaussians{ends}"
         return {
             "RMSE": ScoreMeaning("lower", f"typical error of the prediction, {where}; lower is better"),
             "CRPS": ScoreMeaning(
@@ -115,6 +168,7 @@ class Regression(TableTask[RegressionPrediction]):
                 "log density that this mixture gives to the observed value, in nats per row (it depends on the unit); "
                 "higher is better",
             ),
+            **self._step_meaning(),
             f"coverage of {coverage:.0%} interval": ScoreMeaning(
                 "target", f"share of test rows inside their interval; should be {coverage:.0%}"
             ),
@@ -122,12 +176,24 @@ class Regression(TableTask[RegressionPrediction]):
 
     def scores(self, prediction: RegressionPrediction, observed: Tensor, coverage: float) -> dict[str, float | None]:
         """Error, error of the whole distribution, log likelihood, and coverage."""
-        return {
+        scores: dict[str, float | None] = {
             "RMSE": rmse(prediction.mean, observed).item(),
             "CRPS": crps(prediction, observed).item(),
             LIKELIHOOD: prediction.log_prob(observed).mean().item(),
-            f"coverage of {coverage:.0%} interval": interval_coverage(*prediction.interval(coverage), observed).item(),
         }
+        if half := self.target.step / 2:
+            scores[STEP_LIKELIHOOD] = prediction.log_probability(observed - half, observed + half).mean().item()
+        held = interval_coverage(*prediction.interval(coverage), observed)
+        return scores | {f"coverage of {coverage:.0%} interval": held.item()}
+
+    def _step_meaning(self) -> dict[str, ScoreMeaning]:
+        if not self.target.step:
+            return {}
+        note = (
+            f"log of the probability of the observed value as it is recorded, in steps of {cell(self.target.step)}, in "
+            "nats per row; unlike the density, it cannot be raised by piling up on the levels; higher is better"
+        )
+        return {STEP_LIKELIHOOD: ScoreMeaning("higher", note)}
 
     def guess_gains(
         self, ours: RegressionPrediction, other: RegressionPrediction, observed: Tensor

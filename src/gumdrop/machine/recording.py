@@ -1,0 +1,119 @@
+"""The steps that numbers are recorded in: whole numbers, halves, grades."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gumdrop.machine.numerals import cell
+
+__all__ = ["Steps", "stays_positive", "steps_of"]
+
+ROWS_PER_LEVEL = 4
+"""Rows that a level stands for, on average at least: a target that is measured hardly repeats itself."""
+ON_GRID = 0.95
+"""Share of the distinct values that are whole steps apart, at least."""
+CELLS_PER_LEVEL = 20
+"""Steps from first to last, at most, for each level that occurs: any few numbers lie on some fine grid."""
+EXPECTED_BELOW = 3.0
+"""Normal numbers below 0, of the same mean and deviation, without any of which 0 is no chance."""
+SKEWED, NEAR = 1.0, 5.0
+"""Skewness, and distance of the mean from 0 in deviations, of what is bounded by 0 whatever the number of rows."""
+TOLERANCE = 1e-6
+"""Of the whole range, within which two distances are equal."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Levels in equal distances, which a target is recorded at."""
+
+    size: float
+    """Distance of neighbouring levels."""
+    first: float
+    """The lowest level."""
+    last: float
+    """The highest level."""
+
+    @property
+    def count(self) -> int:
+        """Number of levels, those between that do not occur included."""
+        return round((self.last - self.first) / self.size) + 1
+
+    @property
+    def words(self) -> str:
+        """What a reader calls them."""
+        return f"steps of {cell(self.size)}, from {cell(self.first)} to {cell(self.last)}"
+
+    @property
+    def levels(self) -> np.ndarray:
+        """All levels, ascending, shape (L,)."""
+        return np.linspace(self.first, self.last, self.count)
+
+
+def steps_of(values: np.ndarray) -> Steps | None:
+    """Find the steps that numbers are recorded in, if they are beyond doubt.
+
+    Numbers count as recorded in steps if they repeat, four times on average or more, and if nearly all distinct ones
+    are whole steps apart, with a step that is not much finer than the distances that occur. So a measured target never
+    does, nor one with a few values that repeat, such as a limit or a 0 among others.
+
+    Args:
+        values: Finite numbers, shape (N,).
+
+    Returns:
+        The steps, or None.
+
+    Example:
+        >>> steps_of(np.repeat([3.0, 4.5, 5.0, 7.0], 10))
+        Steps(size=0.5, first=3.0, last=7.0)
+        >>> steps_of(np.linspace(0, 1, 40)) is None
+        True
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    common = distinct[counts > 1]
+    if len(common) < 2 or len(values) < ROWS_PER_LEVEL * len(distinct):
+        return None
+    span = distinct[-1] - distinct[0]
+    if (size := _common_divisor(np.diff(common), TOLERANCE * span)) * CELLS_PER_LEVEL * len(distinct) < span:
+        return None
+    size = (common[-1] - common[0]) / round((common[-1] - common[0]) / size)  # of the sum of all errors
+    places = (distinct - common[0]) / size
+    on_grid = distinct[np.abs(places - np.rint(places)) < 2 * TOLERANCE * span / size]
+    if len(on_grid) < ON_GRID * len(distinct):
+        return None
+    return Steps(float(size), float(on_grid[0]), float(on_grid[-1]))
+
+
+def stays_positive(values: np.ndarray) -> bool:
+    """Whether numbers end at 0, as prices, durations and counts do, beyond what chance would make.
+
+    None is below 0, though of as many normal numbers three at least would be; or they are strongly skewed to the right,
+    and 0 is not far.
+
+    Args:
+        values: Finite numbers, shape (N,).
+
+    Returns:
+        Whether 0 is taken for the lower end of all numbers like these.
+
+    Example:
+        >>> stays_positive(np.linspace(0, 5, 100)), stays_positive(np.linspace(50, 55, 100))
+        (True, False)
+    """
+    std = values.std()
+    if values.min() < 0 or std == 0:
+        return False
+    distance = values.mean() / std
+    if len(values) * math.erfc(distance / math.sqrt(2)) / 2 >= EXPECTED_BELOW:
+        return True
+    return bool(distance < NEAR and np.mean(((values - values.mean()) / std) ** 3) > SKEWED)
+
+
+def _common_divisor(distances: np.ndarray, tolerance: float) -> float:
+    """Largest number that all distances are multiples of, by Euclid's algorithm."""
+    divisor = float(distances[0])
+    for distance in distances[1:]:
+        rest = float(distance)
+        while rest > tolerance:
+            divisor, rest = rest, abs(divisor - rest * round(divisor / rest))
+    return divisor

@@ -1,0 +1,163 @@
+"""Mixtures of Gaussians on the scale of a target: moments, densities and probabilities of the target itself.
+
+Every function takes means and variances of the draws, on the scale, shape (S, N, D) each.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from gumdrop.prediction.target_scale import PLAIN, TargetScale
+
+__all__ = ["below", "draw_moments", "log_density", "log_mass", "mixed_moments", "quantile"]
+
+FAR = 6.0
+"""Standard deviations beyond which moments of a tail are those of its asymptotic series."""
+HARDLY_ANY = 1e-25
+"""A probability that is still exact in float32."""
+WIDEST = 10.0
+"""Variance of a logarithm that moments count, at most: there the mean is 150 times the median, and means nothing."""
+BISECTIONS = 40
+
+
+def draw_moments(means: Tensor, variances: Tensor, scale: TargetScale) -> tuple[Tensor, Tensor]:
+    r"""Mean and variance of the target under each draw.
+
+    Of a logarithm :math:`\exp(\mu + \sigma^2 / 2)` and :math:`\exp(2 \mu + \sigma^2) (\exp \sigma^2 - 1)`; of what is
+    cut off at b :math:`\mu + \sigma \lambda` and :math:`\sigma^2 (1 + \alpha \lambda - \lambda^2)`, with
+    :math:`\alpha = (b - \mu) / \sigma` and :math:`\lambda = \phi(\alpha) / \Phi(-\alpha)`; of a root from its
+    second and fourth moments, :math:`E z^k = \mu E z^{k-1} + (k-1) \sigma^2 E z^{k-2}` where it is cut off at 0.
+
+    Args:
+        means: On the scale, shape (S, N, D).
+        variances: On the scale, shape (S, N, D).
+        scale: The scale.
+
+    Returns:
+        In units of the target, shape (S, N, D) each.
+    """
+    if scale.kind == "log":
+        counted = variances.clamp(max=WIDEST)
+        size = (means + counted / 2).exp()
+        return size + scale.bound, size.square() * torch.expm1(counted)
+    if not scale.cuts:
+        return means, variances
+    std = variances.sqrt()
+    alpha = (scale.floor - means) / std
+    hazard = torch.exp(-0.5 * (alpha.square() + math.log(2 * math.pi)) - torch.special.log_ndtr(-alpha))
+    far, t = alpha > FAR, alpha.clamp(min=1.0) ** -2  # there in powers of t, as all else cancels
+    first = means + std * hazard
+    if scale.kind == "sqrt":
+        second = means * first + variances
+        fourth = means * (means * second + 2 * variances * first) + 3 * variances * second
+        mean = torch.where(far, variances * t * (2 - 10 * t + 74 * t**2), second) + scale.bound
+        variance = torch.where(far, variances.square() * t**2 * (20 - 296 * t), fourth - second.square())
+        whole = 2 * variances.square() + 4 * means.square() * variances  # that of an uncut one, without cancellation
+        variance = torch.where(alpha < -FAR, whole, variance)
+    else:
+        mean = torch.where(far, scale.floor + std * t.sqrt() * (1 - 2 * t + 10 * t**2), first)
+        variance = variances * torch.where(far, t * (1 - 6 * t + 50 * t**2), 1 + alpha * hazard - hazard.square())
+    return mean, variance.clamp(min=torch.finfo(variance.dtype).tiny)
+
+
+def mixed_moments(means: Tensor, variances: Tensor, scale: TargetScale) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, epistemic and aleatoric variance of a mixture, in units of the target.
+
+    Args:
+        means: Of the draws, on the scale, shape (S, N, D).
+        variances: Of the draws, on the scale, shape (S, N, D).
+        scale: The scale.
+
+    Returns:
+        Shape (N, D) each.
+    """
+    centers, spreads = draw_moments(means, variances, scale)
+    weights = torch.full_like(centers, 1 / len(centers))
+    if scale.cuts:
+        weights = torch.softmax(_log_above(means, variances, scale.floor), dim=0)
+    mean = (weights * centers).sum(0)
+    return mean, (weights * (centers - mean).square()).sum(0), (weights * spreads).sum(0)
+
+
+def log_density(means: Tensor, variances: Tensor, scale: TargetScale, value: Tensor) -> Tensor:
+    """Log density of targets, jointly over the outputs, shape (N,), by their values on the scale, (N, D)."""
+    each = -0.5 * (math.log(2 * math.pi) + variances.log() + (value - means).square() / variances)
+    result = torch.logsumexp(each.flatten(2).sum(2), dim=0) - math.log(len(means))
+    return result if scale == PLAIN else result - (scale.log_slope(value) + _log_kept(means, variances, scale))[:, 0]
+
+
+def log_mass(means: Tensor, variances: Tensor, scale: TargetScale, lower: Tensor, upper: Tensor) -> Tensor:
+    """Log of the probability that targets lie between two ends, jointly over the outputs, shape (N,), in float64."""
+    means, variances = means.double(), variances.double()
+    low, high = ((scale.to_gaussian(end.double()) - means) / variances.sqrt() for end in (lower, upper))
+    mass = torch.logsumexp(_log_normal_mass(low, high).flatten(2).sum(2), dim=0) - math.log(len(means))
+    mass = mass - _log_kept(means, variances, scale).sum(1)
+    return mass.clamp(min=math.log(torch.finfo(torch.float64).tiny))
+
+
+def below(means: Tensor, variances: Tensor, scale: TargetScale, value: Tensor) -> Tensor:
+    """Probability of what is below a value on the scale, shape (N, D)."""
+    return _below(means, variances.sqrt(), scale, _kept(means, variances, scale), value)
+
+
+def quantile(means: Tensor, variances: Tensor, scale: TargetScale, probability: float) -> Tensor:
+    """Quantile, on the scale, by bisection of the distribution function, shape (N, D)."""
+    low, high = _bracket(means, variances, scale, probability)
+    std, kept = variances.sqrt(), _kept(means, variances, scale)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        is_below = _below(means, std, scale, kept, middle) < probability
+        low, high = torch.where(is_below, middle, low), torch.where(is_below, high, middle)
+    return (low + high) / 2
+
+
+def _kept(means: Tensor, variances: Tensor, scale: TargetScale) -> Tensor:
+    """Probability that is not cut off, shape (N, D)."""
+    if not scale.cuts:
+        return torch.ones_like(means[0])
+    return torch.special.ndtr((means - scale.floor) / variances.sqrt()).mean(0)
+
+
+def _below(means: Tensor, std: Tensor, scale: TargetScale, kept: Tensor, value: Tensor) -> Tensor:
+    """As `below`, of what is kept."""
+    if not scale.cuts:
+        return torch.special.ndtr((value - means) / std).mean(0)
+    result = 1 - torch.special.ndtr((means - value) / std).mean(0) / kept.clamp(min=HARDLY_ANY)
+    if (hardly := kept <= HARDLY_ANY).any():  # logs are as exact everywhere, and take ten times as long
+        logs = [_log_above(means, std.square(), end).logsumexp(0) for end in (value, torch.as_tensor(scale.floor))]
+        result = torch.where(hardly, -torch.expm1((logs[0] - logs[1]).clamp(max=0.0)), result)
+    return result.clamp(min=0.0)
+
+
+def _bracket(means: Tensor, variances: Tensor, scale: TargetScale, probability: float) -> tuple[Tensor, Tensor]:
+    """Two values that a quantile lies between, on the scale."""
+    normal = torch.special.ndtri(
+        torch.tensor((1 + probability) / 2 if scale.cuts else probability, dtype=torch.float64)
+    )
+    reach = normal.item() * variances.sqrt()
+    if scale.cuts:  # at most half of what is above the larger of mean and bound is cut off
+        return torch.full_like(means[0], scale.floor), (means.clamp(min=scale.floor) + reach).amax(0)
+    components = means + reach  # the mixture's quantile lies between its components'
+    return components.amin(0), components.amax(0)
+
+
+def _log_above(means: Tensor, variances: Tensor, value: Tensor | float) -> Tensor:
+    """Log of the probability that each draw gives to what is above a value, shape (S, N, D)."""
+    return torch.special.log_ndtr((means - value) / variances.sqrt())
+
+
+def _log_kept(means: Tensor, variances: Tensor, scale: TargetScale) -> Tensor:
+    """Log of the probability that is not cut off, shape (N, D)."""
+    if not scale.cuts:
+        return torch.zeros_like(means[0])
+    return torch.logsumexp(_log_above(means, variances, scale.floor), dim=0) - math.log(len(means))
+
+
+def _log_normal_mass(low: Tensor, high: Tensor) -> Tensor:
+    """Log of the probability of standard normal numbers between two ends, also far out."""
+    right = low > 0  # there the lower tail is the accurate one
+    low, high = torch.where(right, -high, low), torch.where(right, -low, high)
+    whole = torch.special.log_ndtr(high)
+    share = torch.where(whole > -math.inf, torch.special.log_ndtr(low) - whole, 0.0)  # of what is below, in the whole
+    return whole + torch.log(-torch.expm1(share))

@@ -1,0 +1,94 @@
+"""A target that is recorded in steps: found, said, scored at its own resolution, and predicted level by level."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gumdrop.cli import main
+from gumdrop.tables import load_table_model, read_table
+from gumdrop.tables.model import _checksum
+from gumdrop.tables.prediction import predict_frame
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory, quick):
+    place = tmp_path_factory.mktemp("levels")
+    rng = np.random.default_rng(0)
+    size = rng.normal(50, 9, 160)
+    grade = np.clip(np.round(size / 8 + rng.normal(0, 0.5, 160)), 3, 9)
+    frame = pd.DataFrame({"size": size, "colour": rng.choice(["red", "blue"], 160), "grade": grade})
+    frame.to_csv(place / "wines.csv", index=False)
+    assert main(["fit", str(place / "wines.csv"), "--target", "grade", "--out", str(place / "run"), *quick]) == 0
+    return place
+
+
+def said(capsys) -> str:
+    captured = capsys.readouterr()
+    return " ".join((captured.out + captured.err).split())
+
+
+def test_the_steps_are_said_and_scored(graded, capsys) -> None:
+    results = json.loads((graded / "run" / "results.json").read_text())
+    assert results["target"]["step"] == 1
+    assert all("log probability of step" in score["values"] for score in results["scores"])
+    assert results["score_directions"]["log probability of step"] == "higher"
+    assert "in steps of 1" in results["score_notes"]["log probability of step"]
+    assert any("'grade' is recorded in steps of 1, from 3 to 9" in note for note in results["notes"])
+    assert "log probability of step" in (graded / "run" / "report.html").read_text()
+    assert main(["info", str(graded / "run")]) == 0
+    assert "recorded in steps of 1, from 3 to 9" in said(capsys)
+    assert main(["info", str(graded / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["target"]["steps"] == {"size": 1, "first": 3, "last": 9}
+    assert main(["evaluate", str(graded / "run"), str(graded / "wines.csv")]) == 0
+    assert "log probability of step" in said(capsys)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_levels_are_columns_that_the_score_can_be_computed_from(graded, tmp_path, capsys, stream) -> None:
+    frame = pd.read_csv(graded / "wines.csv")
+    table = tmp_path / ("wines.parquet" if stream else "wines.csv")
+    (frame.to_parquet if stream else frame.to_csv)(table, index=False)
+    words = ["predict", str(graded / "run"), str(table), "--levels", "--out", str(tmp_path / "p.csv")]
+    assert main([*words, *(["--stream"] if stream else [])]) == 0
+    found = pd.read_csv(tmp_path / "p.csv")
+    names = [f"p({level})" for level in range(3, 10)]
+    assert [name for name in found if name.startswith("p(")] == names
+    assert ((found[names] >= 0) & (found[names] <= 1)).all().all()
+    assert (found[names].sum(axis=1) <= 1 + 1e-5).all()
+    mine = np.log([row[f"p({grade:.0f})"] for grade, (_, row) in zip(frame["grade"], found.iterrows(), strict=True)])
+    capsys.readouterr()
+    assert main(["evaluate", str(graded / "run"), str(graded / "wines.csv"), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert scores["log probability of step"] == pytest.approx(mine.mean(), rel=1e-3)
+
+
+def test_other_targets_have_no_levels(place, tmp_path, capsys) -> None:
+    for folder, words in (("run", "'price' is not: leave it away"), ("classes", "of classes are always written")):
+        table = str(place / "houses.csv")
+        assert main(["predict", str(place / folder), table, "--levels", "--out", str(tmp_path / "p.csv")]) == 2
+        assert words in said(capsys)
+        assert not (tmp_path / "p.csv").exists()
+
+
+def test_many_levels_are_refused(graded, tmp_path) -> None:
+    description = json.loads((graded / "run" / "model.json").read_text())
+    description["schema"]["target"]["last"] = 500.0
+    for name, text in (("model.json", json.dumps(description | {"sha256": _checksum(description)})),):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "model.safetensors").write_bytes((graded / "run" / "model.safetensors").read_bytes())
+    with pytest.raises(ValueError, match="writes at most 100 columns, and 'grade' has 498 levels: leave it away"):
+        predict_frame(load_table_model(tmp_path), read_table(graded / "wines.csv").frame, levels=True)
+
+
+def test_a_model_that_does_not_know_of_steps_is_read(graded, tmp_path) -> None:
+    description = json.loads((graded / "run" / "model.json").read_text()) | {"format": 6}
+    for name in ("step", "first", "last"):
+        del description["schema"]["target"][name]
+    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": _checksum(description)}))
+    (tmp_path / "model.safetensors").write_bytes((graded / "run" / "model.safetensors").read_bytes())
+    old, new = load_table_model(tmp_path), load_table_model(graded / "run")
+    assert old.schema.target.steps is None
+    frame = read_table(graded / "wines.csv").frame
+    pd.testing.assert_frame_equal(*(predict_frame(model, frame).frame for model in (old, new)))

@@ -1,0 +1,103 @@
+"""Targets that end at 0: found, said, on the scale that held-out rows prefer, and never predicted below."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.torch
+
+from gumdrop.cli import main
+from gumdrop.export import ExportError, export_table
+from gumdrop.tables import load_table_model, read_table
+from gumdrop.tables.model import _checksum
+from gumdrop.tables.prediction import predict_frame
+
+CHOOSING = ["--epochs", "10", "--members", "2", "--draws", "12", "--quiet", "--no-compare"]
+
+
+@pytest.fixture(scope="module")
+def paid(tmp_path_factory, quick):
+    """Salaries that are log-normal, and how many of them there are; the first as networks see them, and as they are."""
+    place = tmp_path_factory.mktemp("positive")
+    rng = np.random.default_rng(0)
+    years, town = rng.uniform(0, 20, 240), rng.choice(["north", "south"], 240)
+    salary = 9000 * np.exp(0.1 * years + 0.3 * (town == "south") + rng.normal(0, 0.4, 240))
+    count = rng.poisson(np.exp(0.1 * years - 1))
+    frame = pd.DataFrame({"years": years, "town": town, "salary": salary, "children": count})
+    frame.to_csv(place / "people.csv", index=False)
+    for name, target, flags in (("log", "salary", CHOOSING), ("cut", "salary", quick), ("counts", "children", quick)):
+        other = "children" if target == "salary" else "salary"
+        words = ["fit", str(place / "people.csv"), "--target", target, "--drop", other, "--task", "regression"]
+        assert main([*words, "--out", str(place / name), *flags]) == 0
+    return place
+
+
+def said(capsys) -> str:
+    captured = capsys.readouterr()
+    return " ".join((captured.out + captured.err).split())
+
+
+@pytest.mark.parametrize(("name", "kind"), [("log", "log"), ("cut", "identity"), ("counts", "identity")])
+def test_nothing_is_predicted_below_0(paid, tmp_path, name, kind) -> None:
+    model = load_table_model(paid / name)
+    assert model.ensemble.scaling.scale.kind == kind
+    words = ["predict", str(paid / name), str(paid / "people.csv"), "--coverage", ".999", "--quantiles", ".0001"]
+    assert main([*words, "--out", str(tmp_path / "p.csv")]) == 0
+    found = pd.read_csv(tmp_path / "p.csv")
+    assert (found[["prediction", "lower", "q0.01", "std"]] >= 0).all().all()
+    assert (found["lower"] < found["upper"]).all()
+
+
+def test_the_choice_is_said(paid, capsys) -> None:
+    results = json.loads((paid / "log" / "results.json").read_text())
+    assert results["settings"]["target_scale"] == "log"
+    assert any("prefer its logarithm" in note for note in results["notes"])
+    assert main(["info", str(paid / "log")]) == 0
+    assert "'salary' is never below 0 in training: held-out rows prefer its logarithm" in said(capsys)
+    assert main(["info", str(paid / "cut")]) == 0
+    assert "'salary' is never below 0 in training: predicted densities end there" in said(capsys)
+
+
+def test_the_levels_of_counts_from_0_on_add_up(paid, tmp_path) -> None:
+    model, frame = load_table_model(paid / "counts"), read_table(paid / "people.csv").frame
+    assert model.schema.target.steps.first == 0
+    found = predict_frame(model, frame, levels=True).frame
+    total = found[[name for name in found if name.startswith("p(")]].sum(axis=1)
+    assert ((total > 0.8) & (total <= 1 + 1e-5)).all()
+
+
+def test_scores_of_targets_below_0_are_numbers(paid, tmp_path, capsys) -> None:
+    frame = pd.read_csv(paid / "people.csv").head(20).assign(salary=-5.0)
+    frame.to_csv(tmp_path / "debts.csv", index=False)
+    for name in ("log", "cut"):
+        assert main(["evaluate", str(paid / name), str(tmp_path / "debts.csv"), "--json"]) == 0
+        scores = json.loads(capsys.readouterr().out)["scores"]
+        assert all(np.isfinite(value) for value in scores.values())
+        assert scores["log likelihood"] < -80
+
+
+def test_a_stream_ends_at_0_too(paid, tmp_path, quick) -> None:
+    pd.read_csv(paid / "people.csv").drop(columns="children").to_parquet(tmp_path / "people.parquet", row_group_size=60)
+    words = ["fit", str(tmp_path / "people.parquet"), "--target", "salary", "--stream", "--out", str(tmp_path / "run")]
+    assert main([*words, *quick]) == 0
+    written = pd.read_csv(tmp_path / "run" / "predictions.csv")
+    assert (written["lower"] >= 0).all()
+
+
+def test_a_model_that_does_not_know_where_its_target_ends_is_read(paid, tmp_path) -> None:
+    description = json.loads((paid / "cut" / "model.json").read_text()) | {"format": 6}
+    tensors = safetensors.torch.load_file(paid / "cut" / "model.safetensors")
+    del tensors["target_scaling"], description["schema"]["target"]["positive"], description["weights_sha256"]
+    (tmp_path / "model.safetensors").write_bytes(safetensors.torch.save(tensors))
+    description |= {"weights_sha256": None}
+    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": _checksum(description)}))
+    frame = predict_frame(load_table_model(tmp_path), read_table(paid / "people.csv").frame).frame
+    assert (frame["lower"] < 0).any()
+
+
+def test_an_exported_file_carries_gaussians_and_no_logarithm(paid, tmp_path) -> None:
+    pytest.importorskip("onnxruntime")
+    assert export_table(load_table_model(paid / "cut"), tmp_path / "cut.onnx", num_samples=200).is_file()
+    with pytest.raises(ExportError, match=r"see log\(salary\), which no file undoes"):
+        export_table(load_table_model(paid / "log"), tmp_path / "log.onnx")

@@ -1,0 +1,56 @@
+"""Probabilities of the levels of a target that is recorded in steps."""
+
+import math
+
+import pytest
+import torch
+
+from gumdrop.prediction import RegressionPrediction
+
+
+def mixture(num_rows: int = 4) -> RegressionPrediction:
+    generator = torch.Generator().manual_seed(0)
+    parts = [
+        RegressionPrediction.gaussian(
+            3 + torch.randn(num_rows, 1, generator=generator), 0.2 + torch.rand(num_rows, 1, generator=generator)
+        )
+        for _ in range(5)
+    ]
+    return RegressionPrediction.mixture(parts)
+
+
+def test_levels_have_the_probability_of_their_cells() -> None:
+    prediction, levels = mixture(), [k / 2 for k in range(-20, 31)]
+    found = prediction.level_probabilities(levels, 0.5)
+    assert found.shape == (4, 1, 51)
+    torch.testing.assert_close(found.sum(-1), torch.ones(4, 1))
+    fine = torch.linspace(2.25, 2.75, 2001)
+    density = torch.stack([prediction.log_prob(y.expand(4, 1)).exp() for y in fine])
+    torch.testing.assert_close(found[:, 0, levels.index(2.5)], torch.trapezoid(density, fine, dim=0), rtol=1e-4, atol=0)
+
+
+def test_a_log_probability_is_that_of_the_cell_and_joint_over_outputs() -> None:
+    prediction, y = mixture(), torch.tensor([[2.0], [3.0], [4.0], [5.0]])
+    inside = prediction.cdf(y + 0.5) - prediction.cdf(y - 0.5)
+    found = prediction.log_probability(y - 0.5, y + 0.5)
+    torch.testing.assert_close(found, inside[:, 0].double().log(), rtol=1e-4, atol=1e-5)
+    two = RegressionPrediction.gaussian(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 4.0]]))
+    both = two.log_probability(torch.tensor([-1.0, -1.0]), torch.tensor([1.0, 3.0]))
+    assert both.exp().item() == pytest.approx(math.erf(1 / 2**0.5) ** 2)
+
+
+def test_log_probabilities_are_finite_far_out_and_of_narrow_cells() -> None:
+    standard = RegressionPrediction.gaussian(torch.zeros(1, 1), torch.ones(1, 1))
+    for y in (-30.0, 30.0):
+        at = torch.tensor(y)
+        assert standard.log_probability(at - 0.5, at + 0.5).item() == pytest.approx(-(29.5**2) / 2 - 4.305, abs=0.01)
+    narrow = standard.log_probability(torch.tensor(0.3), torch.tensor(0.3).double() + 1e-6)
+    assert narrow.item() == pytest.approx(standard.log_prob(torch.tensor([[0.3]])).item() + math.log(1e-6), abs=2e-2)
+
+
+def test_a_step_must_be_positive_and_draws_be_kept() -> None:
+    with pytest.raises(ValueError, match="`step` must be positive, got 0"):
+        mixture().level_probabilities([1.0], 0)
+    one = torch.ones(1, 1)
+    with pytest.raises(ValueError, match="draws were not kept"):
+        RegressionPrediction(one, one, one, None, None).log_probability(one, 2 * one)

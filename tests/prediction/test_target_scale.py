@@ -1,0 +1,181 @@
+"""Mixtures on the scale of a logarithm, or cut off at a bound: exact where Monte Carlo and closed forms can tell."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gumdrop.metrics import central_coverage, choose_jointly, crps
+from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
+from gumdrop.prediction.target_scale import Kind
+
+SCALES = [
+    TargetScale(),
+    TargetScale(least=0.7),
+    TargetScale(least=0.0, kind="log"),
+    TargetScale(least=-1.0, step=0.5, kind="log"),
+    TargetScale(least=0.5, step=0.5),
+    TargetScale(least=0.2, kind="sqrt"),
+    TargetScale(least=0.0, step=0.5, kind="sqrt"),
+]
+
+
+def mixture(scale: TargetScale = PLAIN, num_rows: int = 3) -> RegressionPrediction:
+    generator = torch.Generator().manual_seed(1)
+    means = 0.6 + 0.4 * torch.randn(4, num_rows, 1, generator=generator, dtype=torch.float64)
+    variances = 0.1 + 0.4 * torch.rand(4, num_rows, 1, generator=generator, dtype=torch.float64)
+    parts = [RegressionPrediction.gaussian(m, v) for m, v in zip(means, variances, strict=True)]
+    return RegressionPrediction.mixture(parts).on(scale)
+
+
+def drawn(prediction: RegressionPrediction, count: int = 400_000) -> Tensor:
+    """Targets of each row, (count, N): Gaussians of random draws, refused below the bound, carried back."""
+    generator = torch.Generator().manual_seed(2)
+    means, variances = (part[..., 0] for part in prediction.components())
+    which = torch.randint(len(means), (count,), generator=generator)
+    noise = torch.randn(count, means.shape[1], generator=generator, dtype=torch.float64)
+    values = means[which] + variances[which].sqrt() * noise
+    if prediction.scale.cuts:
+        values = torch.where(values >= prediction.scale.floor, values, torch.nan)
+    return prediction.scale.unbounded(values)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+class TestAgainstDraws:
+    def test_moments(self, scale: TargetScale) -> None:
+        prediction = mixture(scale)
+        values = drawn(prediction)
+        mean = values.nanmean(0)
+        torch.testing.assert_close(prediction.mean[:, 0], mean, rtol=0.01, atol=0)
+        torch.testing.assert_close(prediction.variance[:, 0], (values - mean).square().nanmean(0), rtol=0.05, atol=0)
+
+    def test_quantiles_and_their_probabilities(self, scale: TargetScale) -> None:
+        prediction = mixture(scale)
+        values = drawn(prediction)
+        for probability in (0.02, 0.3, 0.5, 0.95):
+            found = prediction.quantile(probability)
+            expected = values.nanquantile(probability, dim=0).clamp(min=scale.least)
+            torch.testing.assert_close(found[:, 0], expected, rtol=0.02, atol=0.01)
+            if (found > scale.least).all():
+                torch.testing.assert_close(prediction.cdf(found), torch.full_like(found, probability))
+        assert (prediction.interval(0.999)[0] >= scale.least).all()
+
+    def test_a_density_integrates_to_probabilities(self, scale: TargetScale) -> None:
+        prediction = mixture(scale)
+        low, high = torch.tensor(0.9).double(), torch.tensor(1.4).double()
+        grid = torch.linspace(0.9, 1.4, 2001, dtype=torch.float64)
+        density = torch.stack([prediction.log_prob(y.expand(3, 1)).exp() for y in grid])
+        mass = torch.trapezoid(density, grid, dim=0)
+        torch.testing.assert_close(mass, (prediction.cdf(high) - prediction.cdf(low))[:, 0], rtol=1e-6, atol=0)
+        torch.testing.assert_close(mass, prediction.log_probability(low, high).exp(), rtol=1e-6, atol=0)
+
+    def test_crps(self, scale: TargetScale) -> None:
+        prediction = mixture(scale)
+        values = drawn(prediction, 200_000)
+        known = [row[~row.isnan()] for row in values.T]
+        for target in (0.55, 1.5, 40.0):
+            errors = []
+            for row in known:
+                ordered = row.sort().values
+                ranks = 2 * torch.arange(1, len(row) + 1) - len(row) - 1
+                spread = 2 * (ranks * ordered).sum() / len(row) ** 2  # mean distance of two draws
+                errors.append(((row - target).abs().mean() - spread / 2).item())
+            found = crps(prediction, torch.full((3, 1), target, dtype=torch.float64)).item()
+            assert found == pytest.approx(np.mean(errors), rel=0.01)
+
+    def test_other_units(self, scale: TargetScale) -> None:
+        prediction, y = mixture(scale), torch.tensor([[0.9], [1.2], [3.0]], dtype=torch.float64)
+        other = prediction.rescale(20.0, 3.0)
+        torch.testing.assert_close(other.log_prob(20 * y + 3), prediction.log_prob(y) - math.log(20))
+        torch.testing.assert_close(other.quantile(0.3), 20 * prediction.quantile(0.3) + 3)
+        again = other.on(other.scale)
+        for name in ("mean", "epistemic", "aleatoric"):
+            torch.testing.assert_close(getattr(again, name), getattr(other, name))
+
+    def test_parts_are_mixed_and_joined(self, scale: TargetScale) -> None:
+        whole = mixture(scale)
+        parts = [RegressionPrediction.gaussian(m, v).on(scale) for m, v in zip(*mixture().components(), strict=True)]
+        for name in ("mean", "epistemic", "aleatoric", "draw_means"):
+            torch.testing.assert_close(getattr(RegressionPrediction.mixture(parts), name), getattr(whole, name))
+        joined = RegressionPrediction.joined([whole, whole])
+        torch.testing.assert_close(joined.quantile(0.2), torch.cat([whole.quantile(0.2)] * 2))
+        torch.testing.assert_close(whole.scale_noise(1.0).mean, whole.mean)
+
+
+def test_a_quadrature_agrees_with_the_closed_form() -> None:
+    y = torch.tensor([[0.2], [0.9], [2.0]], dtype=torch.float64)
+    far = TargetScale(least=-1e6)
+    assert crps(mixture(far), y).item() == pytest.approx(crps(mixture(), y).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["identity", "sqrt", "log"])
+def test_the_cells_of_counts_tile_what_can_be(kind: Kind) -> None:
+    prediction = mixture(TargetScale(least=0.0, step=1.0, kind=kind))
+    found = prediction.level_probabilities(list(range(60)), 1.0)
+    torch.testing.assert_close(found.sum(-1), torch.ones_like(found[..., 0]), rtol=1e-3, atol=0)
+    zero = torch.zeros(3, 1, dtype=torch.float64)
+    torch.testing.assert_close(prediction.log_probability(zero - 0.5, zero + 0.5).exp(), found[:, 0, 0])
+    assert prediction.log_prob(zero).isfinite().all()
+
+
+@pytest.mark.parametrize("scale", SCALES[1:])
+def test_below_the_bound_is_no_density_and_scores_stay_numbers(scale: TargetScale) -> None:
+    prediction = mixture(scale)
+    outside = torch.full((3, 1), scale.bound - 0.3, dtype=torch.float64)
+    assert prediction.log_prob(outside).tolist() == [math.log(torch.finfo(torch.float64).tiny)] * 3
+    assert prediction.cdf(outside).tolist() == [[0.0]] * 3
+    assert (
+        prediction.log_probability(outside - 0.1, outside).tolist() == [math.log(torch.finfo(torch.float64).tiny)] * 3
+    )
+    whole = crps(prediction, outside).item()
+    assert whole == pytest.approx(crps(prediction, outside + 0.3).item() + 0.3, rel=1e-3)
+
+
+def test_what_is_nearly_all_cut_off_has_finite_moments_and_quantiles() -> None:
+    for dtype in (torch.float32, torch.float64):
+        far = RegressionPrediction.gaussian(torch.tensor([[-60.0], [-5.0]], dtype=dtype), torch.ones(2, 1, dtype=dtype))
+        cut = far.on(TargetScale(least=0.0))
+        torch.testing.assert_close(cut.mean[0, 0].item(), 1 / 60, rtol=0.01, atol=0)
+        torch.testing.assert_close(cut.std[0, 0].item(), 1 / 60, rtol=0.01, atol=0)
+        torch.testing.assert_close(cut.quantile(0.5)[0, 0].item(), math.log(2) / 60, rtol=0.01, atol=0)
+        assert (cut.variance > 0).all()
+        root = far.on(TargetScale(least=0.0, kind="sqrt"))
+        torch.testing.assert_close(root.mean[0, 0].item(), 2 / 60**2, rtol=0.02, atol=0)
+        torch.testing.assert_close(root.std[0, 0].item(), 20**0.5 / 60**2, rtol=0.02, atol=0)
+
+
+def test_a_wide_logarithm_stays_finite() -> None:
+    wide = RegressionPrediction.gaussian(torch.tensor([[30.0]]), torch.tensor([[900.0]]))
+    prediction = wide.on(TargetScale(least=0.0, kind="log"))
+    assert prediction.mean.item() == pytest.approx(math.exp(35), rel=1e-4)
+    for value in (prediction.mean, prediction.std, *prediction.interval(0.9), crps(prediction, torch.ones(1, 1))):
+        assert value.isfinite().all()
+
+
+def test_a_narrow_root_has_the_variance_of_its_slope() -> None:
+    narrow = RegressionPrediction.gaussian(torch.tensor([[40.0]]), torch.tensor([[1e-4]]))
+    assert narrow.on(TargetScale(least=0.0, kind="sqrt")).std.item() == pytest.approx(2 * 40 * 0.01, rel=1e-4)
+
+
+def test_scores_take_scaled_predictions() -> None:
+    prediction = mixture(SCALES[2], num_rows=50)
+    y = drawn(prediction, 1).T
+    assert central_coverage(prediction, y, torch.tensor([0.5, 0.9]))[1] > 0.75
+    assert len(choose_jointly(prediction, 3).unique()) == 3
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    with pytest.raises(ValueError, match="`kind` 'log' needs a finite `least`, got -inf"):
+        TargetScale(kind="log")
+    with pytest.raises(ValueError, match=r"`kind` must be one of .*, got 'cube'"):
+        TargetScale(least=0.0, kind="cube")  # type: ignore[arg-type]
+    two = RegressionPrediction.gaussian(torch.zeros(1, 2), torch.ones(1, 2))
+    with pytest.raises(ValueError, match="must be plain for several outputs"):
+        two.on(TargetScale(least=0.0))
+    with pytest.raises(ValueError, match="on the same scale"):
+        RegressionPrediction.joined([mixture(), mixture(SCALES[1])])
+    with pytest.raises(ValueError, match="draws were not kept"):
+        replace(mixture(), draw_means=None).on(SCALES[1])

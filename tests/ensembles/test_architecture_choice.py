@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, EnsembleSettings, architecture, choose_architecture, fit_chosen, fit_one
+from gumdrop.ensembles import Architecture, EnsembleSettings, choose_architecture, choosing, fit_chosen, fit_one
 from gumdrop.ensembles.architecture import candidates
 from gumdrop.ensembles.correction import by_row, members_of_folds
 from gumdrop.ensembles.fitting import EnsembleFit
@@ -72,7 +72,7 @@ def test_classes_are_chosen_for_too() -> None:
 
 
 def test_weights_and_long_tables_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gumdrop.ensembles.architecture.PILOT_ROWS", 100)
+    monkeypatch.setattr("gumdrop.ensembles.choosing.PILOT_ROWS", 100)
     x, y = line()
     weights = torch.rand(len(x), generator=torch.Generator().manual_seed(0)) + 0.5
     assert choose_architecture(NUMBERS, (x, y), QUICK, regression=True, weights=weights).hidden == (64, 64)
@@ -88,7 +88,7 @@ def test_the_ensemble_has_the_strength_that_held_out_rows_prefer(monkeypatch: py
         scores.append({strength: each.mean().item() for strength, each in given.items()})
         return choose_strength(given, weights)
 
-    monkeypatch.setattr(architecture, "choose_strength", seen)
+    monkeypatch.setattr(choosing, "choose_strength", seen)
     settings = EnsembleSettings(num_members=5, epochs=60, batch_size=32)
     fitted = fit_one(of_three, Architecture((32, 32), "silu", lengthscale="faint"), (x, y), settings, regression=True)
     assert list(scores[0]) == [0.25, 1.0, 4.0]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gumdrop.ensembles import Architecture, EnsembleSettings, RegressionEnsemble, fit_one, choose_architecture
+from gumdrop.ensembles import Architecture, EnsembleSettings, RegressionEnsemble, choose_architecture, fit_one
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
 from gumdrop.networks import mlp
 from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
@@ -35,7 +35,7 @@ def table(kind: str, num_rows: int = 300) -> tuple[Tensor, Tensor]:
 @pytest.fixture(autouse=True)
 def plain_networks(monkeypatch) -> None:
     one = partial(lambda *_, **__: [Architecture((16,), "silu")])
-    monkeypatch.setattr("gumdrop.ensembles.architecture.candidates", one)
+    monkeypatch.setattr("gumdrop.ensembles.choosing.candidates", one)
 
 
 @pytest.mark.parametrize(("kind", "scale"), [("log-normal", "log"), ("left-skewed", "identity"), ("squared", "sqrt")])
@@ -49,9 +49,9 @@ def test_held_out_rows_decide_for_a_scale(kind: str, scale: Kind) -> None:
 
 def test_there_is_no_other_scale_without_a_bound_or_with_targets_on_it() -> None:
     x, y = table("log-normal")
-    assert choose_architecture(build, (x, y), QUICK, regression=True).architecture.target_scale == "identity"
+    assert choose_architecture(build, (x, y), QUICK, regression=True).target_scale == "identity"
     y[3] = 0.0
-    assert choose_architecture(build, (x, y), QUICK, regression=True, scale=SCALE).architecture.target_scale == "identity"
+    assert choose_architecture(build, (x, y), QUICK, regression=True, scale=SCALE).target_scale == "identity"
 
 
 @pytest.mark.parametrize("kind", ["identity", "sqrt", "log"])

@@ -2,7 +2,7 @@
 
 Each member trains without one fold of the rows, which sets its noise (for numbers) or picks its epoch (for classes);
 the noise may then depend on the inputs (`noise.py`). Which networks suit a table is found by pilots,
-and how strong their dropout is to be by the held-out rows (`architecture.py`). All members train as one batched program
+and how strong their dropout is to be by the held-out rows (`choosing.py`). All members train as one batched program
 (`fitting.py`), or in turn on rows that are read in pieces (`streaming.py`). The formulas are in `docs/method.md`.
 Imports `training` and the rooms below.
 
@@ -11,7 +11,8 @@ References:
     (arXiv:1612.01474).
 """
 
-from gumdrop.ensembles.architecture import Architecture, Build, choose_architecture, fit_chosen, fit_one
+from gumdrop.ensembles.architecture import Architecture, Build
+from gumdrop.ensembles.choosing import choose_architecture, fit_chosen, fit_one
 from gumdrop.ensembles.fitting import (
     EnsembleFit,
     ensemble_of,

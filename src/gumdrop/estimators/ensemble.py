@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, fit_chosen, fit_one
-from gumdrop.ensembles.architecture import Options
+from gumdrop.ensembles.choosing import Options
 from gumdrop.ensembles.streaming import STREAMED, fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, checked_weights, dense, moments
 from gumdrop.estimators.together import held_together

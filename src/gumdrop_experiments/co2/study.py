@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import torch
-
 from gumdrop_experiments.co2 import sampled
 from gumdrop_experiments.co2.extrapolation import extrapolate
 from gumdrop_experiments.co2.networks import NETWORKS, Network, build

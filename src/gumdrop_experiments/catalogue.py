@@ -14,6 +14,7 @@ NAMES = (
     "rivals",
     "gaps",
     "decisions",
+    "labels",
     "attribution",
     "gradients",
     "transformers",

@@ -119,6 +119,16 @@ def test_a_training_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypatch)
         assert torch.equal(a, b)
 
 
+def test_rates_that_are_held_stay_where_they_start(tmp_path) -> None:
+    schedule = training.Schedule(steps=20, bfloat16=False, seed=0, hold=10)
+    looks = training.train(
+        build(NETWORKS["relu-held"], width=16, seed=0), series(record()), schedule, tmp_path / "state"
+    )
+    rates = {look["step"]: look["rates"][0] for look in looks}
+    assert rates[10] == pytest.approx(0.1, abs=1e-5)
+    assert rates[20] > 0.101
+
+
 def test_the_share_of_the_seasons_is_blind_to_years() -> None:
     months = np.arange(120)
     year, trend = np.sin(2 * np.pi * months / 12), 0.3 * months
@@ -167,7 +177,10 @@ def test_hyper_parameters_are_sampled_where_numpyro_is_there(data, tmp_path) -> 
     [
         (("--steps", "0"), "`steps` must be at least 1, got 0"),
         (("--chain-draws", "3"), "`chain_draws` must be at least 10, got 3"),
-        (("--networks", "wide"), "there is no kind of network 'wide'; there are: scripts, fixed, narrow, learned"),
+        (
+            ("--networks", "wide"),
+            "there is no kind of network 'wide'; there are: scripts, fixed, narrow, held, learned",
+        ),
     ],
 )
 def test_settings_out_of_range_are_errors(data, tmp_path, capsys, words, said) -> None:

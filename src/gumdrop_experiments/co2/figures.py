@@ -114,7 +114,7 @@ def _fit(networks: Plain) -> Figure:
         steps = [each["step"] for each in network["looks"]]
         seasons.plot(steps, [100 * each["seasons"] for each in network["looks"]], label=network["label"], **look)
         errors.plot(steps, [each["rmse"] for each in network["looks"]], **look)
-        if kind in ("learned", "narrow"):
+        if kind in ("learned", "narrow", "held"):
             rates.plot(steps, [np.mean(each["rates"]) for each in network["looks"]], **look)
     dress(seasons, title="seasons explained, %", x="step").set_ylim(-10, 102)
     dress(errors, title="RMSE on the months of training", x="step").set_ylim(0, None)

@@ -20,6 +20,7 @@ KIND = {
     "that of tanh units, which saturate, cannot.",
     "learned": "Learned rates, and a kernel that knows of years and of a slow trend.",
     "narrow": "Learned rates with an eighth of the units, whose masks have an eighth of the entropy.",
+    "held": "The same, but rates stay at .1 for the first half of the steps, and are let go then.",
 }
 FIT = (
     "Left: the share of the seasons, what a running mean over a year takes away, that the function with averaged "

@@ -9,7 +9,7 @@ from gumdrop_experiments.harness.settings import BaseSettings, at_least, known
 
 __all__ = ["KINDS", "Settings"]
 
-KINDS = ("scripts", "fixed", "narrow", "learned")
+KINDS = ("scripts", "fixed", "narrow", "held", "learned")
 """Kinds of networks, each of ReLU and of tanh units; `gumdrop_experiments.co2.networks.NETWORKS` builds them."""
 
 
@@ -32,8 +32,8 @@ class Settings(BaseSettings):
     bfloat16: bool = False
     """Train in bfloat16 where that is safe."""
     networks: tuple[str, ...] = dataclasses.field(default=(), metadata={"recorded": False})
-    """Kinds of networks to train now, of scripts, fixed, narrow and learned; all by default. More of them can be added
-    with --resume."""
+    """Kinds of networks to train now, of scripts, fixed, narrow, held and learned; all by default. More of them can be
+    added with --resume."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""

@@ -56,7 +56,8 @@ def _network(run: Run, settings: Settings, data: Series, name: str, network: Net
     seed = run.options.seed
     steps = settings.learned_steps if network.rate is None else settings.steps
     model = build(network, width=settings.width, seed=seed).to(run.options.device)
-    schedule = Schedule(steps=steps, bfloat16=settings.bfloat16, seed=seed)
+    hold = steps // 2 if network.held else 0
+    schedule = Schedule(steps=steps, bfloat16=settings.bfloat16, seed=seed, hold=hold)
     looks = train(model, data, schedule, run.checkpoint(name))
     return {
         "label": network.label,

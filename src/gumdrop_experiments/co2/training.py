@@ -30,6 +30,8 @@ class Schedule:
     """Whether layers compute in bfloat16."""
     seed: int
     """Of masks."""
+    hold: int = 0
+    """Steps before learned rates are let go."""
 
 
 class Look(TypedDict):
@@ -85,7 +87,8 @@ def train(model: nn.Module, data: Series, schedule: Schedule, checkpoint: Path) 
         losses = torch.zeros((), device=device)
         with torch.random.fork_rng():
             torch.manual_seed(epoch_seed(schedule.seed, until))
-            for _ in range(until - done):
+            for step in range(done, until):
+                optimizer.param_groups[1]["lr"] = RATE_LR if step >= schedule.hold else 0.0
                 losses += _step(model.train(), optimizer, x, y, bfloat16=schedule.bfloat16)
         looks.append(_look(model.eval(), data, x, until, losses.item() / (until - done)))
         done = until

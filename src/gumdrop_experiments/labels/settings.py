@@ -17,16 +17,16 @@ POOLS = ("mnist", "repeated")
 class Settings(BaseSettings):
     """The flags of `labels`."""
 
-    labels: int = 300
+    labels: int = 250
     """Labels to go up to, from 20."""
     by: int = 5
     """Labels to ask for at a time."""
-    seeds: int = 3
+    seeds: int = 1
     """Runs of each way; the source has six."""
-    pool: int = 10_000
+    pool: int = 2000
     """Digits that are looked at in each round, drawn from all that are left; the source looks at all."""
     num_samples: int = 100
-    """Functions that are drawn to choose by and to test."""
+    """Functions that are drawn to choose by; a fifth of them to test."""
     test_images: int = 10_000
     """Digits to test on."""
     epoch_images: int = 5056

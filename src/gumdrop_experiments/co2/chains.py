@@ -53,4 +53,4 @@ def _forest(ax: Axes, one: Plain, point: float) -> None:
     ax.axvline(point, color=plots.INK, linewidth=0.8, linestyle=":")
     ax.set_yticks(range(len(intervals) + 1), [*(f"chain {i + 1}" for i in range(len(intervals))), "mean"], fontsize=8)
     ax.set_ylim(-0.6, len(intervals) + 0.6)
-    dress(ax, title=f"94 % intervals; R-hat {one['r_hat']:.3f}, {one['effective']:,.0f} effective draws")
+    dress(ax, title="94 % intervals", x=f"R-hat {one['r_hat']:.4f}, {one['effective']:,.0f} effective draws")

@@ -38,7 +38,7 @@ def _curves(pool: str, ways: Plain) -> Figure:
         if pool == "mnist":
             label = "published, p = .5, BatchBALD, one run"
             ax.plot(PUBLISHED_RUN["labels"], PUBLISHED_RUN[score], "D", color="#8a8f98", markersize=4, label=label)
-        dress(ax, title=TITLES[pool], x="digits with a label", y=title)
+        dress(ax, title=TITLES[pool], x="digits with a label", y=title).locator_params(axis="x", integer=True)
     panels[1].set_yscale("log")
     panels[1].set_yticks(ticks := [0.1, 0.2, 0.5, 1, 2], [f"{tick:g}" for tick in ticks])
     panels[1].minorticks_off()

@@ -44,9 +44,8 @@ def pool_of(name: str, train: DigitImages, test: DigitImages, *, seed: int) -> D
     count = min(HELD_OUT, len(order) // 10)
     held_out, pool = (_rows(train, rows) for rows in (order[:count], order[count:]))
     if name == "repeated":
-        images = pool.images.repeat(REPEATS, 1, 1, 1)
-        noise = NOISE * torch.randn(images.shape, generator=generator)
-        pool = DigitImages(images + noise, pool.labels.repeat(REPEATS))
+        images = torch.randn(REPEATS, *pool.images.shape, generator=generator).mul_(NOISE).add_(pool.images)
+        pool = DigitImages(images.flatten(0, 1), pool.labels.repeat(REPEATS))
     return Digits(pool, held_out, DigitImages(_standardised(test.images), test.labels))
 
 

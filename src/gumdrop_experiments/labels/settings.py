@@ -51,6 +51,6 @@ class Settings(BaseSettings):
         return super().for_run(options)
 
     def quick(self) -> Self:
-        """Return settings for one run to 40 labels, with few draws."""
-        most = {"labels": 40, "seeds": 1, "pool": 400, "num_samples": 10, "test_images": 500, "epoch_images": 640}
+        """Return settings for one run to 30 labels, with few draws."""
+        most = {"labels": 30, "seeds": 1, "pool": 400, "num_samples": 10, "test_images": 500, "epoch_images": 640}
         return replace(self, **{name: min(getattr(self, name), value) for name, value in most.items()})

@@ -22,24 +22,17 @@ def study(settings: Settings, run: Run) -> Plain:
     test = DigitImages(test.images[: settings.test_images], test.labels[: settings.test_images])
     seeds = range(run.options.seed, run.options.seed + settings.seeds)
     pools, ways = settings.pools or POOLS, settings.ways or tuple(WAYS)
-    names = {(pool, way): [f"{pool}-{way}-{seed}" for seed in seeds] for pool in pools for way in ways}
+    names = {(pool, way, seed): f"{pool}-{way}-{seed}" for seed in seeds for pool in pools for way in ways}
 
-    def of(pool: str, way: str, seed: int, name: str) -> Plain:
-        digits = pool_of(pool, train, test, seed=seed)
-        return ask(WAYS[way], digits, settings, seed=seed, checkpoint=run.checkpoint(name))
+    def of(pool: str, way: str, seed: int) -> Plain:
+        digits, checkpoint = pool_of(pool, train, test, seed=seed), run.checkpoint(names[pool, way, seed])
+        return ask(WAYS[way], digits, settings, seed=seed, checkpoint=checkpoint)
 
-    done = run.parts(
-        {
-            name: partial(of, pool, way, seed, name)
-            for seed in seeds
-            for (pool, way), each in names.items()
-            for name in each[seed - seeds[0] : seed - seeds[0] + 1]
-        }
-    )
+    done = run.parts({name: partial(of, *key) for key, name in names.items()})
     return {
         "test_images": len(test.labels),
         "pools": {
-            pool: {way: summary([done[name] for name in names[pool, way]]) for way in WAYS if way in ways}
+            pool: {way: summary([done[names[pool, way, seed]] for seed in seeds]) for way in WAYS if way in ways}
             for pool in pools
         },
     }

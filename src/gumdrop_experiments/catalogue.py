@@ -15,6 +15,7 @@ NAMES = (
     "gaps",
     "rates",
     "decisions",
+    "labels",
     "attribution",
     "gradients",
     "transformers",

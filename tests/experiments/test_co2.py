@@ -5,11 +5,15 @@ import json
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from gumdrop import cli
-from gumdrop_experiments.co2 import study as co2
-from gumdrop_experiments.co2.networks import Scale
-from gumdrop_experiments.co2.series import LEFT_OUT, series
+from gumdrop_experiments.co2 import sampled, training
+from gumdrop_experiments.co2.chains import point_estimate
+from gumdrop_experiments.co2.networks import NETWORKS, build
+from gumdrop_experiments.co2.series import LEFT_OUT, explained, series
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
 
@@ -56,18 +60,29 @@ def test_a_record_that_is_too_short_is_an_error() -> None:
         series(record(200))
 
 
-def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(co2, "QUICK", Scale(width=16, depth=2, epochs=3, num_samples=20))
+SMALL = ("--width", "16", "--steps", "30", "--learned-steps", "40", "--num-samples", "20", "--chain-draws", "20")
+
+
+def reproduce(data, out, *more) -> int:
+    words = ("--quick", "--data", str(data), "--out", str(out))
+    return cli.main(["reproduce", "co2", *words, *more])
+
+
+def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sampled, "installed", lambda: False)
     state, out = torch.get_rng_state(), tmp_path / "out"
-    assert cli.main(["reproduce", "co2", "--quick", "--data", str(data), "--out", str(out)]) == 0
+    assert reproduce(data, out, *SMALL, "--networks", "fixed", "narrow") == 0
+    assert "numpyro is not installed, so gp-sampled is left out" in capsys.readouterr().out
     assert torch.equal(torch.get_rng_state(), state)
     contents = json.loads((out / "results.json").read_text())
-    assert contents["figures"] == ["co2.png", "co2-learned.png"]
+    assert contents["figures"] == ["co2-record.png", "co2-fixed.png", "co2-narrow.png", "co2-fit.png"]
     networks, processes = contents["results"]["networks"], contents["results"]["processes"]
-    assert set(networks) == {"relu-fixed", "tanh-fixed", "relu-learned", "tanh-learned"}
+    assert set(networks) == {"relu-fixed", "tanh-fixed", "relu-narrow", "tanh-narrow"}
+    assert len(contents["results"]["asked"]) == 523
     for name, network in networks.items():
-        assert len(network["rates"]) == 2
-        assert ("fixed" in name) == (network["rates"] == pytest.approx([0.2, 0.2]))
+        assert len(network["curve"]["mean"]) == 523
+        assert ("fixed" in name) == (network["rates"] == pytest.approx([0.2] * 5))
+        assert network["looks"][-1]["step"] == (30 if "fixed" in name else 40)
         assert network["band_ratio"] == pytest.approx(network["band_at_end"] / network["band_at_last"], rel=1e-3)
     seasonal, plain = (processes[name]["later"] for name in ("seasonal", "squared-exponential"))
     assert seasonal["log_likelihood"] > plain["log_likelihood"] + 0.5  # the made-up record is all seasons and bend
@@ -76,7 +91,99 @@ def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch)
     page = (out / "report.html").read_text()
     assert "GP, seasonal kernel" in page
 
+    assert reproduce(data, out, *SMALL, "--networks", "scripts", "--resume") == 0, "more networks can be added"
+    contents = json.loads((out / "results.json").read_text())
+    assert set(contents["results"]["networks"]) == {"relu-scripts", "tanh-scripts"}
+    assert ".12 → 5.0" in (out / "report.html").read_text()
 
-def test_numbers_are_at_least_one(data, tmp_path, capsys) -> None:
-    assert cli.main(["reproduce", "co2", "--epochs", "0", "--data", str(data), "--out", str(tmp_path / "out")]) == 2
-    assert "`epochs` must be at least 1, got 0" in capsys.readouterr().err
+
+def test_a_training_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(training, "SAVED_EVERY", 10)
+    found, schedule = series(record()), training.Schedule(steps=30, bfloat16=False, seed=3)
+
+    def network() -> torch.nn.Sequential:
+        return build(NETWORKS["relu-narrow"], width=16, seed=1)
+
+    def stop(*words: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    whole, again = network(), network()
+    looks = training.train(whole, found, schedule, tmp_path / "whole")
+    monkeypatch.setattr("builtins.print", stop)  # what is said after a state was saved
+    with pytest.raises(KeyboardInterrupt):
+        training.train(again, found, schedule, tmp_path / "stopped")
+    monkeypatch.undo()
+    again = network()
+    assert training.train(again, found, schedule, tmp_path / "stopped") == looks
+    for a, b in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_rates_that_are_held_stay_where_they_start(tmp_path) -> None:
+    schedule = training.Schedule(steps=20, bfloat16=False, seed=0, hold=10)
+    looks = training.train(
+        build(NETWORKS["relu-held"], width=16, seed=0), series(record()), schedule, tmp_path / "state"
+    )
+    rates = {look["step"]: look["rates"][0] for look in looks}
+    assert rates[10] == pytest.approx(0.1, abs=1e-5)
+    assert rates[20] > 0.101
+
+
+def test_the_share_of_the_seasons_is_blind_to_years() -> None:
+    months = np.arange(120)
+    year, trend = np.sin(2 * np.pi * months / 12), 0.3 * months
+    assert explained(trend + year, trend + year) == 1
+    assert explained(trend + year, 7 + year) == pytest.approx(1)
+    assert explained(trend + year, trend) == pytest.approx(0, abs=1e-9)
+    assert explained(year, 0.5 * year) == pytest.approx(0.75)
+
+
+def test_a_process_with_given_hyper_parameters_is_that_of_scikit_learn() -> None:
+    found, x = series(record()), np.array([-1.0, 0.3, 1.7, 2.5])
+    mean, variance = sampled.conditional(found, x, 0.2, 1.3, 0.4)
+    theirs = GaussianProcessRegressor(1.3**2 * RBF(0.2) + WhiteKernel(0.4**2), optimizer=None)
+    expected, std = theirs.fit(found.x[:, None], found.y).predict(x[:, None], return_std=True)
+    np.testing.assert_allclose(mean, expected, atol=1e-6)
+    np.testing.assert_allclose(variance, std**2, rtol=1e-6)
+
+
+def test_halves_of_the_record_have_the_density_of_the_whole() -> None:
+    found = series(record())
+    kernel = 1.3**2 * RBF(0.2)
+    whole = multivariate_normal.logpdf(found.y, cov=kernel(found.x[:, None]) + 0.4**2 * np.eye(272))
+    targets, squares = sampled.halves(found)
+    within, across = 1.3**2 * np.exp(-squares / (2 * 0.2**2))
+    parts = [
+        multivariate_normal.logpdf(target, cov=covariance + 0.4**2 * np.eye(136))
+        for target, covariance in zip(targets, (within + across, within - across), strict=True)
+    ]
+    assert sum(parts) == pytest.approx(whole, rel=1e-9)
+
+
+def test_hyper_parameters_are_sampled_where_numpyro_is_there(data, tmp_path) -> None:
+    pytest.importorskip("numpyro")
+    out = tmp_path / "out"
+    assert reproduce(data, out, *SMALL, "--networks", "narrow") == 0
+    processes = json.loads((out / "results.json").read_text())["results"]["processes"]
+    assert list(processes["sampled"]["parameters"]) == list(point_estimate(processes["squared-exponential"]))
+    for one in processes["sampled"]["parameters"].values():
+        assert np.shape(one["trace"]) == (2, 20)
+        assert one["mean"] > 0
+    assert (out / "co2-chains.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--steps", "0"), "`steps` must be at least 1, got 0"),
+        (("--chain-draws", "3"), "`chain_draws` must be at least 10, got 3"),
+        (
+            ("--networks", "wide"),
+            "there is no kind of network 'wide'; there are: scripts, fixed, narrow, held, learned",
+        ),
+    ],
+)
+def test_settings_out_of_range_are_errors(data, tmp_path, capsys, words, said) -> None:
+    assert reproduce(data, tmp_path / "out", *words) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -92,7 +92,8 @@ def test_a_run_leaves_its_numbers_and_figures(tmp_path, monkeypatch) -> None:
             ours = results["norms"][f"ours t={t}"]["mean"]
             assert results["norms"][f"{form} t={t}"]["mean"] == pytest.approx(ours, rel=1e-2)
     assert set(results["uci"]) == set(SETS)
-    assert (tmp_path / "out" / "gradients-norms.png").stat().st_size > 5000
+    for name in ("norms", "deviations"):
+        assert (tmp_path / "out" / f"gradients-{name}.png").stat().st_size > 5000
 
 
 @pytest.mark.parametrize("flag", ["runs", "num-draws", "iterations", "splits"])

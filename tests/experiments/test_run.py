@@ -221,6 +221,8 @@ def test_the_list_says_what_each_shows(capsys) -> None:
         said = capsys.readouterr().out
         assert "sums  (2 minutes, 0.1 with --quick)" in said
         assert "sums of ranges" in said
+        assert "Data: none to be fetched" in said
+        assert "Data: mnist, images" in said
         assert "nobody [2020]" in said
 
 

@@ -72,9 +72,11 @@ def test_a_quick_run_compares_all_methods_and_goes_on_after_a_stop(data, tmp_pat
     assert not list((out / "parts").glob("*.checkpoint"))
 
 
-def test_the_three_pass_scheme_moves_weights_noise_and_rates(work, monkeypatch) -> None:
+@pytest.mark.parametrize(("scheme", "passes"), [("three-pass", 3), ("two-pass", 2)])
+def test_a_scheme_of_passes_moves_weights_noise_and_rates(work, monkeypatch, scheme, passes) -> None:
     monkeypatch.setattr(uci_methods, "CYCLES", 2)
-    outcome = METHODS["three-pass"].run(work)
+    outcome = METHODS[scheme].run(work)
+    assert outcome.row_passes == passes * 2 * max(1, work.schedule[1] // 2) * 140
     assert len(outcome.rates) == 2
     assert [len(rates) for rates in outcome.rates] == [4, 4]
     assert all(abs(p - 0.1) > 1e-4 for rates in outcome.rates for p in rates)

@@ -32,7 +32,8 @@ def _experiments(
 
     Args:
         words: A name that is no experiment, and what follows it.
-        list_: Say what each experiment shows, how long it takes and where its published figures come from.
+        list_: Say what each experiment shows, how long it takes, which data it needs and where its published figures
+            come from.
 
     Raises:
         ValueError: If there is no such experiment.
@@ -43,5 +44,7 @@ def _experiments(
     for name, about in EXPERIMENTS.items():
         times = f"{about.minutes:g} minutes, {about.quick_minutes:g} with --quick"
         out_console.print(f"[bold]{name}[/bold]  ({times})")
-        say(f"  {about.shows}\n  Published figures: {about.source}")
+        data = ", ".join(about.data) or "none to be fetched"
+        say(f"  {about.shows}\n  Data: {data}\n  Published figures: {about.source}")
+    say("Minutes are those of one core of an ordinary machine. Data are folders in that of --data, or in the cache.")
     say("Run one with  gumdrop reproduce NAME, see its flags with  gumdrop reproduce NAME --help")

@@ -3,7 +3,7 @@
 The scores are on the records already: `ClassificationPrediction.mutual_information` (BALD) and
 `RegressionPrediction.epistemic`, what more data would remove. Rows that are alike have scores alike, so the highest few
 tell the same thing several times. Here are two ways out of that: one needs the score alone, the other the joint draws
-of a regression.
+of a regression; `choose_classes_jointly` does the same for classes.
 
 References:
     Houlsby et al. 2011, "Bayesian Active Learning for Classification and Preference Learning" (arXiv:1112.5745).

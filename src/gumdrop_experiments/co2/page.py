@@ -1,45 +1,66 @@
 """The page of `co2`."""
 
-from gumdrop_experiments.co2.figures import NETWORKS, PROCESSES
+from gumdrop_experiments.co2 import PUBLISHED
+from gumdrop_experiments.co2.chains import point_estimate
+from gumdrop_experiments.co2.figures import PROCESSES, kinds
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["page"]
 
 
+RECORD = "The record less a straight line: black, the 272 months to learn from; green, what came to pass."
 WHAT = (
-    "The record less a straight line (black: trained on; green: what came to pass), each method's mean, and bands of "
-    "two standard deviations: of the functions that were drawn (orange) and with the noise on top (blue). "
+    "Each method's mean, and bands of two standard deviations: of the functions that were drawn (orange) and with the "
+    "noise on top (blue). "
 )
-FIXED = (
-    f"{WHAT}Rates of .2, as in the tutorial, and a squared-exponential kernel. Good is a band that grows where there "
-    "are no data; that of tanh units, which saturate, cannot."
+KIND = {
+    "scripts": "The networks of the tutorial's scripts: 4 hidden layers, p = .1.",
+    "fixed": "Those that it describes: 5 hidden layers, p = .2. Good is a band that grows where there are no data; "
+    "that of tanh units, which saturate, cannot.",
+    "learned": "Learned rates, and a kernel that knows of years and of a slow trend.",
+    "narrow": "Learned rates with an eighth of the units, whose masks have an eighth of the entropy.",
+    "held": "The same, but rates stay at .1 for the first half of the steps, and are let go then.",
+}
+FIT = (
+    "Left: the share of the seasons, what a running mean over a year takes away, that the function with averaged "
+    "weights explains on the months of training. Solid lines are ReLU, dashed ones tanh. All steps are on all months."
 )
-LEARNED = f"{WHAT}Learned rates, and a kernel that knows of years and of a slow trend."
+CHAINS = (
+    "Draws of the hyper-parameters, their autocorrelation, and intervals of highest density for each chain; the dotted "
+    "line is the estimate by the largest marginal likelihood. Good are chains that cannot be told apart."
+)
 
 
 def page(results: Plain) -> Page:
-    """Say how much the bands grow where there are no data, and what of the later record they hold."""
-    networks = results["networks"]
-    relu, tanh = networks["relu-learned"], networks["tanh-learned"]
-    fixed = {name: networks[f"{name}-fixed"]["band_ratio"] for name in ("relu", "tanh")}
-    end = results["data"]["later_x"][-1]
-    return Page(
-        title="Extrapolating carbon dioxide",
-        lead=(
-            f"With learned rates the band of the ReLU network at x = {end:.1f} is {relu['band_ratio']:.1f} times that "
-            f"at the last month of training, that of the tanh network {tanh['band_ratio']:.1f} times (with p = .2: "
-            f"{fixed['relu']:.1f} and {fixed['tanh']:.1f}). {relu['later']['coverage_95']:.0%} of what was measured "
-            "later lies inside the 95 % interval of the first."
-        ),
-        body=[Figure("co2", FIXED), Figure("co2-learned", LEARNED), _table(results), _rates(results)],
-        notes=_notes(results),
+    """Say how much of the seasons the networks learn, how their bands grow, and what of the later record they hold."""
+    there = kinds(results)
+    sampled = "sampled" in results["processes"]
+    body: list[Figure | Table] = [Figure("co2-record", RECORD)]
+    body += [Figure(f"co2-{kind}", WHAT + KIND[kind]) for kind in there]
+    body += [_table(results)]
+    body += [Figure("co2-fit", FIT), _networks(results)] if there else []
+    body += [Figure("co2-chains", CHAINS), _parameters(results)] if sampled else []
+    return Page(title="Extrapolating carbon dioxide", lead=_lead(results), body=body, notes=_notes(results))
+
+
+def _lead(results: Plain) -> str:
+    if not results["networks"]:
+        return "Gaussian processes alone; no networks were asked for."
+    best = max(results["networks"].values(), key=lambda each: each["looks"][-1]["seasons"])
+    scored = _scores_of(results)
+    first = max(scored, key=lambda label: scored[label]["log_likelihood"])
+    return (
+        f"After {best['looks'][-1]['step']:,} steps {best['label']} explains {best['looks'][-1]['seasons']:.0%} of the "
+        f"seasons, the most of the networks. The highest log likelihood of what came to pass has {first}, "
+        f"{scored[first]['log_likelihood']:.2f} nats a month."
     )
 
 
 def _scores_of(results: Plain) -> dict[str, Plain]:
-    rows = {label: results["processes"][name]["later"] for name, label in PROCESSES.items()}
-    return rows | {label: results["networks"][name]["later"] for name, label in NETWORKS.items()}
+    found = results["processes"]
+    rows = {label: found[name]["later"] for name, label in PROCESSES.items() if name in found}
+    return rows | {each["label"]: each["later"] for each in results["networks"].values()}
 
 
 def _table(results: Plain) -> Table:
@@ -58,27 +79,58 @@ def _table(results: Plain) -> Table:
     return Table(caption, columns, rows, ours=ours)
 
 
-def _rates(results: Plain) -> Table:
+def _networks(results: Plain) -> Table:
     rows = []
-    for name, label in NETWORKS.items():
-        each = results["networks"][name]
-        bands = [f"{each['band_at_last']:.3f}", f"{each['band_at_end']:.3f}", f"{each['band_ratio']:.2f}"]
+    for name, each in results["networks"].items():
+        last = each["looks"][-1]
+        half = next((f"{look['step']:,}" for look in each["looks"] if look["seasons"] >= 0.5), "–")
+        bands = [f"{each['band_at_last']:.2f}", f"{each['band_at_end']:.2f}", f"{each['band_ratio']:.1f}"]
+        fit = [f"{last['step']:,}", f"{last['seasons']:.0%}", half, f"{last['rmse']:.2f}"]
         rates = ", ".join(f"{p:.2f}" for p in each["rates"])
-        rows.append([label, *bands, f"{each['noise']:.3f}", rates, f"{each['seconds_of_draws']:.0f}"])
+        rows.append([each["label"], *fit, *bands, PUBLISHED.get(name, "–"), f"{each['noise']:.2f}", rates])
     caption = (
-        f"SD of {results['settings']['draws']:,} drawn functions, and the processor time that they took on one thread."
+        "What networks learned, and the SD of "
+        f"{results['settings']['draws']:,} drawn functions. Published: the SDs in the tutorial's own record, at x "
+        "= 1.72 and 3.5, after 1,000,000 steps."
     )
-    columns = ["network", "at the last month", "at the end", "ratio", "noise SD", "p, from first to last", "seconds"]
+    fit = ["steps", "seasons explained", "half of them after", "RMSE in training"]
+    bands = ["SD at the last month", "at the end", "ratio", "published"]
+    return Table(caption, ["network", *fit, *bands, "noise SD", "p, from first to last"], rows)
+
+
+def _parameters(results: Plain) -> Table:
+    found, point = results["processes"]["sampled"], point_estimate(results["processes"]["squared-exponential"])
+    rows = [
+        [
+            name,
+            f"{point[name]:.4f}",
+            f"{one['mean']:.4f} ({one['std']:.4f})",
+            f"{one['r_hat']:.4f}",
+            f"{one['effective']:,.0f}",
+        ]
+        for name, one in found["parameters"].items()
+    ]
+    chains = found["chains"]
+    caption = (
+        f"Hyper-parameters of the squared exponential: {chains['chains']} chains of {chains['draws']:,} draws after "
+        f"{chains['warmup']:,} of warm-up, {found['divergent']} divergent; {found['seconds']:.0f} seconds of processor "
+        "time."
+    )
+    columns = ["", "largest marginal likelihood", "mean of draws (SD)", "R-hat", "effective draws"]
     return Table(caption, columns, rows)
 
 
 def _notes(results: Plain) -> list[str]:
-    settings = results["settings"]
+    bfloat16 = ", in bfloat16 where that is safe" if results["settings"]["bfloat16"] else ""
     return [
-        f"Networks of {settings['depth']} x {settings['width']} units, dropout in front of every layer but the first, "
-        f"{settings['epochs']} epochs of AdamW, one learned noise variance; the tutorial trains far longer with plain "
-        "gradient descent, and its bands have no noise on top.",
-        "The networks are asked about every sixteenth month of training and every fifth month after it.",
-        *(f"{PROCESSES[name]}: {each['kernel']}" for name, each in results["processes"].items()),
+        "Networks: dropout in front of every layer but the first, Adam at 1e-4 on all months at once, as in the "
+        f"tutorial's scripts{bfloat16}. What differs from them: the loss is the likelihood with one learned noise "
+        "variance under a weak prior (length scale .1) in place of the squared error, and steps are fewer. Learned "
+        "rates start at .1.",
+        "Every network and process is asked at the tutorial's 523 points and at each later month.",
+        "Priors of the sampled process, as in the tutorial's script: half-Cauchy with scales of .05 for the length "
+        "scale, 1 for the amplitude and .1 for the noise. NUTS with a target acceptance of .95, all chains started at "
+        "the prior medians.",
+        *(f"{PROCESSES[name]}: {each['kernel']}" for name, each in results["processes"].items() if "kernel" in each),
         f"The record: sha256 {results['record']['sha256']}. NOAA revises it now and then.",
     ]

@@ -10,7 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Kernel, WhiteKernel
 
 from gumdrop.prediction import RegressionPrediction
-from gumdrop_experiments.co2.series import Series, scores
+from gumdrop_experiments.co2.series import ASKED, Series, scores
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded
 
@@ -38,14 +38,17 @@ def process(data: Series, name: str, restarts: int) -> Plain:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a part of the kernel that the data do not need
         model.fit(data.x[:, None], data.y)
-    x = np.concatenate([data.x, data.later_x])
-    mean, std = model.predict(x[:, None], return_std=True)
-    later_mean, later_std = torch.from_numpy(np.stack([mean, std])[:, len(data.x) :, None])
+    mean, std = model.predict(np.concatenate([ASKED, data.later_x])[:, None], return_std=True)
+    count = len(ASKED)
+    later_mean, later_std = torch.from_numpy(np.stack([mean, std])[:, count:, None])
     prediction = RegressionPrediction.gaussian(later_mean, later_std.square())
     return {
         "kernel": str(model.kernel_),
+        "parameters": {
+            name: float(value) for name, value in model.kernel_.get_params().items() if isinstance(value, float)
+        },
         "log_marginal_likelihood": float(model.log_marginal_likelihood_value_),
         "seconds": time.process_time() - started,
-        "curve": {"x": rounded(x), "mean": rounded(mean), "std": rounded(std)},
+        "curve": {"mean": rounded(mean[:count]), "std": rounded(std[:count])},
         "later": scores(prediction, torch.from_numpy(data.later_y)[:, None]),
     }

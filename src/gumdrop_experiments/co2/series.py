@@ -11,13 +11,15 @@ from gumdrop.metrics import central_coverage
 from gumdrop.prediction import RegressionPrediction
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
-__all__ = ["LEFT_OUT", "Series", "scores", "series"]
+__all__ = ["ASKED", "LEFT_OUT", "Series", "explained", "scores", "series"]
 
 LAST_TRAINING, LAST_ASKED = "1981-03", "1992-11"
 LEFT_OUT = ("1958-06", "1958-10", "1964-02", "1964-03", "1964-04")
 """Months without measurements, which the record fills in and the tutorial leaves out."""
 YEAR = 12
 LEVELS = (0.5, 0.9, 0.95)
+ASKED = np.linspace(-1.72, 3.5, 523)
+"""Inputs that the tutorial asks about, from the first month to twelve years after the last of training."""
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,31 @@ def scores(prediction: RegressionPrediction, target: Tensor) -> dict[str, float]
         "rmse": (prediction.mean - target).square().mean().sqrt().item(),
         **{f"coverage_{100 * level:.0f}": share for level, share in zip(LEVELS, coverage, strict=True)},
     }
+
+
+def explained(y: NDArray[np.float64], fitted: NDArray[np.float64]) -> float:
+    """Say what share of the seasons a fit explains: 1 is all of them, 0 is none.
+
+    Seasons are what a running mean over a year takes away; the years in between are no merit of the fit.
+
+    Args:
+        y: The record, one value a month.
+        fitted: The fit, at the same months.
+
+    Returns:
+        1 less the variance of the seasons that the fit leaves, as a share of their own; below 0 if it adds some.
+
+    Example:
+        >>> months = np.arange(60)
+        >>> year = np.sin(2 * np.pi * months / 12)
+        >>> round(explained(0.1 * months + year, 0.1 * months), 6), round(explained(0.1 * months + year, 3 + year), 6)
+        (0.0, 1.0)
+    """
+    return float(1 - _seasons(y - fitted).var() / _seasons(y).var())
+
+
+def _seasons(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Take off the mean over a year around each month, of which the first and the last half year have none."""
+    half = YEAR // 2
+    weights = np.array([0.5, *[1.0] * (YEAR - 1), 0.5]) / YEAR
+    return values[half:-half] - np.convolve(values, weights, "valid")

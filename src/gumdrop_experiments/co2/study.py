@@ -1,14 +1,14 @@
 """Gaussian processes and networks on the record, each judged by what came to pass."""
 
-import itertools
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
-from gumdrop_experiments.co2.networks import ACTIVATIONS, Scale, network
+from gumdrop_experiments.co2 import sampled
+from gumdrop_experiments.co2.extrapolation import extrapolate
+from gumdrop_experiments.co2.networks import NETWORKS, Network, build
 from gumdrop_experiments.co2.processes import kernels, process
-from gumdrop_experiments.co2.series import series
-from gumdrop_experiments.co2.settings import Settings
+from gumdrop_experiments.co2.series import ASKED, Series, series
+from gumdrop_experiments.co2.settings import KINDS, Settings
+from gumdrop_experiments.co2.training import Schedule, train
 from gumdrop_experiments.data.download import sha256_of
 from gumdrop_experiments.data.mauna_loa import MAUNA_LOA, read_mauna_loa
 from gumdrop_experiments.harness.folders import data_folder
@@ -18,37 +18,50 @@ from gumdrop_experiments.pages.numbers import rounded
 
 __all__ = ["study"]
 
-QUICK = Scale(width=128, epochs=60, num_samples=300)
 RESTARTS, QUICK_RESTARTS = 2, 0
 """Further starts of the search for the parameters of a kernel."""
+HYPER_PARAMETERS_ASKED = 1000
+"""Draws of hyper-parameters that predict."""
 
 
 def study(settings: Settings, run: Run) -> Plain:
     """Extrapolate the record in each way."""
     place = data_folder(run.options, "co2", sources=MAUNA_LOA, files=[MAUNA_LOA[0].name]) / MAUNA_LOA[0].name
     data = series(read_mauna_loa(place))
-    scale = QUICK if run.options.quick else Scale()
-    scale = replace(
-        scale, epochs=settings.epochs or scale.epochs, num_samples=settings.num_samples or scale.num_samples
-    )
     restarts = QUICK_RESTARTS if run.options.quick else RESTARTS
-    found = run.parts({f"gp-{name}": partial(process, data, name, restarts) for name in kernels(data)})
+    calls = {f"gp-{name}": partial(process, data, name, restarts) for name in kernels(data)}
+    if sampled.installed():
+        warmup = settings.chain_draws * 2 // 5
+        chains = sampled.Chains(settings.chains, warmup, settings.chain_draws, HYPER_PARAMETERS_ASKED)
+        calls["gp-sampled"] = partial(sampled.sampled_process, data, chains, run.options.seed)
+    else:
+        print("co2: numpyro is not installed, so gp-sampled is left out (pip install 'gumdrop[mcmc]')")
+    kinds = settings.networks or KINDS
+    chosen = {name: each for name, each in NETWORKS.items() if name.rpartition("-")[2] in kinds}
+    found = run.parts(
+        calls | {name: partial(_network, run, settings, data, name, each) for name, each in chosen.items()}
+    )
     return {
         "record": {"sha256": sha256_of(place), "scale_ppm": data.scale},
-        "settings": {"width": scale.width, "depth": scale.depth, "epochs": scale.epochs, "draws": scale.num_samples},
+        "settings": {"draws": settings.num_samples, "bfloat16": settings.bfloat16},
         "data": {name: rounded(getattr(data, name)) for name in ("x", "y", "later_x", "later_y")},
-        "processes": {name: found[f"gp-{name}"] for name in kernels(data)},
-        "networks": _networks(run, partial(network, data, scale)),
+        "asked": rounded(ASKED),
+        "processes": {name.removeprefix("gp-"): found[name] for name in calls},
+        "networks": {name: found[name] for name in chosen},
     }
 
 
-def _networks(run: Run, train: Callable[..., Plain]) -> Plain:
-    """Train a network of each activation, with fixed and with learned rates."""
-
-    def trained(name: str) -> Plain:
-        activation, kind = name.split("-")
-        options = {"seed": run.options.seed, "device": run.options.device, "checkpoint": run.checkpoint(name)}
-        return train(activation, learned=kind == "learned", **options)
-
-    names = [f"{activation}-{kind}" for kind, activation in itertools.product(("fixed", "learned"), ACTIVATIONS)]
-    return run.parts({name: partial(trained, name) for name in names})
+def _network(run: Run, settings: Settings, data: Series, name: str, network: Network) -> Plain:
+    """Train a network and ask it."""
+    seed = run.options.seed
+    steps = settings.learned_steps if network.rate is None else settings.steps
+    model = build(network, width=settings.width, seed=seed).to(run.options.device)
+    hold = steps // 2 if network.held else 0
+    schedule = Schedule(steps=steps, bfloat16=settings.bfloat16, seed=seed, hold=hold)
+    looks = train(model, data, schedule, run.checkpoint(name))
+    return {
+        "label": network.label,
+        "rates": looks[-1]["rates"],
+        "looks": [look | {key: rounded(look[key]) for key in ("loss", "rmse", "seasons")} for look in looks],
+        **extrapolate(model.eval(), data, num_samples=settings.num_samples, seed=seed),
+    }

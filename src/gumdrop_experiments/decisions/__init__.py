@@ -13,7 +13,7 @@ __all__ = ["ABOUT"]
 ABOUT = About(
     does="Active learning, rows unlike the training data, and rates as data grow.",
     shows="what uncertainty is good for: which rows to label next, which to distrust, and what more data change",
-    minutes=15,
+    minutes=36,
     quick_minutes=1,
     source="none; plain choices and scikit-learn's detectors in the same run",
 )

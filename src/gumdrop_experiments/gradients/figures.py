@@ -20,9 +20,10 @@ SHADES = ("#084081", "#0868ac", "#2b8cbe", "#4eb3d3", "#7bccc4")
 
 
 def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
-    """Draw bias and deviation of each estimator, and the norms over searches."""
+    """Draw bias and deviation of each estimator, the norms over searches, and how far these differ between runs."""
     yield "gradients-bias-variance", _bias_variance(results["enumeration"])
     yield "gradients-norms", _norms(results["norms"])
+    yield "gradients-deviations", _deviations(results["norms"])
 
 
 def _temperatures(found: Mapping[str, Any]) -> list[str]:
@@ -72,6 +73,29 @@ def _norms(part: Mapping[str, Any]) -> Figure:
     axes[0].set_yticks([0.1, 0.2, 0.5, 1, 2, 5], labels=["0.1", "0.2", "0.5", "1", "2", "5"])
     axes[0].yaxis.set_minor_formatter(NullFormatter())
     return drawing
+
+
+def _deviations(part: Mapping[str, Any]) -> Figure:
+    """Standard deviation of the norm over runs: of the relaxed forms at each temperature, and of what has none."""
+    drawing = Figure(figsize=(8.2, 3.4), layout="constrained")
+    relaxed, others = drawing.subplots(1, 2, sharex=True, sharey=True)
+    for t, colour in zip(_temperatures(part), SHADES, strict=True):
+        for form, line in zip(FORMS, ("-", "--", ":"), strict=True):
+            _deviation(
+                relaxed, part[f"{form} t={t}"], color=colour, linestyle=line, label=f"t={t}" if line == "-" else ""
+            )
+    for name, colour in OTHERS.items():
+        _deviation(others, part[name], color=colour, label=name)
+    dress(relaxed, title="original (solid), simplified (dashed), ours (dotted)", x="step", y="SD of the norm over runs")
+    dress(others, title="without a relaxation", x="step")
+    relaxed.set_yscale("log")
+    for ax in (relaxed, others):
+        ax.legend(fontsize=plots.SIZE - 1, frameon=False)
+    return drawing
+
+
+def _deviation(ax: Axes, row: Mapping[str, Any], **look: Any) -> None:
+    ax.plot(np.arange(1, len(row["sd"]) + 1), row["sd"], linewidth=1.3, **look)
 
 
 def _band(ax: Axes, row: Mapping[str, Any], colour: str, label: str) -> None:

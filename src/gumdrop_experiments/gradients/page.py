@@ -17,6 +17,10 @@ NORMS = (
     "Norm of the gradient over searches for masks; bands are one standard deviation over runs. The first three panels "
     "agree."
 )
+DEVIATIONS = (
+    "How far the norm differs between runs, its standard deviation over them at each step. At one temperature the "
+    "three forms lie on each other; what tells steady gradients from others is the temperature."
+)
 NOTES = (
     "What the simplification does not change: the gradient. At a given temperature original, simplified and ours are "
     "one number, up to rounding and to the margin of 1e-7 that the original puts into its logarithms. What it does "
@@ -48,6 +52,7 @@ def page(results: Plain) -> Page:
             Figure("gradients-bias-variance", BIAS_VARIANCE),
             _error_table(results["enumeration"]),
             Figure("gradients-norms", NORMS),
+            Figure("gradients-deviations", DEVIATIONS),
             _norm_table(results["norms"]),
             _identity_table(results["identity"]),
             _uci_table(results["uci"]),

@@ -14,7 +14,7 @@ class About:
     shows: str
     """What it shows, in one line of the list."""
     minutes: float
-    """How long it takes on two CPU cores."""
+    """How long its runs took, on one core of an ordinary machine."""
     quick_minutes: float
     """How long it takes with `--quick`."""
     source: str

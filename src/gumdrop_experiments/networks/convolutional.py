@@ -17,6 +17,7 @@ __all__ = [
     "digit_network",
     "digit_perceptron",
     "export",
+    "labelling_network",
     "lenet",
     "photograph_batches",
     "photograph_network",
@@ -100,6 +101,23 @@ def tutorial_lenet(*, rate: float = 0.0) -> nn.Sequential:
     for before, after in ((1, 20), (20, 50)):
         layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), *_dropout(nn.Dropout2d, rate)]
     dense = [nn.Linear(50 * 7 * 7, 500), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(500, 10)]
+    return _channels_last([*layers, nn.Flatten(), *dense])
+
+
+def labelling_network(*, rate: float = 0.0) -> nn.Sequential:
+    """Build the network of Kirsch, van Amersfoort & Gal 2019 for choosing labels (arXiv:1906.08158).
+
+    Args:
+        rate: Drop probability of whole channels of each convolution, and of the 128 dense units; without dropout
+            for 0. Channels are dropped behind the maximum, which is the same function of the same mask.
+
+    Returns:
+        The network, for images of 28 x 28 pixels: convolutions of 5 x 5 with 32 and 64 channels, 128 dense units.
+    """
+    layers: list[nn.Module] = []
+    for before, after in ((1, 32), (32, 64)):
+        layers += [nn.Conv2d(before, after, 5), nn.MaxPool2d(2), nn.ReLU(), *_dropout(nn.Dropout2d, rate)]
+    dense = [nn.Linear(64 * 4 * 4, 128), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(128, 10)]
     return _channels_last([*layers, nn.Flatten(), *dense])
 
 

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.machine.files import replacing
 from gumdrop.networks import dropout_rates, parameter_groups
 from gumdrop.objective import Lengthscale, negative_elbo
 from gumdrop.training import epoch_seed
 from gumdrop_experiments.data.mnist import DigitImages
+from gumdrop_experiments.harness.checkpoints import restore, save
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.regularisation.networks import Network, perceptron_with_both
 
@@ -66,12 +66,12 @@ def trained(
         model = network.build().to(device)
     groups = parameter_groups(model, rate_lr=RATE_LR) if network.learned else [{"params": list(model.parameters())}]
     optimizer = torch.optim.SGD(groups, lr=lr)
-    done = _go_on(checkpoint, model, optimizer)
+    done: list[Epoch] = restore(checkpoint, model, optimizer)
     with torch.random.fork_rng():
         while len(done) < epochs:
             torch.manual_seed(epoch_seed(seed, len(done) + 1))
             done.append(_epoch(network, model, optimizer, digits))
-            _save(checkpoint, model, optimizer, done)
+            save(checkpoint, model, optimizer, done)
             _say(network, done, epochs)
     return {
         "label": network.label,
@@ -118,22 +118,6 @@ def _scores(model: nn.Module, test: DigitImages, device: torch.device) -> tuple[
     errors = sum(int((each.argmax(1) != y).sum()) for each, y in logits)
     nll = sum(F.cross_entropy(each, y, reduction="sum").item() for each, y in logits)
     return errors, nll / len(test.labels)
-
-
-def _go_on(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Epoch]:
-    """Take over what a training that was stopped has saved; return its epochs, none where there is nothing."""
-    if not checkpoint.exists():
-        return []
-    saved = torch.load(checkpoint, weights_only=True)
-    model.load_state_dict(saved["model"])
-    optimizer.load_state_dict(saved["optimizer"])
-    epochs: list[Epoch] = saved["epochs"]
-    return epochs
-
-
-def _save(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer, done: list[Epoch]) -> None:
-    with replacing(checkpoint, "wb") as file:
-        torch.save({"epochs": done, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
 
 
 def _say(network: Network, done: list[Epoch], epochs: int) -> None:

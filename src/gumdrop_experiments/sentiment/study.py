@@ -27,7 +27,7 @@ BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 64, 1e-3, 5.0, 1.0
 NUM_SAMPLES, VALIDATION_SAMPLES = 50, 5
 ROWS_AT_ONCE = 512
 NUM_BINS = 10
-QUICK_SENTENCES = 600
+QUICK_SENTENCES = 2000
 """Sentences of each part that a quick run reads."""
 
 
@@ -143,7 +143,7 @@ def _train(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: i
         validation=data.dev,
         validation_samples=VALIDATION_SAMPLES,
         batch_size=BATCH_SIZE,
-        lr=LR,
+        lr=settings.lr or LR,
         max_norm=MAX_NORM,
         lengthscale=LENGTHSCALE,
         seed=seed,

@@ -24,9 +24,9 @@ CAPTIONS = {
 }
 NOTES = (
     "All networks are 2 x 50 ReLU with the same batches and passes (about 2,500 steps), except the deep ensemble, "
-    "which stops after 40 passes as published, and the three-pass scheme, which has three layers. Inputs and targets "
-    "are standardised by the training part. The default holds out a tenth of the training rows for each member and "
-    "sees no test row; its settings were chosen on training parts (docs/method.md).",
+    "which stops after 40 passes as published, and the schemes of two and three passes, which have three layers. "
+    "Inputs and targets are standardised by the training part. The default holds out a tenth of the training rows for "
+    "each member and sees no test row; its settings were chosen on training parts (docs/method.md).",
     "The grid search has the published rates .005, .01, .05, .1 and three noise precisions for each set, judged on a "
     "fifth of the training part, then trained on all of it. Its published figures come from 1 x 50 units and 4,000 "
     "passes.",

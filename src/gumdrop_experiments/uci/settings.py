@@ -17,8 +17,8 @@ class Settings(BaseSettings):
     dataset: tuple[str, ...] = ()
     """Sets to run, by the names of their folders in DIR/uci; all by default."""
     methods: tuple[str, ...] = ()
-    """Methods to run: gumdrop, one-member, dropout-off, grid, no-dropout, paper, deep-ensemble, peer, three-pass; all
-    but the last by default."""
+    """Methods to run: gumdrop, one-member, dropout-off, grid, no-dropout, paper, deep-ensemble, peer, three-pass,
+    two-pass; all but the last two by default."""
     splits: int | None = None
     """Splits to run; all of them by default."""
 

@@ -1,0 +1,122 @@
+"""Full-batch training of a network on the record, with a look at its fit every now and then."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop import dropout_rates, gaussian_nll, negative_elbo, parameter_groups
+from gumdrop.objective import Lengthscale
+from gumdrop.training import epoch_seed
+from gumdrop_experiments.co2.series import Series, explained
+from gumdrop_experiments.harness.checkpoints import restore, save
+
+__all__ = ["Look", "Schedule", "looks_at", "train"]
+
+LR, NOISE_LR, RATE_LR = 1e-4, 1e-2, 1e-3
+LENGTHSCALE: Lengthscale = 0.1
+LOOKS_PER_DECADE, SAVED_EVERY = 10, 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How networks are trained."""
+
+    steps: int
+    """Steps, each on all months."""
+    bfloat16: bool
+    """Whether layers compute in bfloat16."""
+    seed: int
+    """Of masks."""
+    hold: int = 0
+    """Steps before learned rates are let go."""
+
+
+class Look(TypedDict):
+    """What a network has learned after some steps; a checkpoint holds it as it is."""
+
+    step: int
+    loss: float
+    """Squared error under masks, mean over the steps since the last look."""
+    rmse: float
+    """Of the function with averaged weights, on the months of training."""
+    seasons: float
+    """Share of the seasons that this function explains."""
+    rates: list[float]
+
+
+def looks_at(steps: int) -> list[int]:
+    """Say after which steps the fit is looked at: ten times a decade, every thousand steps, and at the end.
+
+    Args:
+        steps: Steps in all.
+
+    Returns:
+        Numbers of steps, rising.
+
+    Example:
+        >>> looks_at(25)
+        [1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25]
+    """
+    decades = {round(10 ** (k / LOOKS_PER_DECADE)) for k in range(LOOKS_PER_DECADE * len(str(steps)))}
+    return sorted({each for each in decades | set(range(SAVED_EVERY, steps, SAVED_EVERY)) if each < steps} | {steps})
+
+
+def train(model: nn.Module, data: Series, schedule: Schedule, checkpoint: Path) -> list[Look]:
+    """Train a network in place by Adam at a constant rate, from its checkpoint where there is one.
+
+    Args:
+        model: The network, on its device.
+        data: The record.
+        schedule: How.
+        checkpoint: File that is written every thousand steps; a run that was stopped goes on from it.
+
+    Returns:
+        What was seen.
+    """
+    device = next(model.parameters()).device
+    x, y = (torch.from_numpy(values).float()[:, None].to(device) for values in (data.x, data.y))
+    groups = parameter_groups(model, rate_lr=RATE_LR)
+    groups[-1]["lr"] = NOISE_LR
+    optimizer = torch.optim.Adam(groups, lr=LR, fused=True)
+    looks: list[Look] = restore(checkpoint, model, optimizer)
+    done = looks[-1]["step"] if looks else 0
+    for until in (step for step in looks_at(schedule.steps) if step > done):
+        losses = torch.zeros((), device=device)
+        with torch.random.fork_rng():
+            torch.manual_seed(epoch_seed(schedule.seed, until))
+            for step in range(done, until):
+                optimizer.param_groups[1]["lr"] = RATE_LR if step >= schedule.hold else 0.0
+                losses += _step(model.train(), optimizer, x, y, bfloat16=schedule.bfloat16)
+        looks.append(_look(model.eval(), data, x, until, losses.item() / (until - done)))
+        done = until
+        if until % SAVED_EVERY == 0:
+            save(checkpoint, model, optimizer, looks)
+            print(f"{checkpoint.stem}: step {until:,}, {looks[-1]['seasons']:.0%} of the seasons", flush=True)
+    return looks
+
+
+def _step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor, *, bfloat16: bool) -> Tensor:
+    """Take a step on all months; return the mean squared error under its masks."""
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=bfloat16):
+        output = model(x)
+    mean, log_variance = output.float().chunk(2, dim=-1)
+    loss = negative_elbo(gaussian_nll(mean, log_variance, y), model, num_data=len(x), lengthscale=LENGTHSCALE).total
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return (mean.detach() - y).square().mean()
+
+
+@torch.no_grad()
+def _look(model: nn.Module, data: Series, x: Tensor, step: int, loss: float) -> Look:
+    fitted = model(x)[:, 0].cpu().double().numpy()
+    return {
+        "step": step,
+        "loss": loss,
+        "rmse": float(((fitted - data.y) ** 2).mean() ** 0.5),
+        "seasons": explained(data.y, fitted),
+        "rates": [round(float(p), 5) for p in dropout_rates(model).values()],
+    }

@@ -1,0 +1,44 @@
+"""The state of a training that a study writes out by itself, so that a run that was stopped goes on from it."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from gumdrop.machine.files import replacing
+
+__all__ = ["restore", "save"]
+
+
+def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Any]:
+    """Take over what a training that was stopped has saved.
+
+    Args:
+        checkpoint: Its file.
+        model: The model, whose parameters are replaced.
+        optimizer: Its optimiser, whose state is replaced.
+
+    Returns:
+        What was taken down so far; nothing where there is no file.
+    """
+    if not checkpoint.exists():
+        return []
+    saved = torch.load(checkpoint, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    found: list[Any] = saved["done"]
+    return found
+
+
+def save(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer, done: list[Any]) -> None:
+    """Write the state of a training, whole or not at all.
+
+    Args:
+        checkpoint: The file.
+        model: The model.
+        optimizer: Its optimiser.
+        done: What was taken down so far: numbers, texts, lists and dicts.
+    """
+    with replacing(checkpoint, "wb") as file:
+        torch.save({"done": done, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)

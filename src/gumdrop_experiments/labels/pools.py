@@ -1,0 +1,71 @@
+"""The digits to ask about, those that say when training is to stop, and those to test on."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gumdrop_experiments.data.mnist import DigitImages
+
+__all__ = ["Digits", "first_labels", "pool_of"]
+
+MEAN, STD = 0.1307, 0.3081
+"""Of the pixels of MNIST; the source standardises by them."""
+REPEATS, NOISE = 3, 0.1
+HELD_OUT = 1024
+FIRST_OF_EACH = 2
+
+
+class Digits(NamedTuple):
+    """What a run asks about and is judged by."""
+
+    pool: DigitImages
+    """Digits to ask about."""
+    held_out: DigitImages
+    """Digits that say when training is to stop."""
+    test: DigitImages
+    """Digits to test on."""
+
+
+def pool_of(name: str, train: DigitImages, test: DigitImages, *, seed: int) -> Digits:
+    """Lay out a pool.
+
+    Args:
+        name: ``"mnist"``, or ``"repeated"``, which has each digit three times with noise.
+        train: The training images.
+        test: The test images.
+        seed: Says which training images are held out, and draws the noise.
+
+    Returns:
+        The digits, standardised; of a small set a tenth is held out.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(train.labels), generator=generator)
+    count = min(HELD_OUT, len(order) // 10)
+    held_out, pool = (_rows(train, rows) for rows in (order[:count], order[count:]))
+    if name == "repeated":
+        images = torch.randn(REPEATS, *pool.images.shape, generator=generator).mul_(NOISE).add_(pool.images)
+        pool = DigitImages(images.flatten(0, 1), pool.labels.repeat(REPEATS))
+    return Digits(pool, held_out, DigitImages(_standardised(test.images), test.labels))
+
+
+def first_labels(labels: Tensor, seed: int) -> list[int]:
+    """Draw two digits of each class.
+
+    Args:
+        labels: Classes of the pool, shape (N,).
+        seed: Of the draw.
+
+    Returns:
+        Their places in the pool.
+    """
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    return [int(row) for digit in range(10) for row in order[labels[order] == digit][:FIRST_OF_EACH]]
+
+
+def _rows(digits: DigitImages, rows: Tensor) -> DigitImages:
+    return DigitImages(_standardised(digits.images[rows]), digits.labels[rows])
+
+
+def _standardised(images: Tensor) -> Tensor:
+    return (images - MEAN) / STD

@@ -1,0 +1,89 @@
+"""Rounds of asking: train on the labels that there are, test, and ask for more."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop import dropout_rates, predict_classification, sample
+from gumdrop_experiments.data.mnist import DigitImages
+from gumdrop_experiments.harness.plain import Plain, read_json, write_json
+from gumdrop_experiments.labels.pools import Digits, first_labels
+from gumdrop_experiments.labels.settings import Settings
+from gumdrop_experiments.labels.training import train
+from gumdrop_experiments.labels.ways import Way, build
+from gumdrop_experiments.scoring import class_scores, plain_prediction
+
+__all__ = ["ask"]
+
+ROWS_AT_ONCE = 500
+TEST_SHARE = 5
+"""One in this many drawn functions is enough to test; there are far more digits to test on than to choose from."""
+
+
+def ask(way: Way, digits: Digits, settings: Settings, *, seed: int, checkpoint: Path) -> Plain:
+    """Ask for labels, a few at a time, until there are enough.
+
+    Args:
+        way: How the network is made, and how it asks.
+        digits: The pool, and what judges.
+        settings: How many.
+        seed: Of the first labels, of weights, of masks and of draws.
+        checkpoint: File that is written after each round; a run that was stopped goes on from it.
+
+    Returns:
+        Scores and rates for each number of labels, ``curve``, and the places in the pool that were asked for.
+    """
+    if checkpoint.exists():
+        state = read_json(checkpoint)
+    else:
+        state = {"curve": [], "asked": first_labels(digits.pool.labels, seed)}
+    curve, asked = state["curve"], state["asked"]
+    while not curve or curve[-1]["labels"] < settings.labels:
+        round_seed = seed * 1_000_003 + len(asked)
+        known = DigitImages(digits.pool.images[asked], digits.pool.labels[asked])
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(round_seed)
+            model = build(way.rates)
+        learned = way.rates == "learned"
+        epochs = train(
+            model, known, digits.held_out, learned=learned, epoch_images=settings.epoch_images, seed=round_seed
+        )
+        rates = [round(float(p), 4) for p in dropout_rates(model).values()] if learned else []
+        scores = _scores(model.eval(), way, digits.test, max(1, settings.num_samples // TEST_SHARE))
+        curve.append({"labels": len(asked), "epochs": epochs, "rates": rates, **scores})
+        print(
+            f"{checkpoint.stem}: {len(asked)} labels, {scores['accuracy']:.1%} right, {scores['nll']:.3f} nats",
+            flush=True,
+        )
+        if len(asked) < settings.labels:
+            count = min(way.at_a_time or settings.by, settings.labels - len(asked))
+            asked += _more(model, way, digits.pool.images, asked, count, settings, round_seed)
+            write_json(checkpoint, state)
+    return state
+
+
+def _scores(model: nn.Module, way: Way, test: DigitImages, num_samples: int) -> dict[str, float]:
+    if way.rates == "none":
+        prediction = plain_prediction(model, test.images, batch_size=ROWS_AT_ONCE)
+    else:
+        prediction = predict_classification(
+            model, test.images, num_samples=num_samples, seed=0, batch_size=ROWS_AT_ONCE
+        )
+    return {name: round(value, 5) for name, value in class_scores(prediction, test.labels).items()}
+
+
+@torch.no_grad()
+def _more(
+    model: nn.Module, way: Way, images: Tensor, asked: list[int], count: int, settings: Settings, seed: int
+) -> list[int]:
+    """Choose rows of the pool, of some that are drawn from those that are left."""
+    left = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
+    left = left[~torch.isin(left, torch.tensor(asked))][: settings.pool]
+    if way.choose is None:
+        return left[:count].tolist()
+    if way.rates == "none":
+        logits = torch.cat([model(images[rows]) for rows in left.split(ROWS_AT_ONCE)])[None]
+    else:
+        logits = sample(model, images[left], num_samples=settings.num_samples, seed=seed, batch_size=ROWS_AT_ONCE)
+    return left[way.choose(logits, count, seed)].tolist()

@@ -1,0 +1,68 @@
+"""Training on the labels that there are, as the source has it: until held-out digits are told no better."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gumdrop import negative_elbo, parameter_groups
+from gumdrop.objective import Lengthscale
+from gumdrop_experiments.data.mnist import DigitImages
+
+__all__ = ["train"]
+
+BATCH_SIZE, LR = 64, 1e-3
+LENGTHSCALE: Lengthscale = "classification"
+MOST_EPOCHS, PATIENCE = 30, 3
+
+
+def train(
+    model: nn.Module, known: DigitImages, held_out: DigitImages, *, learned: bool, epoch_images: int, seed: int
+) -> int:
+    """Train a network in place by Adam, and leave it with the parameters of its best epoch.
+
+    Args:
+        model: The network.
+        known: Digits with labels.
+        held_out: Digits that say when to stop: after three epochs that tell no more of them right, with dropout off.
+        learned: Whether it learns its rates, by the negative ELBO in place of the likelihood alone.
+        epoch_images: Digits of an epoch, the known ones in ever new orders.
+        seed: Of their order and of masks.
+
+    Returns:
+        The number of epochs.
+    """
+    groups = parameter_groups(model) if learned else [{"params": list(model.parameters())}]
+    optimizer = torch.optim.Adam(groups, lr=LR)
+    best, kept, waited, epoch = -1.0, copy.deepcopy(model.state_dict()), 0, 0
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        while epoch < MOST_EPOCHS and waited < PATIENCE:
+            epoch += 1
+            orders = [torch.randperm(len(known.labels)) for _ in range(-(-epoch_images // len(known.labels)))]
+            for rows in torch.cat(orders)[:epoch_images].split(BATCH_SIZE):
+                _step(model.train(), optimizer, known, rows, learned=learned)
+            right = _accuracy(model.eval(), held_out)
+            waited += 1
+            if right > best:
+                best, kept, waited = right, copy.deepcopy(model.state_dict()), 0
+    model.load_state_dict(kept)
+    return epoch
+
+
+def _step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, known: DigitImages, rows: Tensor, *, learned: bool
+) -> None:
+    nll = F.cross_entropy(model(known.images[rows]), known.labels[rows])
+    loss = nll
+    if learned:
+        loss = negative_elbo(nll, model, num_data=len(known.labels), lengthscale=LENGTHSCALE).total
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+@torch.no_grad()
+def _accuracy(model: nn.Module, digits: DigitImages) -> float:
+    return (model(digits.images).argmax(1) == digits.labels).double().mean().item()

@@ -1,0 +1,120 @@
+"""`gumdrop reproduce labels`, on a few made-up digits."""
+
+import json
+
+import pytest
+import torch
+
+from gumdrop import cli
+from gumdrop_experiments.data.mnist import DigitImages
+from gumdrop_experiments.labels import rounds
+from gumdrop_experiments.labels.pools import first_labels, pool_of
+from gumdrop_experiments.labels.results import summary
+from gumdrop_experiments.labels.ways import WAYS, build
+
+from builders.digits import write_digits
+
+SMALL = ("--labels", "26", "--by", "3", "--pool", "40", "--num-samples", "6", "--test-images", "60")
+
+
+@pytest.fixture
+def data(tmp_path):
+    write_digits(tmp_path / "data" / "mnist")
+    return tmp_path / "data"
+
+
+def run(data, out, *more) -> int:
+    words = ("--seeds", "1", "--epoch-images", "32", "--data", str(data), "--out", str(out))
+    return cli.main(["reproduce", "labels", *words, *more])
+
+
+def results_of(folder) -> dict:
+    return json.loads((folder / "results.json").read_text())["results"]
+
+
+def test_each_way_asks_and_a_stopped_run_goes_on_where_it_stopped(data, tmp_path, monkeypatch) -> None:
+    ways = ("fixed-batchbald", "learned-batchbald", "none-entropy", "fixed-random", "fixed-bald-1")
+    words = (*SMALL, "--pools", "mnist", "--ways", *ways)
+    assert run(data, tmp_path / "whole", *words) == 0
+    whole = results_of(tmp_path / "whole")
+    assert whole["test_images"] == 60
+    found = whole["pools"]["mnist"]
+    assert set(found) == set(ways)
+    for way, each in found.items():
+        step = 1 if way == "fixed-bald-1" else 3
+        assert each["curve"]["labels"] == list(range(20, 27, step))
+        assert all(0 <= share <= 1 for share in each["curve"]["accuracy"])
+        rates = [len(point["rates"]) for point in each["curves"][0]]
+        assert set(rates) == ({3} if way.startswith("learned") else {0})
+    page = (tmp_path / "whole" / "report.html").read_text()
+    assert "199" in page
+    assert (tmp_path / "whole" / "labels-mnist.png").stat().st_size > 5000
+
+    stopped, count, more_of = tmp_path / "stopped", [], rounds._more
+
+    def stop(*words):
+        count.append(1)
+        if len(count) == 4:  # in the second round of learned-batchbald
+            raise KeyboardInterrupt
+        return more_of(*words)
+
+    monkeypatch.setattr(rounds, "_more", stop)
+    assert run(data, stopped, *words) == 130
+    monkeypatch.setattr(rounds, "_more", more_of)
+    assert run(data, stopped, *words, "--resume") == 0
+    assert results_of(stopped) == whole
+    assert not list((stopped / "parts").glob("*.checkpoint"))
+
+
+def test_the_repeated_pool_has_each_digit_three_times_with_noise() -> None:
+    generator = torch.Generator().manual_seed(0)
+    digits = DigitImages(torch.rand(50, 1, 28, 28, generator=generator), torch.arange(50) % 10)
+    pool, held_out, test = pool_of("repeated", digits, digits, seed=1)
+    assert (len(pool.labels), len(held_out.labels), len(test.labels)) == (135, 5, 50)
+    one, two = pool.images[:45], pool.images[45:90]
+    assert torch.equal(pool.labels[:45], pool.labels[45:90])
+    assert (one - two).std().item() == pytest.approx(2**0.5 * 0.1, rel=0.05)
+    once = pool_of("mnist", digits, digits, seed=1)
+    assert torch.equal(once.held_out.images, held_out.images)
+    assert test.images.mean().item() == pytest.approx((digits.images.mean().item() - 0.1307) / 0.3081, rel=1e-4)
+
+
+def test_the_first_labels_are_two_of_each_digit() -> None:
+    labels = torch.randint(10, (300,), generator=torch.Generator().manual_seed(2))
+    first = first_labels(labels, seed=3)
+    assert torch.bincount(labels[first]).tolist() == [2] * 10
+    assert first != first_labels(labels, seed=4)
+
+
+def test_the_network_is_that_of_the_source() -> None:
+    layers = [f"{type(m).__name__} {m.p}" if hasattr(m, "p") else type(m).__name__ for m in build("fixed")]
+    convolution = ["Conv2d", "MaxPool2d", "ReLU", "Dropout2d 0.5"]
+    assert layers == [*convolution, *convolution, "Flatten", "Linear", "ReLU", "Dropout 0.5", "Linear"]
+    assert build("none")(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+    assert WAYS["learned-bald"].label == "learned p, BALD"
+
+
+def test_labels_to_a_goal_are_medians_of_those_that_reach_it() -> None:
+    def part(*accuracy: float) -> dict:
+        points = [{"labels": 20 + 5 * i, "accuracy": a, "nll": 1 - a} for i, a in enumerate(accuracy)]
+        return {"curve": points}
+
+    found = summary([part(0.5, 0.91, 0.96), part(0.92, 0.94, 0.94), part(0.1, 0.2, 0.93)])
+    assert found["goals"] == {"0.9": {"labels": 25, "nll": pytest.approx(0.08)}, "0.95": None}
+    assert found["curve"]["accuracy"] == pytest.approx([0.5067, 0.6833, 0.9433], abs=1e-4)
+    assert summary([part(0.96)])["curve"]["nll_error"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--labels", "20"), "`labels` must be at least 21, got 20"),
+        (("--by", "50", "--pool", "40"), "`pool` must be at least 50, got 40"),
+        (("--ways", "learned"), "there is no way to ask 'learned'; there are: fixed-batchbald, "),
+        (("--pools", "letters"), "there is no pool 'letters'; there are: mnist, repeated"),
+    ],
+)
+def test_settings_out_of_range_are_errors(data, tmp_path, capsys, words, said) -> None:
+    assert run(data, tmp_path / "out", *words) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -1,22 +1,21 @@
-"""How long is a frame of the interactive page while something is dragged, and training goes on? Needs Chromium.
+"""How long is a frame of the interactive page while something is dragged, and how fast does it train? Needs Chromium.
 
 The browser runs without its limit of 60 frames a second; on a machine without a display it may still pace itself, so
 both the work of a frame and the time between two are given.
 Run with ``make benchmark-page``; writes ``docs/results/page_frames.json``.
 """
 
-import contextlib
 import json
 import platform
 import shutil
 import statistics
-import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
 from pathlib import Path
 
-import torch
 from playwright.sync_api import Page, sync_playwright
+
+from gumdrop.views.explore import write_site
 
 from builders.browser import FLAGS
 
@@ -24,6 +23,7 @@ UNPACED = ["--disable-frame-rate-limit", "--disable-gpu-vsync"]
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 MOVES = 300
 GOAL = 1000 / 60
+STEPS = "Gumdrop.posterior.frame?.steps ?? 0"
 
 WATCH = """() => { // from the start of a frame to after its paint; and from one frame to the next
   window.seen = {work: [], interval: []};
@@ -46,16 +46,13 @@ def drag(page: Page, x: float, y: float) -> dict[str, list[float]]:
     return {name: values[5:] for name, values in times.items()}
 
 
-@contextlib.contextmanager
-def served() -> Iterator[str]:
-    """Run ``gumdrop explore``; yield the address of its page."""
-    words = [sys.executable, "-c", "from gumdrop.cli.commands import main; main(['explore', '--port', '0'])"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().split()[2]
-        finally:
-            process.terminate()
+def pace(page: Page) -> float:
+    """Count the steps of training in a second, while the page paints what it learns."""
+    page.wait_for_function(f"({STEPS}) > 20")
+    first, start = page.evaluate(f"[{STEPS}, performance.now()]")
+    page.wait_for_timeout(5000)
+    last, end = page.evaluate(f"[{STEPS}, performance.now()]")
+    return 1000 * float(last - first) / float(end - start)
 
 
 def main() -> None:
@@ -63,13 +60,14 @@ def main() -> None:
     chromium = shutil.which("chromium")
     if chromium is None:
         sys.exit("needs chromium on the path")
-    results = []
-    with served() as address, sync_playwright() as playwright:
+    results, paces = [], {}
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        address = write_site(Path(folder) / "site").as_uri()
         browser = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *UNPACED])
         for width in (390, 1440):
             page = browser.new_page(viewport={"width": width, "height": 900})
             page.goto(address)
-            page.locator("path.mean[d]").wait_for(state="attached")
+            paces[f"steps_per_second_{width}"] = round(pace(page))
             for name, selector in (("ball", ".ball"), ("point", ".point:nth-child(8)")):
                 page.locator(selector).scroll_into_view_if_needed()
                 box = page.locator(selector).bounding_box()
@@ -80,10 +78,12 @@ def main() -> None:
                     results[-1][f"{what}_median_ms"] = round(statistics.median(values), 2)
                     results[-1][f"{what}_p95_ms"] = round(statistics.quantiles(values, n=20)[-1], 2)
                 print(results[-1])
+            page.close()
+        print(paces)
         version = browser.version
         browser.close()
     contents = {"command": "make benchmark-page", "chromium": version.split(".")[0], "goal_ms": round(GOAL, 2)}
-    contents |= {"hardware": f"{platform.machine()} CPU, no GPU", "torch": torch.__version__, "results": results}
+    contents |= {"hardware": f"{platform.machine()} CPU, no GPU", **paces, "results": results}
     (RESULTS / "page_frames.json").write_text(json.dumps(contents, indent=1) + "\n")
     if any(result["work_median_ms"] > GOAL for result in results):
         sys.exit("a median frame takes longer than a sixtieth of a second")

@@ -85,7 +85,7 @@ benchmark-scale: $(VENV)/installed-dev ## Time several processes, and measure th
 	$(BIN)/python benchmarks/stream_memory.py
 	$(BIN)/python benchmarks/predict_memory.py
 
-benchmark-page: $(VENV)/installed-dev ## Count steps and time frames of the interactive page; needs Chromium
+benchmark-page: $(VENV)/installed-dev ## Measure steps and frames of the interactive page; needs Chromium
 	PYTHONPATH=tests $(BIN)/python benchmarks/page_frames.py
 
 benchmark-table: $(VENV)/installed-dev ## Time and memory of the estimator on a million rows against plain torch; writes docs/results

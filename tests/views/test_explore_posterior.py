@@ -165,6 +165,10 @@ def test_pause_and_start_again(page) -> None:
     wait_until(page, f"{STEPS} > 5")
     assert page.evaluate("Gumdrop.posterior.frame.settings.seed") == 1
     assert page.evaluate("Gumdrop.posterior.frame.mean") != mean
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Two clumps").click()
+    wait_until(page, f"{STEPS} === 0 && {STATE} === 'paused'")
+    assert page.evaluate("Gumdrop.posterior.frame.mean") == mean
 
 
 def test_the_address_holds_what_is_seen(page, opened, site) -> None:

@@ -41,7 +41,10 @@
       const row = this.find("[aria-label=Examples]");
       for (const name in EXAMPLES) {
         const button = Object.assign(document.createElement("button"), { type: "button", textContent: name });
-        button.addEventListener("click", () => this.setPoints(example(name), name));
+        button.addEventListener("click", () => {
+          this.settings.seed = DEFAULTS.seed;
+          this.setPoints(example(name), name);
+        });
         row.append(button);
       }
       const make = (name, label, options = {}) => Gumdrop.plot.slider(this.find(`[data-sliders~=${name}]`), {

@@ -76,6 +76,9 @@ def test_captions_say_what_is_measured(play, seed: int) -> None:
         said = re.findall(r"([\d.]+) times", frame["caption"])
         ratios[model] = openness(frame, CLUMPS, (-1, 0.6))
         assert float(said[0]) == pytest.approx(ratios[model], rel=0.06)
+        inside = np.array(frame["epistemic"])[near(-0.6, 0.2)].mean()
+        assert float(re.search(r"SD ([\d.]+)", frame["caption"])[1]) == pytest.approx(inside, rel=0.06)
+        assert ("stays narrow" in frame["caption"]) == (ratios[model] >= 3 and model == "ensemble")
         if model != "process":
             exact = openness({"epistemic": frame["exact"]}, CLUMPS, (-1, 0.6))
             assert float(said[1]) == pytest.approx(exact, rel=0.06)
@@ -83,6 +86,14 @@ def test_captions_say_what_is_measured(play, seed: int) -> None:
     assert 0.8 < ratios["dropout"] < 2
     assert ratios["dropout"] < ratios["ensemble"] < ratios["process"]
     assert ratios["process"] > 5
+
+
+def test_a_caption_without_a_gap_says_how_wide_the_functions_spread(play) -> None:
+    (frame,) = play([wave(np.linspace(-2.8, 2.8, 40).round(2).tolist()), 60])
+    said = re.findall(r"by (\d\.\d+)", frame["caption"])
+    spreads = [np.mean(frame[name]) for name in ("epistemic", "exact")]
+    assert [float(text) for text in said] == pytest.approx(spreads, rel=0.06)
+    assert frame["caption"].startswith("There are points everywhere.")
 
 
 def test_without_points_it_shows_the_prior_whatever_was_there_before(play) -> None:

@@ -2,8 +2,8 @@
 (function () {
   "use strict";
   const EXTENT = 3, GAP = 0.8;
-  /** Times as wide as at the points from which on a band is said to open. */
-  const OPENS = 3;
+  /** Times as wide as at the points from which on a band is said to open, and share of the exact one to be no narrow one. */
+  const OPENS = 3, WIDE = 0.5;
 
   const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
@@ -50,13 +50,22 @@
       return "Without dropout there is one function. It says nothing of how sure it is: its spread is 0 everywhere.";
     }
     const own = openness(points, frame.epistemic), exact = openness(points, frame.exact);
-    if (!own) return "There are points everywhere: all functions agree about as well in all places.";
+    if (!own) {
+      const spreads = [frame.epistemic, frame.exact].map((values) => short(average(values)));
+      return `There are points everywhere. The functions of ${nameOf(settings)} spread by ${spreads[0]} (SD), those of an exact `
+        + `Gaussian process by ${spreads[1]}.`;
+    }
     const where = own.where === "between" ? "Between the points" : "Beyond the points";
-    const measured = `${where}, the functions of ${nameOf(settings)} spread ${times(own.ratio)} as wide as at them`;
+    const measured = `${where}, the functions of ${nameOf(settings)} spread ${times(own.ratio)} as wide as at them (SD ${short(own.away)})`;
     if (settings.model === "process") return `${measured}: it knows where it has not looked.`;
-    const beside = `those of an exact Gaussian process, ${times(exact.ratio)}`;
-    const verdict = own.ratio >= OPENS ? "The band opens." : own.ratio > 1.2 ? "The band hardly opens." : "The band does not open.";
-    return `${measured}; ${beside}. ${verdict}`;
+    const beside = `those of an exact Gaussian process, ${times(exact.ratio)} (${short(exact.away)})`;
+    return `${measured}; ${beside}. ${verdict(own, exact)}`;
+  }
+
+  function verdict(own, exact) {
+    if (own.ratio < 1.2) return "The band does not open.";
+    if (own.ratio < OPENS) return "The band hardly opens.";
+    return own.away < WIDE * exact.away ? "The band opens, and stays narrow beside the exact one." : "The band opens.";
   }
 
   Gumdrop.captions = { caption, openness, emptiest };

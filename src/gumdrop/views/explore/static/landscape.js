@@ -19,9 +19,7 @@
       root.adoptedStyleSheets = [style];
       root.innerHTML = TEMPLATE;
       this.find = (selector) => root.querySelector(selector);
-      this.host = host;
-      this.svg = this.find("svg");
-      Object.assign(this, START, { objective: "library" });
+      Object.assign(this, START, { host, svg: this.find("svg"), objective: "library" });
       this.name = `objective-${++count}`;
       this.forces = new Forces(this.find(".forces"));
       this.makeFrame();
@@ -93,6 +91,7 @@
         if (event.button !== 0 || !event.isPrimary) return;
         const [x, y] = at(event);
         onBall = Math.hypot(x - this.x(this.p), y - this.ballY()) <= 22;
+        if (event.pointerType === "touch" && !onBall) return; // a swipe from elsewhere scrolls, and a tap places the ball
         grip = onBall ? x - this.x(this.p) : 0;
         svg.setPointerCapture(event.pointerId);
         this.hit.focus({ preventScroll: true, focusVisible: false });
@@ -100,7 +99,12 @@
         this.place(onBall ? this.p : this.pAt(x));
         this.dragging = true;
       });
-      // A swipe from elsewhere scrolls. Browsers take `touch-action` from the whole picture, not from the ball in it.
+      svg.addEventListener("click", (event) => {
+        if (event.pointerType !== "touch" || onBall) return;
+        this.place(this.pAt(at(event)[0]));
+        this.release();
+      });
+      // Browsers take `touch-action` from the whole picture, not from the ball in it.
       svg.addEventListener("touchstart", (event) => { if (onBall) event.preventDefault(); }, { passive: false });
       svg.addEventListener("pointermove", (event) => {
         if (this.dragging && event.isPrimary) this.place(this.pAt(at(event)[0] - grip));
@@ -137,9 +141,7 @@
       if (this.state === "descending") this.release();
     }
 
-    get radios() {
-      return this.host.shadowRoot.querySelectorAll("input[type=radio]");
-    }
+    get radios() { return this.host.shadowRoot.querySelectorAll("input[type=radio]"); }
 
     press(event) {
       const small = { ArrowLeft: -0.01, ArrowDown: -0.01, ArrowRight: 0.01, ArrowUp: 0.01 };
@@ -289,9 +291,7 @@
     }
   }
 
-  function mount(host) {
-    if (!host.shadowRoot) new Landscape(host);
-  }
+  const mount = (host) => { if (!host.shadowRoot) new Landscape(host); };
   const mountAll = () => document.querySelectorAll('.ml-widget[data-algo="concrete-dropout"]').forEach(mount);
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", mountAll);
   else mountAll();

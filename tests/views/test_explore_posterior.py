@@ -204,6 +204,19 @@ def test_the_code_of_what_is_seen_runs(page, choice: str) -> None:
         assert [round(p, 6) for p in found["gd"].dropout_rates(found["model"]).values()] == [0.1, 0.1]
 
 
+def test_link_and_code_are_copied_or_the_page_says_where_they_are(page) -> None:
+    taken = page.locator("[data-of=taken]")
+    page.evaluate("() => { navigator.clipboard.writeText = async (text) => { window.copied = text; }; }")
+    page.get_by_role("button", name="Copy the code").click()
+    wait_until(page, "window.copied === document.querySelector('pre code').textContent")
+    assert taken.inner_text() == "The code is copied."
+    page.get_by_role("button", name="Copy the link").click()
+    wait_until(page, "window.copied === location.href && location.hash.startsWith('#points=')")
+    page.evaluate("() => { navigator.clipboard.writeText = async () => { throw new Error('not allowed'); }; }")
+    page.get_by_role("button", name="Copy the link").click()
+    wait_until(page, "document.querySelector('[data-of=taken]').textContent.includes('The address is above')")
+
+
 def test_a_button_gives_a_film(page) -> None:
     page.evaluate("(({ film }) => { const own = film.record; film.record = (...all) => own(...all, 0.1); })(Gumdrop)")
     with page.expect_download() as download:

@@ -67,7 +67,7 @@
       const on = (name, act) => this.find(`[data-do=${name}]`).addEventListener("click", act);
       on("pause", () => this.pause(!this.paused));
       on("restart", () => { this.set({ seed: this.settings.seed + 1 }); this.pause(false); });
-      on("link", () => this.take(location.href, "The link is copied."));
+      on("link", () => { this.writeAddress(); this.take(location.href, "The link is copied."); });
       on("code", () => this.take(Gumdrop.snippet(this.points.list, this.settings), "The code is copied."));
       on("film", () => this.film());
       this.find("[data-do=film]").hidden = !Gumdrop.film.kind();
@@ -134,11 +134,13 @@
     /** Keep the state in the address, a moment after the last change: browsers allow few in a second. */
     keep() {
       clearTimeout(this.keeping);
-      this.keeping = setTimeout(() => {
-        this.written = Gumdrop.address.write(this.points.list, this.settings, DEFAULTS);
-        history.replaceState(null, "", this.written);
-      }, 400);
+      this.keeping = setTimeout(() => this.writeAddress(), 400);
       this.find("pre code").textContent = Gumdrop.snippet(this.points.list, this.settings);
+    }
+
+    writeAddress() {
+      this.written = Gumdrop.address.write(this.points.list, this.settings, DEFAULTS);
+      history.replaceState(null, "", this.written);
     }
 
     pause(paused) {

@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments recording benchmarks \
+.PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments benchmarks \
   benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
   performance-page clean
 
@@ -47,9 +47,6 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 
 docs-tables: $(VENV)/installed-dev ## Run the commands of docs/tables.md again, and write their answers into it
 	$(BIN)/python docs/figures/tables_page.py
-
-recording: $(VENV)/installed-dev ## Record the session that the static page plays
-	$(BIN)/python -m gumdrop.views.explore.recording
 
 docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experiments.md again, with DATA=DIR; writes docs/results
 	for name in $(EXPERIMENTS); do \
@@ -88,7 +85,7 @@ benchmark-scale: $(VENV)/installed-dev ## Time several processes, and measure th
 	$(BIN)/python benchmarks/stream_memory.py
 	$(BIN)/python benchmarks/predict_memory.py
 
-benchmark-page: $(VENV)/installed-dev ## Time the frames of the interactive page; needs Chromium
+benchmark-page: $(VENV)/installed-dev ## Measure steps and frames of the interactive page; needs Chromium
 	PYTHONPATH=tests $(BIN)/python benchmarks/page_frames.py
 
 benchmark-table: $(VENV)/installed-dev ## Time and memory of the estimator on a million rows against plain torch; writes docs/results

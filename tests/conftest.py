@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from builders.browser import WEB, Witness, launch
+from builders.browser import WEB, Witness, launch, opening
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests, and all have one name
 torch.set_num_threads(1)  # pytest-xdist brings the parallelism
@@ -25,6 +25,12 @@ def _seeds() -> None:
 @pytest.fixture(scope="session")
 def browser():
     yield from launch()
+
+
+@pytest.fixture
+def opened(browser):
+    with opening(browser) as open_page:
+        yield open_page
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A headless browser for the tests of pages, and the page that they look at."""
 
+import contextlib
 import importlib.util
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from builders.waiting import HANG, until
 
 WEB = Path(gumdrop.__file__).parent / "views" / "explore" / "static"
 CHROMIUM = Path("/usr/bin/chromium")
+WIDGET = ("landscape-terms.js", "landscape-look.js", "landscape.js")
+TRAINER = ("random.js", "network.js", "process.js", "trainer.js")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
 
@@ -53,17 +56,48 @@ class Witness:
         return {url.split(":")[0] for url in self.asked}
 
 
+@contextlib.contextmanager
+def opening(browser):
+    """Give a function that opens a page, which must have said nothing and asked for nothing beyond its own place."""
+    with contextlib.ExitStack() as stack:
+
+        def open_page(url, allowed, **options):
+            page = browser.new_page(**({"viewport": {"width": 1100, "height": 900}} | options))
+            page.witness = Witness(page)
+            stack.callback(page.close)
+            page.goto(url)
+            stack.callback(_check, page.witness, allowed)
+            return page
+
+        yield open_page
+
+
+def _check(witness, allowed):
+    assert witness.said == []
+    strange = [url for url in witness.asked if not url.startswith((*allowed, "data:", "blob:", "about:"))]
+    assert strange == []
+
+
+def slide(page, label, share):
+    """Move a slider to a share of its range."""
+    page.get_by_label(label, exact=False).evaluate(
+        """(input, share) => { input.value = Number(input.min) + share * (input.max - input.min);
+             input.dispatchEvent(new Event('input', {bubbles: true})); }""",
+        share,
+    )
+
+
 def views(browser, url):
-    """Yield a page at three widths, light and dark; it must fit, say nothing to the console and ask for nothing."""
-    for width, scheme in ((390, "light"), (820, "dark"), (1400, "light")):
+    """Yield a page at four widths, light and dark; it must fit, say nothing to the console and ask for nothing."""
+    for width, scheme in ((195, "light"), (390, "light"), (820, "dark"), (1400, "light")):
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
         witness = Witness(page)
         page.goto(url)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
         yield page
         page.close()
-        assert witness.said == []
-        assert witness.schemes() <= {"file", "data"}
+        assert witness.said == [], width
+        assert witness.schemes() <= {"file", "data", "blob"}
 
 
 def painted(page):

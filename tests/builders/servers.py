@@ -3,7 +3,8 @@
 import contextlib
 import threading
 
-from gumdrop.views.explore import open_socket, server
+from gumdrop.views.explore import open_socket
+from gumdrop.views.explore.server import make_server
 
 from builders.waiting import HANG
 
@@ -11,14 +12,12 @@ from builders.waiting import HANG
 @contextlib.contextmanager
 def running(**options):
     """Serve in a thread; yield the port."""
-    listener = open_socket("127.0.0.1", 0)
-    own = server._Server(server._configure(server.make_app(**options)))
-    thread = threading.Thread(target=own.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        own.should_exit = True
-        thread.join(HANG)
-        assert not thread.is_alive()
-        listener.close()
+    with open_socket("127.0.0.1", 0) as listener, make_server(listener, **options) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.shutdown()
+            thread.join(HANG)
+            assert not thread.is_alive()

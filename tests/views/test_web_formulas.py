@@ -1,7 +1,7 @@
 """The formulas of the interactive page: those of the library, and the same in the browser, by way of a golden file.
 
 `tests/golden/web.json` holds inputs with the values that Python gives. One test computes it anew and compares, the
-other compares the browser with it. `GUMDROP_WRITE_GOLDEN=1 pytest tests/test_web_formulas.py` writes it.
+other compares the browser with it. `GUMDROP_WRITE_GOLDEN=1 pytest tests/views/test_web_formulas.py` writes it.
 """
 
 import itertools
@@ -16,6 +16,7 @@ import torch
 from gumdrop import functional
 
 from builders import reference
+from builders.browser import WIDGET
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "web.json"
 TERMS = {"stylised": reference.stylised_terms, "library": reference.library_terms}
@@ -121,7 +122,7 @@ def test_the_true_likelihood_is_the_expected_one_over_masks() -> None:
 
 
 def test_the_browser_computes_the_same(page_of) -> None:
-    page = page_of("loss-landscape.js", "mask.js")
+    page = page_of(*WIDGET, "mask.js")
     stored = json.loads(GOLDEN.read_text(encoding="utf-8"))
     found = page.evaluate(
         """({landscape, masks}) => ({
@@ -150,7 +151,7 @@ def test_the_browser_computes_the_same(page_of) -> None:
 
 
 def test_curvature_is_the_slope_of_the_slope(page_of) -> None:
-    page = page_of("loss-landscape.js")
+    page = page_of(*WIDGET)
     ratios = page.evaluate(
         """() => ["stylised", "library"].flatMap((o) => [0.02, 0.4, 0.9].flatMap((p) => [[10, 5000], [9000, 60]].map(
           ([N, K]) => {
@@ -161,3 +162,14 @@ def test_curvature_is_the_slope_of_the_slope(page_of) -> None:
           })))"""
     )
     assert ratios == pytest.approx([1] * 12, rel=1e-5)
+
+
+def test_the_names_of_the_specification_are_those_of_its_sketch(page_of) -> None:
+    page = page_of(*WIDGET)
+    found = page.evaluate(
+        """() => { const {cdObjective, cdGradient, argmin} = MLMath, at = [0.3, 200, 500];
+             return [cdObjective(...at), cdGradient(...at), argmin(200, 500), argmin(200, 500, "library")]; }"""
+    )
+    expected = [sum(reference.stylised_terms(0.3, 200, 500)), slope("stylised", 0.3, 200, 500)]
+    expected += [optimum(objective, 200, 500) for objective in ("stylised", "library")]
+    assert found == pytest.approx(expected, abs=1e-4)

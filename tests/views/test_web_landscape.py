@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from builders.browser import contrast, painted, wait_until
+from builders.browser import WIDGET, contrast, painted, wait_until
 
 CORNERS = [*itertools.product((10, 10000), (50, 5000)), (200, 500)]
 
@@ -15,7 +15,7 @@ P = "Number(document.querySelector('.ml-widget').shadowRoot.querySelector('dd[da
 
 @pytest.fixture
 def page(page_of):
-    page = page_of("loss-landscape.js", viewport={"width": 900, "height": 900})
+    page = page_of(*WIDGET, viewport={"width": 900, "height": 900})
     yield page
     assert page.witness.said == []
     assert page.witness.schemes() <= {"file", "data"}
@@ -32,13 +32,16 @@ def ball(page):
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
+def hold_time(page):
+    """Let the time of the page pass only where a test says so, however long the test takes."""
+    page.clock.install(time=0)
+    page.clock.pause_at(60_000)
+
+
 def settle(page):
-    """Let the time of the page run until the ball has arrived."""
-    for _ in range(40):
-        page.clock.run_for(5000)
-        if status(page)[2] == "arrived at p*":
-            return
-    raise AssertionError(f"the ball is on its way for 200 s: {status(page)}")
+    """Let the time of the page run as long as every descent takes."""
+    page.clock.run_for(2100)
+    assert status(page)[2] == "arrived at p*"
 
 
 def set_slider(page, name, value):
@@ -55,11 +58,56 @@ def test_it_starts_as_specified(page) -> None:
     assert [len(re.findall("[ML]", path)) for path in paths] == [200] * 4
     assert page.locator(".ball").get_attribute("r") == "14"
     assert page.locator(".hit").get_attribute("r") == "22"
+    assert page.locator(".optimum-label").text_content() == "p* = 0.386"
+    assert page.locator("input[value=library]").is_checked()
+    page.locator("input[value=stylised]").check()
     assert page.locator(".optimum-label").text_content() == "p* = 0.568"
+    assert page.locator(".tale").inner_text().startswith("For the feel of it")
+
+
+def test_the_ball_has_the_colour_of_the_curve_while_it_descends(page) -> None:
+    hold_time(page)
+
+    def colours():
+        fills = "[getComputedStyle(r.querySelector('.ball')).fill, getComputedStyle(r.querySelector('.curve')).stroke]"
+        return page.evaluate(f"() => {{ const r = document.querySelector('.ml-widget').shadowRoot; return {fills}; }}")
+
+    ball_at_rest, curve = colours()
+    assert ball_at_rest != curve
+    page.locator("[data-do=release]").click()
+    page.clock.run_for(300)
+    assert colours() == [curve, curve]
+    settle(page)
+    assert colours() == [ball_at_rest, curve]
+
+
+def test_the_ball_is_drawn_between_the_steps(page) -> None:
+    """Where K/N is large a few steps go all the way; the ball moves with every frame all the same."""
+    hold_time(page)
+    set_slider(page, "N", 1)
+    page.locator("[role=slider].hit").press("End")
+    page.locator("[data-do=release]").click()
+    places = set()
+    for _ in range(30):
+        page.clock.run_for(50)
+        places.add(page.locator(".ball-group").get_attribute("transform"))
+    assert len(places) >= 25
+
+
+def test_terms_differ_by_dashes_and_names_too(page) -> None:
+    dashes = page.locator("path.term").evaluate_all("all => all.map((path) => getComputedStyle(path).strokeDasharray)")
+    assert len(set(dashes)) == 3
+    assert page.locator("svg text.name").all_text_contents() == ["total", "likelihood", "weights", "entropy"]
+    boxes = page.locator("svg text.name").evaluate_all(
+        """all => all.map((text) => text.getBoundingClientRect()).map((box) =>
+             [box.left, box.right, box.top, box.bottom])"""
+    )
+    for (left, right, top, bottom), (a, b, c, d) in itertools.combinations(boxes, 2):
+        assert right < a or b < left or bottom < c or d < top
 
 
 def test_the_mouse_drags_the_ball_and_lets_it_go(page) -> None:
-    page.clock.install()
+    hold_time(page)
     x, y = ball(page)
     page.mouse.move(x + 15, y + 10)  # off the ball, within its hit circle: it keeps the distance
     page.mouse.down()
@@ -78,7 +126,7 @@ def test_the_mouse_drags_the_ball_and_lets_it_go(page) -> None:
 
 def test_a_press_elsewhere_places_the_ball(page) -> None:
     x, _ = ball(page)
-    box = page.locator("svg").bounding_box()
+    box = page.locator("svg").first.bounding_box()
     page.mouse.move(x + 250, box["y"] + 60)
     page.mouse.down()
     painted(page)
@@ -91,7 +139,7 @@ def test_a_press_elsewhere_places_the_ball(page) -> None:
 
 
 def test_touch_drags_the_ball(page_of) -> None:
-    page = page_of("loss-landscape.js", viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
+    page = page_of(*WIDGET, viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
     x, y = ball(page)
     touch = page.context.new_cdp_session(page)
 
@@ -100,19 +148,34 @@ def test_touch_drags_the_ball(page_of) -> None:
 
     send("touchStart", (x, y))
     for step in range(1, 9):
-        send("touchMove", (x + 10 * step, y - 5 * step))  # also upwards: the ball must not scroll the page
+        send("touchMove", (x + 10 * step, y - 20 * step))  # also upwards: the ball must not scroll the page
     painted(page)
     assert status(page)[2] == "held"
     assert ball(page)[0] == pytest.approx(x + 80, abs=1.5)
     assert page.evaluate("scrollY") == 0
     send("touchEnd")
     wait_until(page, f"{P} < 0.7")
-    assert status(page)[2] == "descending"
+    assert status(page)[2] in ("descending", "arrived at p*")
     assert page.witness.said == []
 
 
+def test_a_swipe_over_the_curve_scrolls_and_a_tap_places_the_ball(page_of) -> None:
+    page = page_of(*WIDGET, viewport={"width": 390, "height": 500}, has_touch=True, is_mobile=True)
+    x, y = ball(page)
+    touch = page.context.new_cdp_session(page)
+    for kind, places in (("Start", [0]), *(("Move", [-15 * step]) for step in range(1, 9)), ("End", [])):
+        points = [{"x": x + 90, "y": y + move} for move in places]
+        touch.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": points})
+    wait_until(page, "scrollY > 60")
+    assert status(page)[::2] == (0.5, "at rest")
+    page.evaluate("scrollTo(0, 0)")
+    page.touchscreen.tap(x + 90, y - 40)
+    wait_until(page, f"{P} !== 0.5")
+    assert status(page)[2] in ("descending", "arrived at p*")
+
+
 def test_keys_move_the_ball_and_let_it_go(page) -> None:
-    page.clock.install()
+    hold_time(page)
     page.locator("[role=slider].hit").focus()
     for key, p in (("ArrowRight", 0.51), ("ArrowLeft", 0.5), ("PageUp", 0.6), ("End", 0.99), ("Home", 0.01)):
         page.keyboard.press(key)
@@ -124,7 +187,7 @@ def test_keys_move_the_ball_and_let_it_go(page) -> None:
     assert status(page)[2] == "descending"
     settle(page)
     assert abs(status(page)[0] - status(page)[1]) < 0.005
-    assert page.locator("[role=status]").text_content().startswith("Ball arrived at p*: p 0.57")
+    assert page.locator("[role=status]").text_content().startswith("Ball arrived at p*: p 0.39")
 
 
 @pytest.mark.parametrize("objective", ["stylised", "library"])
@@ -132,10 +195,8 @@ def test_keys_move_the_ball_and_let_it_go(page) -> None:
 def test_every_descent_ends_at_the_optimum(page, objective: str, num_data: int, num_units: int) -> None:
     ends = page.evaluate(
         """([o, N, K]) => [0.01, 0.5, 0.99].map((p) => {
-          const {isStill, step, optimum} = Gumdrop.landscape;
-          let steps = 0;
-          while (!isStill(o, p, N, K) && steps < 20000) { p = step(o, p, N, K); steps++; }
-          return [p, steps, optimum(o, N, K)];
+          const {descent, optimum} = Gumdrop.landscape, path = descent(o, p, N, K);
+          return [path.at(-1), path.length, optimum(o, N, K)];
         })""",
         [objective, num_data, num_units],
     )
@@ -145,7 +206,7 @@ def test_every_descent_ends_at_the_optimum(page, objective: str, num_data: int, 
 
 
 def test_the_controls_in_the_corners(page) -> None:
-    page.clock.install()
+    hold_time(page)
     for (num_data, num_units), objective in itertools.product(CORNERS, ("stylised", "library")):
         page.locator(f"input[value={objective}]").check()
         set_slider(page, "N", len(str(num_data)) - 1 if num_data != 200 else 2.301)
@@ -158,22 +219,23 @@ def test_the_controls_in_the_corners(page) -> None:
         assert abs(status(page)[0] - best) < 0.005
 
 
-def test_reset_goes_back(page) -> None:
+def test_reset_puts_the_ball_back_and_keeps_n_and_k(page) -> None:
     set_slider(page, "N", 4)
     set_slider(page, "K", 5000)
+    best = status(page)[1]
     page.locator("[data-do=release]").click()
     page.locator("[data-do=reset]").click()
     painted(page)
-    assert status(page) == (0.5, 0.568, "at rest")
-    assert page.locator("#N").evaluate("input => Math.round(10 ** input.value)") == 200
-    assert page.locator("#K").input_value() == "500"
+    assert status(page) == (0.5, best, "at rest")
+    assert page.locator("#N").evaluate("input => Math.round(10 ** input.value)") == 10000
+    assert page.locator("#K").input_value() == "5000"
 
 
 def test_reduced_motion_goes_straight_to_the_end(page_of) -> None:
-    page = page_of("loss-landscape.js", reduced_motion="reduce")
+    page = page_of(*WIDGET, reduced_motion="reduce")
     page.locator("[data-do=release]").click()
     painted(page)
-    assert status(page) == (0.568, 0.568, "arrived at p*")
+    assert status(page) == (0.386, 0.386, "arrived at p*")
 
 
 def test_the_sketch_and_the_true_terms_differ_as_the_page_says(page) -> None:
@@ -188,20 +250,23 @@ def test_the_sketch_and_the_true_terms_differ_as_the_page_says(page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 820, 1400])
+@pytest.mark.parametrize("width", [195, 320, 820, 1400])
 def test_it_fits_and_can_be_read(page_of, width: int, scheme: str) -> None:
-    page = page_of("loss-landscape.js", viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = page_of(*WIDGET, viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.evaluate("document.documentElement.style.colorScheme = 'light dark'")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for selector in (".tale", "dt", "output", "h3"):
         assert contrast_of(page, selector) >= 4.5, selector
+    for selector in ("path.term.likelihood", "path.term.weights", "path.term.entropy", "path.curve"):
+        assert contrast_of(page, selector, "stroke") >= 3, selector
 
 
-def contrast_of(page, selector):
-    """Return the contrast ratio of text on the widget's card."""
+def contrast_of(page, selector, part="color"):
+    """Return the contrast ratio of text or lines on the widget's card."""
     colours = page.locator(selector).first.evaluate(
-        """element => [getComputedStyle(element).color,
-             getComputedStyle(element.closest('.widget')).backgroundColor].map((text) => text.match(/[\\d.]+/g))"""
+        """(element, part) => [getComputedStyle(element)[part],
+             getComputedStyle(element.closest('.widget')).backgroundColor].map((text) => text.match(/[\\d.]+/g))""",
+        part,
     )
     return contrast(*([float(value) for value in colour[:3]] for colour in colours))
 
@@ -211,7 +276,7 @@ def test_two_widgets_do_not_share_anything(page) -> None:
         """() => { const other = document.body.appendChild(document.createElement('div'));
              Gumdrop.landscape.mount(other); Gumdrop.landscape.mount(other); }"""
     )
-    page.locator("input[value=library]").nth(1).check()
+    page.locator("input[value=stylised]").nth(1).check()
     formulas = page.locator(".formula").all_inner_texts()
     assert len(formulas) == 2
     assert formulas[0] != formulas[1]

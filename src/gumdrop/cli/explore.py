@@ -19,21 +19,15 @@ def explore(
     host: str = "127.0.0.1",
     port: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))] = 8765,
 ) -> None:
-    """Open the interactive page: push the objective, watch a posterior being learned, look at runs.
+    """Open the interactive page: watch a posterior being learned, push the objective, look at runs.
 
     Args:
-        out: Write the page as static files into this folder, with a recorded session, instead of serving it.
+        out: Write the page as static files into this folder instead of serving it.
         run: Folders of `gumdrop fit` or `gumdrop reproduce` to show.
         host: Address to serve on; by default this machine alone can reach it.
         port: Port to serve on; another one if it is taken.
-
-    Raises:
-        ValueError: If the extra is not installed.
     """
-    try:
-        from gumdrop.views.explore import open_runs, open_socket, serve, write_site
-    except ModuleNotFoundError as error:
-        raise ValueError(f"this command needs {error.name}: pip install 'gumdrop[explore]'") from error
+    from gumdrop.views.explore import open_runs, open_socket, serve, write_site
 
     runs = open_runs(run)
     if out is not None:

@@ -1,6 +1,6 @@
-"""The interactive page: the objective to push, a posterior to watch being learned, and runs to open.
+"""The interactive page: a posterior to watch being learned, the objective to push, and runs to open.
 
-`serve` is the live page on this machine, `write_site` the same as static files with a recorded session.
+All of it happens in the browser. `serve` gives the page on this machine, `write_site` writes it as files.
 """
 
 from gumdrop.views.explore.runs import RunError, open_runs

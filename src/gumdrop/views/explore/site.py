@@ -1,11 +1,11 @@
-"""The files of the page, as the server gives them and as they are written for any place that serves files."""
+"""The files of the page: one page with everything inside, the widget to copy, a picture for links, and runs."""
 
 from __future__ import annotations
 
 import json
-import mimetypes
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from gumdrop.machine.files import replacing
@@ -13,55 +13,51 @@ from gumdrop.views.explore.runs import Run
 
 __all__ = ["SiteError", "page_files", "write_site"]
 
-WEB = Path(__file__).parent / "static"
-RECORDED, LIVE = 'data-mode="recorded"', 'data-mode="live"'
+STATIC = Path(__file__).parent / "static"
+WIDGET = ("landscape-terms.js", "landscape-look.js", "landscape.js")
+"""Scripts of the widget, which are one script where it is copied."""
+SCRIPT = re.compile(r'<script src="([\w-]+\.js)"( data-worker)?></script>')
+STYLE = '<link rel="stylesheet" href="page.css">'
 MARK = "gumdrop-page.txt"
 """A file by which a folder of ours is known, and may be written again."""
-
-Content = Callable[[], tuple[bytes, str]]
 
 
 class SiteError(ValueError):
     """A folder that the page cannot be written to; the message says why."""
 
 
-def page_files(runs: Sequence[Run] = (), *, live: bool) -> dict[str, Content]:
-    """List the files of the page.
+def page_files(runs: Sequence[Run] = ()) -> dict[str, bytes]:
+    """Build the files of the page.
 
     Args:
         runs: Runs to show.
-        live: Whether a server is there to train, or a recording is to be played.
 
     Returns:
-        By path, a function that gives the content and the media type.
-
-    Raises:
-        AssertionError: If the page has lost the mark by which it is told.
+        By path, the content. The page needs none of the others but the runs: a worker that is made of its own scripts
+        trains, because a page that was opened from a file may load none.
     """
-    files: dict[str, Content] = {path.name: _file(path) for path in sorted(WEB.iterdir()) if path.is_file()}
-    page = (WEB / "index.html").read_text(encoding="utf-8")
-    assert RECORDED in page
-    files["index.html"] = _text(page.replace(RECORDED, LIVE) if live else page, "text/html")
     listed = [{"name": run.name, "title": run.title, "note": run.note, "page": f"runs/{run.name}.html"} for run in runs]
-    files["runs.js"] = _text(f"Gumdrop.runs = {_script(listed)};\n", "text/javascript")
-    for run in runs:
-        files[f"runs/{run.name}.html"] = _text(run.page, "text/html")
-    return files
+
+    def inline(tag: re.Match[str]) -> str:
+        code = f"Gumdrop.runs = {_script(listed)};\n" if tag[1] == "runs.js" else _read(tag[1])
+        return f"<script{tag[2] or ''}>\n{code}</script>"
+
+    page = _read("index.html").replace(STYLE, f"<style>\n{_read('page.css')}</style>")
+    files = {
+        "index.html": SCRIPT.sub(inline, page).encode(),
+        "loss-landscape.js": "".join(map(_read, WIDGET)).encode(),
+        "preview.png": (STATIC / "preview.png").read_bytes(),
+    }
+    return files | {f"runs/{run.name}.html": run.page.encode() for run in runs}
+
+
+def _read(name: str) -> str:
+    return (STATIC / name).read_text(encoding="utf-8")
 
 
 def _script(value: object) -> str:
     """JSON that may stand in a script."""
     return json.dumps(value, ensure_ascii=True).replace("<", "\\u003c")
-
-
-def _file(path: Path) -> Content:
-    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return lambda: (path.read_bytes(), media_type)
-
-
-def _text(text: str, media_type: str) -> Content:
-    content = text.encode()
-    return lambda: (content, media_type)
 
 
 def write_site(folder: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> Path:
@@ -82,9 +78,7 @@ def write_site(folder: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> P
         raise SiteError(f"{place} is a file; name a folder with --out")
     if place.is_dir() and any(place.iterdir()) and not (place / MARK).is_file():
         raise SiteError(f"{place} holds something that is not this page; name another folder with --out")
-    files = page_files(runs, live=False)
-    contents = {name: content()[0] for name, content in files.items()}
-    contents = {MARK: b"Written by `gumdrop explore --out`, which may write it again.\n", **contents}
+    contents = {MARK: b"Written by `gumdrop explore --out`, which may write it again.\n", **page_files(runs)}
     for name, content in contents.items():
         with replacing(place / name, "wb") as file:
             file.write(content)

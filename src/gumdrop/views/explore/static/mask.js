@@ -18,15 +18,15 @@
     return sum / cells;
   }
 
-  window.Gumdrop = window.Gumdrop || {};
-  window.Gumdrop.mask = { softKeep, hardKeep, cdf, mean };
+  self.Gumdrop = self.Gumdrop || {};
+  self.Gumdrop.mask = { softKeep, hardKeep, cdf, mean };
 
   const UNITS = 48, BINS = 40;
   // Noise that is spread evenly, in an order without pattern: the same units every time.
   const NOISE = Array.from({ length: UNITS }, (_, i) => (((i * 29) % UNITS) + 0.5) / UNITS);
 
   function build(root) {
-    const { draw, Frame, slider } = window.Gumdrop.plot;
+    const { draw, Frame, slider } = self.Gumdrop.plot;
     root.innerHTML = `
       <div class="controls"></div>
       <div class="columns"><div><h3>48 units and their mask</h3><div class="masks" role="img"></div>
@@ -51,7 +51,7 @@
       const p = rate.value, t = temperature.value;
       NOISE.forEach((noise, i) => {
         const share = (100 * softKeep(p, noise, t)).toFixed(1);
-        cells[i].style.background = `color-mix(in srgb, var(--blue) ${share}%, transparent)`;
+        cells[i].style.background = `color-mix(in srgb, var(--unit) ${share}%, transparent)`;
       });
       const masses = bars.map((_, i) => cdf((i + 1) / BINS, p, t) - cdf(i / BINS, p, t));
       frame.yRange = [0, Math.max(0.2, Math.ceil(Math.max(...masses) * 10) / 10)];

@@ -22,9 +22,9 @@
     }
 
     measure() {
-      const width = Math.max(200, Math.round(this.svg.getBoundingClientRect().width));
+      const width = Math.max(120, Math.round(this.svg.getBoundingClientRect().width));
       this.height = Math.round(Math.min(this.most, Math.max(this.least, this.ratio * width)));
-      this.svg.setAttribute("height", this.height);
+      this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`); // so that it shrinks where paper is narrower
       const { left, right, top, bottom } = this.margins;
       Object.assign(this, { left, top, width: width - left - right, depth: this.height - top - bottom });
     }
@@ -95,6 +95,6 @@
   }
   let made = 0;
 
-  window.Gumdrop = window.Gumdrop || {};
-  window.Gumdrop.plot = { draw, Frame, slider, short };
+  self.Gumdrop = self.Gumdrop || {};
+  self.Gumdrop.plot = { draw, Frame, slider, short };
 })();

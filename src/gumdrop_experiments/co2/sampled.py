@@ -76,7 +76,10 @@ def sampled_process(data: Series, chains: Chains, seed: int) -> Plain:
         "divergent": int(np.sum(divergent)),
         "parameters": {name: _summary(draws[name]) for name in PRIORS},
         "curve": {"mean": rounded(mean[:count]), "std": rounded(np.sqrt(total[:count]))},
-        "later": scores(RegressionPrediction(*moments, draw_means=later[0], draw_variances=later[1]), torch.from_numpy(data.later_y)[:, None]),
+        "later": scores(
+            RegressionPrediction(*moments, draw_means=later[0], draw_variances=later[1]),
+            torch.from_numpy(data.later_y)[:, None],
+        ),
     }
 
 

@@ -10,7 +10,7 @@ import safetensors.torch
 from gumdrop.cli import main
 from gumdrop.export import ExportError, export_table
 from gumdrop.tables import load_table_model, read_table
-from gumdrop.tables.model import _checksum
+from gumdrop.tables.model import checksum_of
 from gumdrop.tables.prediction import predict_frame
 
 CHOOSING = ["--epochs", "10", "--members", "2", "--draws", "12", "--quiet", "--no-compare"]
@@ -91,7 +91,7 @@ def test_a_model_that_does_not_know_where_its_target_ends_is_read(paid, tmp_path
     del tensors["target_scaling"], description["schema"]["target"]["positive"], description["weights_sha256"]
     (tmp_path / "model.safetensors").write_bytes(safetensors.torch.save(tensors))
     description |= {"weights_sha256": None}
-    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": _checksum(description)}))
+    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": checksum_of(description)}))
     frame = predict_frame(load_table_model(tmp_path), read_table(paid / "people.csv").frame).frame
     assert (frame["lower"] < 0).any()
 

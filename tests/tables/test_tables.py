@@ -21,7 +21,7 @@ from gumdrop.tables.explained import (
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.info import _what
-from gumdrop.tables.model import _checksum
+from gumdrop.tables.model import checksum_of
 from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.rates import rates_in_words
 from gumdrop.tables.results import Rate
@@ -381,7 +381,7 @@ def test_a_model_whose_rates_are_logits_is_read(regression, tmp_path) -> None:
     weights = safetensors.torch.save({name.replace("scaled_logit", "p_logit"): value for name, value in old.items()})
     (tmp_path / "model.safetensors").write_bytes(weights)
     description |= {"weights_sha256": hashlib.sha256(weights).hexdigest()}
-    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": _checksum(description)}))
+    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": checksum_of(description)}))
     one, other = (load_table_model(folder).ensemble.state_dict() for folder in (tmp_path, regression / "run"))
     assert one.keys() == other.keys()
     for name, value in one.items():
@@ -395,7 +395,7 @@ def test_a_model_whose_noise_has_no_tail_is_read(regression, tmp_path) -> None:
     weights = safetensors.torch.save(tensors)
     (tmp_path / "model.safetensors").write_bytes(weights)
     description |= {"weights_sha256": hashlib.sha256(weights).hexdigest()}
-    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": _checksum(description)}))
+    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": checksum_of(description)}))
     model, newer = load_table_model(tmp_path), load_table_model(regression / "run")
     assert model.ensemble.noise.tail.tolist() == [0.0]
     frame = read_table(regression / "houses.csv").frame

@@ -33,7 +33,7 @@ def drift(folder: Path, table: Path, /, *, machine: Json = False) -> int:
     check_early(table)
 
     from gumdrop.tables.drift import LEAST_ROWS  # torch and all: what can be refused was
-    from gumdrop.tables.model import load_table_model
+    from gumdrop.tables.loading import load_table_model
     from gumdrop.tables.plain import plain
     from gumdrop.tables.prediction import predict_frame
     from gumdrop.tables.reading.table import read_table

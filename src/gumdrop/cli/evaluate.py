@@ -35,7 +35,7 @@ def evaluate(folder: Path, table: Path, /, *, coverage: Fraction | None = None, 
     check_early(table)
 
     from gumdrop.tables.evaluation import known_target  # torch and all: what can be refused was
-    from gumdrop.tables.model import load_table_model
+    from gumdrop.tables.loading import load_table_model
     from gumdrop.tables.plain import plain
     from gumdrop.tables.prediction import predict_frame, without_target
     from gumdrop.tables.reading.table import read_table

@@ -39,7 +39,7 @@ def export(
     whole = model_folder(folder, Voice())
 
     from gumdrop.export.model import FORMATS, export_table  # torch and all: what can be refused was
-    from gumdrop.tables.model import load_table_model
+    from gumdrop.tables.loading import load_table_model
 
     place = out or Path(folder.resolve().name + FORMATS[to])
     if place.exists() and not overwrite:

@@ -1,4 +1,4 @@
-"""Fit the noise of a regression ensemble to the rows that its members have not seen."""
+"""What the rows say that members have not seen: the noise of a regression ensemble, and how likely they are."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -6,12 +6,17 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles.models import RegressionEnsemble, member_seeds
+from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble, member_seeds
 from gumdrop.ensembles.noise import weighted_mean
-from gumdrop.prediction import RegressionPrediction, predict_regression
+from gumdrop.prediction import (
+    ClassificationPrediction,
+    RegressionPrediction,
+    predict_classification,
+    predict_regression,
+)
 from gumdrop.training import RowSource
 
-__all__ = ["DRAWS", "MOST_ROWS", "Versions", "fit_noise"]
+__all__ = ["Versions", "by_row", "class_scores", "fit_noise", "members_of_folds"]
 
 MOST_ROWS = 2000
 """Held-out rows of a member, and training rows, that are enough to fit and to correct the noise."""
@@ -80,6 +85,34 @@ def fit_noise(
     excess = 1 / len(folds[0]) - 1 / count  # of the spread in the mean of few members, beside that of all
     ensemble.noise.offset += (1 - 2 * excess * spread / noise).clamp(min=0.5).log()
     return scores
+
+
+@torch.no_grad()
+def class_scores(
+    ensemble: ClassificationEnsemble, x: Tensor | RowSource, y: Tensor, held_out: list[Tensor], seed: int
+) -> Tensor:
+    """Score the rows outside each member's training.
+
+    Args:
+        ensemble: The ensemble.
+        x: Inputs, shape (N, F).
+        y: Class indices, shape (N,).
+        held_out: Indices of the rows that each member did not train on.
+        seed: Seed of the draws.
+
+    Returns:
+        Log likelihood of the rows of each fold under the members that share it, in nats, one fold after the other.
+    """
+    device, seeds = next(ensemble.parameters()).device, member_seeds(seed, len(held_out))
+    scores = []
+    for members in members_of_folds(held_out):
+        fold = held_out[members[0]][:MOST_ROWS]
+        parts = [
+            predict_classification(ensemble.members[i], x[fold].to(device), num_samples=DRAWS, seed=seeds[i])
+            for i in members
+        ]
+        scores.append(ClassificationPrediction.mixture(parts).log_prob(y[fold].to(device)))
+    return torch.cat(scores)
 
 
 def members_of_folds(held_out: Sequence[Tensor]) -> list[list[int]]:

@@ -7,15 +7,14 @@ from typing import Any, NamedTuple, Unpack
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles.correction import DRAWS, MOST_ROWS, Versions, by_row, fit_noise, members_of_folds
+from gumdrop.ensembles.correction import Versions, by_row, class_scores, fit_noise
 from gumdrop.ensembles.folds import MOST_HELD_OUT, SMALL_STEP, folds_of, schedule
-from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble, member_seeds
+from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
 from gumdrop.ensembles.settings import EnsembleOptions, EnsembleSettings, RegressionOptions
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import set_strength
-from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.training import FitResult, RowSource
 from gumdrop.training.data import check_data
 from gumdrop.training.processes.sharing import fit_shared
@@ -247,27 +246,12 @@ def ensemble_of(
     x, y = table
     if not regression:
         classes = ClassificationEnsemble(members)
-        return classes, by_row(len(x), held_out, _of_classes(classes, table, held_out, settings.seed))
+        return classes, by_row(len(x), held_out, class_scores(classes, x, y, held_out, settings.seed))
     device = next(members[0].parameters()).device
     ensemble = RegressionEnsemble(members, NoiseFunction(x.shape[1], y.shape[1]), scaling).to(device)
     if not settings.input_noise:
         return ensemble, torch.full((len(x),), torch.nan)
     return ensemble, by_row(len(x), held_out, fit_noise(ensemble, x, y, weights, held_out, versions, settings.seed))
-
-
-@torch.no_grad()
-def _of_classes(ensemble: ClassificationEnsemble, table: Table, held_out: list[Tensor], seed: int) -> Tensor:
-    """Log likelihood of the rows of each fold, under the members that share it."""
-    (x, y), device, seeds = table, next(ensemble.parameters()).device, member_seeds(seed, len(held_out))
-    scores = []
-    for members in members_of_folds(held_out):
-        fold = held_out[members[0]][:MOST_ROWS]
-        parts = [
-            predict_classification(ensemble.members[i], x[fold].to(device), num_samples=DRAWS, seed=seeds[i])
-            for i in members
-        ]
-        scores.append(ClassificationPrediction.mixture(parts).log_prob(y[fold].to(device)))
-    return torch.cat(scores)
 
 
 def check_tables(train: Sequence[Table], likelihood: str) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.machine.recording import Steps
 from gumdrop.tables.fitting.folder import MODEL_FILE
-from gumdrop.tables.model import load_table_model
+from gumdrop.tables.loading import load_table_model
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.rates import named_rates
 from gumdrop.tables.results import RESULTS_FILE, Rate, Score, Stopped, TableFacts, read_results

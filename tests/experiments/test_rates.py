@@ -1,0 +1,66 @@
+"""`gumdrop reproduce rates`, scaled down, on tables that come with scikit-learn."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from gumdrop.cli import main
+from gumdrop_experiments.rates import study as rates
+from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, LABELS, OFF, summary
+from gumdrop_experiments.rates.sets import SETS
+
+
+def test_every_way_to_a_rate_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(rates, "NUM_SAMPLES", 10)
+    monkeypatch.setattr(rates, "QUICK_SETS", ("diabetes", "cancer"))
+    monkeypatch.setattr(rates, "QUICK_SPLITS", 1)
+    monkeypatch.setattr(rates, "QUICK_EPOCHS", 1)
+    out = tmp_path / "out"
+    assert main(["reproduce", "rates", "--out", str(out), "--quick"]) == 0
+    results = json.loads((out / "results.json").read_text())["results"]
+    for size in ("ensemble", "single"):
+        assert list(results[size]["worst"]) == list(LABELS)
+        for table in results[size]["tables"].values():
+            assert all(math.isfinite(value) for value in table["log_likelihood"].values())
+            assert min(regret for regret, _ in table["regret"].values()) == 0
+            assert table["log_likelihood"][GRID] in [
+                value for way, value in table["log_likelihood"].items() if way not in (GRID, ELBO, HELD_OUT)
+            ]
+    for name in ("rates.png", "rates-single.png"):
+        assert (out / name).stat().st_size > 5000
+
+
+def test_the_regret_is_what_is_lost_on_the_best_way_for_a_table() -> None:
+    def part(of: dict[str, float]) -> dict:
+        scores = dict.fromkeys(LABELS, -2.0) | of
+        return {"ensemble": (one := {"log_likelihood": scores, "strength": 1.0, "rates": [0.1]}), "single": one}
+
+    found = summary({
+        "one": [part({OFF: -1.0, HELD_OUT: -1.5}), part({OFF: -1.2, HELD_OUT: -1.1})],
+        "other": [part({HELD_OUT: -1.0}), part({HELD_OUT: -1.0})],
+    })["ensemble"]  # fmt: skip
+    assert found["tables"]["one"]["best"] == OFF
+    assert found["tables"]["one"]["regret"][HELD_OUT] == pytest.approx((0.2, 0.3))
+    assert found["worst"][OFF] == pytest.approx(1.0)
+    assert found["mean"][HELD_OUT] == pytest.approx(0.1)
+
+
+def test_splits_repeat_keep_test_rows_apart_and_are_standardised() -> None:
+    for name in ("noisy", "friedman", "smooth", "diabetes", "digits"):
+        one, again = SETS[name].read(None, 2, 0), SETS[name].read(None, 2, 0)
+        assert len(one) == 2
+        assert not torch.equal(one[0].x_train[:50], one[1].x_train[:50])
+        for rows, same in zip(one, again, strict=True):
+            assert torch.equal(rows.x_train, same.x_train)
+            assert rows.x_train.mean(0).abs().max() < 1e-4
+            assert len(rows.y_test) == len(rows.x_test)
+            train = {tuple(np.round(row, 5)) for row in rows.x_train.tolist()}
+            assert not train & {tuple(np.round(row, 5)) for row in rows.x_test.tolist()}
+
+
+def test_data_that_are_absent_are_named_before_anything_is_written(tmp_path) -> None:
+    assert main(["reproduce", "rates", "--out", str(tmp_path / "out"), "--data", str(tmp_path)]) == 2
+    assert not (tmp_path / "out").exists()

@@ -88,6 +88,14 @@ def test_captions_say_what_is_measured(play, seed: int) -> None:
     assert ratios["process"] > 5
 
 
+def test_no_rate_and_no_number_of_data_opens_the_gap(play) -> None:
+    for settings in ({"rates": "fixed", "p": 0.1}, {"rates": "fixed", "p": 0.5}, {"repeat": 30}):
+        (frame,) = play([wave(CLUMPS), 300], **settings)
+        assert 0.5 < openness(frame, CLUMPS, (-1, 0.6)) < 2, settings
+        spread = np.array(frame["epistemic"])
+        assert spread[-1] > 1.5 * spread[near(0.6, 1.8)].mean(), settings  # beyond the points it does
+
+
 def test_a_caption_without_a_gap_says_how_wide_the_functions_spread(play) -> None:
     (frame,) = play([wave(np.linspace(-2.8, 2.8, 40).round(2).tolist()), 60])
     said = re.findall(r"by (\d\.\d+)", frame["caption"])

@@ -10,7 +10,6 @@ import pytest
 from gumdrop.tables.results import FitResults
 from gumdrop.views import plots, report
 
-from builders.browser import launch
 from builders.results import classification_results, regression_results, with_columns
 
 
@@ -81,17 +80,16 @@ def test_the_class_that_is_looked_for_is_named_with_its_thresholds(classes):
     assert "right in 10.0 fewer rows of a hundred" in words
 
 
-def test_the_section_fits_on_a_phone(tmp_path):
+def test_the_section_fits_on_a_phone(browser, tmp_path):
     (tmp_path / "page.html").write_text(render(with_columns(regression_results())), encoding="utf-8")
-    for browser in launch():
-        for width in (390, 1280):
-            page = browser.new_page(viewport={"width": width, "height": 900})
-            page.goto((tmp_path / "page.html").as_uri())
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
-            sizes = page.evaluate("[...document.querySelectorAll('.multiples svg')].map(s => s.clientWidth)")
-            assert min(sizes) > 240
-            assert max(sizes) < 400
-            page.close()
+    for width in (390, 1280):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto((tmp_path / "page.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        sizes = page.evaluate("[...document.querySelectorAll('.multiples svg')].map(s => s.clientWidth)")
+        assert min(sizes) > 240
+        assert max(sizes) < 400
+        page.close()
 
 
 def test_rows_of_the_same_value_stand_beside_each_other_where_there_are_few_values():

@@ -12,6 +12,9 @@ from sklearn.pipeline import Pipeline
 
 __all__ = ["predict_interval", "predict_quantiles"]
 
+ROUNDING = 1e-9
+"""Of the largest number, below which a step back between quantiles is one of rounding."""
+
 
 def predict_quantiles(model: Any, X: ArrayLike, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
     """Predict quantiles with a regressor that stands in a pipeline, a search, or behind a transformed target.
@@ -86,11 +89,11 @@ def _transformed_back(model: TransformedTargetRegressor, X: ArrayLike, quantiles
     if found.ndim != 2:
         raise ValueError("`model` must have one target behind its transform, got several: fit one model for each")
     back = np.stack([model.transformer_.inverse_transform(each[:, None])[:, 0] for each in found.T], axis=1)
-    steps = np.diff(back, axis=1)
-    if not ((steps >= 0).all() or (steps <= 0).all()):
+    steps, rounding = np.diff(back, axis=1), ROUNDING * np.abs(back).max()
+    if not ((steps >= -rounding).all() or (steps <= rounding).all()):
         raise ValueError(
             "the inverse transform of the target in `model` must rise or fall throughout, or quantiles are not carried "
             "over: use one that is monotone"
         )
-    falls = (steps < 0).any()
+    falls = (steps < -rounding).any()
     return back[:, [asked.index(1 - each if falls else each) for each in quantiles]]

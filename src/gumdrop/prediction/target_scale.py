@@ -14,7 +14,7 @@ LARGEST_EXPONENT = 80.0
 """Of what is a finite number in float32."""
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)  # not frozen, since Lightning copies the records that hold it field by field
 class TargetScale:
     """Where a target can lie, and on which scale a mixture of Gaussians describes it.
 

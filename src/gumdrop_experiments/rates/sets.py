@@ -120,7 +120,6 @@ SETS: dict[str, TableOfRates] = {
         0,
         partial(_large, "bike-sharing/hour.csv", "cnt", ("casual", "registered", "instant", "dteday")),
     ),
-    "cancer": TableOfRates("breast cancer, classes", 5, 2, partial(_of_scikit_learn, "breast_cancer")),
-    "digits": TableOfRates("digits, classes", 3, 10, partial(_of_scikit_learn, "digits")),
+    "cancer": TableOfRates("breast cancer, classes", 3, 2, partial(_of_scikit_learn, "breast_cancer")),
 }
 """All tables by name."""

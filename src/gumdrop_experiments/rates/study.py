@@ -38,7 +38,7 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     """Train and score all rates on all splits of the tables."""
     quick = run.options.quick
     names = settings.dataset or (QUICK_SETS if quick else tuple(SETS))
-    if set(names) - set(QUICK_SETS) - {"noisy", "digits", "smooth"}:
+    if set(names) - set(QUICK_SETS) - {"noisy", "smooth"}:
         for folder in ("uci", "tables"):
             data_folder(run.options, folder)
     epochs = QUICK_EPOCHS if quick else None

@@ -162,8 +162,7 @@ def test_pause_and_start_again(page) -> None:
     wait_until(page, f"{STEPS} === 0 && {STATE} === 'paused'")
     mean = page.evaluate("Gumdrop.posterior.frame.mean")
     page.get_by_role("button", name="Start again").click()
-    wait_until(page, f"{STEPS} > 5")
-    assert page.evaluate("Gumdrop.posterior.frame.settings.seed") == 1
+    wait_until(page, f"{STEPS} > 5 && Gumdrop.posterior.frame.settings.seed === 1")
     assert page.evaluate("Gumdrop.posterior.frame.mean") != mean
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Two clumps").click()

@@ -22,7 +22,7 @@ def test_every_way_to_a_rate_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
     assert main(["reproduce", "rates", "--out", str(out), "--quick"]) == 0
     results = json.loads((out / "results.json").read_text())["results"]
     for size in ("ensemble", "single"):
-        assert list(results[size]["worst"]) == list(LABELS)
+        assert list(results[size]["random"]["worst"]) == list(LABELS)
         for table in results[size]["tables"].values():
             assert all(math.isfinite(value) for value in table["log_likelihood"].values())
             assert min(regret for regret, _ in table["regret"].values()) == 0
@@ -41,11 +41,13 @@ def test_the_regret_is_what_is_lost_on_the_best_way_for_a_table() -> None:
     found = summary({
         "one": [part({OFF: -1.0, HELD_OUT: -1.5}), part({OFF: -1.2, HELD_OUT: -1.1})],
         "other": [part({HELD_OUT: -1.0}), part({HELD_OUT: -1.0})],
-    })["ensemble"]  # fmt: skip
+        "gap": [part({OFF: -9.0, HELD_OUT: -3.0})],
+    }, gaps=["gap"])["ensemble"]  # fmt: skip
     assert found["tables"]["one"]["best"] == OFF
     assert found["tables"]["one"]["regret"][HELD_OUT] == pytest.approx((0.2, 0.3))
-    assert found["worst"][OFF] == pytest.approx(1.0)
-    assert found["mean"][HELD_OUT] == pytest.approx(0.1)
+    assert found["random"]["worst"][OFF] == pytest.approx(1.0)
+    assert found["random"]["mean"][HELD_OUT] == pytest.approx(0.1)
+    assert found["gaps"]["worst"][OFF] == pytest.approx(7.0)
 
 
 def test_splits_repeat_keep_test_rows_apart_and_are_standardised() -> None:

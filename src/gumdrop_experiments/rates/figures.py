@@ -1,6 +1,6 @@
 """The figure of `rates`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -17,28 +17,37 @@ MOST = 0.5
 
 def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
     """Draw the regret of each way to a rate: a dot for each table, a bar to the worst."""
-    yield "rates", _regret(results["ensemble"], results["labels"], "ensembles")
-    yield "rates-single", _regret(results["single"], results["labels"], "single networks")
+    yield "rates", _regret(results["ensemble"], results["labels"], results["gaps"], "ensembles")
+    yield "rates-single", _regret(results["single"], results["labels"], results["gaps"], "single networks")
 
 
-def _regret(found: Mapping[str, Any], labels: Mapping[str, str], what: str) -> Figure:
+def _regret(found: Mapping[str, Any], labels: Mapping[str, str], gaps: Sequence[str], what: str) -> Figure:
     ways = list(LABELS)[::-1]
-    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
     axes = figure.subplots()
+    names = found["tables"]
     for i, way in enumerate(ways):
         colour = ORANGE if way == HELD_OUT else BLUE if way == ELBO else GREY
-        worst = found["worst"][way]
+        worst = found["random"]["worst"][way]
         axes.barh(i, min(worst, MOST), color=colour, alpha=0.25, height=0.62)
-        for table in found["tables"].values():
-            axes.plot(min(table["regret"][way][0], MOST), i, "o", color=colour, markersize=5, alpha=0.8)
-        name = max(found["tables"], key=lambda each: found["tables"][each]["regret"][way][0])
-        text = f"{worst:.2f}, {labels[name]}" if worst >= 0.005 else f"{worst:.3f}"
-        axes.annotate(text, (min(worst, MOST), i), (6, 0), textcoords="offset points", va="center", fontsize=8)
+        regrets = {name: table["regret"][way][0] for name, table in names.items()}
+        for name, regret in regrets.items():
+            look = {"markerfacecolor": "white"} if name in gaps else {"alpha": 0.8}
+            axes.plot(min(regret, MOST), i, "o", color=colour, markersize=5, **look)
+        last = max((name for name in names if name not in gaps), key=lambda name: regrets[name])
+        edge = max(min(regret, MOST) for regret in regrets.values())
+        axes.annotate(
+            f"{worst:.2f}, {labels[last]}", (edge, i), (6, 0), textcoords="offset points", va="center", fontsize=8
+        )
     axes.set_yticks(range(len(ways)), [LABELS[way] for way in ways], fontsize=9)
-    axes.set_xlim(0, MOST * 1.32)
+    axes.set_xlim(0, MOST * 1.45)
     axes.set_xticks([0, 0.1, 0.2, 0.3, 0.4, 0.5], ["0", "0.1", "0.2", "0.3", "0.4", "0.5 or more"], fontsize=8)
     axes.set_xlabel("log likelihood lost on the best rate for the table, nats per row", fontsize=9)
-    axes.set_title(f"What a rate risks: a dot for each table, a bar to the worst ({what})", fontsize=10, loc="left")
+    axes.set_title(
+        f"What a rate risks: a dot for each table, hollow for gaps; a bar to the worst ({what})",
+        fontsize=10,
+        loc="left",
+    )
     axes.spines[["top", "right"]].set_visible(False)
     axes.axvline(0, color=INK, linewidth=1)
     return figure

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from gumdrop_experiments.pages.page import Figure, Page, Table
-from gumdrop_experiments.rates.results import ELBO, HELD_OUT, LABELS, OFF
+from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, LABELS, OFF
 
 __all__ = ["page"]
 
 CAPTION = (
     "Regret: log likelihood of the test part that is lost on the best of all these ways for the table, nats per row, "
-    "mean over splits. A dot for each table, a bar to the worst. Short bars are good: then nobody needs to know the "
-    "table before."
+    "mean over splits. A dot for each table, hollow where test rows are a gap in an input; a bar to the worst table "
+    "with test rows at random. Short bars are good: then nobody needs to know the table before."
 )
 NOTES = (
     "All ways share the networks (chosen by held-out rows of the training part, with the rates of the ELBO), the "
@@ -27,13 +27,19 @@ NOTES = (
 
 def page(results: Mapping[str, Any]) -> Page:
     """Say what each way to a rate risks."""
-    worst = results["ensemble"]["worst"]
-    fixed = min((way for way in LABELS if way not in (OFF, ELBO, HELD_OUT, "grid")), key=lambda way: worst[way])
+    worst = results["ensemble"]["random"]["worst"]
+    fixed = min((way for way in LABELS if way not in (OFF, ELBO, HELD_OUT, GRID)), key=lambda way: worst[way])
     lead = (
         f"The worst that learned rates lose on the best rate of a table is {worst[HELD_OUT]:.3f} nats per row where "
         f"held-out rows set their strength, and {worst[ELBO]:.3f} by the ELBO alone; no dropout loses up to "
-        f"{worst[OFF]:.3f}, and the best of the fixed rates, {fixed}, up to {worst[fixed]:.3f}."
+        f"{worst[OFF]:.3f}, a grid {worst[GRID]:.3f}, and the best of the fixed rates, {fixed}, {worst[fixed]:.3f}."
     )
+    if "gaps" in results["ensemble"]:
+        gaps = results["ensemble"]["gaps"]["worst"]
+        lead += (
+            f" Where a stretch of an input is missing from training, learned rates lose up to {gaps[HELD_OUT]:.3f}, no "
+            f"dropout {gaps[OFF]:.3f}."
+        )
     body: list[Figure | Table] = [Figure("rates", CAPTION), _table(results, "ensemble", "Ensembles")]
     body += [Figure("rates-single", CAPTION), _table(results, "single", "Single networks")]
     return Page("What a rate risks", lead, body, NOTES)
@@ -48,12 +54,13 @@ def _table(results: Mapping[str, Any], size: str, title: str) -> Table:
         rates = ", ".join(f"{p:.3f}" for p in table["rates"])
         rows.append([results["labels"][name], f"{results['rows'][name]:,}", *regrets, chosen, rates])
         best.append((i, 2 + list(LABELS).index(table["best"])))
-    rows.append(["worst", "", *(f"{found['worst'][way]:.3f}" for way in LABELS), "", ""])
-    rows.append(["mean", "", *(f"{found['mean'][way]:.3f}" for way in LABELS), "", ""])
+    for kind, what in (("random", "at random"), ("gaps", "gaps")):
+        for how in ("worst", "mean") if kind in found else ():
+            rows.append([f"{how}, {what}", "", *(f"{found[kind][how][way]:.3f}" for way in LABELS), "", ""])
     return Table(
         f"{title}: regret in nats per row (standard error over splits); strengths that were chosen, and rates by layer",
         ["", "rows", *LABELS.values(), "strength", "p"],
         rows,
-        ours=[len(rows) - 2],
+        ours=[len(found["tables"])],
         best=best,
     )

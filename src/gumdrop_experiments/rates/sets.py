@@ -43,6 +43,8 @@ class TableOfRates:
     """Number of classes; 0 for numbers."""
     read: Callable[[Path | None, int, int], list[Rows]]
     """Reads the splits, of a folder of data, at most so many, with a seed."""
+    gaps: bool = False
+    """Whether test rows are a stretch of an input that training lacks, and not drawn at random."""
 
 
 def _uci(name: str, data: Path | None, most: int, seed: int) -> list[Rows]:
@@ -107,9 +109,9 @@ SETS: dict[str, TableOfRates] = {
     "diabetes": TableOfRates("diabetes", 10, 0, partial(_of_scikit_learn, "diabetes")),
     "friedman": TableOfRates("Friedman, 200 rows", 5, 0, partial(_simulated, "friedman", 200)),
     "boston": TableOfRates("boston", 10, 0, partial(_uci, "boston-housing")),
-    "boston-gaps": TableOfRates("boston, gaps", 13, 0, partial(_gaps, "boston-housing")),
+    "boston-gaps": TableOfRates("boston, gaps", 13, 0, partial(_gaps, "boston-housing"), gaps=True),
     "concrete": TableOfRates("concrete", 5, 0, partial(_uci, "concrete-strength")),
-    "concrete-gaps": TableOfRates("concrete, gaps", 8, 0, partial(_gaps, "concrete-strength")),
+    "concrete-gaps": TableOfRates("concrete, gaps", 8, 0, partial(_gaps, "concrete-strength"), gaps=True),
     "airfoil": TableOfRates("airfoil", 3, 0, partial(_large, "airfoil/airfoil.csv", "target", ())),
     "wine": TableOfRates("wine", 3, 0, partial(_uci, "wine-quality-red")),
     "smooth": TableOfRates("smooth, without noise", 3, 0, partial(_simulated, "smooth", 2000)),

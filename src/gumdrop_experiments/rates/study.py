@@ -59,7 +59,12 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     )
     sets = {name: [parts[f"{name}.{i}"] for i in range(len(each))] for name, each in splits.items()}
     rows = {name: len(each[0].y_train) for name, each in splits.items()}
-    return {"labels": {name: SETS[name].label for name in names}, "rows": rows, **summary(sets)}
+    return {
+        "labels": {name: SETS[name].label for name in names},
+        "rows": rows,
+        "gaps": [n for n in names if SETS[n].gaps],
+        **summary(sets, [n for n in names if SETS[n].gaps]),
+    }
 
 
 def part(table: TableOfRates, rows: Rows, seed: int, epochs: int | None) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from scipy.stats import ttest_rel
 
 from gumdrop.cli import main
 
-from builders.browser import launch
 from builders.results import classification_results, regression_results
 from builders.waiting import HANG
 
@@ -118,7 +117,7 @@ def test_two_targets_and_one_folder_twice_are_refused(tmp_path, runs, capsys):
     assert main(["compare", runs[0]]) == 2
 
 
-def test_the_page_says_the_same_and_fits_on_a_phone(runs, tmp_path, capsys):
+def test_the_page_says_the_same_and_fits_on_a_phone(browser, runs, tmp_path, capsys):
     place = tmp_path / "page.html"
     assert main(["compare", *runs, "--out", str(place)]) == 0
     assert main(["compare", *runs, "--out", str(place)]) == 2
@@ -126,12 +125,11 @@ def test_the_page_says_the_same_and_fits_on_a_phone(runs, tmp_path, capsys):
     text = place.read_text(encoding="utf-8")
     assert "were not tested on the same rows" in text
     assert "Settings that differ" in text
-    for browser in launch():
-        for width in (390, 1280):
-            page = browser.new_page(viewport={"width": width, "height": 900})
-            page.goto(place.as_uri())
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
-            page.close()
+    for width in (390, 1280):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto(place.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        page.close()
 
 
 def test_a_real_fit_leaves_the_likelihood_of_each_row(place, capsys):

@@ -401,3 +401,9 @@ def test_learned_rates_fall_on_a_real_set_as_it_grows() -> None:
     few = model.partial_fit(x[:80], y[:80], classes=range(10)).dropout_rates_.mean(0)
     many = model.partial_fit(x[80:800], y[80:800]).dropout_rates_.mean(0)
     assert (many < few).all()
+
+
+def test_the_classifier_takes_what_the_regressor_takes_with_the_same_defaults() -> None:
+    classifier, regressor = ConcreteDropoutClassifier().get_params(), ConcreteDropoutRegressor().get_params()
+    assert classifier == regressor | {"class_weight": None}
+    assert ConcreteDropoutClassifier(strength=4.0).get_params()["strength"] == 4.0

@@ -1,5 +1,6 @@
 """Run a method on a task: its scores, its time and its memory; a rival that is absent or fails stops nothing."""
 
+import gc
 import importlib.util
 import statistics
 import time
@@ -104,6 +105,7 @@ def cost(parts: Sequence[dict[str, Any]]) -> dict[str, float | None]:
 
 def _restart_peak() -> int | None:
     """Let the system count the peak of memory from here on; give what is held now, where it does so (Linux)."""
+    gc.collect()  # what goes while a method runs would hide as much of what it takes
     with suppress(OSError):
         (PROCESS / "clear_refs").write_text("5")
         return _kilobytes("VmRSS")

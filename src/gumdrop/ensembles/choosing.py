@@ -13,7 +13,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles.architecture import Architecture, Build, candidates
+from gumdrop.ensembles.architecture import Architecture, Build, candidates, num_many_valued
 from gumdrop.ensembles.correction import Versions
 from gumdrop.ensembles.fitting import EnsembleFit, Table, check_tables, fit_ensembles
 from gumdrop.ensembles.folds import schedule
@@ -121,7 +121,7 @@ def choose_architecture(
     if together is not None and len(together.unique()) < LEAST_GROUPS:
         together = None  # a sample of a table of few and unequal groups
     short = max(1, round(min(planned * len(x), PILOT_STEPS * batch_size) / len(table[1])))
-    kinds = candidates(x.shape[1], regression=regression)
+    kinds = candidates(num_many_valued(x), regression=regression)
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
     count = min(PILOT_MEMBERS, settings.members_for(len(x)))

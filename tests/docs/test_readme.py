@@ -3,28 +3,44 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import torch
+from sklearn.datasets import make_friedman1
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        *(
-            f"docs/{name}.md"
-            for name in ("attribution", "decisions", "estimators", "mnist", "co2", "scale", "segmentation", "sequences")
-        ),
-    ],
+    "page", ["attribution", "decisions", "estimators", "mnist", "co2", "scale", "segmentation", "sequences"]
 )
 def test_code_of_a_page_runs(page: str) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    blocks = CODE.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"))
     assert blocks
     names: dict[str, object] = {}
     for block in blocks:
         exec(block, names)
+
+
+def test_code_of_the_readme_runs_and_is_calibrated(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("gumdrop.ensembles.folds.STEPS", 200)  # for haste; the README's intervals need no more
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    X, y = make_friedman1(800, noise=1.0, random_state=0)
+    houses = pd.DataFrame(X[:, :3], columns=["rooms", "size", "age"]).assign(price=y)
+    houses[:300].to_csv("houses.csv", index=False)
+    names = {"X": X[:400], "y": y[:400], "X_new": X[400:], "y_new": y[400:], "new": houses[300:]}
+    shares = []
+    for block in CODE.findall((ROOT / "README.md").read_text(encoding="utf-8")):
+        exec(block, names)
+        if "lower, upper = " in block:
+            inside = (names["lower"] <= names["y_new"]) & (names["y_new"] <= names["upper"])
+            shares.append(float(inside.mean(dtype=float) if "X_new" in block else inside.double().mean()))
+    assert shares == [pytest.approx(0.9, abs=0.07)] * 2
+    assert len(names["predictions"]) == 500
+    assert (names["classes"].label == names["y_new"]).double().mean() > 0.9
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -14,7 +14,7 @@ CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "page", ["attribution", "decisions", "estimators", "mnist", "co2", "scale", "segmentation", "sequences"]
+    "page", ["attribution", "decisions", "estimators", "mnist", "co2", "models", "scale", "segmentation", "sequences"]
 )
 def test_code_of_a_page_runs(page: str) -> None:
     blocks = CODE.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"))

@@ -197,7 +197,7 @@ def regrets() -> str:
 
 
 def methods() -> str:
-    """Table of what each method loses on the best one for a set, over all sets, and of the coverage of its intervals."""
+    """Table of what each method loses on the best one for a set, over all sets, and of its coverage."""
     results: Any = rows_of("tables")
     sets = [each["methods"] for each in results["sets"].values()]
     names = {

@@ -77,7 +77,7 @@ benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an h
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
 
-performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.md, method.md and tables.md from the results
+performance-page: $(VENV)/installed-dev ## Fill the tables of README.md and docs/performance.md, method.md and tables.md from the results
 	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-scale: $(VENV)/installed-dev ## Time several processes, and measure the memory of a long table (some minutes)

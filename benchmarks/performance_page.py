@@ -1,4 +1,4 @@
-"""Fill tables of ``docs/performance.md``, ``docs/method.md`` and ``docs/tables.md`` from the results files.
+"""Fill tables of the README and of ``docs/performance.md``, ``method.md`` and ``tables.md`` from the results files.
 
 They stand between ``<!-- name -->`` and ``<!-- end -->``.
 
@@ -17,6 +17,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
 METHOD = DOCS / "method.md"
 TABLES_PAGE = DOCS / "tables.md"
+README = DOCS.parent / "README.md"
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
@@ -176,7 +177,48 @@ def missing() -> str:
     return table(["table", *(f"{each} unknown" for each in patterns)], lines)
 
 
+def regrets() -> str:
+    """Table of what each way to a rate loses on the best rate of a table, over all tables with random test rows."""
+    results: Any = rows_of("rates")
+    ensemble, single = (results[size]["random"] for size in ("ensemble", "single"))
+    best = min((way for way in ensemble["worst"] if way.replace(".", "").isdigit()), key=ensemble["worst"].get)
+    ways = {
+        "held-out": "**learned rates**",
+        "grid": "grid search, six rates",
+        "off": "no dropout",
+        best: f"all rates fixed at {best}, the best such rate",
+        "0.1": "all rates fixed at 0.1",
+    }
+    lines = [
+        [says, *(f"{regret[how][way]:.3f}" for regret in (ensemble, single) for how in ("mean", "worst"))]
+        for way, says in ways.items()
+    ]
+    return table(["nats per row lost", "ensemble: mean", "worst table", "one network: mean", "worst table"], lines)
+
+
+def methods() -> str:
+    """Table of what each method loses on the best one for a set, over all sets, and of its coverage."""
+    results: Any = rows_of("tables")
+    sets = [each["methods"] for each in results["sets"].values()]
+    names = {
+        "gumdrop": "**gumdrop, as it comes**",
+        "fixed": "the same, rates fixed at 0.1",
+        "mc-dropout": "one network, MC dropout at 0.1",
+        "process": "Gaussian process, RBF",
+        "boosting": "boosted trees",
+        "linear": "Bayesian ridge, logistic regression",
+    }
+    lines = []
+    for method, says in names.items():
+        lost = [max(each["log_likelihood"] for each in of.values()) - of[method]["log_likelihood"] for of in sets]
+        held = [of[method]["coverage"] for of in sets if "coverage" in of[method]]
+        share = f"{100 * min(held):.1f} to {100 * max(held):.1f} %"
+        lines.append([says, f"{sum(lost) / len(lost):.3f}", f"{max(lost):.3f}", share])
+    return table(["nats per row lost", "mean", "worst set", "90 % intervals hold"], lines)
+
+
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
+    README: {"regrets": regrets, "methods": methods},
     PAGE: TABLES,
     METHOD: {"priors": priors},
     TABLES_PAGE: {"missing": missing},

@@ -41,6 +41,7 @@ def write_tables(folder: Path) -> None:
     known[known["bmi"] >= 31].to_csv(folder / "heavy.csv", index=False)
     new = followed.drop(columns="progression")
     new.to_csv(folder / "new.csv", index=False)
+    new[2:3].to_csv(folder / "third.csv", index=False)
     new.rename(columns={"bmi": "BMI", "sex": "gender"}).to_csv(folder / "renamed.csv", index=False)
     pd.DataFrame(new).to_parquet(folder / "new.parquet")
 

@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md, docs/method.md and docs/tables.md are those of the results files."""
+"""The tables of the README and of docs/performance.md, method.md and tables.md are those of the results files."""
 
 import importlib.util
 from pathlib import Path

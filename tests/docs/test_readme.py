@@ -3,31 +3,57 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import torch
+from sklearn.datasets import make_friedman1
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        *(
-            f"docs/{name}.md"
-            for name in ("attribution", "decisions", "estimators", "mnist", "co2", "scale", "segmentation", "sequences")
-        ),
-    ],
+    "page", ["attribution", "decisions", "estimators", "mnist", "co2", "models", "scale", "segmentation", "sequences"]
 )
 def test_code_of_a_page_runs(page: str) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    blocks = CODE.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"))
     assert blocks
     names: dict[str, object] = {}
     for block in blocks:
         exec(block, names)
 
 
+def test_code_of_the_readme_runs_and_is_calibrated(tmp_path, monkeypatch) -> None:
+    for name, steps in {"folds.STEPS": 100, "folds.LEAST_EPOCHS": 5, "choosing.PILOT_STEPS": 20}.items():
+        monkeypatch.setattr(f"gumdrop.ensembles.{name}", steps)  # for haste; held-out noise is calibrated all the same
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    X, y = make_friedman1(800, noise=1.0, random_state=0)
+    houses = pd.DataFrame(X[:, :3], columns=["rooms", "size", "age"]).assign(price=y)
+    houses[:300].to_csv("houses.csv", index=False)
+    names = {"X": X[:400], "y": y[:400], "X_new": X[400:], "y_new": y[400:], "new": houses[300:]}
+    shares = []
+    for block in CODE.findall((ROOT / "README.md").read_text(encoding="utf-8")):
+        exec(block, names)
+        if "lower, upper = " in block:
+            inside = (names["lower"] <= names["y_new"]) & (names["y_new"] <= names["upper"])
+            shares.append(float(inside.mean(dtype=float) if "X_new" in block else inside.double().mean()))
+    assert shares == [pytest.approx(0.9, abs=0.07)] * 2
+    assert len(names["predictions"]) == 500
+    assert (names["classes"].label == names["y_new"]).double().mean() > 0.9
+
+
+def anchors(page: Path) -> set[str]:
+    """The addresses of the headings of a page, as GitHub and MyST form them."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)", prose, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_within_the_repository_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text(encoding="utf-8")):
+        place = page.parent / target if target else page
+        assert place.exists(), target
+        assert not anchor or anchor in anchors(place), f"{target}#{anchor}"

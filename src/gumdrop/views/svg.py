@@ -19,7 +19,7 @@ __all__ = ["COLOURS", "TIPS", "figure_svg", "svg"]
 
 COLOURS = {plots.INK: "currentColor"} | {c: f"var(--c{i})" for i, c in enumerate(plots.PALETTE, 1)}
 OF_MATPLOTLIB = {"#000000": "currentColor", "#ffffff": "var(--card)"}
-OF_MATPLOTLIB |= dict.fromkeys(("#808080", "#8a8f98", "#b0b0b0"), "var(--soft)")
+OF_MATPLOTLIB |= dict.fromkeys(("#808080", "#8a8f98", "#b0b0b0", "#cccccc"), "var(--soft)")
 """Its black and white, and the greys of figures."""
 TIPS = 30
 """Points of a line that tell their numbers."""
@@ -38,8 +38,8 @@ def figure_svg(figure: Figure, key: str, label: str) -> Markup:
     Returns:
         The element; its variable `--width` is the width in points.
     """
-    buffer, settings = io.StringIO(), {"svg.fonttype": "none", "svg.hashsalt": key}
-    with mpl.rc_context(settings), warnings.catch_warnings():
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": key}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+")  # the browser brings its own fonts
         figure.savefig(buffer, format="svg", transparent=True, dpi=RASTER_DPI, metadata={"Date": None})
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", buffer.getvalue(), flags=re.DOTALL)

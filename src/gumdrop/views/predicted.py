@@ -15,7 +15,7 @@ from gumdrop.tables.prediction import Predicted
 from gumdrop.tables.scoring import shown
 from gumdrop.views import plots
 from gumdrop.views.html import template
-from gumdrop.views.report.rows import number, percent
+from gumdrop.views.report.rows import SPACE, number, percent
 from gumdrop.views.svg import svg
 
 __all__ = ["write_page"]
@@ -149,7 +149,7 @@ def _classes(model: TableModel, frame: pd.DataFrame) -> View:
     usual = f"{percent(counts.iloc[0] / len(frame))} of the rows"
     tiles = [
         Tile(str(counts.index[0]), "most frequent prediction", usual),
-        Tile(middle, "median probability", f"{low} to {high} for the middle 80 %"),
+        Tile(middle, "median probability", f"{low} to {high} for the middle 80{SPACE}%"),
         _epistemic(information, entropy, "entropy"),
     ]
     chances = plots.distribution(sure, name="probability of the predicted class", shares=True)
@@ -167,7 +167,7 @@ def _classes(model: TableModel, frame: pd.DataFrame) -> View:
 
 def _middle(values: np.ndarray, what: str, unit: str) -> Tile:
     low, middle, high = (number(value) for value in np.quantile(values, MIDDLE))
-    return Tile(f"{middle} {unit}".strip(), what, f"{low} to {high} for the middle 80 %")
+    return Tile(f"{middle} {unit}".strip(), what, f"{low} to {high} for the middle 80{SPACE}%")
 
 
 def _epistemic(part: np.ndarray, whole: np.ndarray, what: str) -> Tile:

@@ -26,8 +26,12 @@ def test_explanations_are_told_shown_and_the_same_again(place, odd_rows, tmp_pat
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "Row 1: price" in said
+    lines = said[said.index("Row 1") : said.index("Row 2")].splitlines()
+    assert [line.split()[0] for line in lines if line.startswith((" usual row", " this row"))] == ["usual", "this"]
     assert max(map(len, said[said.index("Row 1") :].splitlines())) <= 80
-    assert "violet" in (tmp_path / "odd.explained.html").read_text()
+    page = (tmp_path / "odd.explained.html").read_text()
+    assert "violet" in page
+    assert page.count("usual row (base value)") == page.count("<b>this row</b>") == 3
     assert main(words) == 2
 
 

@@ -1,6 +1,8 @@
 """`gumdrop predict`: standard input and output, odd cells, tables that do not fit."""
 
 import io
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -8,6 +10,8 @@ import pandas as pd
 import pytest
 
 from gumdrop.cli import main
+
+from builders.browser import views
 
 
 class Piped(io.StringIO):
@@ -75,3 +79,49 @@ def test_predictions_go_to_no_device(place, capsys) -> None:
     assert main([*words, "/dev/null"]) == 2
     assert "is a device or a pipe" in " ".join(capsys.readouterr().err.split())
     assert not Path("/dev/null").is_file()
+
+
+# The page
+
+
+def test_a_page_shows_what_is_predicted_and_how_sure_of_it_the_model_is(place, tmp_path, capsys) -> None:
+    words = ["predict", str(place / "run"), str(place / "houses.csv"), "--page", str(tmp_path / "p.html"), "--json"]
+    assert main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["page"] == str(tmp_path / "p.html")
+    page = (tmp_path / "p.html").read_text()
+    assert "120 rows of <code>houses.csv</code>" in page
+    assert page.count("<figure") == 3
+    assert 'id="h-scores"' in page
+    least = max(told["predictions"], key=lambda row: row["epistemic_std"])["row"]
+    assert int(re.findall(r"<tr><td>(\d+)</td>", page)[0]) == least
+    assert not re.search(r"https?:|<script|\bnan\b", page)
+    assert main(words) == 2
+    assert "with --page" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_a_page_of_rows_that_are_unlike_training_says_so(place, tmp_path, capsys) -> None:
+    frame = pd.read_csv(place / "houses.csv")
+    frame.drop(columns="price").assign(colour="violet").to_csv(tmp_path / "moved.csv", index=False)
+    words = ["predict", str(place / "run"), str(tmp_path / "moved.csv"), "--out", str(tmp_path / "p.csv")]
+    assert main([*words, "--page", str(tmp_path / "p.html")]) == 0
+    page = (tmp_path / "p.html").read_text()
+    assert "Not distributed as in training" in page
+    assert "<td>unseen categories</td>" in page
+    assert 'id="h-scores"' not in page
+
+
+def test_a_page_is_refused_of_a_stream_and_in_the_place_of_the_predictions(place, tmp_path, capsys) -> None:
+    words = ["predict", str(place / "run"), str(place / "houses.csv"), "--out", str(tmp_path / "p"), "--page"]
+    assert main([*words, str(tmp_path / "p")]) == 2
+    assert "must be two files" in " ".join(capsys.readouterr().err.split())
+    assert main([*words, str(tmp_path / "q"), "--stream"]) == 2
+    assert "is not written of a stream" in " ".join(capsys.readouterr().err.split())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("folder", ["run", "classes"])
+def test_the_page_of_predictions_in_a_browser(browser, place, tmp_path, folder) -> None:
+    words = ["predict", str(place / folder), str(place / "houses.csv"), "--out", str(tmp_path / "p.csv")]
+    assert main([*words, "--page", str(tmp_path / "p.html")]) == 0
+    assert list(views(browser, (tmp_path / "p.html").as_uri()))

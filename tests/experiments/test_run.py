@@ -302,4 +302,4 @@ def test_a_row_of_another_length_is_an_error() -> None:
 def test_the_page_in_a_browser(browser, tmp_path) -> None:
     sums(tmp_path, quick=True, sizes=(2, 5, 10, 20, 30, 40, 50, 60))
     for page in views(browser, (tmp_path / "report.html").as_uri()):
-        assert page.evaluate("document.querySelector('figure img').naturalWidth") > 0
+        assert page.evaluate("document.querySelector('figure svg').getBBox().width") > 0

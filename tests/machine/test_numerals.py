@@ -2,7 +2,7 @@
 
 import pytest
 
-from gumdrop.machine.numerals import cell, readable, shortened
+from gumdrop.machine.numerals import cell, readable, shortened, with_minus
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,16 @@ def test_cell(value: float, text: str) -> None:
 )
 def test_labels_of_an_axis(values: list[float], texts: list[str]) -> None:
     assert shortened(values) == texts
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("-5.4", "−5.4"),
+        ("(-.5 to -2e-05)", "(−.5 to −2e−05)"),
+        ("← -0.25", "← −0.25"),
+        ("2019-01-05, 1-2, p-3, x-y, --seed", "2019-01-05, 1-2, p-3, x-y, --seed"),
+    ],
+)
+def test_negative_numbers_have_a_minus_sign_and_words_their_hyphens(text: str, written: str) -> None:
+    assert with_minus(text) == written

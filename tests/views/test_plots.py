@@ -27,6 +27,10 @@ FIGURES: dict[str, Callable[..., Axes]] = {
     "aside": lambda **k: plots.error_rejection_curve(ROWS, ROWS % 2, summary="mean", **k),
     "rates": lambda **k: plots.rates_over_training(EPOCHS, {"_in": [0.1, 0.2, 0.3], "$b$": [0.1] * 3}, **k),
     "training": lambda **k: plots.training_curve(EPOCHS, [3, 2, 1], kl=[0, 0, 1], validation_nll=[np.nan, 2, 1], **k),
+    "distribution": lambda **k: plots.distribution(ROWS, name="y", **k),
+    "frequencies": lambda **k: plots.frequencies(["a", "$b$"], [3, 9], **k),
+    "intervals": lambda **k: plots.sorted_intervals(ROWS, ROWS - 1, ROWS + 1, name="y", **k),
+    "parts": lambda **k: plots.uncertainty_parts(ROWS, ROWS + 1, label="SD", **k),
     "confusion": lambda **k: plots.confusion(["a", "b", "c"], ["a", "a", "c"], ["a", "b"], **k),
 }
 
@@ -164,3 +168,19 @@ def test_rows_that_tie_count_as_their_mean() -> None:
     error = np.array([1.0] * 40 + [0.0] * 60)
     np.testing.assert_allclose(plots.grouped_error(np.ones(100), error, summary="mean"), [0.4] * 5)
     np.testing.assert_allclose(plots.error_after_rejection(np.ones(100), error, "rms")[1], math.sqrt(0.4))
+
+
+def test_of_many_classes_the_rest_share_a_bar() -> None:
+    ax = plots.frequencies([f"class {i}" for i in range(20)], list(range(20)), most=5)
+    assert [text.get_text() for text in ax.get_yticklabels()] == [
+        *(f"class {i}" for i in (19, 18, 17, 16)),
+        "16 others",
+    ]
+    assert [bar.get_width() for bar in ax.patches] == [19, 18, 17, 16, sum(range(16))]
+
+
+def test_parts_of_the_uncertainty_are_stacked_from_the_surest_row_on() -> None:
+    ax = plots.uncertainty_parts([1.0, 0.1], [2.0, 0.2], label="SD")
+    noise, lacking = (collection.get_paths()[0].vertices[:, 1] for collection in ax.collections)
+    assert (noise.max(), lacking.max()) == (2.0, 3.0)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["aleatoric", "epistemic"]

@@ -44,15 +44,15 @@ def with_coverage(model: TableModel, coverage: float | None) -> TableModel:
     return replace(model, coverage=coverage)
 
 
-def check_free(place: Path, table: Path, overwrite: bool) -> None:
+def check_free(place: Path, table: Path, overwrite: bool, flag: str = "--out") -> None:
     """Refuse a file that is no file, is the table itself or lies in it, or exists and is not to be replaced."""
     from gumdrop.machine.files import check_file
     from gumdrop.tables.errors import TableError
 
     check_file(place)
     if str(table) != STDIN and place.resolve() == table.resolve():
-        raise TableError(f"{place} is the table itself; name another file with --out")
+        raise TableError(f"{place} is the table itself; name another file with {flag}")
     if table.resolve() in place.resolve().parents:
-        raise TableError(f"{place} would be a file of the table itself; name another one with --out")
+        raise TableError(f"{place} would be a file of the table itself; name another one with {flag}")
     if place.exists() and not overwrite:
-        raise TableError(f"{place} exists already; name another file with --out, or add --overwrite")
+        raise TableError(f"{place} exists already; name another file with {flag}, or add --overwrite")

@@ -31,6 +31,7 @@ def predict(
     quantiles: Annotated[tuple[Fraction, ...], Parameter(consume_multiple=True, negative="")] = (),
     levels: Flag = False,
     stream: Flag = False,
+    page: Path | None = None,
     overwrite: Flag = False,
     machine: Json = False,
 ) -> int:
@@ -47,7 +48,9 @@ def predict(
         levels: Write the probability of each level as a column, for a target that is recorded in steps, such as grades.
         stream: Read a Parquet or Arrow file, or a folder of them, in pieces, and write predictions as they come, so
             that neither need fit into memory.
-        overwrite: Replace the file if it exists.
+        page: Page to write beside: figures of the predictions and of both parts of their uncertainty, the rows that are
+            least like training, and scores where the table holds the target.
+        overwrite: Replace the files if they exist.
         machine: Write one JSON object to standard output, and words to standard error; it holds the predictions
             unless --out names a file, or the table is a stream.
 
@@ -55,7 +58,7 @@ def predict(
         Exit status.
 
     Raises:
-        ValueError: If predictions of a stream are to be in the JSON object.
+        ValueError: If predictions of a stream are to be in the JSON object or on a page, or both files are one.
     """
     from gumdrop.tables.reading.header import check_early
 
@@ -68,6 +71,8 @@ def predict(
     whole = model_folder(folder, voice)
     if not to_stdout:
         check_free(place, table, overwrite)
+    if page is not None:
+        _check_page(page, place, table, stream, overwrite)
     if not stream:
         check_early(table, keep)
 
@@ -79,7 +84,7 @@ def predict(
         predicted, num_rows = _predict_pieces(model, table, place, keep, quantiles, levels)
     else:
         place_of_frame = None if machine and to_stdout else place
-        predicted, num_rows = _predict_whole(model, table, place_of_frame, keep, quantiles, levels)
+        predicted, num_rows = _predict_whole(model, table, place_of_frame, keep, quantiles, levels, page)
     for note in predicted.notes:
         voice.say(note)
     summary: dict[str, object] = {"command": "predict", "rows": num_rows}
@@ -94,9 +99,21 @@ def predict(
         summary["out"] = str(place)
     elif machine:
         summary["predictions"] = json.loads(predicted.frame.to_json(orient="records", double_precision=15))
+    if page is not None:
+        voice.say(f"Look at  {page}")
+        summary["page"] = str(page)
     if machine:
         print_json(summary)
     return 0
+
+
+def _check_page(page: Path, place: Path, table: Path, stream: bool, overwrite: bool) -> None:
+    """Refuse a page of a stream, and one where the predictions or something else is."""
+    if stream:
+        raise ValueError("--page is not written of a stream: leave it away, or predict a sample of the rows")
+    if page.resolve() == place.resolve():
+        raise ValueError(f"--page and --out must be two files, got {page} twice: name another one with --page")
+    check_free(page, table, overwrite, "--page")
 
 
 def _predict_whole(
@@ -106,8 +123,9 @@ def _predict_whole(
     keep: tuple[str, ...],
     quantiles: tuple[float, ...],
     levels: bool,
+    page: Path | None,
 ) -> tuple[Predicted, int]:
-    """Predict a table in memory, write the predictions unless there is no place for them, and count the rows."""
+    """Predict a table in memory, write the predictions and the page where there is a place, and count the rows."""
     from gumdrop.tables.prediction import predict_frame
     from gumdrop.tables.reading.table import read_table
     from gumdrop.tables.writing import written_table
@@ -118,7 +136,12 @@ def _predict_whole(
     if place is not None:
         with written_table(place) as write:
             write(predicted.frame)
-    return dataclasses.replace(predicted, notes=read.notes + predicted.notes), len(predicted.frame)
+    predicted = dataclasses.replace(predicted, notes=read.notes + predicted.notes)
+    if page is not None:
+        from gumdrop.views.predicted import write_page  # matplotlib
+
+        write_page(model, predicted, read.frame, page, name="standard input" if str(table) == STDIN else table.name)
+    return predicted, len(predicted.frame)
 
 
 def _predict_pieces(

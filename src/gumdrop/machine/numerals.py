@@ -1,8 +1,11 @@
 """Numbers as people write them: thousands set apart, and no powers of ten for what has a name."""
 
 import math
+import re
 
-__all__ = ["cell", "readable", "shortened"]
+__all__ = ["MINUS", "cell", "readable", "shortened", "with_minus"]
+
+MINUS = "\N{MINUS SIGN}"
 
 SMALLEST, LARGEST = 1e-4, 1e15
 """Outside of these a power of ten is easier to read than the zeros."""
@@ -75,3 +78,19 @@ def shortened(values: list[float]) -> list[str]:
         if all(abs(float(t.replace(",", "")) - v / scale) <= near for t, v in zip(texts, values, strict=True)):
             break
     return [text + name if value else "0" for text, value in zip(texts, values, strict=True)]
+
+
+def with_minus(text: str) -> str:
+    """A text whose negative numbers have a minus sign, where Python writes a hyphen.
+
+    Args:
+        text: Any text; hyphens in words, dates, ranges and flags stay.
+
+    Returns:
+        The text.
+
+    Example:
+        >>> with_minus("-0.5 to -2e-05, on 2019-01-05, p-value, --seed")
+        '−0.5 to −2e−05, on 2019-01-05, p-value, --seed'
+    """
+    return re.sub(r"(?<![\w.-])-(?=\.?\d)|(?<=\de)-(?=\d)", MINUS, text)

@@ -117,11 +117,11 @@ def _uncertain_rows(model: TableModel, tested: pd.DataFrame, inputs: pd.DataFram
     names, measure = model.schema.names, tested[model.task.epistemic].to_numpy()
     rows = []
     for i in np.argsort(-measure, kind="stable")[:MOST_UNCERTAIN]:
-        observed, predicted, interval = model.task.words(tested.iloc[i])
+        predicted, interval = model.task.words(tested.iloc[i])
         row = UncertainRow(
             row=int(tested["row"].iloc[i]),
             values=[shown(value) for value in inputs.iloc[i][names]],
-            observed=observed,
+            observed=shown(tested["observed"].iloc[i]),
             predicted=predicted,
             epistemic=float(measure[i]),
             interval=interval,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +12,14 @@ from rich.table import Table
 
 from gumdrop.machine.files import replacing
 from gumdrop.machine.numerals import readable
-from gumdrop.tables.explained import ExplainedRow, TableExplanation
+from gumdrop.tables.explained import ColumnShares, ExplainedRow, TableExplanation
 from gumdrop.views.html import template
 from gumdrop.views.terminal import Voice, columns_table
 
-__all__ = ["show_explanation", "write_page"]
+__all__ = ["Step", "show_explanation", "waterfall", "write_page"]
+
+DRAWN = 25
+"""Columns of a row that the page tells apart, and their sum beside."""
 
 
 def show_explanation(voice: Voice, found: TableExplanation, *, rows: int = 3, columns: int = 10) -> None:
@@ -38,9 +43,11 @@ def show_explanation(voice: Voice, found: TableExplanation, *, rows: int = 3, co
 
 
 def _row_table(found: TableExplanation, row: ExplainedRow, columns: int) -> Table:
-    """The columns that count most for a row."""
+    """The columns that count most for a row, between the usual row and this one."""
     table = columns_table(headline(found, row), "column", "value", *headings(found), numbers_from=2)
     shares, epistemic = row.explained.shares, row.epistemic.shares
+    table.add_row("usual row", "", readable(row.explained.usual), readable(row.epistemic.usual))
+    table.add_section()
     order = _ordered(shares, epistemic, columns)
     for k in order[:columns]:
         table.add_row(found.columns[k], row.values[k] or "(missing)", signed(shares[k]), signed(epistemic[k]))
@@ -48,8 +55,7 @@ def _row_table(found: TableExplanation, row: ExplainedRow, columns: int) -> Tabl
         sums = (signed(sum(each[k] for k in rest)) for each in (shares, epistemic))
         table.add_row(f"{len(rest)} others", "", *sums)
     table.add_section()
-    ends = (f"{readable(part.usual)} -> {readable(part.value)}" for part in (row.explained, row.epistemic))
-    table.add_row("usual row -> this row", "", *ends)
+    table.add_row("this row", "", readable(row.explained.value), readable(row.epistemic.value))
     return table
 
 
@@ -84,6 +90,57 @@ def _ordered(shares: Sequence[float], epistemic: Sequence[float], most: int) -> 
     return sorted(places[:most], key=lambda k: -sizes[0][k]) + places[most:]
 
 
+@dataclass(frozen=True)
+class Step:
+    """What some columns add to a running total, as a bar of a waterfall."""
+
+    total: float
+    """The total after it."""
+    share: float
+    """What they add."""
+    error: float | None
+    """Standard error of that; None of several columns, or of a single order."""
+    left: float
+    """Where the bar begins, in percent of the range of all totals."""
+    width: float
+    """How long it is, in percent."""
+    end: float
+    """Where the total after it lies, in percent."""
+
+
+def waterfall(part: ColumnShares, groups: Sequence[Sequence[int]]) -> list[Step]:
+    """Lead from the usual row to this one, a step for each group of columns.
+
+    Args:
+        part: Shares of the columns.
+        groups: Columns of each step, in the order of the steps.
+
+    Returns:
+        The steps, after one that adds nothing to the base value.
+
+    Example:
+        >>> steps = waterfall(ColumnShares(value=7.0, usual=5.0, shares=[3.0, -1.0], errors=None), [[0], [1]])
+        >>> [(step.total, round(step.left), round(step.width)) for step in steps]
+        [(5.0, 0, 0), (8.0, 0, 100), (7.0, 67, 33)]
+    """
+    shares = [0.0, *(sum(part.shares[k] for k in group) for group in groups)]
+    totals = list(itertools.accumulate(shares, initial=part.usual))[1:]
+    low, span = min(totals), max(totals) - min(totals) or 1.0
+    places = [100 * (total - low) / span for total in totals]
+    errors = [part.errors[group[0]] if part.errors and len(group) == 1 else None for group in groups]
+    before = [places[0], *places[:-1]]
+    return [
+        Step(total, share, error, min(start, end), abs(end - start), end)
+        for total, share, error, start, end in zip(totals, shares, [None, *errors], before, places, strict=True)
+    ]
+
+
+def _groups(row: ExplainedRow) -> list[list[int]]:
+    """The columns that count most for a row one by one, and all others as one."""
+    order = _ordered(row.explained.shares, row.epistemic.shares, DRAWN)
+    return [*([k] for k in order[:DRAWN]), *([order[DRAWN:]] if order[DRAWN:] else [])]
+
+
 def write_page(found: TableExplanation, place: Path) -> None:
     """Write an explanation as a page that needs nothing from outside.
 
@@ -92,12 +149,17 @@ def write_page(found: TableExplanation, place: Path) -> None:
         place: File to write.
     """
     what, epistemic = headings(found)
+    groups = [_groups(row) for row in found.rows]
     text = template("explain.html.j2", signed=signed, readable=readable).render(
         found=found,
         what=what,
         epistemic=epistemic,
         overall_order=_ordered(found.overall.explained, found.overall.epistemic, 40),
-        orders=[_ordered(row.explained.shares, row.epistemic.shares, 25) for row in found.rows],
+        groups=groups,
+        falls=[
+            (waterfall(row.explained, each), waterfall(row.epistemic, each))
+            for row, each in zip(found.rows, groups, strict=True)
+        ],
         headlines=[headline(found, row) for row in found.rows],
     )
     with replacing(place) as file:

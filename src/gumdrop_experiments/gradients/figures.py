@@ -16,7 +16,7 @@ __all__ = ["STAGES", "figures"]
 FORMS = ("original", "simplified", "ours")
 OTHERS = {"straight-through": plots.PALETTE[3], "REINFORCE": plots.PALETTE[5], "DisARM": plots.GREEN}
 STAGES = {"start": "at the start, all rates one half", "midst": "in the midst of a search"}
-SHADES = ("#084081", "#0868ac", "#2b8cbe", "#4eb3d3", "#7bccc4")
+SHADES = (plots.INK, plots.BLUE, plots.PALETTE[4], plots.GREEN, plots.PALETTE[5])
 
 
 def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:

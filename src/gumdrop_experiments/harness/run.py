@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
+from gumdrop.machine.numerals import with_minus
 from gumdrop.machine.version import VERSION
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.parts import Parts
@@ -61,7 +62,7 @@ class Run(Parts):
         self._identity = {"experiment": name, "gumdrop": VERSION, **self._settings}
         self._earlier = _time_spent_in(self.folder, self._identity, options.resume) if self._writes else 0.0
         self._began = time.monotonic()
-        self._figures: list[str] = []
+        self._figures: dict[str, Figure] = {}
 
     def __enter__(self) -> Self:
         """Return the run."""
@@ -77,7 +78,7 @@ class Run(Parts):
             raise KeyboardInterrupt(f"stopped; the same command with --resume goes on in {self.folder}") from error
 
     def figure(self, name: str, figure: "Figure") -> Path:
-        """Write a figure as PNG.
+        """Write a figure as PNG, and keep it for the page.
 
         Args:
             name: Its name, without ending.
@@ -86,12 +87,16 @@ class Run(Parts):
         Returns:
             The file.
         """
+        from matplotlib.text import Text
+
         path = self.folder / f"{name}.png"
         if not self._writes:
             return path
+        for text in figure.findobj(Text):
+            text.set_text(with_minus(text.get_text()))
         with replacing(path, "wb") as file:
             figure.savefig(file, format="png", dpi=150, metadata={"Software": None})
-        self._figures.append(path.name)
+        self._figures[name] = figure
         return path
 
     def finish(self, results: Plain, page: Page) -> Path:
@@ -115,13 +120,13 @@ class Run(Parts):
             **self._settings,
             "environment": environment(self.options.device),
             "seconds": round(self._seconds(), 1),
-            "figures": self._figures,
+            "figures": [f"{name}.png" for name in self._figures],
             "results": plain(results, "`results`"),
         }
         if not self._writes:
             return self.folder / "report.html"
         write_json(self.folder / "results.json", contents)
-        text = render(page, contents, self.folder)
+        text = render(page, contents, self._figures)
         with replacing(self.folder / "report.html") as file:
             file.write(text)
         self._notify(f"Look at  {self.folder / 'report.html'}")

@@ -1,12 +1,14 @@
 """The page that an experiment leaves: figures and tables with their captions, in one file that can be sent."""
 
-import base64
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gumdrop.views.html import template
+
+if TYPE_CHECKING:
+    from matplotlib import figure
 
 __all__ = ["Figure", "Page", "Table", "render"]
 
@@ -57,17 +59,19 @@ class Page:
     """Protocol, sources and limits, a paragraph each."""
 
 
-def render(page: Page, results: Mapping[str, Any], folder: Path) -> str:
+def render(page: Page, results: Mapping[str, Any], figures: Mapping[str, "figure.Figure"]) -> str:
     """Write a page as text.
 
     Args:
         page: What it says.
         results: Content of the `results.json` beside it.
-        folder: Where the figures are.
+        figures: The pictures of the run, by name.
 
     Returns:
         HTML that needs nothing from outside.
     """
-    pictures = {part.name: folder / f"{part.name}.png" for part in page.body if isinstance(part, Figure)}
-    encoded = {name: base64.b64encode(path.read_bytes()).decode() for name, path in pictures.items()}
-    return template("experiment.html.j2", Path(__file__).parent).render(page=page, pictures=encoded, results=results)
+    from gumdrop.views.svg import figure_svg  # matplotlib, which a page without figures does not need
+
+    shown = [part for part in page.body if isinstance(part, Figure)]
+    pictures = {part.name: figure_svg(figures[part.name], part.name, part.caption) for part in shown}
+    return template("experiment.html.j2", Path(__file__).parent).render(page=page, pictures=pictures, results=results)

@@ -45,7 +45,7 @@ def _scatter(results: Plain, pictures: NDArray[np.float32]) -> Figure:
             for k, (digit, colour) in enumerate(zip(network["turning"]["classes"], COLOURS, strict=False)):
                 steps = np.linspace(-0.5, 0.5, len(values)) + (k - 1)
                 x = np.asarray(results["angles"])[None] + SPREAD / 3 * steps[:, None]
-                ax.plot(x, values[:, :, k], ".", color=colour, markersize=2.5, alpha=0.5)
+                ax.plot(x, values[:, :, k], ".", color=colour, markersize=2.5, alpha=0.5, rasterized=True)
                 ax.plot([], [], "o", color=colour, label=f"{digit}")
             ax.set_xticks(results["angles"])
             dress(ax, title=f"{TITLES[name]}: {kind} of the softmax", x="rotation in degrees")

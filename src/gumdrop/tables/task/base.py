@@ -199,8 +199,8 @@ class TableTask(ABC, Generic[P]):
         """The test part as it is written out, for the results."""
 
     @abstractmethod
-    def words(self, row: pd.Series) -> tuple[str, str, str]:
-        """What was observed of a test row, what is predicted, and its interval, as a reader sees them."""
+    def words(self, row: pd.Series) -> tuple[str, str]:
+        """What is predicted of a row, and its interval or its probability, as a reader sees them."""
 
     @abstractmethod
     def labels(self, prediction: P) -> Tensor | None:

@@ -179,9 +179,9 @@ class Classification(TableTask[ClassificationPrediction]):
         observed = [str(value) for value in tested["observed"].tolist()]
         return ClassificationRows(observed=observed, predicted=tested["prediction"].tolist(), **columns)
 
-    def words(self, row: pd.Series) -> tuple[str, str, str]:
-        """What was observed of a test row, what is predicted, and how probable that is."""
-        return str(row["observed"]), str(row["prediction"]), f"{row['probability']:.0%}"
+    def words(self, row: pd.Series) -> tuple[str, str]:
+        """The class, and how probable it is."""
+        return str(row["prediction"]), f"{row['probability']:.0%}"
 
     def labels(self, prediction: ClassificationPrediction) -> Tensor:
         """The predicted class of each row."""

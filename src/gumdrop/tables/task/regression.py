@@ -218,10 +218,10 @@ class Regression(TableTask[RegressionPrediction]):
         columns: dict[str, list[Any]] = {name: tested[name].tolist() for name in names}
         return RegressionRows(mean=tested["prediction"].tolist(), **columns)
 
-    def words(self, row: pd.Series) -> tuple[str, str, str]:
-        """What was observed of a test row, what is predicted, and its interval."""
+    def words(self, row: pd.Series) -> tuple[str, str]:
+        """The number, and its interval."""
         interval = " to ".join(readable(float(row[end])) for end in ("lower", "upper"))
-        return cell(float(row["observed"])), readable(float(row["prediction"])), interval
+        return readable(float(row["prediction"])), interval
 
     def labels(self, prediction: RegressionPrediction) -> None:
         """Numbers have none."""

@@ -17,7 +17,7 @@ STATIC = Path(__file__).parent / "static"
 WIDGET = ("landscape-terms.js", "landscape-look.js", "landscape.js")
 """Scripts of the widget, which are one script where it is copied."""
 SCRIPT = re.compile(r'<script src="([\w-]+\.js)"( data-worker)?></script>')
-STYLE = '<link rel="stylesheet" href="page.css">'
+STYLE = re.compile(r'<link rel="stylesheet" href="([\w./-]+)">')
 MARK = "gumdrop-page.txt"
 """A file by which a folder of ours is known, and may be written again."""
 
@@ -42,7 +42,7 @@ def page_files(runs: Sequence[Run] = ()) -> dict[str, bytes]:
         code = f"Gumdrop.runs = {_script(listed)};\n" if tag[1] == "runs.js" else _read(tag[1])
         return f"<script{tag[2] or ''}>\n{code}</script>"
 
-    page = _read("index.html").replace(STYLE, f"<style>\n{_read('page.css')}</style>")
+    page = STYLE.sub(lambda tag: f"<style>\n{_read(tag[1])}</style>", _read("index.html"))
     files = {
         "index.html": SCRIPT.sub(inline, page).encode(),
         "loss-landscape.js": "".join(map(_read, WIDGET)).encode(),

@@ -6,6 +6,7 @@ returns the axes. Colours come from `INK` and `PALETTE`, so that a page can repl
 
 from gumdrop.views.plots.classes import confusion, reliability
 from gumdrop.views.plots.columns import residuals_by_category, residuals_by_number
+from gumdrop.views.plots.predicted import distribution, frequencies, sorted_intervals, uncertainty_parts
 from gumdrop.views.plots.regression import calibration, predicted_against_observed
 from gumdrop.views.plots.style import (
     BLUE,
@@ -40,9 +41,11 @@ __all__ = [
     "Summary",
     "calibration",
     "confusion",
+    "distribution",
     "error_rejection_curve",
     "error_by_uncertainty",
     "evenly",
+    "frequencies",
     "grouped_error",
     "predicted_against_observed",
     "rates_over_training",
@@ -52,5 +55,7 @@ __all__ = [
     "error_after_rejection",
     "set_apart",
     "site_colours",
+    "sorted_intervals",
     "training_curve",
+    "uncertainty_parts",
 ]

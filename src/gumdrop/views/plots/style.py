@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, FuncFormatter
 from numpy.typing import NDArray
 
-from gumdrop.machine.numerals import shortened
+from gumdrop.machine.numerals import MINUS, shortened
 
 INK = "#23262b"
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b0609a", "#4aa3d8", "#b8860b")
@@ -35,7 +35,7 @@ class Amounts(Formatter):
 
     def format_ticks(self, values: Sequence[float]) -> list[str]:
         """Write all ticks of an axis."""
-        return [text.replace("-", "\N{MINUS SIGN}") for text in shortened(list(map(float, values)))]
+        return [text.replace("-", MINUS) for text in shortened(list(map(float, values)))]
 
 
 def evenly(count: int, limit: int) -> NDArray[np.intp]:

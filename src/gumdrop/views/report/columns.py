@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, FitResults, Gain, Group
 from gumdrop.views import plots
 from gumdrop.views.report.rows import TestRows, margin, number, wilson
-from gumdrop.views.report.svg import Tip, svg
+from gumdrop.views.svg import Tip, svg
 
 __all__ = ["ColumnsView", "columns_view"]
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from gumdrop.tables.results import FitResults
 from gumdrop.views import plots
 from gumdrop.views.report.rows import TestRows, number
-from gumdrop.views.report.svg import svg
+from gumdrop.views.svg import svg
 
 __all__ = ["Confusion", "Predictions", "confusion_view", "predictions_view"]
 

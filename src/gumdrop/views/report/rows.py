@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import binomtest, hypergeom, norm, spearmanr, t
 from sklearn.metrics import roc_auc_score
 
-from gumdrop.machine.numerals import readable
+from gumdrop.machine.numerals import MINUS, readable
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import FitResults, RegressionRows
 from gumdrop.views import plots
@@ -29,7 +29,7 @@ __all__ = [
     "wilson",
 ]
 
-DASH, MINUS, SPACE = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
+DASH, SPACE = "\N{EN DASH}", "\N{NO-BREAK SPACE}"
 DRAWS = 4000
 """Of random groups of rows; errors have long tails, for which a normal curve is no match."""
 

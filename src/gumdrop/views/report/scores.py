@@ -9,8 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+from gumdrop.machine.numerals import MINUS
 from gumdrop.tables.results import LIKELIHOOD, Better, FitResults, Gain, Score
-from gumdrop.views.report.rows import DASH, MINUS, TestRows, margin, number, tenths, wilson
+from gumdrop.views.report.rows import DASH, TestRows, margin, number, tenths, wilson
 
 __all__ = ["scores_view"]
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from gumdrop.tables.results import FitResults
 from gumdrop.views import plots
 from gumdrop.views.report.rows import number, percent
-from gumdrop.views.report.svg import COLOURS, TIPS, svg
+from gumdrop.views.svg import COLOURS, TIPS, svg
 
 __all__ = ["RatesView", "TrainingView", "rates_view", "training_view"]
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from gumdrop.tables.results import FitResults
 from gumdrop.views import plots
 from gumdrop.views.report.rows import TestRows, association, number, percent, wilson
-from gumdrop.views.report.svg import TIPS, svg
+from gumdrop.views.svg import TIPS, svg
 
 __all__ = ["SMALL", "CalibrationView", "UncertaintyView", "calibration_view", "uncertainty_view"]
 

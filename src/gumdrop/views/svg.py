@@ -15,16 +15,48 @@ from matplotlib.figure import Figure
 
 from gumdrop.views import plots
 
-__all__ = ["COLOURS", "TIPS", "svg"]
+__all__ = ["COLOURS", "TIPS", "figure_svg", "svg"]
 
 COLOURS = {plots.INK: "currentColor"} | {c: f"var(--c{i})" for i, c in enumerate(plots.PALETTE, 1)}
+OF_MATPLOTLIB = {"#000000": "currentColor", "#ffffff": "var(--card)"}
+OF_MATPLOTLIB |= dict.fromkeys(("#808080", "#8a8f98", "#b0b0b0", "#cccccc"), "var(--soft)")
+"""Its black and white, and the greys of figures."""
 TIPS = 30
 """Points of a line that tell their numbers."""
+RASTER_DPI = 150
 Tip = tuple[float, float, str]
 
 
-def svg(ax: Axes, key: str, label: str, tips: Sequence[Tip] = (), *, reach: float = 6.0) -> Markup:
+def figure_svg(figure: Figure, key: str, label: str) -> Markup:
     """A figure as SVG, sized and coloured by the page; the same text every time.
+
+    Args:
+        figure: The figure.
+        key: Prefix of the ids, another one for each figure of a page.
+        label: What it shows, for those who cannot see it.
+
+    Returns:
+        The element; its variable `--width` is the width in points.
+    """
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": key}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph \d+")  # the browser brings its own fonts
+        figure.savefig(buffer, format="svg", transparent=True, dpi=RASTER_DPI, metadata={"Date": None})
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", buffer.getvalue(), flags=re.DOTALL)
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda m: f' id="{key}-{m[1]}"' if m[1] in used else "", text)
+    text = re.sub(r'((?:href="|url\()#)', rf"\g<1>{key}-", text)
+    colours = COLOURS | OF_MATPLOTLIB
+    text = re.sub("|".join(colours), lambda m: colours[m[0]], text)
+    box = re.findall(r'viewBox="[^"]*"', text)[0]
+    inner = re.sub(r"\n\s*", "\n", text[text.index(">", text.index("<svg")) + 1 :]).strip()
+    width = f'style="--width:{72 * figure.get_figwidth():.0f}"'
+    name = f'role="img" aria-label="{html.escape(label)}"'
+    return Markup(f'<svg {box} fill="currentColor" {width} {name}>{inner}')
+
+
+def svg(ax: Axes, key: str, label: str, tips: Sequence[Tip] = (), *, reach: float = 6.0) -> Markup:
+    """A figure of one pair of axes as SVG, whose points tell their numbers.
 
     Args:
         ax: Its axes.
@@ -36,28 +68,16 @@ def svg(ax: Axes, key: str, label: str, tips: Sequence[Tip] = (), *, reach: floa
     Returns:
         The element.
     """
-    figure, buffer = ax.get_figure(), io.StringIO()
+    figure = ax.get_figure()
     assert isinstance(figure, Figure)
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": key}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"Glyph \d+")  # the browser brings its own fonts
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", buffer.getvalue(), flags=re.DOTALL)
-    used = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
-    text = re.sub(r' id="([^"]*)"', lambda m: f' id="{key}-{m[1]}"' if m[1] in used else "", text)
-    text = re.sub(r'((?:href="|url\()#)', rf"\g<1>{key}-", text)
-    text = re.sub("|".join(COLOURS), lambda m: COLOURS[m[0]], text)
-    box = re.findall(r'viewBox="[^"]*"', text)[0]
-    inner = re.sub(r"\n\s*", "\n", text[text.index(">", text.index("<svg")) + 1 :])
-    inner = inner.replace("</svg>", f"{_spots(ax, tips, reach)}</svg>")
-    return Markup(f'<svg {box} role="img" aria-label="{html.escape(label)}">{inner}')
+    drawn = figure_svg(figure, key, label).removesuffix("</svg>")
+    return Markup(f"{drawn}{_spots(ax, figure, tips, reach)}</svg>")
 
 
-def _spots(ax: Axes, tips: Sequence[Tip], reach: float) -> str:
+def _spots(ax: Axes, figure: Figure, tips: Sequence[Tip], reach: float) -> str:
     """Invisible discs over points, which tell their numbers on hovering, without a script."""
     if not tips:
         return ""
-    figure = ax.get_figure()
-    assert isinstance(figure, Figure)
     pixels = ax.transData.transform([(x, y) for x, y, _ in tips]) * 72 / figure.dpi
     height = figure.get_figheight() * 72
     discs = [

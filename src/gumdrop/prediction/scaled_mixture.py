@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gumdrop.prediction.target_scale import PLAIN, TargetScale
 
-__all__ = ["below", "draw_moments", "log_density", "log_mass", "mixed_moments", "quantile"]
+__all__ = ["below", "draw_moments", "log_density", "log_mass", "mixed_moments", "quantile", "rescaled"]
 
 Function = Callable[[Tensor], Tensor]
 FAR = 6.0
@@ -88,6 +88,17 @@ def mixed_moments(
         weights = torch.softmax(log_ndtr((means - scale.floor) / variances.sqrt()), dim=0)
     mean = (weights * centers).sum(0)
     return mean, (weights * (centers - mean).square()).sum(0), (weights * spreads).sum(0)
+
+
+def rescaled(
+    means: Tensor, variances: Tensor, scale: TargetScale, factor: Tensor, shift: Tensor | float
+) -> tuple[Tensor, Tensor]:
+    """Means and variances of the draws of ``factor * target + shift``, whose bound moves with it, on the scale."""
+    if scale.kind == "log":
+        return means + factor.log(), variances
+    if scale.kind == "sqrt":
+        return means * factor.sqrt(), variances * factor
+    return means * factor + shift, variances * factor.square()
 
 
 def log_density(means: Tensor, variances: Tensor, scale: TargetScale, value: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles import Architecture, EnsembleSettings, choose_architecture, choosing, fit_chosen, fit_one
-from gumdrop.ensembles.architecture import candidates
+from gumdrop.ensembles.architecture import candidates, num_many_valued
 from gumdrop.ensembles.correction import by_row, members_of_folds
 from gumdrop.ensembles.fitting import EnsembleFit
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
@@ -57,9 +57,16 @@ def test_the_same_seed_chooses_and_trains_the_same() -> None:
 
 
 def test_many_inputs_have_fewer_bins_and_very_many_none() -> None:
-    assert [each.bins_per_input for each in candidates(200, regression=True)] == [0, 0, 10]
+    assert [each.bins_per_input for each in candidates(100, regression=True)] == [0, 0, 5]
     assert [each.bins_per_input for each in candidates(2308, regression=True)] == [0, 0]
     assert len(candidates(2308, regression=False)) == 1  # classes have one prior
+
+
+def test_inputs_of_two_values_leave_the_bins_to_the_others() -> None:
+    x = torch.randn(50, 200, generator=torch.Generator().manual_seed(0)).sign()
+    x[:, :3] = torch.randn(50, 3, generator=torch.Generator().manual_seed(1))
+    x[:, 7] = 4.0
+    assert num_many_valued(x) == 3
 
 
 def test_classes_are_chosen_for_too() -> None:

@@ -18,12 +18,12 @@ from gumdrop.objective.kl import Lengthscale
 from gumdrop.prediction.target_scale import Kind
 from gumdrop.training import RowSource
 
-__all__ = ["Architecture", "Build", "candidates"]
+__all__ = ["Architecture", "Build", "candidates", "num_many_valued"]
 
 HIDDEN = (64, 64)
 """Units: ten networks of this size are better than five of twice the size, and cost less."""
-BINS_PER_INPUT, MOST_BINS = 32, 2048
-"""Bins of an input, and of all together."""
+BINS_PER_INPUT, MOST_BINS = 32, 512
+"""Bins of an input, and of all together: they bound the first layer, and so the time and memory of wide tables."""
 LEAST_BINS = 4
 """Fewer for each input show nothing."""
 EDGE_ROWS = 20_000
@@ -81,9 +81,7 @@ class Architecture:
         """
         if not self.bins_per_input:
             return None
-        count = min(len(x), EDGE_ROWS)
-        rows = torch.linspace(0, len(x) - 1, count, dtype=torch.float64).long()
-        encoding = PiecewiseLinear.fitted(x[rows], self.bins_per_input)
+        encoding = PiecewiseLinear.fitted(_spread(x), self.bins_per_input)
         return encoding if encoding.num_bins else None  # inputs of two values are linear as they are
 
     def settings(self, settings: EnsembleSettings) -> EnsembleSettings:
@@ -99,6 +97,25 @@ class Architecture:
         return replace(settings, lr=settings.lr * self.pace, lengthscale=lengthscale)
 
 
+def num_many_valued(x: Tensor | RowSource) -> int:
+    """Count the inputs of more than two values: the others are linear as they are, and need no bins.
+
+    Args:
+        x: Inputs, shape (N, F).
+
+    Returns:
+        Their number.
+    """
+    rows = _spread(x)
+    return int(((rows != rows.amin(0)) & (rows != rows.amax(0))).any(0).sum())
+
+
+def _spread(x: Tensor | RowSource) -> Tensor:
+    """Take at most `EDGE_ROWS` evenly spaced rows."""
+    rows = torch.linspace(0, len(x) - 1, min(len(x), EDGE_ROWS), dtype=torch.float64).long()
+    return x[rows]
+
+
 Build = Callable[[Architecture, PiecewiseLinear | None], nn.Module]
 """Builds one network, with an encoding in front or none."""
 
@@ -107,7 +124,7 @@ def candidates(num_inputs: int, *, regression: bool) -> list[Architecture]:
     """Kinds of networks to try on a table.
 
     Args:
-        num_inputs: Encoded inputs.
+        num_inputs: Inputs of more than two values.
         regression: Whether targets are numbers; classes otherwise.
 
     Returns:
@@ -119,7 +136,7 @@ def candidates(num_inputs: int, *, regression: bool) -> list[Architecture]:
     """
     faint: Lengthscale | None = "faint" if regression else None
     kinds = [Architecture(HIDDEN, "silu"), Architecture(HIDDEN, "silu", lengthscale=faint)]
-    bins = min(BINS_PER_INPUT, MOST_BINS // num_inputs)
+    bins = min(BINS_PER_INPUT, MOST_BINS // max(1, num_inputs))
     if bins >= LEAST_BINS:
         kinds.append(Architecture(HIDDEN, "silu", bins, faint, pace=0.5))
     return list(dict.fromkeys(kinds))

@@ -13,7 +13,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles.architecture import Architecture, Build, candidates
+from gumdrop.ensembles.architecture import Architecture, Build, candidates, num_many_valued
 from gumdrop.ensembles.correction import Versions
 from gumdrop.ensembles.fitting import EnsembleFit, Table, check_tables, fit_ensembles
 from gumdrop.ensembles.folds import schedule
@@ -112,14 +112,13 @@ def choose_architecture(
         ValueError: As `fit_regression_ensembles`.
     """
     check_tables([table], "gaussian" if regression else "categorical")
-    num_rows, num_inputs = table[0].shape
+    num_rows, kinds = len(table[0]), candidates(num_many_valued(table[0]), regression=regression)
     if num_rows > PILOT_ROWS:
         table, weights, together = _sample(table, weights, together, settings.seed)
         versions = None
     if together is not None and len(together.unique()) < LEAST_GROUPS:
         together = None  # a sample of a table of few and unequal groups
     trial = _pilot(settings, num_rows, len(table[1]))
-    kinds = candidates(num_inputs, regression=regression)
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
     scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((table[1] > scale.bound).all()) else ()

@@ -113,7 +113,7 @@ def test_a_model_that_does_not_know_where_its_target_ends_is_read(paid, tmp_path
 )
 def test_an_exported_file_gives_the_moments_of_predict(paid, tmp_path, name, variants) -> None:
     pytest.importorskip("onnxruntime")
-    model = load_table_model(paid / ("counts" if name == "root" else name))
+    model = replace(load_table_model(paid / ("counts" if name == "root" else name)), num_samples=60)
     if name == "root":
         numbers = model.ensemble.scaling.scale
         seen = Scaling(replace(numbers, kind="sqrt"), center=1.0, spread=0.5).numbers
@@ -128,7 +128,7 @@ def test_an_exported_file_gives_the_moments_of_predict(paid, tmp_path, name, var
             assert (found["mean"] >= 0).all()
             variance = found["epistemic"] + found["aleatoric"]
             np.testing.assert_allclose(found["mean"], expected.mean, rtol=0.15)
-            np.testing.assert_allclose(variance, expected.variance, rtol=0.6)
+            assert abs(np.log(np.median(variance / expected.variance.numpy()))) < 0.15  # of few draws, rows scatter
 
 
 def test_an_exported_file_sees_the_same_draws_as_the_formula(paid) -> None:

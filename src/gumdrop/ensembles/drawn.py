@@ -69,7 +69,7 @@ class DrawnFunctions:
             logit = torch.stack([site_of(layer).p_logit for layer in same])[:, None, None]
             keep = torch.stack(drawn).to(logit.device).ge_(torch.sigmoid(logit))
             factors.append(keep.mul_(inverse_keep(logit)).unsqueeze(2))
-        variances = [each.noise.log_variance for each in parts if each.noise is not None]
+        variances: list[Tensor] = [each.noise.log_variance for each in parts if each.noise is not None]
         return cls(
             parts[0].encoding,
             ACTIVATIONS[parts[0].activation][0],

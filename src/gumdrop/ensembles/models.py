@@ -66,7 +66,7 @@ class RegressionEnsemble(nn.Module):
         Returns:
             Functions with copies of the weights as they are, or None if the members are asked one by one.
         """
-        return DrawnFunctions.of(self.members, *_shares(num_samples, len(self.members), seed))
+        return DrawnFunctions.of(list(self.members), *_shares(num_samples, len(self.members), seed))
 
     @torch.no_grad()
     def predict(
@@ -144,7 +144,7 @@ class ClassificationEnsemble(nn.Module):
         Returns:
             Functions with copies of the weights as they are, or None if the members are asked one by one.
         """
-        return DrawnFunctions.of(self.members, *_shares(num_samples, len(self.members), seed))
+        return DrawnFunctions.of(list(self.members), *_shares(num_samples, len(self.members), seed))
 
     @torch.no_grad()
     def predict(

@@ -146,8 +146,8 @@ def _sample(
     """Draw the rows that rank the kinds."""
     x, y = table
     some = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:PILOT_ROWS]
-    picked = (None if each is None else each[some] for each in (weights, together))
-    return (x[some], y[some]), *picked
+    weights, together = (None if each is None else each[some] for each in (weights, together))
+    return (x[some], y[some]), weights, together
 
 
 def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int) -> EnsembleSettings:

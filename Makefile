@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments benchmarks \
-  benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
+  benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
   performance-page clean
 
 help: ## Show this list
@@ -66,6 +66,9 @@ benchmark-export: $(VENV)/installed-dev ## Compare exported files with torch, in
 benchmark-prediction: $(VENV)/installed-dev ## Time predictions (a quarter of an hour), with DATA=DIR also on trained networks; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/prediction.py $(if $(DATA),--uci $(DATA)/uci)
 	$(BIN)/python benchmarks/performance_page.py
+
+benchmark-rows: $(VENV)/installed-dev ## Time predictions of a table model, of one row and of many (a minute); writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/table_predictions.py
 
 benchmark-segmentation: $(VENV)/installed-dev ## Time a segmentation network, in training and over many draws; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/segmentation.py

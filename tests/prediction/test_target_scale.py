@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.metrics import central_coverage, choose_jointly, crps
-from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
+from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale, scaled_mixture
 from gumdrop.prediction.target_scale import Kind
 
 SCALES = [
@@ -145,6 +145,27 @@ def test_what_is_nearly_all_cut_off_has_finite_moments_and_quantiles() -> None:
         root = far.on(TargetScale(least=0.0, kind="sqrt"))
         torch.testing.assert_close(root.mean[0, 0].item(), 2 / 60**2, rtol=0.02, atol=0)
         torch.testing.assert_close(root.std[0, 0].item(), 20**0.5 / 60**2, rtol=0.02, atol=0)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("spread", [0.3, 4.0])
+@pytest.mark.parametrize("probability", [0.001, 0.05, 0.5, 0.95])
+def test_quantiles_are_those_of_bisection(scale: TargetScale, spread: float, probability: float) -> None:
+    generator = torch.Generator().manual_seed(3)
+    noise = torch.randn(2, 60, 40, 1, generator=generator, dtype=torch.float64)
+    means = torch.linspace(-5.0, 3.0, 40, dtype=torch.float64)[:, None] + spread * noise[0]  # some nearly all cut off
+    variances = (0.5 * spread * noise[1] - 1).exp()
+    low, high = torch.full_like(means[0], -60.0), torch.full_like(means[0], 60.0)
+    if scale.cuts:
+        low = torch.full_like(low, scale.floor)
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = scaled_mixture.below(means, variances, scale, middle) < probability
+        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+    for dtype, tolerance in ((torch.float64, 1e-6), (torch.float32, 1e-3)):
+        found = scaled_mixture.quantile(means.to(dtype), variances.to(dtype), scale, probability)
+        error = (found.double() - middle).abs() / (middle - (scale.floor if scale.cuts else 0.0)).abs().clamp(min=0.1)
+        assert error.max() < tolerance
 
 
 def test_a_wide_logarithm_stays_finite() -> None:

@@ -25,7 +25,7 @@ from gumdrop.prediction.target_scale import Kind
 from gumdrop.training.processes.group import process_group
 from gumdrop.training.strength import choose_strength, is_beyond_chance, mean_score
 
-__all__ = ["Options", "choose_architecture", "fit_chosen", "fit_one"]
+__all__ = ["ChoiceOptions", "choose_architecture", "fit_chosen", "fit_one"]
 
 PILOT_STEPS, PILOT_MEMBERS = 500, 5
 PILOT_ROWS = 10_000
@@ -33,7 +33,7 @@ PILOT_ROWS = 10_000
 LEAST_GROUPS = 2
 
 
-class Options(TypedDict):
+class ChoiceOptions(TypedDict):
     """What the choice of networks and their training have in common."""
 
     regression: bool
@@ -71,7 +71,7 @@ def fit_chosen(
     Raises:
         ValueError: As `fit_regression_ensembles`.
     """
-    options: Options = {"regression": regression, "weights": weights, "scale": scale, "progress": progress}
+    options: ChoiceOptions = {"regression": regression, "weights": weights, "scale": scale, "progress": progress}
     architecture = choose_architecture(build, table, settings, together=together, **options)
     return fit_one(build, architecture, table, settings, together=together, **options)
 
@@ -112,26 +112,20 @@ def choose_architecture(
         ValueError: As `fit_regression_ensembles`.
     """
     check_tables([table], "gaussian" if regression else "categorical")
-    x, y = table
-    batch_size, planned = schedule(len(x), batch_size=settings.batch_size, epochs=settings.epochs)
-    if len(x) > PILOT_ROWS:
-        some = torch.randperm(len(x), generator=torch.Generator().manual_seed(settings.seed))[:PILOT_ROWS]
-        table, weights, versions = (x[some], y[some]), None if weights is None else weights[some], None
-        together = None if together is None else together[some]
+    num_rows, kinds = len(table[0]), candidates(num_many_valued(table[0]), regression=regression)
+    if num_rows > PILOT_ROWS:
+        table, weights, together = _sample(table, weights, together, settings.seed)
+        versions = None
     if together is not None and len(together.unique()) < LEAST_GROUPS:
         together = None  # a sample of a table of few and unequal groups
-    short = max(1, round(min(planned * len(x), PILOT_STEPS * batch_size) / len(table[1])))
-    kinds = candidates(num_many_valued(x), regression=regression)
+    trial = _pilot(settings, num_rows, len(table[1]))
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
-    count = min(PILOT_MEMBERS, settings.members_for(len(x)))
-    trial = replace(settings, num_members=count, batch_size=batch_size, epochs=short)
-    trial = replace(trial, held_out_fraction=1 / PILOT_MEMBERS, input_noise=True, strength=trial.strength or 1.0)
     scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((table[1] > scale.bound).all()) else ()
 
     def tried(kind: Architecture, number: int) -> Tensor:
         said = progress and f"choosing networks, {number} of {len(kinds) + len(scales)}"
-        options: Options = {"regression": regression, "weights": weights, "scale": scale, "progress": said}
+        options: ChoiceOptions = {"regression": regression, "weights": weights, "scale": scale, "progress": said}
         return fit_one(build, kind, table, trial, versions=versions, together=together, **options).scores
 
     scores = [tried(kind, i) for i, kind in enumerate(kinds, 1)]
@@ -144,6 +138,30 @@ def choose_architecture(
         if process_group().from_first(partial(is_beyond_chance, found - score, weights)):
             chosen, score = other, found
     return chosen
+
+
+def _sample(
+    table: Table, weights: Tensor | None, together: Tensor | None, seed: int
+) -> tuple[Table, Tensor | None, Tensor | None]:
+    """Draw the rows that rank the kinds."""
+    x, y = table
+    some = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:PILOT_ROWS]
+    weights, together = (None if each is None else each[some] for each in (weights, together))
+    return (x[some], y[some]), weights, together
+
+
+def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int) -> EnsembleSettings:
+    """Settings of a training that is short, for a sample of the rows."""
+    batch_size, planned = schedule(num_rows, batch_size=settings.batch_size, epochs=settings.epochs)
+    return replace(
+        settings,
+        num_members=min(PILOT_MEMBERS, settings.members_for(num_rows)),
+        batch_size=batch_size,
+        epochs=max(1, round(min(planned * num_rows, PILOT_STEPS * batch_size) / num_sampled)),
+        held_out_fraction=1 / PILOT_MEMBERS,
+        input_noise=True,
+        strength=settings.strength or 1.0,
+    )
 
 
 def fit_one(

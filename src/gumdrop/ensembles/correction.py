@@ -54,37 +54,50 @@ def fit_noise(
     weights = torch.ones(1).expand(len(x)) if weights is None else weights.to(y.dtype)
     folds = members_of_folds(held_out)
     rows = [held_out[members[0]][:MOST_ROWS] for members in folds]
-    seeds = member_seeds(seed, len(held_out))
-    outside = []
-    for members, fold in zip(folds, rows, strict=True):
-        parts = [
-            predict_regression(ensemble.members[i], rows_of(x, fold), num_samples=DRAWS, seed=seeds[i])
-            if versions is None
-            else _predict_versions(
-                ensemble.members[i], versions(fold, DRAWS, seed), ensemble.noise.offset.device, seeds[i]
-            )
-            for i in members
-        ]
-        outside.append(RegressionPrediction.mixture(parts))
+    outside = [_outside(ensemble, members, x, fold, versions, seed) for members, fold in zip(folds, rows, strict=True)]
     seen = torch.cat(rows)
     prediction = RegressionPrediction.joined(outside)
     x_seen, weights_seen = rows_of(x, seen), rows_of(weights, seen)
     ensemble.noise.fit(x_seen, rows_of(y, seen), prediction, weights_seen)
-    noisy = ensemble.noise.with_tail(prediction.scale_noise(ensemble.noise(x_seen, prediction.mean)))
+    factor = ensemble.noise(x_seen, prediction.mean)
+    noisy = ensemble.noise.with_tail(prediction.scale_noise(factor))
     scores = ensemble.scaling.log_prob(noisy, rows_of(y, seen))
-    if (count := len(held_out)) == 1:
-        return scores
-    some = torch.randperm(len(x), dtype=torch.int32, generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]
-    x_some = rows_of(x, some)
-    means = [
-        predict_regression(member, x_some, num_samples=DRAWS, seed=each).mean
-        for member, each in zip(ensemble.members, seeds, strict=True)
-    ]
-    spread = weighted_mean(torch.stack(means).var(0), rows_of(weights, some))
-    noise = weighted_mean(prediction.aleatoric * ensemble.noise(x_seen, prediction.mean), weights_seen)
-    excess = 1 / len(folds[0]) - 1 / count  # of the spread in the mean of few members, beside that of all
-    ensemble.noise.offset += (1 - 2 * excess * spread / noise).clamp(min=0.5).log()
+    if (count := len(held_out)) > 1:
+        noise = weighted_mean(prediction.aleatoric * factor, weights_seen)
+        excess = 1 / len(folds[0]) - 1 / count  # of the spread in the mean of few members, beside that of all
+        spread = _spread(ensemble, x, weights, seed)
+        ensemble.noise.offset += (1 - 2 * excess * spread / noise).clamp(min=0.5).log()
     return scores
+
+
+def _outside(
+    ensemble: RegressionEnsemble,
+    members: list[int],
+    x: Tensor | RowSource,
+    fold: Tensor,
+    versions: Versions | None,
+    seed: int,
+) -> RegressionPrediction:
+    """Predict the rows of a fold with the members that have not seen them."""
+    device, seeds = ensemble.noise.offset.device, member_seeds(seed, len(ensemble.members))
+    if versions is not None:
+        parts = [_predict_versions(ensemble.members[i], versions(fold, DRAWS, seed), device, seeds[i]) for i in members]
+    else:
+        rows = _rows_on(device, x, fold)
+        parts = [predict_regression(ensemble.members[i], rows, num_samples=DRAWS, seed=seeds[i]) for i in members]
+    return RegressionPrediction.mixture(parts)
+
+
+def _spread(ensemble: RegressionEnsemble, x: Tensor | RowSource, weights: Tensor, seed: int) -> Tensor:
+    """Variance between the means of the members, averaged over some rows, for each output."""
+    some = torch.randperm(len(x), dtype=torch.int32, generator=torch.Generator().manual_seed(seed))[:MOST_ROWS]
+    device = ensemble.noise.offset.device
+    rows = _rows_on(device, x, some)
+    means = [
+        predict_regression(member, rows, num_samples=DRAWS, seed=each).mean
+        for member, each in zip(ensemble.members, member_seeds(seed, len(ensemble.members)), strict=True)
+    ]
+    return weighted_mean(torch.stack(means).var(0), _rows_on(device, weights, some))
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Unpack
 
 import torch
@@ -199,21 +200,15 @@ def fit_ensembles(
             progress=progress,
             **settings.of_members(regression=regression, batch_size=batch_size),
         )
+    none = [None] * len(train)
     fits = []
-    for i, networks in enumerate(models):
-        histories = results[i * count : (i + 1) * count]
-        held_out = [outside for _, outside in folds[i]]
-        model, scores = ensemble_of(
-            networks,
-            train[i],
-            held_out,
-            settings,
-            regression=regression,
-            weights=weights[i] if weights else None,
-            versions=versions[i] if versions else None,
-            scaling=scaling,
-        )
-        fits.append(EnsembleFit(model, histories, held_out, scores))
+    for i, (networks, table, weight, version) in enumerate(
+        zip(models, train, weights or none, versions or none, strict=True)
+    ):
+        outside = [rows for _, rows in folds[i]]
+        mixed = partial(ensemble_of, networks, table, outside, settings, regression=regression, scaling=scaling)
+        model, scores = mixed(weights=weight, versions=version)
+        fits.append(EnsembleFit(model, results[i * count : (i + 1) * count], outside, scores))
     return fits
 
 

@@ -1,14 +1,21 @@
-"""Ensembles as modules: their members, and one prediction mixed of all of them."""
+"""Ensembles as modules: their members, and one prediction mixed of all of them.
+
+What an ensemble draws can be kept: `functions` gives it for a seed, and `predict` takes it. Members that are no dense
+networks of one shape are asked one after the other.
+"""
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
+from gumdrop.functional.floats import split_gaussian
 from gumdrop.layers import ConcreteDropout
 from gumdrop.prediction import (
     ClassificationPrediction,
@@ -16,6 +23,8 @@ from gumdrop.prediction import (
     predict_classification,
     predict_regression,
 )
+from gumdrop.prediction.classification import class_log_probabilities
+from gumdrop.prediction.regression import noise_variance
 
 __all__ = ["ClassificationEnsemble", "RegressionEnsemble", "member_seeds"]
 
@@ -47,6 +56,18 @@ class RegressionEnsemble(nn.Module):
         state_dict.setdefault(f"{prefix}target_scaling", torch.tensor(AS_IT_IS.numbers, dtype=torch.float64))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
+    def functions(self, num_samples: int, seed: int | None) -> DrawnFunctions | None:
+        """Draw the functions of a prediction, for many predictions with the same ones.
+
+        Args:
+            num_samples: Number of draws, spread evenly over the members and rounded up.
+            seed: Same seed, same functions.
+
+        Returns:
+            Functions with copies of the weights as they are, or None if the members are asked one by one.
+        """
+        return DrawnFunctions.of(list(self.members), *_shares(num_samples, len(self.members), seed))
+
     @torch.no_grad()
     def predict(
         self,
@@ -55,6 +76,7 @@ class RegressionEnsemble(nn.Module):
         num_samples: int = 100,
         seed: int | None = None,
         batch_size: int | None = None,
+        functions: DrawnFunctions | None = None,
     ) -> RegressionPrediction:
         """Predict a mixture for each row, of Gaussians or on the scale of the target.
 
@@ -63,6 +85,7 @@ class RegressionEnsemble(nn.Module):
             num_samples: Number of draws, spread evenly over the members and rounded up.
             seed: Same seed, same prediction.
             batch_size: Rows that run at once, which bounds memory; all if None.
+            functions: What `functions` gave for this number and seed; drawn anew if None.
 
         Returns:
             Mean and variances, with their draws.
@@ -70,8 +93,12 @@ class RegressionEnsemble(nn.Module):
         Raises:
             ValueError: If a number is out of range or ``x`` has no rows.
         """
-        parts = _ask(predict_regression, self.members, x, num_samples, seed, batch_size)
-        mixture = RegressionPrediction.mixture(parts)
+        functions = functions or self.functions(num_samples, seed)
+        if functions is not None and functions.takes(x, batch_size):
+            mixture = _gaussians(functions, x, batch_size)
+        else:
+            parts = _ask(predict_regression, self.members, x, num_samples, seed, batch_size)
+            mixture = RegressionPrediction.mixture(parts)
         return self.scaling.in_units(self.noise.with_tail(mixture.scale_noise(self.noise(x, mixture.mean))))
 
     @torch.no_grad()
@@ -107,6 +134,19 @@ class ClassificationEnsemble(nn.Module):
         super().__init__()
         self.members = _members(members)
 
+    def functions(self, num_samples: int, seed: int | None) -> DrawnFunctions | None:
+        """Draw the functions of a prediction, for many predictions with the same ones.
+
+        Args:
+            num_samples: Number of draws, spread evenly over the members and rounded up.
+            seed: Same seed, same functions.
+
+        Returns:
+            Functions with copies of the weights as they are, or None if the members are asked one by one.
+        """
+        return DrawnFunctions.of(list(self.members), *_shares(num_samples, len(self.members), seed))
+
+    @torch.no_grad()
     def predict(
         self,
         x: Tensor,
@@ -114,6 +154,7 @@ class ClassificationEnsemble(nn.Module):
         num_samples: int = 100,
         seed: int | None = None,
         batch_size: int | None = None,
+        functions: DrawnFunctions | None = None,
     ) -> ClassificationPrediction:
         """Predict class probabilities.
 
@@ -122,6 +163,7 @@ class ClassificationEnsemble(nn.Module):
             num_samples: Number of draws, spread evenly over the members and rounded up.
             seed: Same seed, same prediction.
             batch_size: Rows that run at once, which bounds memory; all if None.
+            functions: What `functions` gave for this number and seed; drawn anew if None.
 
         Returns:
             Probabilities and entropies.
@@ -129,8 +171,12 @@ class ClassificationEnsemble(nn.Module):
         Raises:
             ValueError: If a number is out of range or ``x`` has no rows.
         """
-        parts = _ask(predict_classification, self.members, x, num_samples, seed, batch_size)
-        return ClassificationPrediction.mixture(parts)
+        functions = functions or self.functions(num_samples, seed)
+        if functions is not None and functions.takes(x, batch_size):
+            parts = [_classes(logits) for logits in functions.outputs(x, batch_size)]
+            return parts[0] if len(parts) == 1 else ClassificationPrediction.joined(parts)
+        members = _ask(predict_classification, self.members, x, num_samples, seed, batch_size)
+        return ClassificationPrediction.mixture(members)
 
     def predict_versions(
         self, versions: Iterable[Tensor], *, num_samples: int, seed: int | None = None
@@ -170,11 +216,35 @@ def _ask(
     batch_size: int | None,
 ) -> list[Any]:
     """Let each member predict, with an equal share of the draws and masks of its own."""
-    share = -(-num_samples // len(members))
+    share, seeds = _shares(num_samples, len(members), seed)
     return [
         predict(member, x, num_samples=share, seed=each, batch_size=batch_size)
-        for member, each in zip(members, member_seeds(seed, len(members)), strict=True)
+        for member, each in zip(members, seeds, strict=True)
     ]
+
+
+def _shares(num_samples: int, num_members: int, seed: int | None) -> tuple[int, list[int | None]]:
+    """Draws of each member, and the seed of each."""
+    return -(-num_samples // num_members), member_seeds(seed, num_members)
+
+
+def _gaussians(functions: DrawnFunctions, x: Tensor, batch_size: int | None) -> RegressionPrediction:
+    """What drawn functions say of numbers."""
+    parts = list(functions.outputs(x, batch_size))
+    means = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+    log_variance = functions.log_variance
+    if log_variance is None:
+        means, log_variance = split_gaussian(means)
+    variances = noise_variance(log_variance).expand_as(means)
+    epistemic, mean = torch.var_mean(means, dim=0, correction=0)
+    return RegressionPrediction(mean, epistemic, variances.mean(0), means, variances)
+
+
+def _classes(logits: Tensor) -> ClassificationPrediction:
+    """What drawn functions say of classes."""
+    log_p = class_log_probabilities(logits, "categorical")
+    entropy = torch.special.entr(log_p.exp()).sum(2).mean(0)
+    return ClassificationPrediction(torch.logsumexp(log_p, dim=0) - math.log(len(log_p)), entropy)
 
 
 def _ask_in_turn(

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gumdrop.machine.optimizers import without_compiler
 from gumdrop.prediction import RegressionPrediction
 
 __all__ = ["NoiseFunction", "weighted_mean"]
@@ -110,7 +111,9 @@ class NoiseFunction(nn.Module):
         weight = torch.zeros_like(self.weight).requires_grad_()
         offset = torch.zeros_like(self.offset).requires_grad_()
         tail = torch.full_like(self.tail, FIRST_TAIL).requires_grad_()
-        optimizer = torch.optim.LBFGS([weight, offset, tail], max_iter=60, line_search_fn="strong_wolfe")
+        optimizer = without_compiler(torch.optim.LBFGS)(
+            [weight, offset, tail], max_iter=60, line_search_fn="strong_wolfe"
+        )
 
         def loss() -> Tensor:
             optimizer.zero_grad()

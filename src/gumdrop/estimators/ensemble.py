@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, fit_chosen, fit_one
-from gumdrop.ensembles.choosing import Options
+from gumdrop.ensembles.choosing import ChoiceOptions
 from gumdrop.ensembles.streaming import STREAMED, fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, checked_weights, dense, moments
 from gumdrop.estimators.together import held_together
@@ -207,7 +207,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         asked, data, settings = self._architecture(), (x, torch.from_numpy(y)), self._settings(seed)
         weights = None if (rows.weights == 1).all() else torch.from_numpy(rows.weights)
         together = None if rows.together is None else torch.from_numpy(rows.together)
-        options: Options = {
+        options: ChoiceOptions = {
             "regression": is_regressor(self),
             "weights": weights,
             "scale": scale,

@@ -61,6 +61,8 @@ def traced(graph: Graph, inputs: Sequence[Tensor]) -> ExportedProgram:
         ExportError: If the model branches on values, or does not take any number of rows.
     """
     rows = [{0: Dim("draws" if name == "noise" else "rows")} for name in graph.input_names]
+    if not graph.any_draws and graph.input_names[-1] == "noise":
+        rows[-1] = {}
     try:
         with _quiet():
             if graph.variant == "deterministic":  # its slopes are gradients, which torch.export alone does not trace

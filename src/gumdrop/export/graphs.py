@@ -37,6 +37,8 @@ class Graph(nn.Module):
     """Names of the inputs, in order; the noise, if it is one, comes last."""
     num_noise: int
     """Columns of noise of a draw."""
+    any_draws = True
+    """Whether noise that is an input may have any number of rows."""
 
     def __init__(self, variant: Variant, num_samples: int) -> None:
         super().__init__()

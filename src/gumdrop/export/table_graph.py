@@ -10,6 +10,7 @@ from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph, Variant, classes, gaussian, gaussian_parts, named
 from gumdrop.export.table_encoding import TableEncoder
+from gumdrop.export.table_scale import QUANTILES, ScaledMoments
 from gumdrop.prediction import PLAIN, ClassificationPrediction, RegressionPrediction, predict_regression
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.columns import CategoryColumn
@@ -26,8 +27,9 @@ class TableGraph(Graph):
     Args:
         model: The table model.
         variant: What a call computes; ``"draw"`` picks a network at random, and then its masks and how large its noise
-            is. The other variants give moments, which the tail of the noise leaves as they are. All are of Gaussians as
-            they come, also where the target ends at 0 and `TableModel.predict` cuts them off there.
+            is. The other variants give moments, as `TableModel.predict` does: of a target that ends at 0 those of what
+            is not cut off, or of the root or logarithm that the networks see. There the noise of the variant
+            ``"noise"`` has as many rows as the example, since the tail of the noise belongs to a number of draws.
         num_samples: Draws of a call, spread evenly over the networks and rounded up.
 
     Shape:
@@ -46,12 +48,11 @@ class TableGraph(Graph):
         self.encode = TableEncoder(model.schema)
         self.members = nn.ModuleList(Draws(member) for member in model.ensemble.members)
         self.noise = model.ensemble.noise if isinstance(model.ensemble, RegressionEnsemble) else None
-        if isinstance(model.ensemble, RegressionEnsemble) and model.ensemble.scaling.scale.kind != "identity":
-            seen = f"{model.ensemble.scaling.scale.kind}({model.schema.target.name})"
-            raise ExportError(
-                f"the networks of this model see {seen}, which no file "
-                "undoes: use `gumdrop predict`, or fit with `--hidden 64 64`, whose networks see the target as it is"
-            )
+        self.scaled: ScaledMoments | None = None
+        if isinstance(model.ensemble, RegressionEnsemble) and model.ensemble.scaling.scale != PLAIN:
+            draws = QUANTILES if variant == "deterministic" else self.num_samples
+            self.scaled = ScaledMoments(model.ensemble, draws * count)
+            self.any_draws = False
         if variant == "draw" and self.noise is not None:
             self.register_buffer("tails", self.noise.tail_factors(TAILS))
         if variant == "deterministic" and self.noise is None:
@@ -75,13 +76,16 @@ class TableGraph(Graph):
         """Encode, ask every network, mix, and go back to the units of the target."""
         if self.variant == "deterministic":
             x = self.encode(tensors[0])
-            return self._mixed(x, [predict_regression(m, x, method="moments") for m in self.table.ensemble.members])
+            parts = [predict_regression(m, x, method="moments") for m in self.table.ensemble.members]
+            return self._mixed(x, parts) if self.scaled is None else self._scaled(x, *self.scaled.spread(parts))
         (columns,), noise = self.split_noise(tensors)
         x = self.encode(columns)
-        parts = noise.split([*self.widths, noise.shape[1] - sum(self.widths)], dim=1)
-        outputs = [member((x,), part) for member, part in zip(self.members, parts, strict=False)]
+        columns_of = noise.split([*self.widths, noise.shape[1] - sum(self.widths)], dim=1)
+        outputs = [member((x,), part) for member, part in zip(self.members, columns_of, strict=False)]
         if self.variant == "draw":
-            return self._one_draw(x, torch.cat(outputs), parts[-1])
+            return self._one_draw(x, torch.cat(outputs), columns_of[-1])
+        if self.scaled is not None:
+            return self._scaled(x, *gaussian_parts(torch.cat(outputs)))
         if self.noise is None:
             return named(ClassificationPrediction.mixture([classes(output) for output in outputs]))
         return self._mixed(x, [gaussian(output) for output in outputs])
@@ -90,6 +94,11 @@ class TableGraph(Graph):
         assert self.noise is not None
         mixture = RegressionPrediction.mixture(parts)
         return named(self._in_units(mixture.scale_noise(self.noise(x, mixture.mean))))
+
+    def _scaled(self, x: Tensor, means: Tensor, variances: Tensor) -> dict[str, Tensor]:
+        assert self.scaled is not None
+        assert self.noise is not None
+        return named(self._in_units(self.scaled(means, variances * self.noise(x, means.mean(0)))))
 
     def _in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
         return prediction.rescale(self.table.schema.target.std, self.table.schema.target.mean)
@@ -103,8 +112,11 @@ class TableGraph(Graph):
         means = [gaussian_parts(member.undropped((x,)).unsqueeze(0))[0][0] for member in self._draws()]
         factor = self.noise(x, torch.stack(means).mean(0)) * self.tails.index_select(0, place % TAILS)[0]
         mean, variance = gaussian_parts(chosen)
+        variance = variance * factor
+        if self.scaled is not None:
+            mean, variance = self.scaled.of_one(mean, variance)
         target = self.table.schema.target
-        return {"mean": mean[0] * target.std + target.mean, "variance": variance[0] * factor * target.std**2}
+        return {"mean": mean[0] * target.std + target.mean, "variance": variance[0] * target.std**2}
 
     def description(self) -> dict[str, object]:
         """Describe schema, likelihood, rates and noise."""
@@ -140,5 +152,5 @@ class TableGraph(Graph):
         x = self.encode(inputs[0])
         prediction = self.table.ensemble.predict(x, num_samples=self.draws_of_a_call, seed=seed)
         if isinstance(prediction, RegressionPrediction):
-            prediction = self._in_units(prediction.on(PLAIN))
+            prediction = self._in_units(prediction)
         return named(prediction)

@@ -29,6 +29,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from gumdrop.machine.optimizers import without_compiler
 from gumdrop.prediction.classification import class_log_probabilities
 
 __all__ = ["ConformalIntervals", "conformal_sets", "fit_temperature", "outlier_p_values"]
@@ -207,7 +208,7 @@ def fit_temperature(
         raise ValueError("`logits` must be finite; for probabilities pass their logs, and of those none of 0")
     observed = target.long().unsqueeze(1).expand(len(log_p), -1, *[-1] * target.ndim).to(log_p.device)
     log_temperature = torch.zeros((), dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS(
+    optimizer = without_compiler(torch.optim.LBFGS)(
         [log_temperature], max_iter=100, tolerance_change=1e-12, line_search_fn="strong_wolfe"
     )
 

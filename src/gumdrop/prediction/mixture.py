@@ -75,12 +75,7 @@ class RegressionPrediction:
         factor = torch.as_tensor(scale, dtype=self.mean.dtype, device=self.mean.device)
         square, means, variances = factor.square(), self.draw_means, self.draw_variances
         if means is not None and variances is not None:
-            if self.scale.kind == "log":
-                means = means + factor.log()
-            elif self.scale.kind == "sqrt":
-                means, variances = means * factor.sqrt(), variances * factor
-            else:
-                means, variances = means * factor + shift, variances * square
+            means, variances = scaled_mixture.rescaled(means, variances, self.scale, factor, shift)
         return RegressionPrediction(
             self.mean * factor + shift,
             self.epistemic * square,

@@ -13,7 +13,7 @@ from gumdrop.prediction.moments.propagation import propagate_moments
 from gumdrop.prediction.running import RunningMoments
 from gumdrop.prediction.ways.evaluate import drawn
 
-__all__ = ["predict_regression"]
+__all__ = ["noise_variance", "predict_regression"]
 
 
 def predict_regression(
@@ -122,5 +122,17 @@ def _gaussian(result: Tensor, log_variance: Tensor | float | None) -> tuple[Tens
             raise ValueError(
                 f"`log_variance` must be a number or have shape {tuple(mean.shape[2:])}, got {tuple(log_noise.shape)}"
             )
-    limits = torch.finfo(mean.dtype)  # a variance of 0, or of infinity, has no density
-    return mean, log_noise.exp().clamp(limits.tiny, limits.max).expand_as(mean)
+    return mean, noise_variance(log_noise).expand_as(mean)
+
+
+def noise_variance(log_variance: Tensor) -> Tensor:
+    """Variance of the noise, of which 0 and infinity have no density.
+
+    Args:
+        log_variance: Its logarithm.
+
+    Returns:
+        The same shape, positive and finite.
+    """
+    limits = torch.finfo(log_variance.dtype)
+    return log_variance.exp().clamp(limits.tiny, limits.max)

@@ -4,24 +4,30 @@ Every function takes means and variances of the draws, on the scale, shape (S, N
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from gumdrop.prediction.target_scale import PLAIN, TargetScale
 
-__all__ = ["below", "draw_moments", "log_density", "log_mass", "mixed_moments", "quantile"]
+__all__ = ["below", "draw_moments", "log_density", "log_mass", "mixed_moments", "quantile", "rescaled"]
 
+Function = Callable[[Tensor], Tensor]
 FAR = 6.0
 """Standard deviations beyond which moments of a tail are those of its asymptotic series."""
 HARDLY_ANY = 1e-25
 """A probability that is still exact in float32."""
 WIDEST = 10.0
 """Variance of a logarithm that moments count, at most: there the mean is 150 times the median, and means nothing."""
-BISECTIONS = 40
+NEWTON_STEPS, BISECTIONS = 10, 40
+CLOSE = 1e-5
+"""Share of the spread below which a step of Newton's method is the last, since what is left is of its square."""
 
 
-def draw_moments(means: Tensor, variances: Tensor, scale: TargetScale) -> tuple[Tensor, Tensor]:
+def draw_moments(
+    means: Tensor, variances: Tensor, scale: TargetScale, log_ndtr: Function = torch.special.log_ndtr
+) -> tuple[Tensor, Tensor]:
     r"""Mean and variance of the target under each draw.
 
     Of a logarithm :math:`\exp(\mu + \sigma^2 / 2)` and :math:`\exp(2 \mu + \sigma^2) (\exp \sigma^2 - 1)`; of what is
@@ -33,6 +39,7 @@ def draw_moments(means: Tensor, variances: Tensor, scale: TargetScale) -> tuple[
         means: On the scale, shape (S, N, D).
         variances: On the scale, shape (S, N, D).
         scale: The scale.
+        log_ndtr: Log of the normal distribution function; another one where that of torch cannot be exported.
 
     Returns:
         In units of the target, shape (S, N, D) each.
@@ -45,7 +52,7 @@ def draw_moments(means: Tensor, variances: Tensor, scale: TargetScale) -> tuple[
         return means, variances
     std = variances.sqrt()
     alpha = (scale.floor - means) / std
-    hazard = torch.exp(-0.5 * (alpha.square() + math.log(2 * math.pi)) - torch.special.log_ndtr(-alpha))
+    hazard = torch.exp(-0.5 * (alpha.square() + math.log(2 * math.pi)) - log_ndtr(-alpha))
     far, t = alpha > FAR, alpha.clamp(min=1.0) ** -2  # there in powers of t, as all else cancels
     first = means + std * hazard
     if scale.kind == "sqrt":
@@ -61,23 +68,37 @@ def draw_moments(means: Tensor, variances: Tensor, scale: TargetScale) -> tuple[
     return mean, variance.clamp(min=torch.finfo(variance.dtype).tiny)
 
 
-def mixed_moments(means: Tensor, variances: Tensor, scale: TargetScale) -> tuple[Tensor, Tensor, Tensor]:
+def mixed_moments(
+    means: Tensor, variances: Tensor, scale: TargetScale, log_ndtr: Function = torch.special.log_ndtr
+) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, epistemic and aleatoric variance of a mixture, in units of the target.
 
     Args:
         means: Of the draws, on the scale, shape (S, N, D).
         variances: Of the draws, on the scale, shape (S, N, D).
         scale: The scale.
+        log_ndtr: As for `draw_moments`.
 
     Returns:
         Shape (N, D) each.
     """
-    centers, spreads = draw_moments(means, variances, scale)
-    weights = torch.full_like(centers, 1 / len(centers))
+    centers, spreads = draw_moments(means, variances, scale, log_ndtr)
+    weights = torch.full_like(centers, 1 / centers.shape[0])
     if scale.cuts:
-        weights = torch.softmax(_log_above(means, variances, scale.floor), dim=0)
+        weights = torch.softmax(log_ndtr((means - scale.floor) / variances.sqrt()), dim=0)
     mean = (weights * centers).sum(0)
     return mean, (weights * (centers - mean).square()).sum(0), (weights * spreads).sum(0)
+
+
+def rescaled(
+    means: Tensor, variances: Tensor, scale: TargetScale, factor: Tensor, shift: Tensor | float
+) -> tuple[Tensor, Tensor]:
+    """Means and variances of the draws of ``factor * target + shift``, whose bound moves with it, on the scale."""
+    if scale.kind == "log":
+        return means + factor.log(), variances
+    if scale.kind == "sqrt":
+        return means * factor.sqrt(), variances * factor
+    return means * factor + shift, variances * factor.square()
 
 
 def log_density(means: Tensor, variances: Tensor, scale: TargetScale, value: Tensor) -> Tensor:
@@ -102,9 +123,39 @@ def below(means: Tensor, variances: Tensor, scale: TargetScale, value: Tensor) -
 
 
 def quantile(means: Tensor, variances: Tensor, scale: TargetScale, probability: float) -> Tensor:
-    """Quantile, on the scale, by bisection of the distribution function, shape (N, D)."""
+    """Quantile, on the scale, by Newton's method as long as it stays between known bounds, else by halving these.
+
+    Args:
+        means: Of the draws, on the scale, shape (S, N, D).
+        variances: Of the draws, on the scale, shape (S, N, D).
+        scale: The scale.
+        probability: In (0, 1).
+
+    Returns:
+        Shape (N, D).
+    """
     low, high = _bracket(means, variances, scale, probability)
     std, kept = variances.sqrt(), _kept(means, variances, scale)
+    spread = (variances.mean(0) + means.var(0, correction=0)).sqrt()
+    value = (means.mean(0) + _normal_quantile(probability) * spread).clamp(low, high)
+    far = torch.ones_like(value, dtype=torch.bool)
+    for _ in range(NEWTON_STEPS):
+        missing = probability - _below(means, std, scale, kept, value)
+        low, high = torch.where(missing > 0, value, low), torch.where(missing > 0, high, value)
+        step = value + missing / _density(means, std, kept, value)
+        after = torch.where((step >= low) & (step <= high), step, (low + high) / 2)
+        far, value = far & ((after - value).abs() > CLOSE * spread), torch.where(far, after, value)
+        if not far.any():  # each row stops by itself, so that others make no difference to it
+            return value
+    left = (means[:, far], std[:, far], scale, kept[far])
+    value[far] = _bisected(*left, low[far], high[far], probability)
+    return value
+
+
+def _bisected(
+    means: Tensor, std: Tensor, scale: TargetScale, kept: Tensor, low: Tensor, high: Tensor, probability: float
+) -> Tensor:
+    """Quantile between two values, by bisection of the distribution function."""
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         is_below = _below(means, std, scale, kept, middle) < probability
@@ -112,18 +163,24 @@ def quantile(means: Tensor, variances: Tensor, scale: TargetScale, probability: 
     return (low + high) / 2
 
 
+def _density(means: Tensor, std: Tensor, kept: Tensor, value: Tensor) -> Tensor:
+    """Change of `_below` with the value; too small where hardly anything is kept."""
+    each = (((value - means) / std).square_().mul_(-0.5)).exp_().div_(std)
+    return each.mean(0) / (math.sqrt(2 * math.pi) * kept.clamp(min=HARDLY_ANY))
+
+
 def _kept(means: Tensor, variances: Tensor, scale: TargetScale) -> Tensor:
     """Probability that is not cut off, shape (N, D)."""
     if not scale.cuts:
         return torch.ones_like(means[0])
-    return torch.special.ndtr((means - scale.floor) / variances.sqrt()).mean(0)
+    return _normal_below((means - scale.floor) / variances.sqrt()).mean(0)
 
 
 def _below(means: Tensor, std: Tensor, scale: TargetScale, kept: Tensor, value: Tensor) -> Tensor:
     """As `below`, of what is kept."""
     if not scale.cuts:
-        return torch.special.ndtr((value - means) / std).mean(0)
-    result = 1 - torch.special.ndtr((means - value) / std).mean(0) / kept.clamp(min=HARDLY_ANY)
+        return _normal_below((value - means) / std).mean(0)
+    result = 1 - _normal_below((means - value) / std).mean(0) / kept.clamp(min=HARDLY_ANY)
     if (hardly := kept <= HARDLY_ANY).any():  # logs are as exact everywhere, and take ten times as long
         logs = [_log_above(means, std.square(), end).logsumexp(0) for end in (value, torch.as_tensor(scale.floor))]
         result = torch.where(hardly, -torch.expm1((logs[0] - logs[1]).clamp(max=0.0)), result)
@@ -132,14 +189,20 @@ def _below(means: Tensor, std: Tensor, scale: TargetScale, kept: Tensor, value: 
 
 def _bracket(means: Tensor, variances: Tensor, scale: TargetScale, probability: float) -> tuple[Tensor, Tensor]:
     """Two values that a quantile lies between, on the scale."""
-    normal = torch.special.ndtri(
-        torch.tensor((1 + probability) / 2 if scale.cuts else probability, dtype=torch.float64)
-    )
-    reach = normal.item() * variances.sqrt()
+    reach = _normal_quantile((1 + probability) / 2 if scale.cuts else probability) * variances.sqrt()
     if scale.cuts:  # at most half of what is above the larger of mean and bound is cut off
         return torch.full_like(means[0], scale.floor), (means.clamp(min=scale.floor) + reach).amax(0)
     components = means + reach  # the mixture's quantile lies between its components'
     return components.amin(0), components.amax(0)
+
+
+def _normal_below(value: Tensor) -> Tensor:
+    """Probability of a standard normal number below a value; `torch.special.ndtr` is 0 from -6 on in float32."""
+    return torch.erfc(value.mul(-math.sqrt(0.5))).mul_(0.5)
+
+
+def _normal_quantile(probability: float) -> float:
+    return torch.special.ndtri(torch.tensor(probability, dtype=torch.float64)).item()
 
 
 def _log_above(means: Tensor, variances: Tensor, value: Tensor | float) -> Tensor:

@@ -1,5 +1,6 @@
 """A table model: an ensemble of networks with learned dropout, and the schema that feeds it, in one folder."""
 
+import functools
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles import ClassificationEnsemble, RegressionEnsemble
+from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.threads import limited_threads
 from gumdrop.machine.version import VERSION
@@ -22,7 +24,7 @@ from gumdrop.tables.cells import completions, mark_unknown
 from gumdrop.tables.fitting.folder import MODEL_FILE
 from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile
-from gumdrop.tables.reading.table import read_table
+from gumdrop.tables.reading.table import read_rows
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.task import Cut, Prediction, TableTask, task_of
 
@@ -51,7 +53,8 @@ class TableModel:
     schema: TableSchema
     """Columns, target, and the statistics of the training part."""
     ensemble: RegressionEnsemble | ClassificationEnsemble
-    """Networks over the encoded columns; their targets are standardised."""
+    """Networks over the encoded columns; their targets are standardised. They stay as they are once the model predicts,
+    which keeps what it draws from them."""
     hidden: tuple[int, ...]
     """Units of the hidden layers of each network."""
     num_samples: int = 100
@@ -111,6 +114,11 @@ class TableModel:
     def _layers(self) -> list[nn.Module]:
         return list(self.ensemble.members[0].children())
 
+    @functools.cached_property
+    def _functions(self) -> DrawnFunctions | None:
+        """What the ensemble draws for every prediction, since these have one seed."""
+        return self.ensemble.functions(self.num_samples, self.seed)
+
     def predict(self, table: object, *, coverage: float | None = None, quantiles: Sequence[float] = ()) -> pd.DataFrame:
         """Predict the rows of a table, as ``gumdrop predict`` does.
 
@@ -128,11 +136,11 @@ class TableModel:
             TableError: If the table cannot be read or does not fit the schema.
             TypeError: If it is no table.
         """
-        frame = read_table(table, decimal=self.schema.decimal).frame
+        frame = read_rows(table, decimal=self.schema.decimal)
         model = self if coverage is None else replace(self, coverage=coverage)
         starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
         parts = [model.predict_part(frame.iloc[start : start + ROWS_OF_A_PART], quantiles)[0] for start in starts]
-        predictions = pd.concat(parts, ignore_index=True)
+        predictions = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
         return predictions.set_axis(table.index) if isinstance(table, pd.DataFrame) else predictions
 
     def predict_part(
@@ -152,9 +160,10 @@ class TableModel:
         x = mark_unknown(self.schema, rows.x, rows.unknown, self.background)
         with limited_threads(1 if len(frame) < ROWS_FOR_THREADS else None):
             prediction = self.predict_encoded(x)
-            columns = [self.prediction_frame(prediction), self.task.quantiles(prediction, quantiles)]
-            columns += [self.task.levels(prediction)] if levels else []
-        return pd.concat([*columns, rows.odd_cells.rename(columns=ODD)], axis=1), rows, prediction
+            columns = self.task.columns(prediction, self.coverage) | self.task.quantiles(prediction, quantiles)
+            columns |= self.task.levels(prediction) if levels else {}
+        columns |= {name: rows.odd_cells[kind] for kind, name in ODD.items()}
+        return pd.DataFrame(columns), rows, prediction  # put together once: pandas takes its time
 
     def predict_encoded(self, x: Tensor) -> Prediction:
         """Predict encoded rows.
@@ -178,7 +187,8 @@ class TableModel:
             raise ValueError("`x` must not hold NaN, because the model keeps no training rows to draw from; fit with "
                              "`num_background` above 0")  # fmt: skip
         known = x.masked_fill(unknown, 0.0) if len(rows) else x
-        prediction = self.ensemble.predict(known, num_samples=self.num_samples, seed=self.seed, batch_size=ROWS_AT_ONCE)
+        numbers: dict[str, Any] = {"num_samples": self.num_samples, "seed": self.seed, "functions": self._functions}
+        prediction = self.ensemble.predict(known, batch_size=ROWS_AT_ONCE, **numbers)
         for some in rows.split(max(1, DISTANCES_AT_ONCE // max(1, len(self.background)))) if len(rows) else ():
             prediction = _with_rows(prediction, some, self._predict_completions(x[some]))
         in_units: Prediction = self.task.in_units(prediction)
@@ -202,7 +212,7 @@ class TableModel:
             for classes ``prediction, probability``, one ``p(CLASS)`` each, ``predictive_entropy,
             mutual_information`` in nats.
         """
-        return self.task.columns(prediction, self.coverage)
+        return pd.DataFrame(self.task.columns(prediction, self.coverage))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model into a folder: weights as safetensors, all else as JSON.

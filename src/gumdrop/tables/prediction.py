@@ -163,7 +163,7 @@ def _predict_part(
         raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
     for place, name in enumerate(dict.fromkeys(keep)):
         predictions.insert(place, name, frame[name].array)
-    counts = dataclasses.replace(rows, x=rows.x[:0], odd_cells=rows.odd_cells[:0], unknown=rows.unknown[:0])
+    counts = dataclasses.replace(rows, x=rows.x[:0], odd_cells={}, unknown=rows.unknown[:0])
     return predictions, counts, prediction
 
 

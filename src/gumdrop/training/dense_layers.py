@@ -34,12 +34,12 @@ class Parts(NamedTuple):
     """Whether the rates are fixed, and the temperature of their masks."""
 
 
-def dense_layers_of(models: Sequence[nn.Module], likelihood: Likelihood) -> list[Parts] | None:
+def dense_layers_of(models: Sequence[nn.Module], likelihood: Likelihood | None = None) -> list[Parts] | None:
     """Take dense networks apart, such as `gumdrop.networks.mlp` builds.
 
     Args:
         models: Models of the same layers and shapes.
-        likelihood: Negative log likelihood of each example.
+        likelihood: Negative log likelihood of each example; None where it does not matter.
 
     Returns:
         The layers of each, or None if they are not a chain of float32 layers with a rate each, or their likelihood is
@@ -51,7 +51,7 @@ def dense_layers_of(models: Sequence[nn.Module], likelihood: Likelihood) -> list
     if not all(_are_same(found[0].encoding, each.encoding) for each in found):
         return None
     wanted = "categorical" if found[0].noise is None else "gaussian"
-    return found if likelihood is LIKELIHOODS[wanted] else None
+    return found if likelihood in (None, LIKELIHOODS[wanted]) else None
 
 
 def _are_same(one: PiecewiseLinear | None, other: PiecewiseLinear | None) -> bool:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
+from gumdrop.machine.optimizers import without_compiler
 from gumdrop.networks.rates import parameter_groups
 from gumdrop.objective.elbo import default_lengthscale, negative_elbo
 from gumdrop.prediction import sampling
@@ -133,7 +134,7 @@ def fit(
 def _optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
     groups = parameter_groups(model, weight_decay=settings.weight_decay, rate_lr=settings.largest_rate_lr)
     fused = _device_of(model).type in FUSED_DEVICES
-    return torch.optim.AdamW(groups, lr=settings.lr, fused=fused)
+    return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, fused=fused)
 
 
 def _check_validation(

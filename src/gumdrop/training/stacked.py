@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from gumdrop.layers import dropout_blocks
+from gumdrop.machine.optimizers import without_compiler
 from gumdrop.objective.kl import Lengthscale
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import check_data
@@ -201,7 +202,7 @@ def _try(stack: Together, data: StackedRows, nll_of: Likelihood) -> None:
 
 def _optimizer(stack: Stack, settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
     groups = stack.groups(settings.weight_decay, settings.largest_rate_lr)
-    return torch.optim.AdamW(groups, lr=settings.lr, fused=device.type in FUSED_DEVICES)
+    return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, fused=device.type in FUSED_DEVICES)
 
 
 @dataclass(frozen=True, eq=False)

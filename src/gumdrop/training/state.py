@@ -1,7 +1,6 @@
 """What a training run is made of: its records, and the state that it can be stopped with and continued from."""
 
 import contextlib
-import dataclasses
 import math
 import os
 import time
@@ -155,7 +154,9 @@ class TrainingState:
             "format": CHECKPOINT_FORMAT,
             "gumdrop": VERSION,
             "settings": self.settings,
-            "epochs": [[dataclasses.asdict(record) for record in records] for records in self.epochs],
+            "epochs": [
+                [vars(record) for record in records] for records in self.epochs
+            ],  # flat: `asdict` would copy them
             "model": model,
             "optimizer": optimizer,
             "scheduler": self.scheduler.state_dict(),

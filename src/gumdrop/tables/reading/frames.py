@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -33,14 +34,17 @@ def read_frame(table: object, decimal: Decimal | None) -> tuple[pd.DataFrame, De
         TypeError: If it is no table.
         TableError: If it has no rows or columns, or repeats a name.
     """
-    frame = _pandas(table).reset_index(drop=True)
-    frame.columns = pd.Index([str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)])
-    check_unique(list(frame.columns))
+    frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
+    names = [str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)]
+    check_unique(names)
     if frame.empty:
         raise TableError("the data frame has no rows or no columns")
-    kept = {name: _is_kept(frame[name]) for name in frame.columns}
-    frame = tidy(pd.DataFrame({name: frame[name] if kept[name] else _texts(frame[name]) for name in frame.columns}))
-    texts = [name for name in frame.columns if not kept[name]]
+    if names != list(frame.columns):
+        frame.columns = pd.Index(names)
+    texts = [name for name, dtype in zip(names, frame.dtypes, strict=True) if not _is_kept(dtype)]
+    for name in texts:
+        frame[name] = frame[name].astype(object).map(str, na_action="ignore")
+    frame = tidy(frame)
     for name in texts:
         values, bad = plain_numbers(frame[name])
         if not bad.any():
@@ -68,15 +72,11 @@ def _pandas(table: object) -> pd.DataFrame:
     )
 
 
-def _is_kept(column: pd.Series) -> bool:
+def _is_kept(dtype: Any) -> bool:
     """Whether cells are numbers or dates as they are; all else is known by its spelling, as in a file."""
-    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    dense = not isinstance(column.dtype, pd.SparseDtype)
-    return dense and (numeric or pd.api.types.is_datetime64_any_dtype(column))
-
-
-def _texts(column: pd.Series) -> pd.Series:
-    return column.astype(object).map(str, na_action="ignore")
+    numeric = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+    dense = not isinstance(dtype, pd.SparseDtype)
+    return dense and (numeric or pd.api.types.is_datetime64_any_dtype(dtype))
 
 
 def frame_sha256(frame: pd.DataFrame) -> str:

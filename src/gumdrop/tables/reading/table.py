@@ -19,7 +19,7 @@ from gumdrop.tables.reading.numbers import Decimal
 from gumdrop.tables.reading.parquet import read_parquet
 from gumdrop.tables.reading.source import PARQUET, ZIP, first_bytes, sha256
 
-__all__ = ["Table", "name_of", "read_table"]
+__all__ = ["Table", "name_of", "read_rows", "read_table"]
 
 STANDARD_INPUT = "standard input"
 
@@ -86,6 +86,25 @@ def read_table(path: object, *, decimal: Decimal | None = None) -> Table:
         ) from error
     except (csv.Error, pd.errors.ParserError, OSError, EOFError, zlib.error) as error:
         raise TableError(f"{name} cannot be read ({error}): save it as CSV again") from error
+
+
+def read_rows(path: object, *, decimal: Decimal | None = None) -> pd.DataFrame:
+    """Read a table as `read_table` does, without its checksum, which takes longer than the prediction of a few rows.
+
+    Args:
+        path: As for `read_table`.
+        decimal: As for `read_table`.
+
+    Returns:
+        Columns of numbers and of text.
+
+    Raises:
+        TableError: As `read_table`.
+        TypeError: As `read_table`.
+    """
+    if isinstance(path, str | os.PathLike):
+        return read_table(path, decimal=decimal).frame
+    return read_frame(path, decimal)[0]
 
 
 def name_of(table: object) -> str:

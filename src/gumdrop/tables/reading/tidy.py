@@ -25,7 +25,7 @@ def tidy(frame: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The table.
     """
-    for name in frame.columns:
+    for name in [name for name, dtype in zip(frame.columns, frame.dtypes, strict=True) if dtype.kind == "O"]:
         if frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name]):
             if all(isinstance(value, str) for value in frame[name].dropna().unique()):
                 text = frame[name].str.strip()

@@ -84,7 +84,7 @@ class Encoded:
     unseen: dict[str, dict[str, int]]
     missing: dict[str, int]
     outside: dict[str, int]
-    odd_cells: pd.DataFrame
+    odd_cells: dict[str, np.ndarray]
     unknown: np.ndarray
 
 
@@ -156,19 +156,22 @@ class TableSchema:
             return column.encode(frame[column.name], x[:, place])
 
         found = in_one_message(encode, zip(self.columns, self.groups, strict=True))
-        odd = dict(zip(self.names, found, strict=True))
-        cells = {
-            kind: sum((getattr(each, kind).astype(np.int64) for each in found), np.zeros(len(frame), dtype=np.int64))
-            for kind in ("missing", "unseen", "outside")
-        }
+        missing, unseen, outside = (
+            np.stack([getattr(each, kind) for each in found], axis=1) for kind in ("missing", "unseen", "outside")
+        )
+        cells = {"missing": missing, "unseen": unseen, "outside": outside}
         return Encoded(
             x,
-            {name: each.labels for name, each in odd.items() if each.labels},
-            {name: int(each.missing.sum()) for name, each in odd.items() if each.missing.any()},
-            {name: int(each.outside.sum()) for name, each in odd.items() if each.outside.any()},
-            pd.DataFrame(cells),
-            np.stack([each.missing | each.unseen for each in found], axis=1),
+            {name: each.labels for name, each in zip(self.names, found, strict=True) if each.labels},
+            self._counts(missing),
+            self._counts(outside),
+            {kind: each.sum(1) for kind, each in cells.items()},
+            missing | unseen,
         )
+
+    def _counts(self, cells: np.ndarray) -> dict[str, int]:
+        """How many cells of each column are marked, of those columns that have any."""
+        return {name: count for name, count in zip(self.names, cells.sum(0).tolist(), strict=True) if count}
 
     def encode_target(self, frame: pd.DataFrame) -> np.ndarray:
         """Encode the target column of a table.

@@ -151,15 +151,15 @@ class TableTask(ABC, Generic[P]):
         """Carry a prediction of encoded targets over to the units of the target."""
 
     @abstractmethod
-    def columns(self, prediction: P, coverage: float) -> pd.DataFrame:
+    def columns(self, prediction: P, coverage: float) -> dict[str, np.ndarray]:
         """Lay a prediction out as columns, see `TableModel.prediction_frame`."""
 
     @abstractmethod
-    def quantiles(self, prediction: P, probabilities: Sequence[float]) -> pd.DataFrame:
+    def quantiles(self, prediction: P, probabilities: Sequence[float]) -> dict[str, np.ndarray]:
         """Lay quantiles out as columns, such as `q10` and `q97.5`."""
 
     @abstractmethod
-    def levels(self, prediction: P) -> pd.DataFrame:
+    def levels(self, prediction: P) -> dict[str, np.ndarray]:
         """Lay the probabilities of the levels of a target that is recorded in steps out as columns, such as `p(3)`."""
 
     @abstractmethod

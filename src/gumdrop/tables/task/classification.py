@@ -68,7 +68,7 @@ class Classification(TableTask[ClassificationPrediction]):
         """Classes have no units."""
         return prediction
 
-    def columns(self, prediction: ClassificationPrediction, coverage: float) -> pd.DataFrame:
+    def columns(self, prediction: ClassificationPrediction, coverage: float) -> dict[str, np.ndarray]:
         """The class, all probabilities, and the parts of the uncertainty."""
         classes = np.array(self.target.classes, dtype=object)
         probabilities = prediction.probabilities.numpy()
@@ -76,15 +76,15 @@ class Classification(TableTask[ClassificationPrediction]):
         named |= {f"p({name})": probabilities[:, i] for i, name in enumerate(classes)}
         named["predictive_entropy"] = prediction.predictive_entropy.numpy()
         named["mutual_information"] = prediction.mutual_information.numpy()
-        return pd.DataFrame(named)
+        return named
 
-    def quantiles(self, prediction: ClassificationPrediction, probabilities: Sequence[float]) -> pd.DataFrame:
+    def quantiles(self, prediction: ClassificationPrediction, probabilities: Sequence[float]) -> dict[str, np.ndarray]:
         """Classes have none."""
         if probabilities:
             raise TableError("`--quantiles` are of numbers, and this model predicts classes: leave them away")
-        return pd.DataFrame()
+        return {}
 
-    def levels(self, prediction: ClassificationPrediction) -> pd.DataFrame:
+    def levels(self, prediction: ClassificationPrediction) -> dict[str, np.ndarray]:
         """Classes have none."""
         raise TableError("`--levels` are of numbers, and those of classes are always written: leave it away")
 

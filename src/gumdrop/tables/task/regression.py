@@ -119,18 +119,18 @@ class Regression(TableTask[RegressionPrediction]):
             return found
         return found.on(replace(self._scale_in_units, kind=found.scale.kind))  # so that 0 is exactly 0
 
-    def columns(self, prediction: RegressionPrediction, coverage: float) -> pd.DataFrame:
+    def columns(self, prediction: RegressionPrediction, coverage: float) -> dict[str, np.ndarray]:
         """Mean, spread, interval, and the parts of the spread."""
         lower, upper = prediction.interval(coverage)
         columns = {"prediction": prediction.mean, "std": prediction.std, "lower": lower, "upper": upper}
         columns |= {"epistemic_std": prediction.epistemic.sqrt(), "aleatoric_std": prediction.aleatoric.sqrt()}
-        return pd.DataFrame({name: value.squeeze(1).numpy() for name, value in columns.items()})
+        return {name: value.squeeze(1).numpy() for name, value in columns.items()}
 
-    def quantiles(self, prediction: RegressionPrediction, probabilities: Sequence[float]) -> pd.DataFrame:
+    def quantiles(self, prediction: RegressionPrediction, probabilities: Sequence[float]) -> dict[str, np.ndarray]:
         """Of the mixture, so that they agree with the interval."""
-        return pd.DataFrame({f"q{100 * p:.12g}": prediction.quantile(p).squeeze(1).numpy() for p in probabilities})
+        return {f"q{100 * p:.12g}": prediction.quantile(p).squeeze(1).numpy() for p in probabilities}
 
-    def levels(self, prediction: RegressionPrediction) -> pd.DataFrame:
+    def levels(self, prediction: RegressionPrediction) -> dict[str, np.ndarray]:
         """Of the cells of one step around the levels of training."""
         steps = self.target.steps
         name, way_out = self.target.name, "leave it away, or see `--quantiles`"
@@ -141,7 +141,7 @@ class Regression(TableTask[RegressionPrediction]):
                 f"`--levels` writes at most {MOST_LEVELS} columns, and '{name}' has {steps.count:,} levels: {way_out}"
             )
         probabilities = prediction.level_probabilities(steps.levels.tolist(), steps.size).squeeze(1).numpy()
-        return pd.DataFrame(probabilities, columns=[f"p({level:.10g})" for level in steps.levels])
+        return {f"p({level:.10g})": each for level, each in zip(steps.levels, probabilities.T, strict=True)}
 
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Targets in units, in float64."""

@@ -7,10 +7,11 @@ DATA :=
 KERNELS := MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 ATEN_CPU_CAPABILITY=default
 NUMERICAL := attribution functional layers metrics networks/test_conversion.py objective prediction tables/test_shapley.py
 BIN := $(VENV)/bin
+SPHINX = $(BIN)/python -m sphinx --fail-on-warning --keep-going -d build/doctrees
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments benchmarks \
+.PHONY: help demo explore test test-kernels lint types docs docs-quick docs-serve docs-links docs-figures docs-tables docs-experiments benchmarks \
   benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
   performance-page clean
 
@@ -37,6 +38,18 @@ lint: $(VENV)/installed-dev ## Check style and docstrings
 
 types: $(VENV)/installed-dev ## Check types
 	$(BIN)/mypy
+
+docs: $(VENV)/installed-docs ## Build the documentation site, its gallery included, into build/site
+	OMP_NUM_THREADS=1 $(SPHINX) -b html docs build/site
+
+docs-quick: $(VENV)/installed-docs ## Build the site without running the examples of its gallery
+	$(SPHINX) -b html -D plot_gallery=0 docs build/site
+
+docs-serve: docs ## Build the site and serve it on this machine
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
+
+docs-links: $(VENV)/installed-docs ## Check the links of the site that lead elsewhere; needs a network
+	$(SPHINX) -b linkcheck -D plot_gallery=0 docs build/links
 
 docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of README and docs again
 	PYTHONPATH=tests $(BIN)/python docs/figures/rooms.py
@@ -95,7 +108,7 @@ benchmark-missing: $(VENV)/installed-dev ## Coverage where cells are missing or 
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/missing_cells.py $(if $(DATA),--data $(DATA))
 
 clean: ## Remove what these targets made
-	rm -rf $(VENV) demo .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo build docs/generated .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/installed-cli: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -106,3 +119,8 @@ $(VENV)/installed-dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -e '.[dev]'
 	touch $@ $(VENV)/installed-cli
+
+$(VENV)/installed-docs: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[docs]'
+	touch $@

@@ -41,7 +41,7 @@ class Layout:
         """Up-sample masks to the places of the input, in a shape that broadcasts with it.
 
         Args:
-            masks: Shape (R, *cells).
+            masks: Shape ``(R, *cells)``.
             grid: Wanted number of places along each dimension.
 
         Returns:
@@ -62,7 +62,7 @@ class Layout:
             masks: Shape (R, ...) with as many dimensions as an input, those that are shared of any size.
 
         Returns:
-            Shape (R, *grid); where the size was not 1, the mean.
+            Shape ``(R, *grid)``; where the size was not 1, the mean.
         """
         shared = [dim for dim in range(1, self.ndim) if dim not in self.places]
         return masks.mean(dim=shared) if shared else masks
@@ -109,7 +109,7 @@ def total_variation(masks: Tensor) -> Tensor:
     r"""Anisotropic total variation, :math:`\sum_i |m_{i+1} - m_i|` along each dimension of the grid.
 
     Args:
-        masks: Shape (R, *cells).
+        masks: Shape ``(R, *cells)``.
 
     Returns:
         Shape (R,).

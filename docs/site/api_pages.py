@@ -4,14 +4,16 @@ A name that several rooms have is on the page of the first one below, which is t
 ends with the examples of the gallery that use the name. Constants stand on the page of their room.
 """
 
+from __future__ import annotations
+
 import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
-from sphinx.pycode import ModuleAnalyzer
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 ROOMS = {
     "gumdrop": "The core",
@@ -129,6 +131,8 @@ def _constant(room: str, name: str, value: Any) -> str:
 
 def _docs(name: str, value: Any) -> list[str]:
     """Lines of the docstring below a constant, wherever in the library it is defined."""
+    from sphinx.pycode import ModuleAnalyzer
+
     for module in [each for place, each in sys.modules.items() if place.startswith("gumdrop.")]:
         if vars(module).get(name) is value:
             found = ModuleAnalyzer.for_module(module.__name__).find_attr_docs().get(("", name))

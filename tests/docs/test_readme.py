@@ -15,7 +15,19 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
         "README.md",
         *(
             f"docs/{name}.md"
-            for name in ("attribution", "decisions", "estimators", "mnist", "co2", "scale", "segmentation", "sequences")
+            for name in (
+                "attribution",
+                "classes",
+                "contributing",
+                "decisions",
+                "estimators",
+                "mnist",
+                "co2",
+                "scale",
+                "segmentation",
+                "sequences",
+                "start",
+            )
         ),
     ],
 )

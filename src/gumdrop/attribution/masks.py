@@ -91,6 +91,11 @@ def find_layout(inputs: Tensor, name: LayoutName | None) -> Layout:
 
     Raises:
         ValueError: If there is no such layout, or ``inputs`` does not have its dimensions.
+
+    Example:
+        >>> import torch
+        >>> find_layout(torch.zeros(2, 1, 8, 8), None).name, find_layout(torch.zeros(2, 8), None).name
+        ('image', 'tabular')
     """
     if name is None:
         name = {4: "image", 3: "signal", 2: "tabular"}.get(inputs.ndim)  # type: ignore[assignment]
@@ -113,6 +118,11 @@ def total_variation(masks: Tensor) -> Tensor:
 
     Returns:
         Shape (R,).
+
+    Example:
+        >>> import torch
+        >>> total_variation(torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.5, 0.5]]))
+        tensor([2., 0.])
     """
     dims = range(1, masks.ndim)
     parts = [masks.diff(dim=dim).abs().flatten(1).sum(1) for dim in dims]

@@ -65,5 +65,9 @@ for ax, (name, (fixed, learned, rates)) in zip(axes, found.items(), strict=True)
     ax.axhline(learned[0], color="C1", label="learned: " + ", ".join(f"{p:.3f}" for p in rates.values()))
     ax.set(title=name, xlabel="fixed rate", ylabel="test log likelihood, nats")
     ax.set_xticks(range(len(FIXED)), ["none", *map(str, FIXED[1:])])
-    ax.legend()
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
 plt.show()
+
+# %%
+# The learned rates are near the best of both. With noise they beat no dropout; without noise they go to 0, and stay a
+# little behind no dropout because they were not 0 from the start.

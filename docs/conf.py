@@ -34,8 +34,6 @@ extensions = [
 ]
 exclude_patterns = ["gallery", "recipes", "results", "examples", "figures", "site"]
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!gumdrop\.).*")]
-"""Names of other libraries are links only where their inventories can be reached."""
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]

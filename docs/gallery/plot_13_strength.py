@@ -61,8 +61,9 @@ axes[0, 0].legend()
 plt.show()
 
 # %%
-# Bars are standard errors of the difference to the ELBO. `tune_strength` makes the choice: it trains a copy with each
-# strength and stays with 1 where the gain may be chance. `gumdrop fit` and the estimators do the same.
+# The noisy table wants at least the strength of the ELBO, the clean one no more. Bars are standard errors of the
+# difference to the ELBO. `tune_strength` makes the choice: it trains a copy with each strength and stays with 1 where
+# the gain may be chance. `gumdrop fit` and the estimators do the same.
 
 (x, y), epochs = problems["diabetes"]
 tuned = training.tune_strength(

@@ -115,7 +115,9 @@ def _page(name: str, value: Any) -> str:
     room, _, short = name.rpartition(".")
     if inspect.isclass(value):
         foreign = [base.__name__ for base in value.__mro__ if not base.__module__.startswith("gumdrop")]
+        requests = [member for member in dir(value) if member.startswith("set_") and member.endswith("_request")]
         options = f"   :members:\n   :inherited-members: {', '.join(foreign)}\n"
+        options += f"   :exclude-members: {', '.join(requests)}\n" if requests else ""  # what scikit-learn adds
         body = f".. autoclass:: {name}\n{options}"
     else:
         body = f".. autofunction:: {name}\n"

@@ -1,6 +1,6 @@
 """Docstrings of the house on the site.
 
-Single backticks become a link where they hold a public name, and code where they do not.
+Single backticks and annotations become a link where they hold a public name, and code where they do not.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def _full_names() -> dict[str, str]:
 
 
 def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.TextElement) -> nodes.Element | None:
-    if node.get("refdomain") != "py" or node["reftype"] != "obj":
+    if node.get("refdomain") != "py" or node["reftype"] not in ("obj", "class"):
         return None
     first, dot, rest = node["reftarget"].partition(".")
     target = app.gumdrop_names.get(first, first) + dot + rest
@@ -37,6 +37,6 @@ def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes
 
 
 def _keep_colons(app: Sphinx, kind: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Napoleon takes what stands in front of a colon in the first line of an attribute for its type: there is none."""
+    """Napoleon takes what stands in front of a colon in the first line of an attribute for its type: put one before."""
     if kind in ("attribute", "property", "data"):
-        lines.insert(0, "")
+        lines[:0] = ["..", ""]  # a comment

@@ -24,7 +24,7 @@ def _resolve(docs: Path, page: str, source: list[str]) -> None:
     def link(match: re.Match[str]) -> str:
         text, target = match.groups()
         if target.startswith("gallery/"):
-            return f"[{text}](/generated/{target.removesuffix('.py')}.rst)"
+            return f"[{text}](/generated/gallery/{Path(target).stem.replace('README', 'index')}.rst)"
         place = (docs / page).parent / target
         if not place.is_dir():
             return match[0]

@@ -1,18 +1,23 @@
 # Each target makes its own .venv; nothing outside this folder is touched.
 PYTHON ?= python3.11
 VENV := .venv
-EXPERIMENTS := line uci tuning tables rivals gaps rates decisions labels attribution gradients mnist regularisation rotation co2 cartpole sentiment g2p transformers camvid
+EXPERIMENTS := line uci tuning tables rivals gaps rates starts decisions labels attribution pairs gradients mnist regularisation rotation co2 cartpole sentiment g2p transformers camvid
 DATA :=
 # What matrix libraries take on other processors, and the tests whose numbers come from these.
 KERNELS := MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 ATEN_CPU_CAPABILITY=default
 NUMERICAL := attribution functional layers metrics networks/test_conversion.py objective prediction tables/test_shapley.py
+# The oldest versions in an environment of their own, and the tests that they run: all but those of what needs a newer torch.
+LOWEST := .venv-lowest
+LIBRARY := estimators functional layers metrics networks objective prediction tables training test_core_imports.py
 BIN := $(VENV)/bin
+SPHINX = $(BIN)/python -m sphinx --fail-on-warning --keep-going -d build/doctrees
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments benchmarks \
-  benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
-  performance-page clean
+.PHONY: help demo explore test test-kernels test-lowest lint types docs docs-quick docs-serve docs-links docs-figures docs-tables \
+  docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-segmentation \
+  benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
+  experiments-page performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -31,12 +36,29 @@ test-kernels: $(VENV)/installed-dev ## Check the numerical part with the kernels
 	  echo $$kernel && env $$kernel $(BIN)/pytest -q -n auto $(NUMERICAL:%=tests/%) || exit 1; \
 	done
 
+test-lowest: ## Run the tests of the library with the lowest versions that it allows, in an environment of their own
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	PIP_CONSTRAINT=constraints-lowest.txt $(LOWEST)/bin/pip install -q -e '.[cli,parquet,sequences,sweeps]' hypothesis polars pytest pytest-xdist
+	$(LOWEST)/bin/pytest -q -n auto -W ignore::DeprecationWarning -k 'not compil and not export' $(LIBRARY:%=tests/%)
+
 lint: $(VENV)/installed-dev ## Check style and docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/installed-dev ## Check types
 	$(BIN)/mypy
+
+docs: $(VENV)/installed-docs ## Build the documentation site, its gallery included, into build/site
+	OMP_NUM_THREADS=1 $(SPHINX) -b html docs build/site
+
+docs-quick: $(VENV)/installed-docs ## Build the site without running the examples of its gallery
+	$(SPHINX) -b html -D plot_gallery=0 docs build/site
+
+docs-serve: docs ## Build the site and serve it on this machine
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
+
+docs-links: $(VENV)/installed-docs ## Check the links of the site that lead elsewhere; needs a network
+	$(SPHINX) -b linkcheck -D plot_gallery=0 docs build/links
 
 docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of README and docs again
 	PYTHONPATH=tests $(BIN)/python docs/figures/rooms.py
@@ -47,6 +69,9 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 
 docs-tables: $(VENV)/installed-dev ## Run the commands of docs/tables.md again, and write their answers into it
 	$(BIN)/python docs/figures/tables_page.py
+
+docs-trained: $(VENV)/installed-dev ## Train the models of docs/trained again
+	$(BIN)/python docs/figures/trained_models.py
 
 docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experiments.md again, with DATA=DIR; writes docs/results
 	for name in $(EXPERIMENTS); do \
@@ -73,6 +98,9 @@ benchmark-rows: $(VENV)/installed-dev ## Time predictions of a table model, of o
 benchmark-segmentation: $(VENV)/installed-dev ## Time a segmentation network, in training and over many draws; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/segmentation.py
 
+benchmark-quick: $(VENV)/installed-dev ## Print the ratios of docs/performance.md for this machine (five minutes); writes nothing
+	@$(BIN)/python benchmarks/quick.py
+
 benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an hour); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sites.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/steps.py
@@ -80,7 +108,10 @@ benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an h
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
 
-performance-page: $(VENV)/installed-dev ## Fill the tables of README.md and docs/performance.md, method.md and tables.md from the results
+experiments-page: $(VENV)/installed-dev ## Fill the tables of docs/experiments.md from the results
+	$(BIN)/python docs/figures/experiments_page.py
+
+performance-page: $(VENV)/installed-dev ## Fill the tables of README.md and docs/performance.md, its notebook, method.md and tables.md from the results
 	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-scale: $(VENV)/installed-dev ## Time several processes, and measure the memory of a long table (some minutes)
@@ -98,7 +129,7 @@ benchmark-missing: $(VENV)/installed-dev ## Coverage where cells are missing or 
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/missing_cells.py $(if $(DATA),--data $(DATA))
 
 clean: ## Remove what these targets made
-	rm -rf $(VENV) demo .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) demo build docs/generated .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/installed-cli: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -109,3 +140,8 @@ $(VENV)/installed-dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -e '.[dev]'
 	touch $@ $(VENV)/installed-cli
+
+$(VENV)/installed-docs: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[docs]'
+	touch $@

@@ -14,7 +14,21 @@ CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "page", ["attribution", "decisions", "estimators", "mnist", "co2", "models", "scale", "segmentation", "sequences"]
+    "page",
+    [
+        "attribution",
+        "classes",
+        "co2",
+        "contributing",
+        "decisions",
+        "estimators",
+        "mnist",
+        "models",
+        "scale",
+        "segmentation",
+        "sequences",
+        "start",
+    ],
 )
 def test_code_of_a_page_runs(page: str) -> None:
     blocks = CODE.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"))

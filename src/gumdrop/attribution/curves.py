@@ -45,6 +45,15 @@ def deletion_curve(
 
     Returns:
         The curve; it begins at the input and ends at the infill.
+
+    Example:
+        >>> def left_half(images):
+        ...     return images[..., :4].flatten(1).mean(1) * 6 - 3
+        >>> relevance = torch.zeros(1, 1, 8, 8)
+        >>> relevance[..., :4] = 1
+        >>> curve = deletion_curve(left_half, torch.ones(1, 1, 8, 8), relevance, 0.0, num_steps=4)
+        >>> curve.probability
+        tensor([[0.9526, 0.5000, 0.0474, 0.0474, 0.0474]])
     """
     return _curve(forward_func, inputs, relevance, infill, deletes=True, **options)
 
@@ -168,6 +177,15 @@ def hard_mask_scores(
 
     Returns:
         The log-odds.
+
+    Example:
+        >>> def left_half(images):
+        ...     return images[..., :4].flatten(1).mean(1) * 6 - 3
+        >>> relevance = torch.zeros(1, 1, 8, 8)
+        >>> relevance[..., :4] = 1
+        >>> scores = hard_mask_scores(left_half, torch.ones(1, 1, 8, 8), relevance, 0.0)
+        >>> scores
+        HardMaskScores(kept=tensor([3.]), dropped=tensor([-3.]))
     """
     known = find_layout(inputs, layout)
     fill = torch.as_tensor(infill, dtype=inputs.dtype, device=inputs.device).expand_as(inputs)

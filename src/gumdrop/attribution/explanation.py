@@ -18,7 +18,7 @@ def boxes_of(masks: Tensor, *, threshold: float = 0.5) -> Tensor:
     """Smallest box around the places of each mask that exceed a threshold.
 
     Args:
-        masks: Shape (N, *grid).
+        masks: Shape ``(N, *grid)``.
         threshold: Places above it count.
 
     Returns:

@@ -41,7 +41,7 @@ class Layout:
         """Up-sample masks to the places of the input, in a shape that broadcasts with it.
 
         Args:
-            masks: Shape (R, *cells).
+            masks: Shape ``(R, *cells)``.
             grid: Wanted number of places along each dimension.
 
         Returns:
@@ -62,7 +62,7 @@ class Layout:
             masks: Shape (R, ...) with as many dimensions as an input, those that are shared of any size.
 
         Returns:
-            Shape (R, *grid); where the size was not 1, the mean.
+            Shape ``(R, *grid)``; where the size was not 1, the mean.
         """
         shared = [dim for dim in range(1, self.ndim) if dim not in self.places]
         return masks.mean(dim=shared) if shared else masks
@@ -91,6 +91,11 @@ def find_layout(inputs: Tensor, name: LayoutName | None) -> Layout:
 
     Raises:
         ValueError: If there is no such layout, or ``inputs`` does not have its dimensions.
+
+    Example:
+        >>> import torch
+        >>> find_layout(torch.zeros(2, 1, 8, 8), None).name, find_layout(torch.zeros(2, 8), None).name
+        ('image', 'tabular')
     """
     if name is None:
         name = {4: "image", 3: "signal", 2: "tabular"}.get(inputs.ndim)  # type: ignore[assignment]
@@ -109,10 +114,15 @@ def total_variation(masks: Tensor) -> Tensor:
     r"""Anisotropic total variation, :math:`\sum_i |m_{i+1} - m_i|` along each dimension of the grid.
 
     Args:
-        masks: Shape (R, *cells).
+        masks: Shape ``(R, *cells)``.
 
     Returns:
         Shape (R,).
+
+    Example:
+        >>> import torch
+        >>> total_variation(torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.5, 0.5]]))
+        tensor([2., 0.])
     """
     dims = range(1, masks.ndim)
     parts = [masks.diff(dim=dim).abs().flatten(1).sum(1) for dim in dims]

@@ -166,6 +166,15 @@ def read_photograph(path: str | os.PathLike[str], *, size: tuple[int, int] | Non
 
     Raises:
         ImageFileError: If the file is no picture.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Image.new("RGB", (40, 30)).save(f"{folder}/black.png")
+        ...     picture = read_photograph(f"{folder}/black.png")
+        >>> picture.shape
+        torch.Size([3, 30, 40])
     """
     from PIL import Image
 

@@ -114,6 +114,10 @@ def export_table(
     Raises:
         ExportError: If the model cannot be exported, or the file does not do what the model does.
         ValueError: If an argument is none of its choices.
+
+    Example:
+        >>> from gumdrop.tables import load_table_model
+        >>> export_table(load_table_model("houses"), "houses.onnx")  # doctest: +SKIP
     """
     from gumdrop.export.table_graph import TableGraph  # which needs pandas
 

@@ -16,6 +16,10 @@ def widened(value: Tensor) -> Tensor:
 
     Returns:
         The same values, in float32 or float64.
+
+    Example:
+        >>> widened(torch.ones(2, dtype=torch.float16)).dtype
+        torch.float32
     """
     return value.to(torch.promote_types(value.dtype, torch.float32))
 
@@ -28,6 +32,10 @@ def finite_exp(value: Tensor) -> Tensor:
 
     Returns:
         Finite values; the gradient is 0 where they are saturated.
+
+    Example:
+        >>> 0 * finite_exp(torch.tensor([0.0, 1000.0]))
+        tensor([0., 0.])
     """
     return torch.exp(value.clamp(max=math.log(torch.finfo(value.dtype).max) - 1e-4))
 
@@ -46,6 +54,12 @@ def logit_of(scaled: Tensor, unit: float) -> Tensor:
 
     Returns:
         ``unit * scaled``, in float32 or float64. Its derivative, of any order and in either mode, is ``1 / unit``.
+
+    Example:
+        >>> scaled = torch.tensor(-0.2, requires_grad=True)
+        >>> logit_of(scaled, 10.0).backward()
+        >>> scaled.grad
+        tensor(0.1000)
     """
     scaled = widened(scaled)
     if not torch.is_grad_enabled():
@@ -65,6 +79,12 @@ def split_gaussian(output: Tensor) -> tuple[Tensor, Tensor]:
 
     Raises:
         ValueError: If the last dimension is odd.
+
+    Example:
+        >>> mean, log_variance = split_gaussian(torch.arange(8.0).reshape(2, 4))
+        >>> mean
+        tensor([[0., 1.],
+                [4., 5.]])
     """
     if output.ndim == 0 or output.shape[-1] % 2:
         raise ValueError(

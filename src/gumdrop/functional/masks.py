@@ -43,6 +43,10 @@ def soft_keep(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1) -> Te
 
     Raises:
         ValueError: If ``temperature`` is not positive.
+
+    Example:
+        >>> soft_keep(torch.zeros(3), torch.tensor([0.2, 0.5, 0.8]), temperature=1.0)
+        tensor([0.2000, 0.5000, 0.8000])
     """
     return torch.sigmoid(_keep_logit(p_logit, noise, temperature))
 
@@ -64,6 +68,10 @@ def hard_keep(p_logit: Tensor, noise: Tensor) -> Tensor:
 
     Returns:
         Boolean mask: True keeps, False drops. It carries no gradient.
+
+    Example:
+        >>> hard_keep(torch.zeros(3), torch.tensor([0.2, 0.4, 0.8]))
+        tensor([False, False,  True])
     """
     return noise >= torch.sigmoid(widened(p_logit))
 
@@ -77,6 +85,10 @@ def inverse_keep(p_logit: Tensor) -> Tensor:
     Returns:
         Values in [1, largest finite number]: where the exact value overflows the dtype, it saturates there
         instead of giving ``inf``, so that a product with 0 stays 0.
+
+    Example:
+        >>> inverse_keep(torch.tensor([0.2, 0.5]).logit())
+        tensor([1.2500, 2.0000])
     """
     return finite_exp(F.softplus(widened(p_logit)))
 
@@ -98,6 +110,10 @@ def dropout_scale(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1, h
 
     Raises:
         ValueError: If ``temperature`` is not positive.
+
+    Example:
+        >>> dropout_scale(torch.zeros(3), torch.tensor([0.2, 0.6, 0.8]), hard=True)
+        tensor([0., 2., 2.])
     """
     if hard:
         p_logit = p_logit.detach()

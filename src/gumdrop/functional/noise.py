@@ -36,6 +36,11 @@ def uniform_noise(
 
     Returns:
         Uniform draws from [0, 1).
+
+    Example:
+        >>> noise = uniform_noise((3, 8), generator=torch.Generator().manual_seed(0))
+        >>> noise.shape, bool(((noise > 0) & (noise < 1)).all())
+        (torch.Size([3, 8]), True)
     """
     if generator is None:
         return torch.rand(shape, dtype=dtype, device=device)

@@ -74,6 +74,12 @@ def dropout_blocks(model: nn.Module) -> Iterator[Block]:
 
     Yields:
         One block for each site and module.
+
+    Example:
+        >>> from gumdrop import learn_dropout
+        >>> model = learn_dropout(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.LSTM(4, 3)))
+        >>> [(block.name, tuple(block.weight.shape)) for block in dropout_blocks(model)]
+        [('0', (4, 8)), ('2.ih_l0', (12, 4))]
     """
     for name, layer in model.named_modules():
         holder = layer._modules.get(SITE)

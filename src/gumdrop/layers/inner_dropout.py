@@ -17,6 +17,10 @@ def inner_dropout(module: nn.Module) -> str | None:
 
     Returns:
         What it drops, in words; None if it drops nothing so.
+
+    Example:
+        >>> inner_dropout(nn.LSTM(3, 4, num_layers=2, dropout=0.2))
+        'between layers'
     """
     if isinstance(module, (nn.AlphaDropout, nn.FeatureAlphaDropout)):
         return "of its input" if module.p > 0 else None

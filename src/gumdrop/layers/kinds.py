@@ -102,6 +102,10 @@ def kind_of(layer: nn.Module) -> LayerKind | None:
 
     Returns:
         Its kind, or None if it is of no known type.
+
+    Example:
+        >>> kind_of(nn.Conv2d(3, 8, 3)).num_inputs, kind_of(nn.ReLU())
+        ('in_channels', None)
     """
     for kind in KINDS:
         if isinstance(layer, kind.types):

@@ -55,6 +55,10 @@ def rmse(mean: Tensor, target: Tensor) -> Tensor:
 
     Raises:
         ValueError: If the shapes differ.
+
+    Example:
+        >>> rmse(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
+        tensor(1.4142)
     """
     _check_targets("mean", mean, target)
     return (mean - target).square().mean().sqrt()
@@ -72,6 +76,10 @@ def accuracy(label: Tensor, target: Tensor) -> Tensor:
 
     Raises:
         ValueError: If the shapes differ.
+
+    Example:
+        >>> accuracy(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 1, 2, 0]))
+        tensor(0.7500)
     """
     _check_targets("label", label, target)
     return (label == target).float().mean()
@@ -93,6 +101,11 @@ def brier_score(prediction: ClassificationPrediction, target: Tensor) -> Tensor:
 
     Raises:
         ValueError: If the shapes differ.
+
+    Example:
+        >>> prediction = ClassificationPrediction.from_log_probabilities(torch.tensor([[0.9, 0.1], [0.6, 0.4]]).log())
+        >>> brier_score(prediction, torch.tensor([0, 1]))
+        tensor(0.3700)
     """
     _check_targets("prediction.label", prediction.label, target)
     probabilities, observed = prediction.probabilities, target.long().unsqueeze(1)
@@ -120,6 +133,13 @@ def aurc(uncertainty: Tensor, loss: Tensor) -> Tensor:
 
     Raises:
         ValueError: If the shapes differ.
+
+    Example:
+        >>> wrong = torch.tensor([0.0, 0.0, 0.0, 1.0])
+        >>> aurc(torch.tensor([0.1, 0.2, 0.3, 0.9]), wrong)  # uncertain where it is wrong
+        tensor(0.0625)
+        >>> aurc(torch.tensor([0.9, 0.3, 0.2, 0.1]), wrong)
+        tensor(0.5208)
     """
     if uncertainty.shape != loss.shape:
         raise ValueError(
@@ -147,6 +167,11 @@ def interval_coverage(lower: Tensor, upper: Tensor, target: Tensor) -> Tensor:
 
     Raises:
         ValueError: If the shapes differ.
+
+    Example:
+        >>> target = torch.arange(4.0)
+        >>> interval_coverage(target - 1, target + torch.tensor([1.0, 1.0, 1.0, -0.5]), target)
+        tensor(0.7500)
     """
     _check_targets("lower", lower, target)
     return ((lower <= target) & (target <= upper)).float().mean()
@@ -165,6 +190,12 @@ def central_coverage(prediction: RegressionPrediction, target: Tensor, levels: T
 
     Raises:
         ValueError: If the shapes differ or the draws were not kept.
+
+    Example:
+        >>> prediction = RegressionPrediction.gaussian(torch.zeros(1000, 1), torch.ones(1000, 1))
+        >>> logistic = torch.linspace(0.0005, 0.9995, 1000).unsqueeze(1).logit() * 3**0.5 / torch.pi  # of variance 1
+        >>> central_coverage(prediction, logistic, torch.tensor([0.5, 0.9]))
+        tensor([0.5460, 0.9040])
     """
     _check_targets("mean", prediction.mean, target)
     distance = (2 * prediction.cdf(target) - 1).abs()
@@ -188,6 +219,10 @@ def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
 
     Raises:
         ValueError: If the shapes differ or the draws were not kept.
+
+    Example:
+        >>> crps(RegressionPrediction.gaussian(torch.zeros(1, 1), torch.ones(1, 1)), torch.zeros(1, 1))
+        tensor(0.2337)
     """
     _check_targets("mean", prediction.mean, target)
     if prediction.scale != PLAIN:
@@ -246,6 +281,11 @@ def reliability(prediction: ClassificationPrediction, target: Tensor, *, num_bin
 
     Raises:
         ValueError: If the shapes differ.
+
+    Example:
+        >>> prediction = ClassificationPrediction.from_log_probabilities(torch.tensor([[0.9, 0.1], [0.6, 0.4]]).log())
+        >>> reliability(prediction, torch.tensor([0, 1])).accuracy
+        tensor([0., 1.])
     """
     _check_targets("prediction.label", prediction.label, target)
     confidence = prediction.probabilities.amax(1).flatten()
@@ -273,6 +313,11 @@ def calibration_error(prediction: ClassificationPrediction, target: Tensor, *, n
 
     Raises:
         ValueError: If the shapes differ.
+
+    Example:
+        >>> prediction = ClassificationPrediction.from_log_probabilities(torch.tensor([[0.9, 0.1], [0.6, 0.4]]).log())
+        >>> calibration_error(prediction, torch.tensor([0, 1]))
+        tensor(0.3500)
     """
     bins = reliability(prediction, target, num_bins=num_bins)
     return (bins.num_rows * (bins.confidence - bins.accuracy).abs()).sum() / bins.num_rows.sum()

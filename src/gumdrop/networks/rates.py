@@ -36,6 +36,12 @@ def fix_dropout(model: Model) -> Model:
 
     Raises:
         ValueError: If the model has no learned dropout.
+
+    Example:
+        >>> from gumdrop import learn_dropout
+        >>> model = fix_dropout(learn_dropout(nn.Linear(8, 2), p=0.2))
+        >>> [name for name, _ in model.named_parameters()]
+        ['weight', 'bias']
     """
     for block in _blocks(model):
         block.site.fix()
@@ -95,6 +101,12 @@ def dropout_rates(model: nn.Module) -> dict[str, float | Tensor]:
 
     Raises:
         ValueError: If the model has no learned dropout, or a rate that was never initialised.
+
+    Example:
+        >>> from gumdrop import learn_dropout
+        >>> model = learn_dropout(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1)), p=0.2)
+        >>> {name: round(p, 3) for name, p in dropout_rates(model).items()}
+        {'0': 0.2, '2': 0.2}
     """
     blocks = _blocks(model)
     check_rates((block.site for block in blocks), model)

@@ -58,6 +58,13 @@ def kl_divergence(
 
     References:
         Gal, Hron & Kendall 2017 (arXiv:1705.07832), eq. 3.
+
+    Example:
+        >>> from gumdrop import learn_dropout
+        >>> model = learn_dropout(nn.Linear(8, 2), p=0.5)
+        >>> _ = [nn.init.zeros_(weight) for weight in (model.weight, model.bias)]
+        >>> kl_divergence(model).detach()  # 8 units of ln 2 nats each
+        tensor(-5.5452)
     """
     return kl_of(model, list(dropout_blocks(model)), num_data=num_data, lengthscale=lengthscale)
 

@@ -77,6 +77,10 @@ def categorical_nll(logits: Tensor, target: Tensor, *, ignore_index: int | None 
     Raises:
         ValueError: If the shapes disagree.
         TypeError: If ``target`` does not hold integers.
+
+    Example:
+        >>> categorical_nll(torch.zeros(2, 4), torch.tensor([0, 3]))
+        tensor([1.3863, 1.3863])
     """
     if logits.ndim < 2 or target.shape != logits.shape[:1] + logits.shape[2:]:
         raise ValueError(
@@ -101,6 +105,10 @@ def bernoulli_nll(logits: Tensor, target: Tensor) -> Tensor:
 
     Raises:
         ValueError: If the shapes disagree.
+
+    Example:
+        >>> bernoulli_nll(torch.zeros(2, 1), torch.tensor([[0.0], [1.0]]))
+        tensor([0.6931, 0.6931])
     """
     _check_same_shape("logits", logits, target)
     logits = widened(logits)
@@ -121,6 +129,10 @@ def poisson_nll(log_rate: Tensor, target: Tensor) -> Tensor:
 
     Raises:
         ValueError: If the shapes disagree.
+
+    Example:
+        >>> poisson_nll(torch.zeros(2, 1), torch.tensor([[0.0], [2.0]]))
+        tensor([1.0000, 1.6931])
     """
     _check_same_shape("log_rate", log_rate, target)
     log_rate = widened(log_rate)

@@ -181,6 +181,13 @@ def predict_classification(
             unknown, there are fewer than two classes, or nothing in the model is stochastic.
         TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
             is None.
+
+    Example:
+        >>> from gumdrop import learn_dropout
+        >>> model = learn_dropout(nn.Linear(8, 3), p=0.2)
+        >>> prediction = predict_classification(model, torch.randn(5, 8), seed=0)
+        >>> prediction.probabilities.shape, prediction.mutual_information.shape
+        (torch.Size([5, 3]), torch.Size([5]))
     """
     if not temperature > 0:
         raise ValueError(f"`temperature` must be positive, got {temperature}; 1 leaves the probabilities as they are")

@@ -46,6 +46,12 @@ def sample(
             everywhere, ``shared`` names what is not there, a loader shuffles, or nothing in the model is stochastic.
         TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
             is None.
+
+    Example:
+        >>> from gumdrop import learn_dropout
+        >>> model = learn_dropout(nn.Linear(8, 3), p=0.2)
+        >>> sample(model, torch.randn(5, 8), num_samples=20, seed=0).shape
+        torch.Size([20, 5, 3])
     """
 
     def predict(part: Arguments, seed: int | None) -> Tensor:

@@ -77,6 +77,11 @@ def boosted_regression(x_train: Tensor, y_train: Tensor, x: Tensor, *, seed: int
 
     Returns:
         The prediction.
+
+    Example:
+        >>> x = torch.linspace(-1, 1, 60).unsqueeze(1)
+        >>> boosted_regression(x, x**2, x[:5], seed=0).mean.shape
+        torch.Size([5, 1])
     """
     trees = HistGradientBoostingRegressor(random_state=seed, min_samples_leaf=_least_leaf(len(x_train)))
     return _with_noise(trees, x_train, y_train, x, seed)
@@ -123,6 +128,11 @@ def boosted_classes(
 
     Returns:
         The prediction; probabilities are kept above 1e-6.
+
+    Example:
+        >>> x = torch.linspace(-1, 1, 60).unsqueeze(1)
+        >>> boosted_classes(x, (x[:, 0] > 0).long(), 2, x[:5], seed=0).label
+        tensor([0, 0, 0, 0, 0])
     """
     trees = HistGradientBoostingClassifier(random_state=seed, min_samples_leaf=_least_leaf(len(x_train)))
     return _probabilities(trees, x_train, y_train, num_classes, x)

@@ -78,6 +78,10 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
     Returns:
         The seed.
+
+    Example:
+        >>> epoch_seed(0, epoch=2) == epoch_seed(0, epoch=2), epoch_seed(0, epoch=2) == epoch_seed(0, epoch=3)
+        (True, False)
     """
     return seed * 1_000_003 + epoch
 

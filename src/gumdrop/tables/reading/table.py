@@ -61,6 +61,11 @@ def read_table(path: object, *, decimal: Decimal | None = None) -> Table:
         TableError: There is no such file, or it has no rows, repeats a column name, has a row with too many
             or too few cells, is not UTF-8 text, or is Parquet and the library for it is not installed.
         TypeError: It is neither a file nor a table.
+
+    Example:
+        >>> table = read_table({"size": [48, 51], "price": ["1,200.50", "980.00"]})
+        >>> table.frame.dtypes.astype(str).to_dict()
+        {'size': 'int64', 'price': 'float64'}
     """
     if not isinstance(path, str | os.PathLike):
         frame, decimal, notes = read_frame(path, decimal)

@@ -1,0 +1,102 @@
+"""The site holds every page and every public name, and shows how each name is used."""
+
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import gumdrop
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+API = runpy.run_path(str(DOCS / "site" / "api_pages.py"))
+TO_EXTEND = {"gumdrop.views", "gumdrop.layers", "gumdrop.ensembles", "gumdrop.training.processes"} | {
+    f"gumdrop.tables.{room}" for room in ("task", "results")
+}
+"""Rooms whose names are for those who build on the library: their pages need no example for each function."""
+
+
+def entries(page: Path) -> set[str]:
+    """Pages that the tables of contents of a page name, by themselves or as `Title <page>`."""
+    blocks = re.findall(r"```{toctree}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line and not line.startswith(":")]
+    return {line.removesuffix(">").rpartition("<")[2] for line in lines}
+
+
+def test_the_table_of_contents_holds_every_page() -> None:
+    pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
+    assert entries(DOCS / "index.md") == pages | {"api/index", "generated/gallery/index"}
+
+
+def test_every_public_room_has_a_page() -> None:
+    rooms = {"gumdrop"}
+    for module in pkgutil.walk_packages(gumdrop.__path__, "gumdrop."):
+        if module.ispkg and module.name != "gumdrop.cli":  # whose commands have pages of their own
+            rooms |= {module.name} if hasattr(importlib.import_module(module.name), "__all__") else set()
+    assert rooms == set(API["ROOMS"])
+    assert {Path(entry).name for entry in entries(DOCS / "api" / "index.md")} == rooms
+
+
+def test_every_public_name_has_a_page(tmp_path) -> None:
+    pytest.importorskip("sphinx")
+    API["write_pages"](tmp_path)
+    pages = {page.stem: page.read_text(encoding="utf-8") for page in tmp_path.glob("*.rst")}
+    for room in API["ROOMS"]:
+        for name in importlib.import_module(room).__all__:
+            own, listed = f"{room}.{name}" in pages, f".. py:data:: {room}.{name}\n" in pages[room]
+            assert own or listed or f":py:obj:`gumdrop.{name}`" in pages[room], f"{room}.{name}"
+
+
+def test_every_public_function_has_an_example() -> None:
+    shown = [page.read_text(encoding="utf-8") for page in DOCS.glob("gallery/plot_*.py")]
+    for page in [ROOT / "README.md", *DOCS.glob("*.md")]:
+        shown += re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    used = set(re.findall(r"\w+", "\n".join(shown)))
+    without = {
+        f"{room}.{name}"
+        for room, names in API["public_names"]().items()
+        if not any(room.startswith(each) for each in TO_EXTEND)
+        for name, value in names.items()
+        if inspect.isfunction(value) and name not in used and ">>>" not in (inspect.getdoc(value) or "")
+    }
+    assert not without
+
+
+@pytest.mark.parametrize("example", sorted(DOCS.glob("gallery/*.py")), ids=lambda example: example.stem)
+def test_an_example_is_one_file_with_a_title(example: Path) -> None:
+    text = example.read_text(encoding="utf-8")
+    assert example.stem.startswith("plot_"), "the gallery runs files of this name alone"
+    assert re.match(r'"""\n(.+)\n=+\n\n', text), "the title of the page, with a line below it, and what it shows"
+    compile(text, example.name, "exec")
+
+
+def test_the_regrets_that_pages_quote_are_those_of_the_results() -> None:
+    results = json.loads((DOCS / "results" / "rates.json").read_text(encoding="utf-8"))["results"]
+    many, one = (results[kind]["random"] for kind in ("ensemble", "single"))
+    gap = results["ensemble"]["tables"]["boston-gaps"]["regret"]["held-out"][0]
+    fixed = min(many["worst"][rate] for rate in ("0.02", "0.05", "0.1", "0.2", "0.5"))
+
+    def nats(value: float, digits: int = 3) -> str:
+        return f"{value:.{digits}f}".removeprefix("0")
+
+    quoted = {
+        "index": [f"at most {nats(many['worst']['held-out'])} nats", f".1 up to {nats(many['worst']['0.1'], 1)}"],
+        "epistemic": [f"lose {nats(gap, 2)} nats"],
+        "which_way": [
+            f"at most {nats(many['worst']['held-out'])} nats",
+            f"the best one loses up to {nats(fixed, 2)}, .1 loses up to {nats(many['worst']['0.1'], 2)}",
+            f"lose {nats(gap, 2)} nats on gap splits",
+            f"{nats(one['mean']['held-out'])} nats a row lost on average over eleven tables",
+            f"eleven tables, {nats(one['worst']['held-out'])} at most",
+            f"{nats(one['mean']['off'])} on average, {nats(one['worst']['off'])} at most",
+        ],
+    }
+    for page, sentences in quoted.items():
+        text = " ".join((DOCS / f"{page}.md").read_text(encoding="utf-8").split())
+        for sentence in sentences:
+            assert sentence in text, page

@@ -6,11 +6,14 @@ DATA :=
 # What matrix libraries take on other processors, and the tests whose numbers come from these.
 KERNELS := MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 ATEN_CPU_CAPABILITY=default
 NUMERICAL := attribution functional layers metrics networks/test_conversion.py objective prediction tables/test_shapley.py
+# The oldest versions in an environment of their own, and the tests that they run.
+LOWEST := .venv-lowest
+LIBRARY := estimators export functional layers metrics networks objective prediction tables training test_core_imports.py
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments benchmarks \
+.PHONY: help demo explore test test-kernels test-lowest lint types docs-figures docs-tables docs-experiments benchmarks \
   benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
   performance-page clean
 
@@ -30,6 +33,11 @@ test-kernels: $(VENV)/installed-dev ## Check the numerical part with the kernels
 	for kernel in $(KERNELS); do \
 	  echo $$kernel && env $$kernel $(BIN)/pytest -q -n auto $(NUMERICAL:%=tests/%) || exit 1; \
 	done
+
+test-lowest: ## Run the tests of the library with the lowest versions that it allows, in an environment of their own
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	PIP_CONSTRAINT=constraints-lowest.txt $(LOWEST)/bin/pip install -q -e '.[cli,export,parquet,sequences,sweeps]' hypothesis polars pytest pytest-xdist
+	$(LOWEST)/bin/pytest -q -n auto -W ignore::DeprecationWarning $(LIBRARY:%=tests/%)
 
 lint: $(VENV)/installed-dev ## Check style and docstrings
 	$(BIN)/ruff check .
@@ -95,7 +103,7 @@ benchmark-missing: $(VENV)/installed-dev ## Coverage where cells are missing or 
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/missing_cells.py $(if $(DATA),--data $(DATA))
 
 clean: ## Remove what these targets made
-	rm -rf $(VENV) demo .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) demo .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/installed-cli: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

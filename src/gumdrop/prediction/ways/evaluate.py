@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook as has_any_global_hook
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from gumdrop.functional.masks import inverse_keep
 from gumdrop.layers import ConcreteDropout, is_own_hook, watch_rates
@@ -114,7 +114,7 @@ def _ways(model: nn.Module, x: Arguments, output: Output, rows: int) -> list["_L
 
 def _has_foreign_hooks(model: nn.Module) -> bool:
     """Tell whether someone watches the forward, and would see several draws at once, or inputs without drops."""
-    return has_any_global_hook() or any(
+    return bool(_global_forward_pre_hooks or _global_forward_hooks) or any(
         not is_own_hook(hook)
         for module in model.modules()
         for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())

@@ -107,7 +107,7 @@ def _ways(model: nn.Module, x: Arguments, output: Output, rows: int) -> list["_L
     device = x.tensors[0].device.type
     if not is_watched and not torch.is_autocast_enabled(device):  # which does not act under vmap
         ways.append(_AtOnce(model, x, output, rows))
-    if x.alone is not None and (chain := chain_of(model)) is not None:
+    if not is_watched and x.alone is not None and (chain := chain_of(model)) is not None:
         ways.append(_Chain(model, x, output, rows, chain))
     return ways
 

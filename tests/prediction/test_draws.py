@@ -441,6 +441,17 @@ class TestWhatOnlyTheLoopCanDo:
         gd.sample(model, x, num_samples=S, seed=3)
         assert [tuple(each.shape) for each in seen] == [(9, 6)] * S
 
+    def test_hooks_on_all_modules_see_ordinary_draws(self) -> None:
+        model, x, seen = dense(), data(9, 4), []
+
+        def watch(module, args, result):
+            if isinstance(module, nn.Linear) and module.in_features == 4:
+                seen.append(tuple(result.shape))
+
+        with nn.modules.module.register_module_forward_hook(watch):
+            gd.sample(model, x, num_samples=S, seed=3)
+        assert seen == [(9, 6)] * S
+
     def test_errors_are_those_of_one_draw(self) -> None:
         with pytest.raises(ValueError, match=r"must have 4 units at dimension -1, got shape \(9, 3\)"):
             gd.sample(dense(), data(9, 3))

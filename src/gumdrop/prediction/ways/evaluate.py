@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook as has_any_global_hook
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from gumdrop.functional.masks import inverse_keep
 from gumdrop.layers import ConcreteDropout, is_own_hook, watch_rates
@@ -107,14 +107,14 @@ def _ways(model: nn.Module, x: Arguments, output: Output, rows: int) -> list["_L
     device = x.tensors[0].device.type
     if not is_watched and not torch.is_autocast_enabled(device):  # which does not act under vmap
         ways.append(_AtOnce(model, x, output, rows))
-    if x.alone is not None and (chain := chain_of(model)) is not None:
+    if not is_watched and x.alone is not None and (chain := chain_of(model)) is not None:
         ways.append(_Chain(model, x, output, rows, chain))
     return ways
 
 
 def _has_foreign_hooks(model: nn.Module) -> bool:
     """Tell whether someone watches the forward, and would see several draws at once, or inputs without drops."""
-    return has_any_global_hook() or any(
+    return bool(_global_forward_pre_hooks or _global_forward_hooks) or any(
         not is_own_hook(hook)
         for module in model.modules()
         for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())

@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments benchmarks \
-  benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
+  benchmark-prior benchmark-quick benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
   performance-page clean
 
 help: ## Show this list
@@ -70,6 +70,9 @@ benchmark-prediction: $(VENV)/installed-dev ## Time predictions (a quarter of an
 benchmark-segmentation: $(VENV)/installed-dev ## Time a segmentation network, in training and over many draws; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/segmentation.py
 
+benchmark-quick: $(VENV)/installed-dev ## Print the ratios of docs/performance.md for this machine (five minutes); writes nothing
+	@$(BIN)/python benchmarks/quick.py
+
 benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an hour); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sites.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/steps.py
@@ -77,7 +80,7 @@ benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an h
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
 
-performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.md, method.md and tables.md from the results
+performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.md, its notebook, method.md and tables.md from the results
 	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-scale: $(VENV)/installed-dev ## Time several processes, and measure the memory of a long table (some minutes)

@@ -1,4 +1,4 @@
-"""Fill tables of the README and of ``docs/performance.md``, ``method.md`` and ``tables.md`` from the results files.
+"""Fill tables of the README, ``docs/performance.md``, its notebook, ``method.md`` and ``tables.md`` from results files.
 
 They stand between ``<!-- name -->`` and ``<!-- end -->``.
 
@@ -7,7 +7,7 @@ Run with ``make performance-page``.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from gumdrop.machine.files import replacing
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
+NOTEBOOK = DOCS / "performance-notebook.md"
 METHOD = DOCS / "method.md"
 TABLES_PAGE = DOCS / "tables.md"
 README = DOCS.parent / "README.md"
@@ -54,6 +55,43 @@ def compared(name: str, keys: dict[str, Callable[[Any], str]], reference: str, r
 def mode(compiled: bool) -> str:
     """Name a way to run."""
     return "compiled" if compiled else "eager"
+
+
+def quick_rows() -> tuple[dict[str, Any], dict[str, dict[tuple[str, int], dict[str, Any]]]]:
+    """The file of ``make benchmark-quick``, and its rows by case and setting."""
+    found = json.loads((DOCS / "results" / "speed_quick.json").read_text(encoding="utf-8"))
+    cases: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
+    for row in found["results"]:
+        cases.setdefault(row["case"], {})[row["kernels"], row["threads"]] = row
+    return found, cases
+
+
+def headed(settings: Iterable[tuple[str, int]]) -> list[str]:
+    """Name settings of kernels and threads."""
+    return [f"{kernels}, {threads} thread{'s' * (threads > 1)}" for kernels, threads in settings]
+
+
+def quick() -> str:
+    """Table of the page: ratios of processor time, and the machine."""
+    found, cases = quick_rows()
+    settings = list(next(iter(cases.values())))
+    lines = [[case, *(f"{row['process']['ratio']:.2f}" for row in by.values())] for case, by in cases.items()]
+    machine = (
+        f"Measured with torch {found['torch']} on {found['hardware'].split(',')[0]} with {found['native']}, "
+        f"{found['cores']} cores, under other load."
+    )
+    return f"{table(['what / rival', *headed(settings)], lines)}\n\n{machine}"
+
+
+def quick_spread() -> str:
+    """Table of the notebook: quartiles of processor time, and ratios of the time of the clock."""
+    _, cases = quick_rows()
+    settings = list(next(iter(cases.values())))
+    lines = [
+        [case, *(f"{spread(row['process'])}, {row['wall']['ratio']:.2f}" for row in by.values())]
+        for case, by in cases.items()
+    ]
+    return table(["what / rival", *headed(settings)], lines)
 
 
 def sites() -> str:
@@ -219,7 +257,8 @@ def methods() -> str:
 
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     README: {"regrets": regrets, "methods": methods},
-    PAGE: TABLES,
+    PAGE: {"quick": quick},
+    NOTEBOOK: TABLES | {"spread": quick_spread},
     METHOD: {"priors": priors},
     TABLES_PAGE: {"missing": missing},
 }

@@ -5,12 +5,13 @@ each round before the median over rounds. `summary` gives the quartiles of these
 """
 
 import json
+import math
 import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,14 +19,26 @@ from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
 
 CLOCK = "time of the processor with one thread, else of the clock"
+LEAST_ROUNDS = 5
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
-def seconds_of(function: Callable[[], object], calls: int = 1) -> float:
-    """Time of one call in seconds, as the mean of some.
+class Seconds(NamedTuple):
+    """Time of one call."""
 
-    With one thread it is what the processor spends on this program, whatever else a busy machine does; otherwise it is
-    the time of the clock, and a GPU is waited for.
+    process: float
+    """What all threads of the program spend on a processor, whatever else a busy machine does."""
+    wall: float
+    """Time of the clock."""
+
+    @property
+    def chosen(self) -> float:
+        """The first with one thread; with several, which wait by spinning, and on a GPU the second."""
+        return self.process if torch.get_num_threads() == 1 and not torch.cuda.is_available() else self.wall
+
+
+def seconds_of(function: Callable[[], object], calls: int = 1) -> Seconds:
+    """Time of one call in seconds, as the mean of some; a GPU is waited for.
 
     Args:
         function: What to call.
@@ -34,15 +47,13 @@ def seconds_of(function: Callable[[], object], calls: int = 1) -> float:
     Returns:
         Seconds.
     """
-    on_gpu = torch.cuda.is_available()
-    clock = time.process_time if torch.get_num_threads() == 1 and not on_gpu else time.perf_counter
-    synchronize = torch.cuda.synchronize if on_gpu else lambda: None
+    synchronize = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
     synchronize()
-    start = clock()
+    process, wall = time.process_time(), time.perf_counter()
     for _ in range(calls):
         function()
     synchronize()
-    return (clock() - start) / calls
+    return Seconds((time.process_time() - process) / calls, (time.perf_counter() - wall) / calls)
 
 
 def interleaved(
@@ -51,9 +62,33 @@ def interleaved(
     """Time named functions in turns, in another order each round.
 
     Args:
+        functions: As for `in_turns`, like all that follow.
+        rounds: Samples of each function.
+        least_seconds: Length of a sample.
+        seed: Seed of the order.
+
+    Returns:
+        Seconds for one call, by name, one for each round, of the clock that `Seconds.chosen` chooses.
+    """
+    times = in_turns(functions, rounds=rounds, least_seconds=least_seconds, seed=seed)
+    return {name: [each.chosen for each in found] for name, found in times.items()}
+
+
+def in_turns(
+    functions: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int,
+    least_seconds: float = 0.005,
+    most_seconds: float = math.inf,
+    seed: int = 0,
+) -> dict[str, list[Seconds]]:
+    """Time named functions in turns, by both clocks.
+
+    Args:
         functions: What to time, by name. Each is called twice before, which compiles what is to be compiled.
         rounds: Samples of each function.
         least_seconds: Length of a sample: a function quicker than that is called as often as it fits.
+        most_seconds: Time of the clock after which no further round begins, once there are `LEAST_ROUNDS`.
         seed: Seed of the order.
 
     Returns:
@@ -61,11 +96,14 @@ def interleaved(
     """
     for function in functions.values():
         function()
-    first = {name: max(seconds_of(function), 1e-6) for name, function in functions.items()}
+    first = {name: max(seconds_of(function).chosen, 1e-6) for name, function in functions.items()}
     calls = {name: max(1, round(least_seconds / seconds)) for name, seconds in first.items()}
     order, shuffle = list(functions), random.Random(seed).shuffle
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(rounds):
+    times: dict[str, list[Seconds]] = {name: [] for name in functions}
+    end = time.perf_counter() + most_seconds
+    for done in range(rounds):
+        if done >= LEAST_ROUNDS and time.perf_counter() > end:
+            break
         shuffle(order)
         for name in order:
             times[name].append(seconds_of(functions[name], calls[name]))

@@ -1,4 +1,4 @@
-"""The tables of the README and of docs/performance.md, method.md and tables.md are those of the results files."""
+"""The tables of the README, docs/performance.md, its notebook, method.md and tables.md are those of the results."""
 
 import importlib.util
 from pathlib import Path
@@ -17,5 +17,5 @@ def test_tables_are_those_of_the_results() -> None:
     for place in page.PAGES:
         text = place.read_text(encoding="utf-8")
         assert page.filled(place, text) == text, "run `make performance-page`"
-    with pytest.raises(ValueError, match=r"performance\.md must have one place for the table 'sites', got 0"):
+    with pytest.raises(ValueError, match=r"performance\.md must have one place for the table 'quick', got 0"):
         page.filled(page.PAGE, "")

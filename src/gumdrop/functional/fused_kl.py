@@ -5,18 +5,18 @@ r"""The KL divergence of many weights at once: a few operations for all of them,
 
 `gumdrop.functional.dropout_kl_terms` is the readable formula, and what is compiled, exported and transformed. Eager
 training goes through here, with the gradient by hand: that of a weight is one product of it with a number, and all
-that concerns the rates is a handful of operations on vectors with one element for each site.
+that concerns the rates is a handful of operations on numbers, or on vectors with one element for each site.
 """
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from gumdrop.functional.devices import sent
 from gumdrop.functional.floats import logit_of, widened
 from gumdrop.functional.fused_masks import LARGEST_LOGIT
 from gumdrop.functional.kl import dropout_kl_terms
@@ -72,7 +72,7 @@ def _plain(
 ) -> Tensor:
     """The formula by operations that have gradients."""
     norms = _stacked([whole(widened(each).square().sum()) for each in tensors])
-    precisions, units = norms.new_tensor(priors).T
+    precisions, units = sent(torch.tensor(priors, dtype=norms.dtype), norms.device).T
     precisions = scale * precisions
     count = len(p_logits)
     value = 0.5 * norms[count:] @ precisions[count:]
@@ -86,63 +86,65 @@ def _stacked(norms: Sequence[Tensor]) -> Tensor:
     return torch.stack([each.to(norms[0]) for each in norms])
 
 
-def _square_sum(numbers: Tensor) -> Tensor:
-    if len(numbers) <= SUMMED:
-        return torch.dot(numbers, numbers)
-    return torch.stack([torch.dot(part, part) for part in numbers.split(SUMMED)]).sum()
-
-
-def _terms(xp: Any, logits: Any, norms: Any, precisions: Any, units: Any, largest: float) -> tuple[Any, Any, Any]:
-    """Terms of the sum, their slopes in the logits, and what weights are multiplied by in their gradients.
-
-    All are arrays with an element for each weight, of numpy or of torch.
-
-    Args:
-        xp: numpy or torch.
-        logits: Logits of the rates.
-        norms: Sums of squares.
-        precisions: ``l^2``.
-        units: ``K``.
-        largest: Bound of the last result.
-
-    Returns:
-        The three.
-    """
-    logits = xp.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
-    odds = xp.exp(logits)
-    p, q = odds / (1 + odds), 1 / (1 + odds)
-    factors = xp.clip(precisions * (1 + odds), None, largest)  # finite, so that 0 times it is 0
-    halves = 0.5 * norms * factors
-    entropies = xp.log1p(odds) - logits * p
-    return halves - units * entropies, halves * p + units * logits * p * q, factors
+def _square_sums(tensors: Sequence[Tensor]) -> Tensor:
+    """Sum the squares of each tensor, by parts where there are very many: a float32 sum of those loses digits."""
+    parts = [widened(each).flatten().split(SUMMED) for each in tensors]
+    norms = _stacked(torch._foreach_norm([part for each in parts for part in each])).square()
+    if len(norms) == len(parts):
+        return norms
+    return torch.stack([each.sum() for each in norms.split([len(each) for each in parts])])
 
 
 def _terms_of_numbers(
     p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior], scale: float, unit: float = 1.0
-) -> tuple[Tensor, ...]:
-    """Compute `_terms` on a CPU, where small arrays of numpy take a third of the time of small tensors."""
-    never = [-math.inf] * (len(priors) - len(p_logits))  # a bias is never dropped
-    numbers = [each.item() * unit for each in p_logits]
-    for number in numbers:
-        if abs(number) > LARGEST_LEARNED:  # one that is no number makes the loss the same, and training says so
-            raise ValueError(senseless(number))
-    logits = np.array(numbers + never)
-    precisions, units = np.array(priors).T
-    with np.errstate(all="ignore"):
-        found = _terms(np, logits, norms.double().numpy(), scale * precisions, units, torch.finfo(norms.dtype).max)
-    values, slopes, factors = found
-    return tuple(torch.from_numpy(each).to(norms) for each in (values, slopes / unit, factors))
+) -> tuple[float, list[float], list[float]]:
+    """Compute `_terms_of_tensors` on a CPU, where numbers of Python take a fraction of the time of small tensors."""
+    logits = [each.item() * unit for each in p_logits]
+    for logit in logits:
+        if abs(logit) > LARGEST_LEARNED:  # one that is no number makes the loss the same, and training says so
+            raise ValueError(senseless(logit))
+    largest = torch.finfo(norms.dtype).max
+    value, slopes, factors = 0.0, [], []
+    biases = [-math.inf] * (len(priors) - len(logits))  # never dropped
+    for logit, norm, prior in zip(logits + biases, norms.tolist(), priors, strict=True):
+        logit = min(max(logit, -LARGEST_LOGIT), LARGEST_LOGIT)
+        odds = math.exp(logit)
+        p = odds / (1 + odds)
+        factor = min(scale * prior.precision * (1 + odds), largest)
+        half = 0.5 * norm * factor
+        value += half - prior.units * (math.log1p(odds) - logit * p)
+        slopes.append((half * p + prior.units * logit * p / (1 + odds)) / unit)
+        factors.append(factor)
+    return value, slopes[: len(logits)], factors
 
 
 def _terms_of_tensors(
     p_logits: Sequence[Tensor], norms: Tensor, priors: Sequence[Prior], scale: float, unit: float = 1.0
-) -> tuple[Tensor, ...]:
-    """Compute `_terms` on other devices, without waiting for them."""
-    never = norms.new_full((len(priors) - len(p_logits),), -math.inf)
-    logits = unit * torch.cat([*(each.to(norms).view(1) for each in p_logits), never])
-    precisions, units = norms.new_tensor(priors).T
-    values, slopes, factors = _terms(torch, logits, norms, scale * precisions, units, torch.finfo(norms.dtype).max)
-    return values, slopes / unit, factors
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the KL, its slopes in the logits, and what weights are multiplied by in their gradients.
+
+    Args:
+        p_logits: Logits of the rates over ``unit``.
+        norms: Sums of squares of the weights, and then of the biases.
+        priors: One for each norm.
+        scale: What all precisions are multiplied by.
+        unit: What ``p_logits`` are measured in.
+
+    Returns:
+        The three, on the device of ``norms``, which is not waited for.
+    """
+    count = len(p_logits)
+    precisions, units = sent(torch.tensor(priors, dtype=norms.dtype), norms.device).T
+    biases = norms.new_full((len(priors) - count,), -math.inf)  # never dropped
+    logits = unit * torch.cat([*(each.to(norms).view(1) for each in p_logits), biases])
+    logits = logits.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+    odds = logits.exp()
+    p = odds / (1 + odds)
+    factors = (scale * precisions * (1 + odds)).clamp(max=torch.finfo(norms.dtype).max)  # 0 times it is 0
+    halves = 0.5 * norms * factors
+    entropies = torch.log1p(odds) - logits * p
+    slopes = (halves * p + units * logits * p / (1 + odds)) / unit
+    return (halves - units * entropies).sum(), slopes[:count], factors
 
 
 class _SharedRateKl(torch.autograd.Function):
@@ -151,13 +153,13 @@ class _SharedRateKl(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, priors: Sequence[Prior], scale: float, unit: float, *tensors: Tensor) -> Tensor:
         count = len(tensors) - len(priors)
-        norms = _stacked([_square_sum(widened(each).flatten()) for each in tensors[count:]])
-        compute = _terms_of_numbers if norms.device.type == "cpu" else _terms_of_tensors
-        values, slopes, factors = compute(tensors[:count], norms, priors, scale, unit)
+        norms = _square_sums(tensors[count:])
+        ctx.on_cpu = norms.device.type == "cpu"
+        compute: Callable[..., Any] = _terms_of_numbers if ctx.on_cpu else _terms_of_tensors
+        value, ctx.slopes, ctx.factors = compute(tensors[:count], norms, priors, scale, unit)
         ctx.save_for_backward(*tensors)
         ctx.priors, ctx.scale, ctx.unit = priors, scale, unit
-        ctx.slopes, ctx.factors = slopes[:count], factors
-        return values.sum()
+        return norms.new_tensor(value) if ctx.on_cpu else value
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -168,10 +170,14 @@ class _SharedRateKl(torch.autograd.Function):
             value = _plain(tensors[:count], tensors[count:], ctx.priors, ctx.scale, ctx.unit)
             found = iter(torch.autograd.grad(value, list(itertools.compress(tensors, wanted)), g, create_graph=True))
             return None, None, None, *(next(found) if is_wanted else None for is_wanted in wanted)
-        of_rates = [slope.to(each) for slope, each in zip((g * ctx.slopes).unbind(), tensors, strict=False)]
-        factors = (g * ctx.factors).unbind()
+        if ctx.on_cpu:
+            number = g.item()
+            slopes, factors = g.new_tensor(ctx.slopes) * number, [number * factor for factor in ctx.factors]
+        else:
+            slopes, factors = g * ctx.slopes, (g * ctx.factors).unbind()
+        of_rates = [slope.to(each) for slope, each in zip(slopes.unbind(), tensors, strict=False)]
         of_tensors = [
-            each * factor.to(each.device) if is_wanted else None
+            each * (factor if ctx.on_cpu else factor.to(each.device)) if is_wanted else None
             for each, factor, is_wanted in zip(tensors[count:], factors, wanted[count:], strict=True)
         ]
         return None, None, None, *of_rates, *of_tensors

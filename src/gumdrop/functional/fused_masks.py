@@ -36,6 +36,8 @@ LARGEST_PRODUCT = 64
 """Exponent up to which a power is a product."""
 LARGEST_LOGIT = math.log(torch.finfo(torch.float32).max) - 1e-4
 """Logit from which on 1 / (1 - p) saturates, as in `gumdrop.functional.inverse_keep`."""
+LARGEST_ODDS = 1e30
+"""Odds of p above which every unit with noise of its own is dropped; times `CELLS` it is finite."""
 LEAST_CHUNKED = 1 << 20
 """Size of activations from which on they are worked on in chunks."""
 CHUNK = 1 << 17
@@ -99,8 +101,13 @@ def _scale_of_cells(rate: _Rate, cells: Tensor, offset: Tensor, temperature: flo
         The factors.
     """
     place = cells.float().add_(offset)
-    ratio = torch.rsub(place, CELLS).div_(place).mul_(rate.odds)
-    return power(ratio, 1 / temperature, spare=place).add_(1).reciprocal_().mul_(rate.full)
+    if isinstance(rate.odds, Tensor):
+        ratio = torch.rsub(place, CELLS).mul_(rate.odds)
+    else:  # one pass less
+        odds = min(rate.odds, LARGEST_ODDS)
+        ratio = torch.rsub(place, CELLS * odds, alpha=odds)
+    risen = power(ratio.div_(place), 1 / temperature, spare=place).add_(1)
+    return torch.div(torch.as_tensor(rate.full, dtype=risen.dtype), risen, out=risen)  # full exactly, where kept
 
 
 def _scale_in_parts(rate: _Rate, cells: Tensor, offset: Tensor, temperature: float) -> Tensor:
@@ -127,11 +134,14 @@ def power(base: Tensor, exponent: float, spare: Tensor) -> Tensor:
     left = int(exponent)
     while left % 2 == 0:
         base, left = base.square_(), left // 2
-    result = spare.copy_(base) if left > 1 else base
+    if left == 1:
+        return base
+    result, base = base, torch.square(base, out=spare)
     while left := left // 2:
-        base.square_()
         if left % 2:
             result.mul_(base)
+        if left > 1:
+            base.square_()
     return result
 
 
@@ -162,9 +172,12 @@ def _rate_gradient(
 ) -> Tensor:
     """Sum ``y g (p - (1 - z) / t)`` over all units that share a rate, over ``unit``; ``product`` is ``y g``."""
     product = product.sum_to_size(scale.shape)
-    # Where nothing is dropped, this is p exactly: there the factor has just the value that is taken off.
-    slope = (scale - rate.full).mul_(1 / (temperature * unit * rate.full)).add_(rate.p, alpha=1 / unit)
-    return (product * slope).sum_to_size(shape) if shape else torch.dot(product.view(-1), slope.view(-1))
+    # Where nothing is dropped, this is 0 exactly, and the slope p: there the factor has the value that is taken off.
+    lost = scale - rate.full
+    steepness = 1 / (temperature * unit * rate.full)
+    if shape:
+        return (product * lost.mul_(steepness).add_(rate.p, alpha=1 / unit)).sum_to_size(shape)
+    return steepness * torch.dot(product.view(-1), lost.view(-1)) + product.sum() * (rate.p / unit)
 
 
 class _Product(torch.autograd.Function):

@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gumdrop.functional.devices import sent
+
 __all__ = ["bulk_noise", "draw_cells", "is_cut_from_words", "is_traced", "uniform_noise"]
 
 CELLS = 1 << 16
@@ -44,7 +46,8 @@ def uniform_noise(
     """
     if generator is None:
         return torch.rand(shape, dtype=dtype, device=device)
-    return torch.rand(shape, dtype=dtype, device=generator.device, generator=generator).to(device)
+    noise = torch.rand(shape, dtype=dtype, device=generator.device, generator=generator)
+    return noise if device is None else sent(noise, device)
 
 
 def is_traced() -> bool:

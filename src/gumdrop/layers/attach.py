@@ -7,12 +7,13 @@ calls use their own.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
+from gumdrop.functional.devices import read
 from gumdrop.functional.fused_kl import LARGEST_LEARNED, senseless
 from gumdrop.functional.noise import is_traced
 from gumdrop.layers.block import SITE, Block
@@ -121,12 +122,16 @@ def check_rates(sites: Iterable[ConcreteDropout], model: nn.Module) -> None:
     """
     if is_traced():
         return
-    for site in sites:
-        scaled = site.scaled_logit
-        if not scaled.is_meta:
-            # A norm is one operation, whatever the shape, and NaN if one of them is.
-            largest = scaled.item() if scaled.ndim == 0 else torch.linalg.vector_norm(scaled.detach(), math.inf).item()
-            number = UNIT * largest
-            if not abs(number) <= LARGEST_LEARNED:
-                name = next(name for name, module in model.named_modules() if module is site)
-                raise ValueError(senseless(number, name.replace(f".{SITE}", "").removeprefix(SITE).removeprefix(".")))
+    there = [site for site in sites if not site.scaled_logit.is_meta]
+    for site, largest in zip(there, _largest_logits(there), strict=True):
+        if not abs(largest) <= LARGEST_LEARNED:
+            name = next(name for name, module in model.named_modules() if module is site)
+            raise ValueError(senseless(largest, name.replace(f".{SITE}", "").removeprefix(SITE).removeprefix(".")))
+
+
+def _largest_logits(sites: Sequence[ConcreteDropout]) -> list[float]:
+    """Read one number of each site: its logit, or the largest in size, or NaN if one of several is that."""
+    # A norm is one operation, whatever the shape.
+    scaled = [site.scaled_logit.detach() for site in sites]
+    found = [each if each.ndim == 0 else torch.linalg.vector_norm(each, math.inf) for each in scaled]
+    return [UNIT * each for each in read(found)]

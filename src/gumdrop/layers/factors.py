@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn
 
+from gumdrop.functional.devices import sent
 from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers.site import ConcreteDropout, FactorSource
 
@@ -26,7 +27,7 @@ def bernoulli_factors(noise: Callable[[ConcreteDropout, int], Tensor]) -> Factor
     """
 
     def source(site: ConcreteDropout, x: Tensor) -> Tensor:
-        return dropout_scale(site.p_logit, noise(site, site.rows_of(x)).to(x.device), hard=True)
+        return dropout_scale(site.p_logit, sent(noise(site, site.rows_of(x)), x.device), hard=True)
 
     return source
 

@@ -7,6 +7,8 @@ import torch
 from torch import _VF, Tensor, nn
 from torch.nn import functional as F
 
+from gumdrop.functional.devices import sent
+
 __all__ = ["Steps", "run_fused", "run_step_by_step", "weights_of"]
 
 _FUSED: dict[str, Callable[..., Any]] = {
@@ -33,7 +35,7 @@ class Steps(NamedTuple):
         row = torch.arange(len(time)) - start[time]
         length = (sizes[None, :] > row[:, None]).sum(1)
         index = start[length - 1 - time] + row
-        return Steps(self.data[index.to(self.data.device)], sizes)
+        return Steps(self.data[sent(index, self.data.device)], sizes)
 
     def scaled(self, scale: Tensor) -> "Steps":
         """Multiply every step of sequence ``b`` by ``scale[b]``."""

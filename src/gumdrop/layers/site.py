@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gumdrop.functional.devices import sent
 from gumdrop.functional.floats import logit_of
 from gumdrop.functional.fused_masks import Mask, relaxed_dropout
 from gumdrop.functional.masks import dropout_scale
@@ -207,7 +208,7 @@ class ConcreteDropout(nn.Module):
         self.use.called = True
         dtype = torch.promote_types(self.scaled_logit.dtype, torch.float32)
         draw = functools.partial(bulk_noise, (rows, self.num_units), dtype=dtype, device=device)
-        return drawn_once(self.use, (rows, "noise"), draw).to(device)
+        return sent(drawn_once(self.use, (rows, "noise"), draw), device)
 
     def rows_of(self, x: Tensor) -> int:
         """Count the examples of an input."""

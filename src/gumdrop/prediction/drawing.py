@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from gumdrop.functional.devices import sent
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import ConcreteDropout, bernoulli_factors, check_rates, drawn_once, inner_dropout
 from gumdrop.prediction.switches import ELSEWHERE, Attribute, FastPath, Randomness, switched
@@ -116,7 +117,7 @@ class _PlainForward:
         trailing = tuple(x.shape[1:])
         if not isinstance(site, nn.Dropout):  # whole channels
             trailing = (trailing[0],) + (1,) * (len(trailing) - 1)
-        keep = self.noise(site, len(x), trailing, torch.float32).to(x.device) >= site.p
+        keep = sent(self.noise(site, len(x), trailing, torch.float32), x.device) >= site.p
         x = x * keep / (1 - site.p) if site.p < 1 else torch.zeros_like(x)
         return x if batched else x.squeeze(0)
 

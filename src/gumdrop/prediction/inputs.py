@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
+from gumdrop.functional.devices import sent
 from gumdrop.prediction.switches import Randomness, switched
 
 __all__ = ["Arguments", "Batches", "Inputs", "arguments", "by_batches", "inputs_of"]
@@ -43,14 +44,16 @@ class Arguments:
         """Pick rows, by a slice or by their numbers."""
 
         def picked(value: Any) -> Any:
-            return value[rows.to(value.device) if isinstance(rows, Tensor) else rows]
+            return value[sent(rows, value.device) if isinstance(rows, Tensor) else rows]
 
         return Arguments({key: picked(value) for key, value in self.rows.items()}, self.shared)
 
     def to(self, device: torch.device) -> "Arguments":
         """Move all tensors."""
-        shared = {key: value.to(device) if isinstance(value, Tensor) else value for key, value in self.shared.items()}
-        return Arguments({key: value.to(device) for key, value in self.rows.items()}, shared)
+        shared = {
+            key: sent(value, device) if isinstance(value, Tensor) else value for key, value in self.shared.items()
+        }
+        return Arguments({key: sent(value, device) for key, value in self.rows.items()}, shared)
 
     def call(self, model: Callable[..., Any]) -> Any:
         """Call a model."""

@@ -70,12 +70,13 @@ def predict_regression(
     def predict(part: Arguments, seed: int | None) -> RegressionPrediction:
         if method == "moments":
             return _from_moments(model, part, batch_size, log_variance, output)
-        moments, aleatoric = RunningMoments(), torch.zeros(())
+        moments = RunningMoments()
+        aleatoric: Any = 0.0
         kept: list[tuple[Tensor, Tensor]] = []
         for result in drawn(model, part, num_samples, seed, batch_size, output):
             mean, variance = _gaussian(widened(result), log_variance)
             moments.add(mean)
-            aleatoric = aleatoric.to(variance) + (variance / num_samples).sum(0)  # divided first: it may be huge
+            aleatoric = aleatoric + (variance / num_samples).sum(0)  # divided first: it may be huge
             if keep_draws:
                 kept.append((mean, variance))
         means, variances = (torch.cat(each) for each in zip(*kept, strict=True)) if kept else (None, None)

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gumdrop.functional.devices import sent
 from gumdrop.functional.floats import split_gaussian
 from gumdrop.layers import HomoscedasticNoise
 
@@ -61,5 +62,5 @@ def follow_residuals(log_variance: Tensor, output: Tensor, y: Tensor, steps: int
         steps: Number of steps taken so far.
     """
     mean, _ = split_gaussian(output)
-    square = (y.to(mean.device) - mean).square().mean(-2)
+    square = (sent(y, mean.device) - mean).square().mean(-2)
     log_variance.lerp_(square.clamp(min=1e-6).log(), max(0.1, STEPS_BETWEEN_NOISE / (steps + STEPS_BETWEEN_NOISE)))

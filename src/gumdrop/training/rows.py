@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from gumdrop.functional.devices import sent
+
 __all__ = ["RowSource", "StackedRows"]
 
 
@@ -106,7 +108,7 @@ class StackedRows:
 
     def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and targets of some rows."""
-        x, y = (part[rows.to(part.device)].to(self._device) for part in (self._x, self._y))
+        x, y = (sent(part[sent(rows, part.device)], self._device) for part in (self._x, self._y))
         return x, y
 
 

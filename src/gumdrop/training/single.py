@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Unpack
@@ -11,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
+from gumdrop.functional.devices import sent
 from gumdrop.machine.optimizers import without_compiler
 from gumdrop.networks.rates import parameter_groups
-from gumdrop.objective.elbo import default_lengthscale, negative_elbo
+from gumdrop.objective.elbo import default_lengthscale, negative_elbo, warn_if_by_heart
 from gumdrop.prediction import sampling
 from gumdrop.prediction.ways.evaluate import drawn
 from gumdrop.training.checkpoints import checksum
@@ -106,6 +108,12 @@ def fit(
     choices = settings_of(epochs, settings, SingleOptions)
     _check_validation(validation, model, likelihood, choices)
     noise = noise_of(model, validation) if choices.held_out_noise else None
+    if num_data is not None and choices.batch_size <= num_data < size:  # fewer than a batch are an error
+        warnings.warn(
+            f"`num_data` is {num_data}, and `train` has {size} rows: the KL counts as if there were fewer of them; "
+            "leave `num_data` out unless rows are repeated",
+            stacklevel=2,
+        )
     num_data = size if num_data is None else num_data
     identity = choices.identity() | {"likelihood": name_of(likelihood), "num_data": num_data}
     if checkpoint is not None:
@@ -127,6 +135,9 @@ def fit(
             group=group,
         )
         (result,) = run_epochs(learner, state, choices, group.is_first and progress)
+    if likelihood == "gaussian" and validation is None:
+        last = result.history[-1]
+        warn_if_by_heart(last.kl, max(last.rates.values()), last.epoch, stacklevel=2)
     model.eval()
     return result
 
@@ -172,14 +183,14 @@ class _Single:
         settings = self.settings
         set_epoch(self.data, epoch)
         self.model.train()
-        totals, num_rows = torch.zeros(2, dtype=torch.float64), 0
+        totals, num_rows = _zeros(_device_of(self.model)), 0
         noise_seed = epoch_seed(settings.seed, epoch)
         for shard in self.group.batch_shards(self.data, settings.batch_size, settings.accumulate, noise_seed):
             state.step(self._losses(shard, totals), settings.max_norm)
             num_rows += shard.num_rows
             if self.noise is not None and state.steps % STEPS_BETWEEN_NOISE == 0:
                 self._follow(self.noise, state.steps)
-        return (self.group.sum(totals) / num_rows).unsqueeze(1)
+        return (self.group.sum(totals.cpu()) / num_rows).unsqueeze(1)
 
     def scores(self) -> list[float] | None:
         """Held-out value, where there are held-out data."""
@@ -204,12 +215,12 @@ class _Single:
             with _unsynchronised(self.network, not is_last):
                 with torch.autocast(device.type, autocast, enabled=autocast is not None):
                     output = x.to(device).call(self.network)
-                values = self.nll_of(output, y.to(device))
+                values = self.nll_of(output, sent(y, device))
                 prior = self.settings.lengthscale
                 prior = default_lengthscale(values) if prior is None else prior
                 nll = values.sum() * (counted > 0)
                 loss = negative_elbo(nll / share, self.model, num_data=self.num_data, lengthscale=prior)
-                totals += torch.stack([nll.detach(), loss.kl.detach() * counted]).cpu()
+                totals += torch.stack([nll.detach(), loss.kl.detach() * counted])
                 yield loss.total if is_last else loss.nll
 
     def _follow(self, log_variance: Tensor, steps: int) -> None:
@@ -220,7 +231,7 @@ class _Single:
         seed = int(torch.randint(2**31, ()))
         with torch.no_grad(), sampling(self.model, seed=seed, shared=False):
             output = x[rows].to(log_variance.device).call(self.model)
-            follow_residuals(log_variance, output, y[rows.to(y.device)], steps)
+            follow_residuals(log_variance, output, y[sent(rows, y.device)], steps)
         log_variance.copy_(self.group.sum(log_variance) / self.group.world_size)
 
 
@@ -249,21 +260,26 @@ def _mixture_nll(
 ) -> float:
     """Score the averaged predictive distribution of a few draws, as prediction will; processes share the rows."""
     device = _device_of(model)
-    total = torch.zeros(2, dtype=torch.float64, device=device)
+    total = _zeros(device)
     # A sharded model must make the same calls on all processes, so that each of them scores all rows.
     mine = slice(None) if is_sharded(model) or deals_itself(data) else slice(group.rank, None, group.world_size)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # a loader that shuffles gives all processes the same batches
         for x, y in batches_of(data):
-            x, y = x[mine].to(device), y[mine].to(device)
+            x, y = x[mine].to(device), sent(y[mine], device)
             if not len(x):
                 continue
             draws = torch.cat(list(drawn(model, x, num_samples, seed, MOST_HELD_OUT_ROWS, None, has_parts=False)))
             nll = torch.stack([nll_of(draw, y) for draw in draws])
             each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
-            total += torch.stack([each.sum().double(), torch.tensor(len(x)).to(each.double())])
+            total += torch.stack([each.sum().to(total.dtype), total.new_full((), len(x))])
     score, count = group.sum(total).tolist()
     return float(score / count)
+
+
+def _zeros(device: torch.device) -> Tensor:
+    """Two sums on a device, in float64 where it has that."""
+    return torch.zeros(2, dtype=torch.float32 if device.type == "mps" else torch.float64, device=device)
 
 
 def _device_of(model: nn.Module) -> torch.device:

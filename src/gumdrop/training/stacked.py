@@ -218,14 +218,14 @@ class _Stacked:
 
     def train(self, epoch: int, state: TrainingState) -> Tensor:
         """Take the steps of an epoch, see `gumdrop.training.epochs.Learner`."""
-        data, totals = self.data, torch.zeros(2, len(self.data.sizes))
+        data, totals = self.data, torch.zeros(2, len(self.data.sizes), device=self.data.sizes.device)
         for x, y in data.batches(self.settings.batch_size):
             nll, kl = self.stack.backward(x, y, data.sizes, self.nll_of)
             state.advance()
             if self.settings.held_out_noise and state.steps % STEPS_BETWEEN_NOISE == 0:
                 self._follow(state.steps)
-            totals += torch.stack([nll, kl]).cpu() * x.shape[1] / data.longest
-        return totals
+            totals += torch.stack([nll, kl]) * x.shape[1] / data.longest
+        return totals.cpu()
 
     def scores(self) -> list[float] | None:
         """Held-out value of each model, where it decides on the best epoch."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
+from gumdrop.functional.devices import read, sent
 from gumdrop.functional.masks import inverse_keep
 from gumdrop.layers import ConcreteDropout, is_own_hook, watch_rates
 from gumdrop.prediction.drawing import MaskNoise, drawing_twin
@@ -173,15 +174,17 @@ class _AtOnce(_Loop):
         self.budget = _budget(x.tensors[0].device)
 
     @functools.cached_property
-    def sites(self) -> dict[ConcreteDropout, tuple[Tensor, Tensor, bool]]:
-        """Rate and inverse probability of keeping of each site, and whether its masks keep nearly everything."""
+    def sites(self) -> dict[ConcreteDropout, tuple[Tensor, Tensor, Tensor | None]]:
+        """Rate and inverse probability of keeping of each site, and the rate on the CPU where nearly all is kept."""
+        sites = [module for module in self.model.modules() if isinstance(module, ConcreteDropout)]
+        logits = [site.p_logit for site in sites]
+        inverses = [inverse_keep(logit) for logit in logits]
+        largest = read([inverse.max() for inverse in inverses])
         found = {}
-        for site in self.model.modules():
-            if isinstance(site, ConcreteDropout):
-                logit = site.p_logit
-                inverse = inverse_keep(logit)
-                # Where 1 - p rounds to 1, a unit is dropped once in 2 ** 24 draws.
-                found[site] = (torch.sigmoid(logit), inverse, bool((inverse == 1).all()))
+        for site, logit, inverse, most in zip(sites, logits, inverses, largest, strict=True):
+            p = torch.sigmoid(logit)
+            # Where 1 - p rounds to 1, a unit is dropped once in 2 ** 24 draws.
+            found[site] = (p, inverse, p.cpu() if most == 1 else None)
         return found
 
     @functools.cached_property
@@ -203,9 +206,10 @@ class _AtOnce(_Loop):
 
     def _scale(self, site: ConcreteDropout, noise: Tensor) -> Tensor | None:
         """Hard factors as `gumdrop.functional.dropout_scale` gives them, in the memory of the noise."""
-        p, inverse, keeps_nearly_all = self.sites[site]
-        keep = noise.to(p.device).ge_(p)
-        return None if keeps_nearly_all and bool(keep.all()) else keep.mul_(inverse)
+        p, inverse, rare = self.sites[site]
+        if rare is not None and bool((noise >= rare).all()):
+            return None
+        return sent(noise, p.device).ge_(p).mul_(inverse)
 
     def _run(self, chunk: Chunk, rows: slice) -> Tensor:
         """Run the draws of a chunk for some of the rows; shape (S or 1, N, ...)."""

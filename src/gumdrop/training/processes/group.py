@@ -25,6 +25,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from gumdrop.functional.devices import sent
 from gumdrop.prediction.inputs import Arguments
 from gumdrop.training.data import deals_itself, pair_of
 
@@ -152,7 +153,7 @@ class ProcessGroup:
 
     def _cut_rows(self, x: Arguments, y: Tensor, rows: Tensor, accumulate: int) -> BatchShard:
         parts = self._mine(rows, accumulate)
-        return BatchShard([(x[part], y[part.to(y.device)], counted) for part, counted in parts], len(rows))
+        return BatchShard([(x[part], y[sent(part, y.device)], counted) for part, counted in parts], len(rows))
 
     def _cut(self, x: Arguments, y: Tensor, accumulate: int) -> BatchShard:
         return (

@@ -1,0 +1,234 @@
+"""No path waits for its device in a step: neither for a number of it, nor for one that is sent to it.
+
+No GPU is needed. Tensors of the meta device have no numbers, so whatever asks for one fails, as it would wait on a GPU;
+a copy to the device that waits is found by the operations and functions that make one.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import gumdrop as gd
+from gumdrop.layers import dropout_blocks, watch
+from gumdrop.prediction.ways import evaluate
+from gumdrop.training import single
+from gumdrop.training.data import prepared
+from gumdrop.training.dense_layers import Parts
+from gumdrop.training.dense_stack import DenseStack
+from gumdrop.training.processes.group import ProcessGroup
+from gumdrop.training.settings import TrainingSettings
+from gumdrop.training.state import TrainingState
+from gumdrop.training.together import Together
+
+META = torch.device("meta")
+
+
+def devices_of(parts: Any) -> set[str]:
+    """Devices of the tensors in a structure; one without dimensions goes along as a number."""
+    return {part.device.type for part in tree_leaves(parts) if isinstance(part, Tensor) and part.ndim}
+
+
+class _Copies(TorchDispatchMode):
+    """Refuse operations that bring numbers of the CPU to the device and wait until they are there."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        waits = not (kwargs.get("non_blocking") or (func is torch.ops.aten.copy_.default and args[2:] == (True,)))
+        if waits and {"cpu", "meta"} <= devices_of((args, kwargs, result)):
+            raise AssertionError(f"{func} waits for a copy to the device")
+        return result
+
+
+class _Lists(TorchFunctionMode):
+    """Refuse tensors that are made on the device from numbers of Python, which is a copy that waits."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        makes = func in (torch.tensor, torch.as_tensor, Tensor.new_tensor)
+        if makes and result.device == META and not isinstance(args[-1], Tensor):
+            raise AssertionError(f"{func} sends numbers of Python to the device, and waits")
+        return result
+
+
+@contextmanager
+def no_wait() -> Iterator[None]:
+    with _Lists(), _Copies():
+        yield
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool((x > 0).all()),
+        lambda x: x.cpu(),
+        lambda x: x.nonzero(),
+        lambda x: x[torch.tensor([0, 1])],
+        lambda x: x.new_tensor([1.0, 2.0]),
+        lambda x: torch.tensor([1.0, 2.0], device=META),
+        lambda x: torch.ones(3).to(META),
+        lambda x: x.copy_(torch.ones(3)),
+    ],
+)
+def test_the_net_catches(wait: Callable[[Tensor], Any]) -> None:
+    with no_wait(), pytest.raises((AssertionError, RuntimeError)):
+        wait(torch.empty(3, device=META))
+
+
+def test_the_net_lets_pass() -> None:
+    x = torch.empty(3, device=META)
+    with no_wait():
+        torch.ones(3).to(META, non_blocking=True)
+        x * torch.tensor(2.0) + 3.0
+        torch.full((), 2.0, device=META)
+
+
+class Reader(nn.Module):
+    """A recurrent network of some kind with a head."""
+
+    def __init__(self, lstm: nn.RNNBase) -> None:
+        super().__init__()
+        self.lstm, self.head = lstm, nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+def dense() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def pictures() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+
+
+def attention() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+    return nn.Sequential(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), nn.Flatten(), nn.Linear(20, 2))
+
+
+def words() -> nn.Module:
+    return nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(20, 2))
+
+
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], dict[str, Any]]] = {
+    "dense": (dense, (6, 4), {}),
+    "a rate for each unit": (dense, (6, 4), {"per_unit": True}),
+    "spatial": (pictures, (6, 3, 5, 5), {}),
+    "recurrent": (lambda: Reader(nn.LSTM(4, 8, batch_first=True)), (6, 5, 4), {}),
+    "recurrent, hidden states": (lambda: Reader(nn.GRU(4, 8, batch_first=True)), (6, 5, 4), {"recurrent": True}),
+    "attention": (attention, (6, 5, 4), {}),
+    "words": (words, (6, 5), {"types": (nn.Embedding, nn.Linear)}),
+}
+
+
+def on_device(name: str) -> tuple[nn.Module, Tensor]:
+    make, shape, options = NETWORKS[name]
+    model = gd.learn_dropout(make(), report=lambda report: None, **options).to(META)
+    x = torch.empty(shape, device=META)
+    return model, x.long() if name == "words" else x
+
+
+LIKELIHOODS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gaussian": lambda out: gd.gaussian_nll(*out.chunk(2, -1), torch.empty(6, 1, device=META)),
+    "categorical": lambda out: gd.categorical_nll(out, torch.empty(6, device=META, dtype=torch.long)),
+    "bernoulli": lambda out: gd.bernoulli_nll(out, torch.empty(6, 2, device=META)),
+    "poisson": lambda out: gd.poisson_nll(out, torch.empty(6, 2, device=META)),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_training_step(name: str, fixed: bool) -> None:
+    model, x = on_device(name)
+    if fixed:
+        gd.fix_dropout(model)
+    optimizer = torch.optim.SGD(model.train().parameters(), lr=0.1)
+    with no_wait():
+        for _ in range(2):
+            loss = gd.negative_elbo(LIKELIHOODS["categorical"](model(x)), model, num_data=100)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert all(block.weight.grad is not None for block in dropout_blocks(model))
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("lengthscale", [None, 1.0, "fan_in"])
+def test_the_objective(likelihood: str, lengthscale: Any) -> None:
+    model, x = on_device("dense")
+    with no_wait():
+        gd.negative_elbo(
+            LIKELIHOODS[likelihood](model.train()(x)), model, num_data=100, lengthscale=lengthscale
+        ).backward()
+
+
+def test_steps_of_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "autocast", lambda *args, **kwargs: nullcontext())  # which knows no meta device
+    model, x = on_device("dense")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    state = TrainingState(model, optimizer, steps=3, settings={}, checkpoint=None)
+    learner = single._Single(
+        model=model,
+        network=model,
+        data=prepared((x, torch.empty(6, 1, device=META))),
+        held_out=None,
+        nll_of=lambda out, y: gd.gaussian_nll(*out.chunk(2, -1), y),
+        noise=None,
+        num_data=6,
+        settings=TrainingSettings(epochs=1, batch_size=2),
+        group=ProcessGroup(),
+    )
+    with no_wait(), pytest.raises(NotImplementedError, match="Cannot copy out of meta"):  # at the end of the epoch
+        learner.train(1, state)
+    assert state.steps == 3
+
+
+@pytest.mark.parametrize("stack_of", [DenseStack, Together])
+def test_steps_of_fit_stacked(stack_of: type[Any]) -> None:
+    models = [on_device("dense")[0] for _ in range(2)]
+    if stack_of is DenseStack:
+        parts = [Parts(None, [model[0], model[2]], nn.ReLU, None, (False, 0.1)) for model in models]
+        stack = DenseStack(models, parts, "fan_in")
+    else:
+        stack = Together(models, "fan_in")
+    x, y = torch.empty(2, 6, 4, device=META), torch.empty(2, 6, device=META, dtype=torch.long)
+    sizes = torch.full((2,), 6.0, device=META)
+    with no_wait():
+        for _ in range(2):
+            stack.backward(x, y, sizes, gd.categorical_nll)
+        stack.drawn(x, 3)
+
+
+@pytest.mark.parametrize("name", ["dense", "a rate for each unit", "spatial", "recurrent", "attention"])
+@pytest.mark.parametrize("rate", [0.1, 1e-12])
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_draws_of_a_prediction(name: str, rate: float, in_turn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates are read before the first draw, all at once; numbers stand for them here."""
+    model, x = on_device(name)
+    reads: list[int] = []
+
+    def read(numbers: list[Tensor]) -> list[float]:
+        reads.append(len(numbers))
+        return [1.0 if rate < 1e-7 else 1 / (1 - rate)] * len(numbers)
+
+    monkeypatch.setattr(watch, "read", read)
+    monkeypatch.setattr(evaluate, "read", read)
+    monkeypatch.setattr(Tensor, "cpu", lambda tensor: torch.full(tensor.shape, rate))
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device=None: False)
+    monkeypatch.setattr(evaluate.MaskNoise, "restore", lambda noise, state: pytest.fail("another way was taken"))
+    if in_turn:
+        ways = evaluate._ways
+        monkeypatch.setattr(evaluate, "_ways", lambda *args: ways(*args)[:1])
+    with no_wait():
+        prediction = gd.predict_regression(model, x, num_samples=40, seed=0)
+    assert prediction.epistemic.device == META
+    assert len(reads) == (1 if in_turn else 2)

@@ -106,7 +106,7 @@ def fit(
     choices = settings_of(epochs, settings, SingleOptions)
     _check_validation(validation, model, likelihood, choices)
     noise = noise_of(model, validation) if choices.held_out_noise else None
-    if num_data is not None and num_data < size:
+    if num_data is not None and choices.batch_size <= num_data < size:  # fewer than a batch are an error
         warnings.warn(
             f"`num_data` is {num_data}, and `train` has {size} rows: the KL counts as if there were fewer of them; "
             "leave `num_data` out unless rows are repeated",

@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments benchmarks \
   benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
-  performance-page clean
+  experiments-page performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -76,6 +76,9 @@ benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an h
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
+
+experiments-page: $(VENV)/installed-dev ## Fill the tables of docs/experiments.md from the results
+	$(BIN)/python docs/figures/experiments_page.py
 
 performance-page: $(VENV)/installed-dev ## Fill the tables of docs/performance.md, method.md and tables.md from the results
 	$(BIN)/python benchmarks/performance_page.py

@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-experiments benchmarks \
+.PHONY: help demo explore test test-kernels lint types docs-figures docs-tables docs-trained docs-experiments benchmarks \
   benchmark-prior benchmark-training benchmark-segmentation benchmark-prediction benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
   experiments-page performance-page clean
 
@@ -47,6 +47,9 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 
 docs-tables: $(VENV)/installed-dev ## Run the commands of docs/tables.md again, and write their answers into it
 	$(BIN)/python docs/figures/tables_page.py
+
+docs-trained: $(VENV)/installed-dev ## Train the models of docs/trained again
+	$(BIN)/python docs/figures/trained_models.py
 
 docs-experiments: $(VENV)/installed-dev ## Run the experiments of docs/experiments.md again, with DATA=DIR; writes docs/results
 	for name in $(EXPERIMENTS); do \

@@ -58,6 +58,19 @@ def test_the_epoch_that_is_kept_is_marked():
     ]
 
 
+@pytest.mark.parametrize(
+    ("ways", "words"),
+    [
+        (["learned", "fixed 0.6"], "there is no way 'fixed 0.6'; there are: none, fixed 0.1"),
+        (["none", "fixed 0.3"], "`ways` must have learned rates and others, got none, fixed 0.3"),
+    ],
+)
+def test_ways_are_known_and_can_be_compared(ways, words, tmp_path, capsys):
+    write_reviews(tmp_path / "data" / "sst")
+    assert cli.main(["reproduce", "sentiment", "--data", str(tmp_path / "data"), "--ways", *ways]) == 2
+    assert words in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("flag", "least"), [("seeds", 1), ("epochs", 1), ("hidden", 1), ("phrase-epochs", 0)])
 def test_numbers_that_are_too_small_are_an_error(flag, least, tmp_path, capsys):
     words = ["reproduce", "sentiment", "--data", str(tmp_path), f"--{flag}", str(least - 1)]

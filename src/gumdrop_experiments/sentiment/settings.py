@@ -24,6 +24,8 @@ class Settings(BaseSettings):
     """Units of the LSTM."""
     lr: float | None = None
     """Largest learning rate; 0.001 by default, 0.005 with --quick, whose few steps would go nowhere."""
+    ways: tuple[str, ...] = ()
+    """Ways to set the rates, as the page calls them: learned, "fixed 0.5" and others; all by default."""
     regularisers: tuple[float, float] | None = None
     """Train one more way to learn rates, with these factors on the squared weights and on the entropy of the masks:
     1e-6 2e-5 in the report."""

@@ -1,5 +1,6 @@
 """An LSTM with no dropout, with a grid of fixed rates and with learned ones, for several seeds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.regularisers import prior_of
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness.settings import known
 from gumdrop_experiments.harness.variants import NO_DROPOUT, START, part_name
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 from gumdrop_experiments.sentiment.reader import SentenceReader
@@ -73,6 +75,8 @@ def study(settings: Settings, run: Run) -> Plain:
     data = _Data(folder, most=QUICK_SENTENCES if run.options.quick else None)
     given = () if settings.regularisers is None else (replace(LEARNED, regularisers=settings.regularisers),)
     variants = (*VARIANTS, *given, *(WITH_PHRASES if settings.phrase_epochs else ()))
+    if settings.ways:
+        variants = _named(settings.ways, variants)
     names = {
         variant: [part_name(variant.label, seed) for seed in _seeds_of(variant, settings, run)] for variant in variants
     }
@@ -84,6 +88,15 @@ def study(settings: Settings, run: Run) -> Plain:
     done = run.parts(calls)
     parts = {variant.label: [done[name] for name in names[variant]] for variant in variants}
     return {label: {"summary": summary(each), "parts": each} for label, each in parts.items()}
+
+
+def _named(ways: Sequence[str], variants: Sequence[_Variant]) -> tuple[_Variant, ...]:
+    """Take the variants that were asked for; the page compares learned rates with others."""
+    names = known("way", ways, [variant.label for variant in variants])
+    found = tuple(variant for variant in variants if variant.label in names)
+    if len({variant.learned for variant in found}) < 2:
+        raise ValueError(f"`ways` must have learned rates and others, got {', '.join(names)}")
+    return found
 
 
 def _seeds_of(variant: _Variant, settings: Settings, run: Run) -> range:

@@ -9,7 +9,7 @@ import re
 import statistics
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
 from typing import Any
@@ -120,23 +120,15 @@ def cartpole() -> str:
     return f"learned {learned}, no dropout {none}, fixed .1 {fixed}"
 
 
-def camvid() -> str:
-    """Mean IoU of all ways."""
+def camvid(score: str, digits: int) -> str:
+    """One score of all ways, in percent."""
     scores = found("camvid")
-    fixed, learned = (
-        [100 * mean(scores[way], how, "miou") for how in ("no_draws", "draws")] for way in ("fixed 0.2", "learned")
-    )
-    none = 100 * mean(scores["none"], "no_draws", "miou")
-    return f"none {none:.1f}; fixed .2 {listed(fixed, 1)} with draws; learned {listed(learned, 1)} with draws"
 
+    def cell(way: str, how: str) -> str:
+        return f"{100 * mean(scores[way], how, score):.{digits}f}"
 
-def camvid_calibration() -> str:
-    """Calibration error of all ways."""
-    scores = found("camvid")
-    fixed, learned = (
-        [100 * mean(scores[way], how, "ece") for how in ("no_draws", "draws")] for way in ("fixed 0.2", "learned")
-    )
-    return f"ECE, %: fixed .2 {listed(fixed)} with draws; learned {listed(learned)} with draws"
+    pairs = (f"{way} {cell(way, 'no_draws')}, {cell(way, 'draws')} with draws" for way in ("fixed 0.2", "learned"))
+    return "; ".join((f"none {cell('none', 'no_draws')}", *pairs))
 
 
 def pooled() -> str:
@@ -195,11 +187,32 @@ def rotation() -> str:
     return f"LeNet's entropy is highest at {found('rotation')['angles'][top]}°, {entropy[top]:.2f} nats"
 
 
+def decisions() -> str:
+    """How well uncertainty tells unseen classes."""
+    outliers = found("decisions")["outliers"]
+    scores = ("gumdrop: entropy", "logistic regression: entropy")
+    ours, theirs = (mean(outliers, "digits 8 and 9", score, "auroc") for score in scores)
+    return f"AUROC of unseen digits {ours:.3f}, logistic regression {theirs:.3f}"
+
+
+def transformers() -> str:
+    """Likelihood of learned rates and of the best fixed setting."""
+    nll = {
+        task: {way: mean(runs, "scores", "nll") for way, runs in ways.items()}
+        for task, ways in found("transformers").items()
+    }
+    pairs = ((each["learned"], min(value for way, value in each.items() if way != "learned")) for each in nll.values())
+    return "NLL of learned rates and of the best other: " + "; ".join(listed(pair, 3) for pair in pairs)
+
+
 CELLS: dict[str, Callable[[], str]] = {
-    each.__name__: each
-    for each in (line, uci, tables_won, rivals, rates, labels, attribution, gradients, mnist, regularisation, rotation)
+    "camvid": partial(camvid, "miou", 1),
+    "camvid_calibration": partial(camvid, "ece", 2),
 }
-CELLS |= {each.__name__: each for each in (co2, cartpole, camvid, camvid_calibration, pooled, speller, sentiment)}
+for each in (line, uci, tables_won, rivals, rates, decisions, labels, attribution, gradients, transformers, mnist):
+    CELLS[each.__name__] = each
+for each in (regularisation, rotation, co2, cartpole, pooled, speller, sentiment):
+    CELLS[each.__name__] = each
 """The cells of ours by their names in ``evidence.toml``."""
 
 
@@ -210,7 +223,8 @@ def evidence() -> str:
         about, ours = EXPERIMENTS[row["experiment"]], row["ours"]
         minutes = f"{'≈ ' * about.estimated}{about.minutes:,g}"
         found_here = CELLS[ours]() if ours in CELLS else ours
-        cells = (f"`{row['experiment']}`", row["published"], found_here, row["same"], row["why"], minutes)
+        place = row.get("page", f"#{row['experiment']}")
+        cells = (f"[{row['experiment']}]({place})", row["published"], found_here, row["same"], row["why"], minutes)
         lines.append((*cells, ", ".join(about.data) or "–"))
     return table(("experiment", "published", "ours", "same?", "why", "minutes", "data"), lines)
 

@@ -18,7 +18,7 @@ def test_the_tables_are_those_of_the_results() -> None:
 
 
 def test_every_experiment_is_in_the_first_table() -> None:
-    named = re.findall(r"^\| `(\w+)` \|", FIGURES["evidence"](), re.M)
+    named = re.findall(r"^\| \[(\w+)\]\(", FIGURES["evidence"](), re.M)
     assert set(named) == set(FIGURES["EXPERIMENTS"]), "add a row to docs/figures/evidence.toml"
 
 

@@ -17,6 +17,7 @@ NAMES = (
     "decisions",
     "labels",
     "attribution",
+    "pairs",
     "gradients",
     "transformers",
     "mnist",

@@ -223,8 +223,7 @@ def evidence() -> str:
         about, ours = EXPERIMENTS[row["experiment"]], row["ours"]
         minutes = f"{'≈ ' * about.estimated}{about.minutes:,g}"
         found_here = CELLS[ours]() if ours in CELLS else ours
-        place = row.get("page", f"#{row['experiment']}")
-        cells = (f"[{row['experiment']}]({place})", row["published"], found_here, row["same"], row["why"], minutes)
+        cells = (f"[{row['experiment']}]({row['page']})", row["published"], found_here, row["same"], row["why"], minutes)
         lines.append((*cells, ", ".join(about.data) or "–"))
     return table(("experiment", "published", "ours", "same?", "why", "minutes", "data"), lines)
 
@@ -248,6 +247,22 @@ def chosen() -> str:
             ("seconds of processor for a split", *seconds),
         ],
     )
+
+
+def passes() -> str:
+    """Likelihood and mean rates of the schemes of three and of two passes, and of three with the report's factors."""
+    sources = {
+        "three passes": ("uci", "three-pass"),
+        "two passes": ("uci-two-pass", "two-pass"),
+        "three, report's regularisers, 5 splits": ("uci-regularisers", "three-pass"),
+    }
+
+    def cell(file: str, method: str, name: str) -> str:
+        summary = found(file).get(name, {"methods": {}})["methods"].get(method)
+        return "" if summary is None else f"{summary['log_likelihood'][0]:.3f}; {listed(summary['rates'], 3)}"
+
+    rows = [[label, *(cell(*source, name) for name in UCI)] for label, source in sources.items()]
+    return table(("log likelihood; rates by layer", *UCI), rows)
 
 
 def tables_scores() -> str:
@@ -285,6 +300,7 @@ def rivals_scores() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "evidence": evidence,
     "chosen": chosen,
+    "passes": passes,
     "tables": tables_scores,
     "rivals": rivals_scores,
 }

@@ -12,7 +12,7 @@ __all__ = ["Settings"]
 class Settings(BaseSettings):
     """The flags of `pairs`."""
 
-    images: int = 6
+    images: int = 4
     """Test images of each digit of a pair."""
     iterations: int = 100
     """Steps of each search for masks."""

@@ -16,7 +16,6 @@ from typing import Any
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.catalogue import EXPERIMENTS
-from gumdrop_experiments.tables.methods import METHODS
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "experiments.md"
@@ -61,6 +60,17 @@ def uci() -> str:
     ours = (chosen[name]["methods"]["chosen"]["log_likelihood"][0] for name in UCI)
     paper = (older[name]["methods"]["paper"]["log_likelihood"][0] for name in UCI)
     return f"default {listed(ours)}; the paper's setting {listed(paper)}"
+
+
+def two_pass() -> str:
+    """Largest mean rate of any set and layer, with two passes and with three."""
+    schemes = {"two": ("uci-two-pass", "two-pass"), "three": ("uci", "three-pass")}
+    largest = {
+        label: {name: max(found(file)[name]["methods"][method]["rates"]) for name in UCI}
+        for label, (file, method) in schemes.items()
+    }
+    cells = (f"{label} passes {listed(rates.values(), 3)}" for label, rates in largest.items())
+    return "largest mean rate of a layer: " + "; ".join(cells)
 
 
 def rivals() -> str:
@@ -209,7 +219,20 @@ CELLS: dict[str, Callable[[], str]] = {
     "camvid": partial(camvid, "miou", 1),
     "camvid_calibration": partial(camvid, "ece", 2),
 }
-for each in (line, uci, tables_won, rivals, rates, decisions, labels, attribution, gradients, transformers, mnist):
+for each in (
+    line,
+    uci,
+    two_pass,
+    tables_won,
+    rivals,
+    rates,
+    decisions,
+    labels,
+    attribution,
+    gradients,
+    transformers,
+    mnist,
+):
     CELLS[each.__name__] = each
 for each in (regularisation, rotation, co2, cartpole, pooled, speller, sentiment):
     CELLS[each.__name__] = each
@@ -223,7 +246,14 @@ def evidence() -> str:
         about, ours = EXPERIMENTS[row["experiment"]], row["ours"]
         minutes = f"{'≈ ' * about.estimated}{about.minutes:,g}"
         found_here = CELLS[ours]() if ours in CELLS else ours
-        cells = (f"[{row['experiment']}]({row['page']})", row["published"], found_here, row["same"], row["why"], minutes)
+        cells = (
+            f"[{row['experiment']}]({row['page']})",
+            row["published"],
+            found_here,
+            row["same"],
+            row["why"],
+            minutes,
+        )
         lines.append((*cells, ", ".join(about.data) or "–"))
     return table(("experiment", "published", "ours", "same?", "why", "minutes", "data"), lines)
 
@@ -250,12 +280,8 @@ def chosen() -> str:
 
 
 def passes() -> str:
-    """Likelihood and mean rates of the schemes of three and of two passes, and of three with the report's factors."""
-    sources = {
-        "three passes": ("uci", "three-pass"),
-        "two passes": ("uci-two-pass", "two-pass"),
-        "three, report's regularisers, 5 splits": ("uci-regularisers", "three-pass"),
-    }
+    """Likelihood and mean rates of the schemes of three and of two passes."""
+    sources = {"three passes": ("uci", "three-pass"), "two passes": ("uci-two-pass", "two-pass")}
 
     def cell(file: str, method: str, name: str) -> str:
         summary = found(file).get(name, {"methods": {}})["methods"].get(method)
@@ -265,44 +291,10 @@ def passes() -> str:
     return table(("log likelihood; rates by layer", *UCI), rows)
 
 
-def tables_scores() -> str:
-    """Log likelihood of every method on every set of `tables`."""
-    sets = found("tables")["sets"]
-    methods = dict.fromkeys(key for each in sets.values() for key in each["methods"])
-
-    def cell(each: Any, key: str) -> str:
-        score = each["methods"].get(key, {}).get("log_likelihood")
-        return "" if score is None else f"{score:.3f}"
-
-    rows = [[METHODS[key].label, *(cell(each, key) for each in sets.values())] for key in methods]
-    return table(("log likelihood", *sets), rows)
-
-
-def rivals_scores() -> str:
-    """Scores of every method on both sets of `rivals`."""
-    sets = found("rivals")
-    methods = dict.fromkeys(key for each in sets.values() for key in each["methods"])
-    rows = []
-    for key in methods:
-        cells = [METHODS[key].label]
-        for each in sets.values():
-            s = each["methods"].get(key, {})
-            if "rmse" not in s:
-                cells += [""] * 5
-                continue
-            cells += [f"{s[score][0]:.3f}" for score in ("rmse", "gaussian_nll", "crps")]
-            cells += [f"{100 * s['coverage_90'][0]:.1f} %", f"{s['seconds']:.1f}"]
-        rows.append(cells)
-    header = [cell for name in sets for cell in (f"{name}: RMSE", "NLL", "CRPS", "90 %", "seconds")]
-    return table(["", *header], rows)
-
-
 TABLES: dict[str, Callable[[], str]] = {
     "evidence": evidence,
     "chosen": chosen,
     "passes": passes,
-    "tables": tables_scores,
-    "rivals": rivals_scores,
 }
 """Tables of the page by the names of their places."""
 

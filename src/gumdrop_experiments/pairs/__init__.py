@@ -13,6 +13,7 @@ ABOUT = About(
     does="Find the part that decides between two near digits, by FIDO and by Captum's methods.",
     shows="which pixels decide between a 4 and a 9, a 3 and a 5, a 1 and a 7, and how few they are",
     minutes=4,
+    estimated=True,
     quick_minutes=1,
     source="none on these data; the question is that of Korsch, Shadaydeh & Denzler 2023 (arXiv:2307.14825)",
     data=("mnist",),

@@ -73,6 +73,13 @@ def two_pass() -> str:
     return "largest mean rate of a layer: " + "; ".join(cells)
 
 
+def regularisers() -> str:
+    """Rates and likelihood under the report's factors."""
+    sets = [each["methods"]["three-pass"] for each in found("uci-regularisers").values()]
+    rates = [rate for each in sets for rate in each["rates"]]
+    return f"rates {min(rates):.3f} to {max(rates):.3f} in all layers; LL {listed(each['log_likelihood'][0] for each in sets)}"
+
+
 def rivals() -> str:
     """Likelihood of the Gaussian, and error."""
     ours = [each["methods"]["gumdrop"] for each in found("rivals").values()]

@@ -77,7 +77,8 @@ def regularisers() -> str:
     """Rates and likelihood under the report's factors."""
     sets = [each["methods"]["three-pass"] for each in found("uci-regularisers").values()]
     rates = [rate for each in sets for rate in each["rates"]]
-    return f"rates {min(rates):.3f} to {max(rates):.3f} in all layers; LL {listed(each['log_likelihood'][0] for each in sets)}"
+    scores = listed(each["log_likelihood"][0] for each in sets)
+    return f"rates {min(rates):.3f} to {max(rates):.3f} in all layers; LL {scores}"
 
 
 def rivals() -> str:
@@ -226,22 +227,9 @@ CELLS: dict[str, Callable[[], str]] = {
     "camvid": partial(camvid, "miou", 1),
     "camvid_calibration": partial(camvid, "ece", 2),
 }
-for each in (
-    line,
-    uci,
-    two_pass,
-    tables_won,
-    rivals,
-    rates,
-    decisions,
-    labels,
-    attribution,
-    gradients,
-    transformers,
-    mnist,
-):
+for each in (line, uci, two_pass, regularisers, tables_won, rivals, rates, decisions, labels, attribution, gradients):
     CELLS[each.__name__] = each
-for each in (regularisation, rotation, co2, cartpole, pooled, speller, sentiment):
+for each in (transformers, mnist, regularisation, rotation, co2, cartpole, pooled, speller, sentiment):
     CELLS[each.__name__] = each
 """The cells of ours by their names in ``evidence.toml``."""
 

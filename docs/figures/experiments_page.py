@@ -238,7 +238,7 @@ def evidence() -> str:
     """The first table of the page: published, ours, same or not, and why."""
     lines = []
     for row in tomllib.loads((DOCS / "figures" / "evidence.toml").read_text(encoding="utf-8"))["rows"]:
-        about, ours = EXPERIMENTS[row["experiment"]], row["ours"]
+        about = EXPERIMENTS[row["experiment"]]
         minutes = f"{'≈ ' * about.estimated}{about.minutes:,g}"
         found_here = CELLS[ours]() if ours in CELLS else ours
         cells = (

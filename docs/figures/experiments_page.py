@@ -239,17 +239,10 @@ def evidence() -> str:
     lines = []
     for row in tomllib.loads((DOCS / "figures" / "evidence.toml").read_text(encoding="utf-8"))["rows"]:
         about = EXPERIMENTS[row["experiment"]]
+        name = f"[{row['experiment']}]({row['page']})"
+        ours = CELLS[row["ours"]]() if "ours" in row else row["words"]
         minutes = f"{'≈ ' * about.estimated}{about.minutes:,g}"
-        found_here = CELLS[ours]() if ours in CELLS else ours
-        cells = (
-            f"[{row['experiment']}]({row['page']})",
-            row["published"],
-            found_here,
-            row["same"],
-            row["why"],
-            minutes,
-        )
-        lines.append((*cells, ", ".join(about.data) or "–"))
+        lines.append((name, row["published"], ours, row["same"], row["why"], minutes, ", ".join(about.data) or "–"))
     return table(("experiment", "published", "ours", "same?", "why", "minutes", "data"), lines)
 
 

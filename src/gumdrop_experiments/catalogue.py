@@ -14,6 +14,7 @@ NAMES = (
     "rivals",
     "gaps",
     "rates",
+    "starts",
     "decisions",
     "labels",
     "attribution",

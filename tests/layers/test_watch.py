@@ -270,3 +270,29 @@ def test_copies_watch_by_themselves() -> None:
     other = copy.deepcopy(model)
     sites = [[m for m in each.modules() if isinstance(m, ConcreteDropout)] for each in (model, other)]
     assert all(one.use is not two.use for one, two in zip(*sites, strict=True))
+
+
+class TestNumData:
+    """The size of the batch in the place of that of the data, in epochs whose last batch is smaller."""
+
+    @staticmethod
+    def train(sizes: list[int], num_data: Callable[[int], int]) -> None:
+        model = gd.learn_dropout(Net())
+        for size in sizes:
+            nll = gd.categorical_nll(model(torch.randn(size, 4)), torch.arange(size) % 2)
+            gd.negative_elbo(nll, model, num_data=num_data(size))
+
+    @pytest.mark.parametrize("num_data", [lambda batch: 16, lambda batch: batch])
+    def test_that_of_the_batch(self, num_data: Callable[[int], int]) -> None:
+        with pytest.warns(
+            UserWarning, match=r"`num_data` is 16, the size of the batch.*len\(loader\.dataset\)"
+        ) as caught:
+            self.train([16, 16, 7, 16, 16, 7, 16], num_data)
+        assert [each.filename for each in caught] == [__file__]  # once is enough
+
+    def test_that_of_the_data(self) -> None:
+        self.train([16, 16, 7] * 3, lambda batch: 39)
+        self.train([16] * 5, lambda batch: 16)  # all rows at once
+        self.train([16, 16, 20, 20, 24], lambda batch: batch)  # the same, of rows that are added
+        self.train([16, 16, 8, 8, 5], lambda batch: batch)  # and of other, smaller sets
+        self.train([16, 8, 8, 8, 8], lambda batch: 16)  # first all at once, and then in batches

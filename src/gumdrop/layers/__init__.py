@@ -15,7 +15,7 @@ from gumdrop.layers.kinds import KINDS, LayerKind, kind_of
 from gumdrop.layers.output_noise import HomoscedasticNoise
 from gumdrop.layers.passes import drawn_once, open_passes
 from gumdrop.layers.piecewise import PiecewiseLinear
-from gumdrop.layers.site import UNIT, ConcreteDropout, FactorSource
+from gumdrop.layers.site import GONE, UNIT, ConcreteDropout, FactorSource
 from gumdrop.layers.watch import watch_rates, watch_training
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Block",
     "ConcreteDropout",
     "FactorSource",
+    "GONE",
     "HomoscedasticNoise",
     "LayerKind",
     "PiecewiseLinear",

@@ -54,6 +54,10 @@ class SiteUse:
         """The logit at the last one that was looked at."""
         self.pace = 0.0
         """Its longest step."""
+        self.whole = 0
+        """Rows of an objective whose batch was all of `num_data`."""
+        self.was_smaller = False
+        """Whether a smaller batch has followed it."""
         self.told = False
         """Whether somebody knows that predictions drop nothing, or is not to be told."""
 

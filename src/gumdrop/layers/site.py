@@ -22,6 +22,9 @@ learning rate of weights, Adam takes a logit that is a parameter itself nowhere 
 this unit it takes it as far as 4.
 """
 
+GONE = 0.005
+"""A rate below this drops nothing that shows."""
+
 FactorSource = Callable[["ConcreteDropout", Tensor], Tensor]
 """Gives a site the factor ``z / (1 - p)`` for an input: shape (rows, num_units), or (1, num_units) for all rows."""
 

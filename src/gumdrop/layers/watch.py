@@ -5,12 +5,14 @@ trains the weights whether or not it knows of the rates. A look costs about a mi
 in a training only some of the objectives are looked at.
 """
 
+import sys
 import warnings
 from collections.abc import Sequence
 
 from torch import Tensor
 
 from gumdrop.layers.block import Block
+from gumdrop.layers.passes import SiteUse
 from gumdrop.layers.site import UNIT, ConcreteDropout
 
 __all__ = ["watch_rates", "watch_training"]
@@ -38,7 +40,7 @@ RARE = 0.1
 
 
 def watch_training(blocks: Sequence[Block], *, batch: int, num_data: int, stacklevel: int) -> None:
-    """Warn, once for each site, if it does not act, or its rate does not move or hardly.
+    """Warn, once for each site, if it does not act, or its rate does not move or hardly; or of a wrong ``num_data``.
 
     Call it once for each objective.
 
@@ -53,6 +55,7 @@ def watch_training(blocks: Sequence[Block], *, batch: int, num_data: int, stackl
     if use.objectives <= FIRST or use.objectives % EVERY == 0:
         _watch_sites(blocks, stacklevel + 1)
     if batch > 1:
+        _watch_num_data(use, batch, num_data, stacklevel + 1)
         _watch_pace(blocks[0].site, num_data // batch, stacklevel + 1)
 
 
@@ -86,6 +89,25 @@ def _watch_sites(blocks: Sequence[Block], stacklevel: int) -> None:
             f"the weights have moved {STEPS} times and the dropout rates have not ({_listed(stuck)}): the optimiser "
             "does not train them. Build it after learn_dropout, from gumdrop.parameter_groups(model); rates that are "
             "to stay take gumdrop.fix_dropout",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _watch_num_data(use: SiteUse, batch: int, num_data: int, stacklevel: int) -> None:
+    """Look for batches that each are all of the data, between which a smaller one was seen: the last of an epoch.
+
+    Batches that are all of one size, which divides the number of rows, look like a training without batches.
+    """
+    if num_data > use.whole:
+        use.whole, use.was_smaller = (batch if batch == num_data else 0), False
+    elif batch < use.whole:
+        use.was_smaller = True
+    elif use.was_smaller:
+        use.whole, use.was_smaller = sys.maxsize, False
+        warnings.warn(
+            f"`num_data` is {num_data}, the size of the batch, and batches of other sizes were seen: the KL counts as "
+            "if these rows were all that there are, so that rates stay high and weights small. Give the number of rows "
+            "of the whole training set, as in num_data=len(loader.dataset)",
             stacklevel=stacklevel + 1,
         )
 
@@ -146,6 +168,6 @@ def watch_rates(sites: Sequence[ConcreteDropout], num_samples: int, *, stackleve
     warnings.warn(
         f"all learned dropout rates are {largest:.0e} or less, so that none of the {num_samples} draws is likely to "
         "drop a unit: the epistemic part is 0 for every input, also far from the training data, and says nothing; see "
-        "'An epistemic part of 0' in docs/models.md",
+        "'Why rates fall to 0' in docs/method.md, and 'An epistemic part of 0' in docs/models.md for what to do",
         stacklevel=stacklevel + 1,
     )

@@ -21,6 +21,10 @@ __all__ = ["Model", "learn_dropout"]
 Model = TypeVar("Model", bound=nn.Module)
 
 
+HIGHEST_TEMPERATURE = 0.5
+"""Of relaxed masks that are still like those of a prediction; `gumdrop reproduce starts` compares."""
+
+
 def learn_dropout(
     model: Model,
     *,
@@ -54,7 +58,8 @@ def learn_dropout(
     Args:
         model: Any model. Layers that have learned dropout already are left as they are.
         p: Initial drop probability of every site that replaces no ``nn.Dropout``, in (0, 1).
-        temperature: Temperature of the relaxed masks, positive.
+        temperature: Temperature of the relaxed masks, positive. From 1/2 up they are no longer like the masks of a
+            prediction, which is warned of.
         per_unit: Learn a rate for each input unit (channel) instead of one for each site.
         recurrent: Also drop the hidden state of recurrent modules on its way to the next step, with a rate of
             its own. Such modules run step by step, which is slower.
@@ -97,6 +102,12 @@ def learn_dropout(
         {'0': 0.1, '3': 0.5}
     """
     _check_arguments(model, (include, exclude, time_first), plain_dropout)
+    if temperature > HIGHEST_TEMPERATURE:
+        warnings.warn(
+            f"`temperature={temperature:g}` makes masks that are neither near 0 nor near 1, so that training does not "
+            "see the dropout that predictions draw; 0.1 is the usual choice",
+            stacklevel=2,
+        )
     custom, named = dict(custom or {}), frozenset(include)
     wanted = functools.partial(
         _is_wanted, include=tuple(include), exclude=tuple(exclude), types=types, predicate=predicate

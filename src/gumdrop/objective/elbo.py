@@ -15,17 +15,27 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.noise import is_traced
-from gumdrop.layers import dropout_blocks, watch_training
+from gumdrop.layers import GONE, dropout_blocks, watch_training
 from gumdrop.objective.kl import CAPS, Lengthscale, kl_of
 
-__all__ = ["NegativeElbo", "default_lengthscale", "negative_elbo"]
+__all__ = ["NegativeElbo", "default_lengthscale", "negative_elbo", "warn_if_by_heart"]
 
 
 LEAST_TO_WARN = 3.0
 """KL in nats a row below which a prior is not called too strong, however little there is to learn."""
 
+BETWEEN_LOOKS = 256
+"""Objectives from one look at the values of the loss to the next: each waits for the device."""
+BY_HEART = 0.5
+"""KL in nats a row from which a network may have determined a weight by each row: at the prior of most evidence, half
+a nat is what each of these costs (MacKay 1992)."""
+FEW_PASSES = 20
+"""Passes over the data after which a network is not yet said to know them by heart; the start costs nats, too."""
+
 _heard: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 """Models whose prior has been looked at."""
+_told: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+"""Models of whose values something has been said."""
 
 
 class NegativeElbo(Tensor):
@@ -84,6 +94,9 @@ def negative_elbo(
     be gained. Only priors as strong as fan-in do this, so that the capped ones and smaller numbers are not looked at:
     under these, a KL as large goes away with weights that nothing needs.
 
+    Later in a training two more faults are looked for: a density that does not tell that it is one, and a network that
+    knows its training rows by heart, whose intervals on new rows are too narrow.
+
     Args:
         nll: Negative log likelihood of each example of the batch, shape (N,), as the ``*_nll`` functions give
             it; or its mean, a scalar.
@@ -119,18 +132,66 @@ def negative_elbo(
             f"`num_data` must be at least the batch of {nll.numel()}, got {num_data}; it is the size of the whole "
             "training set, as in len(loader.dataset)"
         )
-    lengthscale = default_lengthscale(nll) if lengthscale is None else lengthscale
+    is_unnamed, lengthscale = lengthscale is None, default_lengthscale(nll) if lengthscale is None else lengthscale
     blocks = list(dropout_blocks(model))
     mean_nll = nll.mean()
     kl = kl_of(model, blocks, num_data=num_data, lengthscale=lengthscale) / num_data
     if nll.requires_grad and not is_traced():
         watch_training(blocks, batch=nll.numel(), num_data=int(num_data), stacklevel=2)
+        objectives = blocks[0].site.use.objectives
+        if objectives % BETWEEN_LOOKS == 0 and model not in _told:
+            if is_unnamed and lengthscale == "classification":
+                _warn_if_density(mean_nll, model)
+            elif getattr(nll, "learns_noise", False):
+                passes = objectives * nll.numel() / num_data
+                if warn_if_by_heart(kl.item(), max(b.site.p.max().item() for b in blocks), passes, stacklevel=2):
+                    _told.add(model)
     if lengthscale not in CAPS and not is_traced() and model not in _heard:
         _warn_if_unheard(mean_nll, kl, model, lengthscale)
     total = mean_nll + kl
     loss = total.as_subclass(NegativeElbo)
     loss.total, loss.nll, loss.kl = total, mean_nll, kl
     return loss
+
+
+def _warn_if_density(mean_nll: Tensor, model: nn.Module) -> None:
+    """Classes and counts have at most a probability of 1, so their negative log likelihood is never below 0."""
+    value = mean_nll.item()
+    if value < 0:
+        _told.add(model)
+        warnings.warn(
+            f"the mean of `nll` is {value:.3g}, which only a density can be, and a mean or a sum does not tell that it "
+            "is one, so that it got the prior for classes, under which long training learns its rows by heart; give "
+            'the values of gaussian_nll as they are, or lengthscale="regression"',
+            stacklevel=3,
+        )
+
+
+def warn_if_by_heart(kl: float, largest_rate: float, passes: float, *, stacklevel: int) -> bool:
+    """Warn if a network whose noise is learned from its training rows seems to know these rows by heart.
+
+    Training rows cannot tell how wide intervals are to be on new ones. But where every row has determined a weight and
+    no dropout is left, the residuals are those of a network that has as many weights to spend as there are rows.
+
+    Args:
+        kl: KL divergence in nats a row.
+        largest_rate: Largest drop probability of the model.
+        passes: Passes over the data so far.
+        stacklevel: As for `warnings.warn`, from here.
+
+    Returns:
+        Whether it did.
+    """
+    by_heart = kl > BY_HEART and passes > FEW_PASSES and largest_rate < GONE
+    if by_heart:
+        warnings.warn(
+            f"after {passes:.0f} passes over the data the weights cost {kl:.2g} nats a row and no dropout is left: the "
+            "network learns its training rows by heart and takes what is left of them for the noise, so that "
+            "intervals on new rows are too narrow. Train less, or hold rows out: gumdrop.training.fit(..., "
+            "validation=...) keeps the best epoch. See 'Intervals that are too narrow' in docs/method.md",
+            stacklevel=stacklevel + 1,
+        )
+    return by_heart
 
 
 def _warn_if_unheard(mean_nll: Tensor, kl: Tensor, model: nn.Module, lengthscale: Lengthscale) -> None:

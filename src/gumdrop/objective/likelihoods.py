@@ -57,6 +57,7 @@ def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
     standardised = (widened(target) - widened(mean)) * finite_exp(-0.5 * log_variance)
     nll = _sum_events(0.5 * (math.log(2 * math.pi) + log_variance + standardised.square()))
     nll.is_density = True  # type: ignore[attr-defined]  # what `default_lengthscale` asks for
+    nll.learns_noise = log_variance.requires_grad  # type: ignore[attr-defined]  # what `negative_elbo` asks for
     return nll
 
 

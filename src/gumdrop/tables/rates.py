@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gumdrop.layers import GONE
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import Rate
 
 __all__ = ["named_rates", "rates_in_words"]
-
-GONE = 0.005
-"""A rate below this drops nothing that shows."""
 
 
 def named_rates(model: TableModel) -> list[Rate]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from gumdrop.layers import GONE
+
 __all__ = ["EpochRecord", "FitResult"]
 
 
@@ -31,3 +33,12 @@ class FitResult:
     """One record for each epoch."""
     best_epoch: int
     """The epoch whose parameters the model has now: the best on held-out data, or the last without."""
+
+    @property
+    def gone(self) -> list[str]:
+        """Sites whose rate went to 0: nothing is dropped there, which adds nothing to the epistemic part.
+
+        It is no failure of training: the ELBO weighs the entropy that holds a rate up by 1/N. `docs/method.md`, 'Why
+        rates fall to 0', says more; `gumdrop.training.tune_strength` asks held-out rows whether they want more dropout.
+        """
+        return [name for name, p in self.history[self.best_epoch - 1].rates.items() if p < GONE]

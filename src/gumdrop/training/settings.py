@@ -1,5 +1,6 @@
 """The settings of a training run: each named, documented and checked here."""
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
@@ -132,16 +133,27 @@ def find_likelihood(likelihood: str | Likelihood) -> Likelihood:
         likelihood: A name, or the function itself.
 
     Returns:
-        The function.
+        The function; one that is given is refused by a `ValueError` where it gives no value for each example.
 
     Raises:
         ValueError: If there is none of that name.
     """
     if callable(likelihood):
-        return likelihood
+        return likelihood if likelihood in LIKELIHOODS.values() else functools.partial(_per_example, likelihood)
     if likelihood not in LIKELIHOODS:
         raise ValueError(f"`likelihood` must be a function or one of {', '.join(LIKELIHOODS)}, got {likelihood!r}")
     return LIKELIHOODS[likelihood]
+
+
+def _per_example(nll_of: Likelihood, output: Tensor, target: Tensor) -> Tensor:
+    """Compute a likelihood, and check that nobody has averaged it: then the data would count too little."""
+    nll = nll_of(output, target)
+    if nll.shape != target.shape[:1]:
+        raise ValueError(
+            f"`likelihood` must give one value for each example, shape {tuple(target.shape[:1])}, got "
+            f"{tuple(nll.shape)}; sum over what belongs to one example, and leave the mean over examples to training"
+        )
+    return nll
 
 
 def name_of(likelihood: str | Likelihood) -> str:

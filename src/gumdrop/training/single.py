@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Unpack
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from gumdrop.networks.rates import parameter_groups
-from gumdrop.objective.elbo import default_lengthscale, negative_elbo
+from gumdrop.objective.elbo import default_lengthscale, negative_elbo, warn_if_by_heart
 from gumdrop.prediction import sampling
 from gumdrop.prediction.ways.evaluate import drawn
 from gumdrop.training.checkpoints import checksum
@@ -105,6 +106,12 @@ def fit(
     choices = settings_of(epochs, settings, SingleOptions)
     _check_validation(validation, model, likelihood, choices)
     noise = noise_of(model, validation) if choices.held_out_noise else None
+    if num_data is not None and num_data < size:
+        warnings.warn(
+            f"`num_data` is {num_data}, and `train` has {size} rows: the KL counts as if there were fewer of them; "
+            "leave `num_data` out unless rows are repeated",
+            stacklevel=2,
+        )
     num_data = size if num_data is None else num_data
     identity = choices.identity() | {"likelihood": name_of(likelihood), "num_data": num_data}
     if checkpoint is not None:
@@ -126,6 +133,9 @@ def fit(
             group=group,
         )
         (result,) = run_epochs(learner, state, choices, group.is_first and progress)
+    if likelihood == "gaussian" and validation is None:
+        last = result.history[-1]
+        warn_if_by_heart(last.kl, max(last.rates.values()), last.epoch, stacklevel=2)
     model.eval()
     return result
 

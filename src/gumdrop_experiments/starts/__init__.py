@@ -1,0 +1,20 @@
+"""Do learned rates depend on where they begin, and on the temperature of the relaxed masks they are learned with.
+
+The same networks and data, from starts of .01 to .5, with many steps and with a fifth of them: rates that depend on
+their start after few steps alone are a matter of patience, and those that do after many are not. Then temperatures from
+.02 to 5, and one that is learned with the weights: what training believes, under relaxed masks, against what the hard
+masks of a prediction make of it.
+"""
+
+from gumdrop_experiments.harness.about import About
+
+__all__ = ["ABOUT"]
+
+ABOUT = About(
+    does="Learn rates from several starts and at several temperatures of the relaxed masks.",
+    shows="whether learned rates depend on their start, and what the temperature of relaxed masks costs",
+    minutes=15,
+    quick_minutes=1,
+    source="none; Gal, Hron & Kendall 2017 (arXiv:1705.07832) take a temperature of .1",
+    data=("mnist", "uci"),
+)

@@ -1,0 +1,189 @@
+"""Starts and temperatures on two UCI sets and on digits."""
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop import dropout_rates, predict_classification, predict_regression, sampling
+from gumdrop.metrics import interval_coverage, rmse
+from gumdrop.objective import LIKELIHOODS
+from gumdrop.training import EpochRecord, FitResult, fit_stacked
+from gumdrop_experiments.data.mnist import MNIST, read_mnist
+from gumdrop_experiments.data.uci import read_splits
+from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.scoring import class_scores
+from gumdrop_experiments.starts import results
+from gumdrop_experiments.starts.networks import DEFAULT, STARTS, LearnedTemperature, network
+from gumdrop_experiments.starts.results import LEARNED, LENGTHS, Problem, summary
+from gumdrop_experiments.starts.settings import Settings
+
+__all__ = ["study"]
+
+SETS = {"boston": "boston-housing", "concrete": "concrete-strength"}
+START_OF_LEARNED = 0.1
+"""Temperature that a learned one begins at."""
+HELD_OUT = 10
+"""Of numbers, the share of training rows that sets the noise is one in this number."""
+SHORT = 5
+"""How many times fewer steps the short runs have."""
+NUM_SAMPLES, TRAIN_SAMPLES = 50, 20
+TEST_IMAGES = 2000
+POINTS = 40
+"""Epochs of a run that are kept for the figure, about."""
+
+
+def study(settings: Settings, run: Run) -> Plain:
+    """Train from all starts, for long and for short, and at all temperatures."""
+    seed = run.options.seed
+    uci = data_folder(run.options, "uci", files=[f"{name}/data.txt" for name in SETS.values()])
+    digits = data_folder(run.options, "mnist", sources=MNIST)
+    problems = [_numbers(name, uci / folder, settings) for name, folder in SETS.items()]
+    problems.append(_classes(digits, settings, seed))
+    parts: dict[str, Callable[[], Any]] = {}
+    for each in problems:
+        for length, divisor in zip(LENGTHS, (1, SHORT), strict=True):
+            parts[f"{each.name}.{length}"] = partial(_starts, each, settings.steps // divisor, seed)
+        for t in results.TEMPERATURES:
+            parts[f"{each.name}.t={t:g}"] = partial(_temperature, each, t, settings.steps, seed)
+        parts[f"{each.name}.{LEARNED}"] = partial(_learned_temperature, each, settings.steps, seed)
+    return summary(problems, run.parts(parts))
+
+
+def _numbers(name: str, folder: Path, settings: Settings) -> Problem:
+    splits = read_splits(folder, most=settings.splits)
+    data = [(s.x_train, s.y_train, s.x_test, s.y_test) for s in splits]
+    return Problem(name, 0, (50, 50), data, {"batch_size": 32, "lr": 5e-3, "lengthscale": "weak"})
+
+
+def _classes(folder: Path, settings: Settings, seed: int) -> Problem:
+    train, test = read_mnist(folder), read_mnist(folder, train=False)
+    x_test, y_test = test.images[:TEST_IMAGES].flatten(1), test.labels[:TEST_IMAGES]
+    data = []
+    for i in range(settings.seeds):
+        rows = torch.randperm(len(train.labels), generator=torch.Generator().manual_seed(seed + i))[: settings.images]
+        data.append((train.images[rows].flatten(1), train.labels[rows], x_test, y_test))
+    return Problem("mnist", 10, (128, 128), data, {"batch_size": 64, "lr": 1e-3, "lengthscale": 1.0})
+
+
+def _starts(problem: Problem, steps: int, seed: int) -> dict[str, list[Plain]]:
+    """Train networks from all starts on all splits, as one program."""
+    models, data = [], []
+    for start in STARTS:
+        for i, split in enumerate(problem.data):
+            models.append(_network(problem, seed + i, start=start))
+            data.append(split)
+    found = _trained(problem, models, data, steps, seed)
+    size = len(problem.data)
+    return {start: found[i * size : (i + 1) * size] for i, start in enumerate(STARTS)}
+
+
+def _temperature(problem: Problem, temperature: float, steps: int, seed: int) -> list[Plain]:
+    """Train networks at one temperature on all splits, as one program."""
+    models = [_network(problem, seed + i, temperature=temperature) for i in range(len(problem.data))]
+    return _trained(problem, models, problem.data, steps, seed)
+
+
+def _network(problem: Problem, seed: int, *, start: str = DEFAULT, temperature: float = 0.1) -> nn.Sequential:
+    num_inputs = problem.data[0][0].shape[1]
+    return network(num_inputs, problem.num_classes, problem.hidden, seed=seed, start=start, temperature=temperature)
+
+
+def _trained(
+    problem: Problem, models: Sequence[nn.Module], data: Sequence[tuple[Tensor, ...]], steps: int, seed: int
+) -> list[Plain]:
+    orders = [_order(len(y)) for _, y, *_ in data]
+    rows, held_out = _split(problem, orders)
+    epochs = _epochs(problem, max(map(len, rows)), steps)
+    fits = fit_stacked(
+        models,
+        [(x, y) for x, y, *_ in data],
+        likelihood=problem.likelihood,
+        epochs=epochs,
+        rows=rows,
+        held_out=held_out,
+        held_out_noise=not problem.num_classes,
+        seed=seed,
+        **problem.settings,
+    )
+    return [
+        _scored(problem, model, result, each, of, seed)
+        for model, result, each, of in zip(models, fits, data, rows, strict=True)
+    ]
+
+
+def _learned_temperature(problem: Problem, steps: int, seed: int) -> list[Plain]:
+    """Train networks that learn their temperature on all splits, as one program."""
+    models = [LearnedTemperature(_network(problem, seed + i), START_OF_LEARNED) for i in range(len(problem.data))]
+    found = _trained(problem, models, problem.data, steps, seed)
+    learned = [model.temperature.item() for model in models]
+    return [{**each, "temperature": t} for each, t in zip(found, learned, strict=True)]
+
+
+def _order(size: int) -> Tensor:
+    return torch.randperm(size, generator=torch.Generator().manual_seed(size))
+
+
+def _split(problem: Problem, orders: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor] | None]:
+    """Rows to train on, and for numbers those that set the noise."""
+    if problem.num_classes:
+        return list(orders), None
+    return [order[len(order) // HELD_OUT :] for order in orders], [order[: len(order) // HELD_OUT] for order in orders]
+
+
+def _epochs(problem: Problem, num_rows: int, steps: int) -> int:
+    return max(1, round(steps / math.ceil(num_rows / problem.settings["batch_size"])))
+
+
+@torch.no_grad()
+def _scored(
+    problem: Problem, model: nn.Module, result: FitResult, data: tuple[Tensor, ...], rows: Tensor, seed: int
+) -> Plain:
+    """Score the test part under hard masks, and the training part under those and as training saw it."""
+    x, y, x_test, y_test = data
+    scores: dict[str, Any]
+    if problem.num_classes:
+        classes = predict_classification(model, x_test, num_samples=NUM_SAMPLES, seed=seed)
+        of_classes = class_scores(classes, y_test)
+        scores = {"log_likelihood": -of_classes["nll"], "error": 1 - of_classes["accuracy"], "ece": of_classes["ece"]}
+    else:
+        numbers = predict_regression(model, x_test, num_samples=NUM_SAMPLES, seed=seed)
+        scores = {
+            "log_likelihood": numbers.log_prob(y_test).mean().item(),
+            "error": rmse(numbers.mean, y_test).item(),
+            "coverage": interval_coverage(*numbers.interval(0.9), y_test).item(),
+        }
+    every = max(1, len(result.history) // POINTS)
+    return {
+        **scores,
+        "relaxed_nll": _train_nll(problem, model, x[rows], y[rows], seed, relaxed=True),
+        "hard_nll": _train_nll(problem, model, x[rows], y[rows], seed, relaxed=False),
+        "rates": [float(p) for p in dropout_rates(model).values()],
+        "over_training": [_point(each) for each in result.history[::every]],
+    }
+
+
+def _train_nll(problem: Problem, model: nn.Module, x: Tensor, y: Tensor, seed: int, *, relaxed: bool) -> float:
+    """Mean NLL of rows, each under a mask of its own: as training sees it, or as a prediction does."""
+    total = 0.0
+    for i in range(TRAIN_SAMPLES):
+        with torch.random.fork_rng(devices=[]), contextlib.ExitStack() as stack:
+            torch.manual_seed(seed + i)
+            if not relaxed:
+                stack.enter_context(sampling(model, seed=seed + i, shared=False))
+            output = (model.train() if relaxed else model)(x)
+        total += LIKELIHOODS[problem.likelihood](output, y).mean().item()
+    model.eval()
+    return total / TRAIN_SAMPLES
+
+
+def _point(record: EpochRecord) -> list[float]:
+    """The epoch, and the rate of each layer."""
+    return [record.epoch, *record.rates.values()]

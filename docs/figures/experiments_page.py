@@ -92,6 +92,15 @@ def labels() -> str:
     return f"100 labels: {learned:.3f} right with learned rates, {fixed:.3f} with .5, {random:.3f} at random"
 
 
+def pairs() -> str:
+    """Pixels that have to be replaced, by FIDO and by others."""
+    parts = found("pairs")["pairs"].values()
+    names = ("FIDO, between the two", "integrated gradients", "difference", "at random")
+    shares = (100 * statistics.fmean(share for part in parts for share in part["needed"][name]) for name in names)
+    cells = (f"{name} {share:.1f}" for name, share in zip(names, shares, strict=True))
+    return "pixels to replace, %: " + "; ".join(cells)
+
+
 def gradients() -> str:
     """Spread of the norm of the gradient, at one temperature and at another."""
     norms = found("gradients")["norms"]
@@ -223,9 +232,9 @@ CELLS: dict[str, Callable[[], str]] = {
     "camvid": partial(camvid, "miou", 1),
     "camvid_calibration": partial(camvid, "ece", 2),
 }
-for each in (line, uci, two_pass, regularisers, tables_won, rivals, rates, decisions, labels, attribution, gradients):
+for each in (line, uci, two_pass, regularisers, tables_won, rivals, rates, decisions, labels, attribution, pairs):
     CELLS[each.__name__] = each
-for each in (transformers, mnist, regularisation, rotation, co2, cartpole, pooled, speller, sentiment):
+for each in (gradients, transformers, mnist, regularisation, rotation, co2, cartpole, pooled, speller, sentiment):
     CELLS[each.__name__] = each
 """The cells of ours by their names in ``evidence.toml``."""
 

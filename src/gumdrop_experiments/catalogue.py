@@ -18,6 +18,7 @@ NAMES = (
     "decisions",
     "labels",
     "attribution",
+    "pairs",
     "gradients",
     "transformers",
     "mnist",

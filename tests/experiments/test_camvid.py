@@ -19,6 +19,7 @@ from gumdrop.attribution.pictures import ImageFileError  # noqa: E402
 from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll  # noqa: E402
 from gumdrop_experiments.camvid.scores import PixelScores  # noqa: E402
 from gumdrop_experiments.data.camvid import VOID, read_segnet  # noqa: E402
+from gumdrop_experiments.harness.variants import START  # noqa: E402
 from gumdrop_experiments.networks.fc_densenet import DEPTHS, FCDenseNet  # noqa: E402
 from gumdrop_experiments.networks.unet import UNet  # noqa: E402
 
@@ -189,12 +190,16 @@ def test_a_u_net_and_several_fits_in_bfloat16(tmp_path):
         "1",
         "--num-samples",
         "2",
+        "--regularisers",  # with these the entropy decides alone
+        "1e-8",
+        "1",
     ]
     assert cli.main(words) == 0
     found = json.loads((out / "results.json").read_text())["results"]
     assert {variant: len(runs) for variant, runs in found.items()} == {
         variant: 1 + (variant == "learned") for variant in found
     }
+    assert all(rates[-1] > START for run in found["learned"] for rates in run["rates"].values())
 
 
 def test_a_small_run_on_drawn_shapes(tmp_path):

@@ -219,7 +219,7 @@ def test_the_list_says_what_each_shows(capsys) -> None:
     for words in (["reproduce", "--list"], ["reproduce"]):
         assert cli.main(words) == 0
         said = capsys.readouterr().out
-        assert "sums  (2 minutes, 0.1 with --quick)" in said
+        assert "sums  (2 minutes; 0.1 with --quick)" in said
         assert "sums of ranges" in said
         assert "Data: none to be fetched" in said
         assert "Data: mnist, images" in said

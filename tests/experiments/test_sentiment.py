@@ -18,15 +18,30 @@ def test_every_arm_is_trained(tmp_path):
     out = tmp_path / "out"
     write_reviews(tmp_path / "data" / "sst")
     words = ["reproduce", "sentiment", "--data", str(tmp_path / "data"), "--out", str(out)]
-    words += ["--seeds", "1", "--epochs", "2", "--phrase-epochs", "1", "--hidden", "8"]
+    words += [
+        "--seeds",
+        "1",
+        "--epochs",
+        "2",
+        "--phrase-epochs",
+        "1",
+        "--hidden",
+        "8",
+        "--regularisers",
+        "1e-6",
+        "2e-5",
+    ]
     assert cli.main(words) == 0
     contents = json.loads((out / "results.json").read_text())
-    assert contents["figures"] == [f"sentiment-{name}.png" for name in ("scores", "rates", "reliability")]
+    assert contents["figures"] == [f"sentiment-{name}.png" for name in ("scores", "epochs", "rates", "reliability")]
     found = contents["results"]
-    assert len(found) == 11
+    assert len(found) == 12
     for label, each in found.items():
         assert len(each["parts"][0]["rates"]) == 2 + ("words" in label)
     assert found["fixed 0.3"]["parts"][0]["rates"]["head"] == pytest.approx([0.3] * 2)
+    rates_of = {label: each["parts"][0]["rates"]["head"][-1] for label, each in found.items()}
+    assert rates_of["learned"] != rates_of["learned, given factors"]
+    assert len(found["none"]["parts"][0]["train_nll"]) == 2
     page = (out / "report.html").read_text()
     assert "learned, words too, with phrases" in page
 
@@ -41,6 +56,19 @@ def test_the_epoch_that_is_kept_is_marked():
         "into the classes",
         "epoch kept",
     ]
+
+
+@pytest.mark.parametrize(
+    ("ways", "words"),
+    [
+        (["learned", "fixed 0.6"], "there is no way 'fixed 0.6'; there are: none, fixed 0.1"),
+        (["none", "fixed 0.3"], "`ways` must have learned rates and others, got none, fixed 0.3"),
+    ],
+)
+def test_ways_are_known_and_can_be_compared(ways, words, tmp_path, capsys):
+    write_reviews(tmp_path / "data" / "sst")
+    assert cli.main(["reproduce", "sentiment", "--data", str(tmp_path / "data"), "--ways", *ways]) == 2
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("flag", "least"), [("seeds", 1), ("epochs", 1), ("hidden", 1), ("phrase-epochs", 0)])

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +81,21 @@ def test_a_scheme_of_passes_moves_weights_noise_and_rates(work, monkeypatch, sch
     assert len(outcome.rates) == 2
     assert [len(rates) for rates in outcome.rates] == [4, 4]
     assert all(abs(p - 0.1) > 1e-4 for rates in outcome.rates for p in rates)
+
+
+def test_published_factors_are_the_prior_and_the_strength(work, monkeypatch) -> None:
+    """The report's entropy counts 3,500 times the ELBO's at 70 rows, so that nothing but it decides."""
+    monkeypatch.setattr(uci_methods, "CYCLES", 2)
+    scheme = METHODS["two-pass"]
+    plain, strong = (scheme.run(replace(work, epochs=20, regularisers=each)) for each in (None, (1e-2, 1e2)))
+    assert min(min(rates) for rates in strong.rates) > 0.45
+    assert max(min(rates) for rates in plain.rates) < 0.4
+
+
+@pytest.mark.parametrize("pair", [("0", "1"), ("1", "-2"), ("nan", "1")])
+def test_factors_are_positive(data, tmp_path, capsys, pair) -> None:
+    assert run("uci", "--data", data, "--out", tmp_path / "out", "--regularisers", *pair) == 2
+    assert "`regularisers` must be two positive numbers" in capsys.readouterr().err
 
 
 def test_the_grid_chooses_what_is_best_on_a_fifth_of_each_training_part(work, monkeypatch) -> None:

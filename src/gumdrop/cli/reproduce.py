@@ -42,9 +42,11 @@ def _experiments(
         names = ", ".join(EXPERIMENTS)
         raise ValueError(f"there is no experiment {words[0]!r}; there are: {names}. See `gumdrop reproduce --list`.")
     for name, about in EXPERIMENTS.items():
-        times = f"{about.minutes:g} minutes, {about.quick_minutes:g} with --quick"
+        estimated = ", an estimate: not run to its end" * about.estimated
+        times = f"{about.minutes:,g} minutes{estimated}; {about.quick_minutes:g} with --quick"
         out_console.print(f"[bold]{name}[/bold]  ({times})")
         data = ", ".join(about.data) or "none to be fetched"
         say(f"  {about.shows}\n  Data: {data}\n  Published figures: {about.source}")
-    say("Minutes are those of one core of an ordinary machine. Data are folders in that of --data, or in the cache.")
+    say("Minutes are those of one core of an ordinary machine. Data are folders in that of --data, or in the cache,")
+    say("where co2, g2p, mnist and sst are downloaded; the others are to be put there.")
     say("Run one with  gumdrop reproduce NAME, see its flags with  gumdrop reproduce NAME --help")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import BaseSettings, at_least, known
+from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers, known
 
 __all__ = ["Settings"]
 
@@ -35,6 +35,9 @@ class Settings(BaseSettings):
     """Use this many pictures of each part; all if None."""
     lengthscale: float = 1.0
     """Of the prior."""
+    regularisers: tuple[float, float] | None = None
+    """Factors on the squared weights and on the entropy of the masks, for learned rates, in the place of the prior and
+    of the ELBO's own: 1e-8 1 in the report."""
     bfloat16: bool = False
     """Train in bfloat16 where that is safe."""
     threads: int | None = field(default=1, metadata={"recorded": False})
@@ -43,6 +46,7 @@ class Settings(BaseSettings):
     def __post_init__(self) -> None:
         """Check the ranges."""
         at_least(self, 1, "height", "width", "crop", "epochs", "seeds", "fits", "batch_size", "num_samples", "pictures")
+        check_regularisers(self.regularisers)
         if self.crop > min(self.height, self.width):
             raise ValueError(
                 f"`crop` must be at most `height` and `width`, got {self.crop} for {self.height} x {self.width}"

@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
 from gumdrop.machine.files import replacing
 from gumdrop.machine.threads import limited_threads
-from gumdrop.networks import dropout_rates, fix_dropout, learn_dropout
+from gumdrop.networks import dropout_rates, fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.camvid.crops import Crops, as_input
@@ -23,6 +23,7 @@ from gumdrop_experiments.camvid.settings import Settings
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_segnet
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness.regularisers import Prior, prior_of
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
@@ -70,6 +71,13 @@ class _Scenes:
         """A crop speaks for its whole picture: the prior is weighed against pictures, not against crops."""
         return self.train.labels[0].numel() / self.settings.crop**2
 
+    def prior(self, variant: str) -> Prior:
+        """Prior and strength of the dropout of a variant; published losses are means over the pixels of a picture."""
+        given, labels = self.settings.regularisers, self.train.labels
+        if given is None or not variant.startswith("learned"):
+            return Prior(self.settings.lengthscale, 1.0)
+        return prior_of(given, num_data=len(labels), scale=1 / labels[0].numel())
+
 
 # One network
 
@@ -100,6 +108,7 @@ def _build(scenes: _Scenes, variant: str, seed: int) -> nn.Module:
         model = NETWORKS[scenes.settings.network](NUM_CLASSES * (2 if _is_noisy(variant) else 1))
     # The picture itself is seen whole: its three colours are no features to do without.
     learn_dropout(model, p=rate_of(variant), exclude=["first"], report=lambda report: None)
+    set_strength(model, scenes.prior(variant).strength)
     model = model if variant.startswith("learned") else fix_dropout(model)
     # Channels last is the quicker order for maps of many pixels and few channels.
     return model.to(scenes.run.options.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -122,7 +131,7 @@ def _train(scenes: _Scenes, model: nn.Module, variant: str, seed: int) -> FitRes
         epochs=settings.epochs,
         lr=LR,
         max_norm=MAX_NORM,
-        lengthscale=settings.lengthscale,
+        lengthscale=scenes.prior(variant).lengthscale,
         autocast=torch.bfloat16 if settings.bfloat16 else None,
         seed=seed,
         checkpoint=scenes.run.checkpoint(part_name(variant, seed)),

@@ -21,6 +21,7 @@ ABOUT = About(
     "truth.",
     shows="extrapolating CO2 by drawn functions and Gaussian processes, scored against what came to pass",
     minutes=700,
+    estimated=True,
     quick_minutes=2,
     source="Gal & Ghahramani 2016 (arXiv:1506.02142), section 5.1: a figure; the curves in Xu, Zhao & Zhao's tutorial",
     data=("co2",),

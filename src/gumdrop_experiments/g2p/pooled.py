@@ -5,19 +5,22 @@ import statistics
 import torch
 from torch import Tensor
 
-from gumdrop.networks import fix_dropout, learn_dropout
+from gumdrop.networks import fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import predict_classification
 from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.g2p.training import recorded, train
 from gumdrop_experiments.g2p.words import Words, until_end
 from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness.regularisers import prior_of
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import START, rate_of
 from gumdrop_experiments.networks.spellers import PerStepDropout, PooledReader
 
-__all__ = ["POOLED", "pooled"]
+__all__ = ["GIVEN", "POOLED", "pooled"]
 
 POOLED = ("fixed 0", "fixed 0.1", "fixed 0.2", "fixed 0.3", "fixed 0.4", "broken", "learned")
+GIVEN = "learned, given factors"
+"""The variant that takes the factors of ``--regularisers``."""
 LR, LENGTHSCALE = 5e-3, 1.0
 NO_KL = 10**12
 """So many data that the KL of each counts for nothing: how the report forgot it."""
@@ -28,7 +31,11 @@ def pooled(run: Run, words: Words, settings: Settings, variant: str) -> Plain:
     """Train the report's network in one setting, and count the phones that it gets wrong."""
     is_broken = variant == "broken"
     per_step = [PerStepDropout(p=START) for _ in range(3)] if is_broken else None
-    model = _build(run, words, variant, per_step)
+    model, lengthscale = _build(run, words, variant, per_step), LENGTHSCALE
+    if variant == GIVEN and settings.regularisers is not None:
+        # The report's loss is a mean over the positions of a word, those behind its end included.
+        lengthscale, strength = prior_of(settings.regularisers, num_data=len(words.train), scale=1 / words.longest)
+        set_strength(model, strength)
     result = train(
         run,
         model,
@@ -36,7 +43,7 @@ def pooled(run: Run, words: Words, settings: Settings, variant: str) -> Plain:
         name=variant,
         epochs=settings.pooled_epochs,
         lr=LR,
-        lengthscale=LENGTHSCALE,
+        lengthscale=lengthscale,
         num_data=NO_KL if is_broken else None,
     )
     letters = words.letters(words.test_words).to(run.options.device)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from gumdrop_experiments.harness.settings import BaseSettings, at_least
+from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers
 
 __all__ = ["Settings"]
 
@@ -27,9 +27,14 @@ class Settings(BaseSettings):
     lengthscale: float | Literal["fan_in", "weak"] = 7.0
     """Of the prior of the network with attention: a number, fan_in or weak."""
 
+    regularisers: tuple[float, float] | None = None
+    """Train the report's network in one more way: rates learned under these factors on the squared weights and on the
+    entropy of the masks. The report has 1e-4 for the weights, and no number for the entropy."""
+
     def __post_init__(self) -> None:
         """Check the ranges."""
         at_least(self, 1, "words", "pooled_epochs", "epochs", "num_samples", "test_words")
+        check_regularisers(self.regularisers)
 
     def quick(self) -> Self:
         """Return settings for a twentieth of the words and a few epochs."""

@@ -3,7 +3,7 @@
 from functools import partial
 
 from gumdrop_experiments.data.texts import CMUDICT
-from gumdrop_experiments.g2p.pooled import POOLED, pooled
+from gumdrop_experiments.g2p.pooled import GIVEN, POOLED, pooled
 from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.g2p.spelling import SPELLERS, spelling
 from gumdrop_experiments.g2p.words import Words
@@ -21,10 +21,11 @@ def study(settings: Settings, run: Run) -> Plain:
     words = Words(folder, settings)
     # The longest comes first, so that with several processes the others share the rest.
     calls = {part_name("speller", variant): partial(spelling, run, words, settings, variant) for variant in SPELLERS}
-    calls |= {part_name(variant): partial(pooled, run, words, settings, variant) for variant in POOLED}
+    variants = POOLED if settings.regularisers is None else (*POOLED, GIVEN)
+    calls |= {part_name(variant): partial(pooled, run, words, settings, variant) for variant in variants}
     done = run.parts(calls)
     return {
         "data": words.counts,
-        "pooled": {variant: done[part_name(variant)] for variant in POOLED},
+        "pooled": {variant: done[part_name(variant)] for variant in variants},
         "spellers": {variant: done[part_name("speller", variant)] for variant in SPELLERS},
     }

@@ -18,6 +18,7 @@ ABOUT = About(
     does="Log likelihood where a stretch of one input was held out of training, beside that on random splits.",
     shows="methods on held-out middles and ends of each input of the UCI sets, beside random splits",
     minutes=150,
+    estimated=True,
     quick_minutes=3,
     source="Foong et al. 2019, log likelihood on gap splits",
     data=("uci",),

@@ -14,7 +14,7 @@ class About:
     shows: str
     """What it shows, in one line of the list."""
     minutes: float
-    """How long its runs took, on one core of an ordinary machine."""
+    """How long its run took, on one core of an ordinary machine."""
     quick_minutes: float
     """How long it takes with `--quick`."""
     source: str
@@ -23,3 +23,5 @@ class About:
     """The data sets that it reads: folders in that of `--data`."""
     threads: int | None = 1
     """Threads that torch computes with; None leaves their number, or leaves it to the study."""
+    estimated: bool = False
+    """Whether the minutes are an estimate, because no run has gone to its end."""

@@ -1,13 +1,14 @@
 """The flags that an experiment has beside those that all share."""
 
 import dataclasses
+import math
 from collections.abc import Collection
 from typing import Self
 
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["BaseSettings", "at_least", "known"]
+__all__ = ["BaseSettings", "at_least", "check_regularisers", "known"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,19 @@ def at_least(settings: BaseSettings, least: float, *names: str) -> None:
         value = getattr(settings, name)
         if value is not None and value < least:
             raise ValueError(f"`{name}` must be at least {least:g}, got {value}")
+
+
+def check_regularisers(pair: tuple[float, float] | None) -> None:
+    """Check what ``--regularisers`` was given.
+
+    Args:
+        pair: Factors on the squared weights and on the entropy of the masks; None where the flag was not given.
+
+    Raises:
+        ValueError: If one is not a positive number.
+    """
+    if pair is not None and not all(0 < factor < math.inf for factor in pair):
+        raise ValueError(f"`regularisers` must be two positive numbers, got {pair[0]:g} and {pair[1]:g}")
 
 
 def known(what: str, names: Collection[str], choices: Collection[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ ABOUT = About(
     does="Ask for the labels of digits by BALD and BatchBALD, with fixed dropout, with learned rates and without.",
     shows="active learning on digits by BALD and BatchBALD: accuracy and likelihood against the number of labels",
     minutes=1400,
+    estimated=True,
     quick_minutes=3,
     source="Kirsch, van Amersfoort & Gal 2019 (arXiv:1906.08158): labels to 90 and 95 % of digits right",
     data=("mnist",),

@@ -22,8 +22,9 @@ SITES = {
 
 
 def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
-    """Draw the scores of every variant, the learned rates, and how far confidence is right."""
+    """Draw the scores of every variant, losses and learned rates over training, and how far confidence is right."""
     yield "sentiment-scores", _scores(results)
+    yield "sentiment-epochs", _epochs(results)
     yield "sentiment-rates", rates(results)
     yield "sentiment-reliability", _reliability(results)
 
@@ -44,6 +45,25 @@ def _scores(results: Plain) -> Figure:
         dress(ax, title=title)
     panels[0].set_yticks(range(len(labels)), labels, fontsize=9)
     drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    return drawing
+
+
+def _epochs(results: Plain) -> Figure:
+    """Loss over training on the sentences of both parts, without word types and phrases: first seed."""
+    keys = [key for key in results if key == "none" or key.startswith(("fixed", "learned"))]
+    shown = [key for key in keys if "words" not in key]
+    drawing = Figure(figsize=(8.6, 3.4), layout="constrained")
+    panels = drawing.subplots(1, 2)
+    titles = {"train_nll": "training sentences, masks on", "validation_nll": "development sentences"}
+    for ax, (loss, title) in zip(panels, titles.items(), strict=True):
+        for key, colour in zip(shown, plots.PALETTE, strict=False):
+            part = results[key]["parts"][0]
+            epochs, kept = range(1, len(part[loss]) + 1), part["best_epoch"]
+            ax.plot(epochs, part[loss], color=colour, linewidth=1.3, label=key)
+            ax.plot(kept, part[loss][kept - 1], "o", color=colour, markersize=4)
+        dress(ax, title=title, x="epoch", y="negative log likelihood, nats")
+        ax.locator_params(axis="x", integer=True)
+    panels[0].legend(fontsize=8, frameon=False)
     return drawing
 
 

@@ -9,6 +9,7 @@ from gumdrop_experiments.sentiment.results import SCORES, best_fixed, best_learn
 __all__ = ["page"]
 
 SCORES_SHOWN = "Mean and standard error over seeds on the test sentences."
+EPOCHS = "Loss of the first seed after each epoch. A dot marks the epoch that is kept."
 RATES = (
     "Learned rates of each seed over training, from their start. A dot marks the epoch that is kept, which is the one "
     "that is scored."
@@ -20,6 +21,7 @@ NOTES = (
     "the same masks: one for a sentence.",
     "Published: .849 for an LSTM with pre-trained vectors and phrase labels; 79 to 82 % is usual from sentences alone. "
     "The report on learned dropout in LSTMs had .536 on three classes by mistake.",
+    "'Given factors' are those of --regularisers in the place of the prior N(0, 1) and the entropy's own weight.",
     "'Words too' drops word types in front of the embedding, as Gal & Ghahramani 2016 (arXiv:1512.05287) do.",
 )
 
@@ -29,6 +31,7 @@ def page(results: Mapping[str, Any]) -> Page:
     body: list[Figure | Table] = [
         Figure("sentiment-scores", SCORES_SHOWN),
         _table(results),
+        Figure("sentiment-epochs", EPOCHS),
         Figure("sentiment-rates", RATES),
         Figure("sentiment-reliability", RELIABILITY),
     ]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from gumdrop_experiments.harness.settings import BaseSettings, at_least
+from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers
 
 __all__ = ["Settings"]
 
@@ -24,11 +24,17 @@ class Settings(BaseSettings):
     """Units of the LSTM."""
     lr: float | None = None
     """Largest learning rate; 0.001 by default, 0.005 with --quick, whose few steps would go nowhere."""
+    ways: tuple[str, ...] = ()
+    """Ways to set the rates, as the page calls them: learned, "fixed 0.5" and others; all by default."""
+    regularisers: tuple[float, float] | None = None
+    """Train one more way to learn rates, with these factors on the squared weights and on the entropy of the masks:
+    1e-6 2e-5 in the report."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
         at_least(self, 1, "seeds", "epochs", "hidden")
         at_least(self, 0, "phrase_epochs")
+        check_regularisers(self.regularisers)
         if self.lr is not None and not self.lr > 0:
             raise ValueError(f"`lr` must be positive, got {self.lr}")
 

@@ -1,6 +1,7 @@
 """An LSTM with no dropout, with a grid of fixed rates and with learned ones, for several seeds."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -8,13 +9,15 @@ import torch
 from torch import Tensor
 
 from gumdrop import metrics
-from gumdrop.networks import fix_dropout, learn_dropout
+from gumdrop.networks import fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.texts import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness.regularisers import prior_of
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness.settings import known
 from gumdrop_experiments.harness.variants import NO_DROPOUT, START, part_name
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 from gumdrop_experiments.sentiment.reader import SentenceReader
@@ -41,19 +44,23 @@ class _Variant:
     """Drop word types as well."""
     phrases: bool = False
     """Train on the phrases of the trees, too."""
+    regularisers: tuple[float, float] | None = None
+    """Factors of published code; those of the ELBO if None."""
 
     @property
     def label(self) -> str:
         """What the page calls it."""
         rate = "learned" if self.learned else "none" if self.p == NO_DROPOUT else f"fixed {self.p:g}"
-        return rate + ", words too" * self.words + ", with phrases" * self.phrases
+        given = ", given factors" * (self.regularisers is not None)
+        return rate + ", words too" * self.words + ", with phrases" * self.phrases + given
 
 
 GRID = (0.1, 0.3, 0.5)
+LEARNED = _Variant(START, learned=True)
 VARIANTS = (
     _Variant(NO_DROPOUT),
     *(_Variant(p) for p in GRID),
-    _Variant(START, learned=True),
+    LEARNED,
     *(_Variant(p, words=True) for p in GRID),
     _Variant(START, learned=True, words=True),
 )
@@ -66,7 +73,10 @@ def study(settings: Settings, run: Run) -> Plain:
     files = [*(file.name for file in SST), *([SST_TREES] if settings.phrase_epochs else [])]
     folder = data_folder(run.options, "sst", sources=SST, files=files)
     data = _Data(folder, most=QUICK_SENTENCES if run.options.quick else None)
-    variants = (*VARIANTS, *(WITH_PHRASES if settings.phrase_epochs else ()))
+    given = () if settings.regularisers is None else (replace(LEARNED, regularisers=settings.regularisers),)
+    variants = (*VARIANTS, *given, *(WITH_PHRASES if settings.phrase_epochs else ()))
+    if settings.ways:
+        variants = _named(settings.ways, variants)
     names = {
         variant: [part_name(variant.label, seed) for seed in _seeds_of(variant, settings, run)] for variant in variants
     }
@@ -78,6 +88,15 @@ def study(settings: Settings, run: Run) -> Plain:
     done = run.parts(calls)
     parts = {variant.label: [done[name] for name in names[variant]] for variant in variants}
     return {label: {"summary": summary(each), "parts": each} for label, each in parts.items()}
+
+
+def _named(ways: Sequence[str], variants: Sequence[_Variant]) -> tuple[_Variant, ...]:
+    """Take the variants that were asked for; the page compares learned rates with others."""
+    names = known("way", ways, [variant.label for variant in variants])
+    found = tuple(variant for variant in variants if variant.label in names)
+    if len({variant.learned for variant in found}) < 2:
+        raise ValueError(f"`ways` must have learned rates and others, got {', '.join(names)}")
+    return found
 
 
 def _seeds_of(variant: _Variant, settings: Settings, run: Run) -> range:
@@ -128,6 +147,7 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Varian
         "draws": _scores(drawn, labels),
         "no_draws": _scores(plain, labels),
         "best_epoch": result.best_epoch,
+        "train_nll": [record.nll for record in result.history],
         "validation_nll": [record.validation_nll for record in result.history],
         "rates": {name: [record.rates[name] for record in result.history] for name in result.history[0].rates},
         "reliability": {name: value.tolist() for name, value in bins._asdict().items()},
@@ -135,9 +155,14 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Varian
 
 
 def _train(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int, model: SentenceReader) -> FitResult:
+    train = data.phrases if variant.phrases else data.train
+    lengthscale = LENGTHSCALE
+    if variant.regularisers is not None:
+        lengthscale, strength = prior_of(variant.regularisers, num_data=len(train[1]))
+        set_strength(model, strength)
     return fit(
         model,
-        data.phrases if variant.phrases else data.train,
+        train,
         likelihood="categorical",
         epochs=settings.phrase_epochs if variant.phrases else settings.epochs,
         validation=data.dev,
@@ -145,7 +170,7 @@ def _train(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: i
         batch_size=BATCH_SIZE,
         lr=settings.lr or LR,
         max_norm=MAX_NORM,
-        lengthscale=LENGTHSCALE,
+        lengthscale=lengthscale,
         seed=seed,
         checkpoint=run.checkpoint(part_name(variant.label, seed)),
         progress=f"{variant.label}, seed {seed}",

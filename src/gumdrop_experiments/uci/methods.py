@@ -16,11 +16,12 @@ import torch
 from torch import nn
 
 from gumdrop.ensembles import fit_regression_ensembles
-from gumdrop.networks import mlp
+from gumdrop.networks import mlp, set_strength
 from gumdrop.objective import Lengthscale
 from gumdrop.prediction import RegressionPrediction, predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.harness.regularisers import prior_of
 from gumdrop_experiments.harness.variants import NO_DROPOUT, START
 from gumdrop_experiments.uci.chosen import chosen
 from gumdrop_experiments.uci.grid import fixed_network, grid_settings
@@ -238,6 +239,12 @@ def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
         models = [
             mlp(split.x_train.shape[1], 1, hidden=(50, 50, 50), homoscedastic_noise=True) for split in work.splits
         ]
+    lengthscale: Lengthscale = "weak"
+    if work.regularisers is not None:
+        # Splits of a set have the same number of rows, to one; the report's loss is exp(-s) (y-f)^2 + s.
+        lengthscale, strength = prior_of(work.regularisers, num_data=len(work.splits[0].x_train), scale=2)
+        for model in models:
+            set_strength(model, strength)
     for model in models:
         model[-1].gamma_prior = GAMMA_PRIOR  # type: ignore[assignment]
     epochs = max(1, work.schedule[1] // CYCLES)
@@ -249,7 +256,7 @@ def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
         # No checkpoints: each would hold a part of a turn.
         cycle = dataclasses.replace(work, seed=work.seed + turn, checkpoint=lambda stage: None)
         stage = f"{turn + 1}/{CYCLES} {' and '.join(kinds)}"
-        results, spent = _train(cycle, models, work.splits, stage, epochs=epochs, lengthscale="weak")
+        results, spent = _train(cycle, models, work.splits, stage, epochs=epochs, lengthscale=lengthscale)
         seconds += spent
     predictions = _predictions(models, work)
     seen = len(passes) * CYCLES * epochs * sum(len(split.x_train) for split in work.splits)

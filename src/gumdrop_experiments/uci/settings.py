@@ -5,7 +5,7 @@ from typing import Self
 
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import BaseSettings, at_least, known
+from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers, known
 
 __all__ = ["Settings"]
 
@@ -21,10 +21,14 @@ class Settings(BaseSettings):
     two-pass; all but the last two by default."""
     splits: int | None = None
     """Splits to run; all of them by default."""
+    regularisers: tuple[float, float] | None = None
+    """Factors on the squared weights and on the entropy of the masks, as published code has them: 0.01 100 in the
+    report. For three-pass and two-pass, which have those of the ELBO without the flag."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
         at_least(self, 1, "splits")
+        check_regularisers(self.regularisers)
 
     def for_run(self, options: RunOptions) -> Self:
         """Name the sets and methods that were left open, from the folder of the data and from all methods."""

@@ -33,7 +33,10 @@ def study(settings: Settings, run: Run) -> Plain:
     most = settings.splits or (QUICK_SPLITS if quick else None)
     epochs = QUICK_EPOCHS if quick else None
     works = {
-        name: Work(name, read_splits(folder / name, most=most), run.options.seed, epochs) for name in settings.dataset
+        name: Work(
+            name, read_splits(folder / name, most=most), run.options.seed, epochs, regularisers=settings.regularisers
+        )
+        for name in settings.dataset
     }
     methods = [key for key in settings.methods if key != "peer" or _peer_is_installed()]
     parts = run.parts(

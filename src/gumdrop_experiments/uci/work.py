@@ -49,6 +49,8 @@ class Work:
     """Passes over the data, for a quick run; the schedule of the default if None."""
     checkpoint: Callable[[str], Path | None] = lambda stage: None
     """Gives a file for the state of a training run by the name of its stage."""
+    regularisers: tuple[float, float] | None = None
+    """Factors of published code for the schemes of passes; those of the ELBO if None."""
 
     @property
     def schedule(self) -> tuple[int, int]:

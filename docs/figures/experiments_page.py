@@ -1,0 +1,317 @@
+"""Fill the tables of ``docs/experiments.md`` from the results files.
+
+They stand between ``<!-- name -->`` and ``<!-- end -->``. What is published, and what a comparison says, is in
+``evidence.toml``; every figure of ours comes from a results file. Run with ``make experiments-page``.
+"""
+
+import json
+import re
+import statistics
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
+from operator import getitem
+from pathlib import Path
+from typing import Any
+
+from gumdrop.machine.files import replacing
+from gumdrop_experiments.catalogue import EXPERIMENTS
+
+DOCS = Path(__file__).parents[1]
+PAGE = DOCS / "experiments.md"
+UCI = ("boston-housing", "concrete-strength", "wine-quality-red", "kin8nm")
+
+
+def found(name: str) -> Any:
+    """Read what a run found."""
+    return json.loads((DOCS / "results" / f"{name}.json").read_text(encoding="utf-8"))["results"]
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Lay out a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def listed(values: Iterable[float], digits: int = 2) -> str:
+    """Write numbers, one behind the other."""
+    return ", ".join(f"{value:.{digits}f}" for value in values)
+
+
+def mean(parts: Iterable[Any], *keys: str) -> float:
+    """Average one number of the parts of several seeds."""
+    return statistics.fmean(reduce(getitem, keys, part) for part in parts)
+
+
+# The cells of ours
+
+
+def line() -> str:
+    """Both ends of the range."""
+    few, many = (found("line")["networks"][0]["runs"][i] for i in (0, -1))
+    cells = [f"{few[key]:.2f} → {many[key]:.2f}" for key in ("aleatoric", "epistemic")]
+    hidden = [statistics.fmean(run["rates"][1:]) for run in (few, many)]
+    return f"aleatoric {cells[0]}, epistemic {cells[1]}, hidden p {hidden[0]:.2f} → {hidden[1]:.2f}"
+
+
+def uci() -> str:
+    """Log likelihood of the default, and of the paper's own setting here."""
+    chosen, older = found("uci-chosen"), found("uci")
+    ours = (chosen[name]["methods"]["chosen"]["log_likelihood"][0] for name in UCI)
+    paper = (older[name]["methods"]["paper"]["log_likelihood"][0] for name in UCI)
+    return f"default {listed(ours)}; the paper's setting {listed(paper)}"
+
+
+def two_pass() -> str:
+    """Largest mean rate of a layer, with two passes and with three."""
+    two, three = found("uci-two-pass"), found("uci-three-pass")["wine-quality-red"]["methods"]["three-pass"]
+    largest = listed((max(two[name]["methods"]["two-pass"]["rates"]) for name in UCI), 3)
+    return f"largest mean rate of a layer: two passes {largest}; three passes, wine {max(three['rates']):.3f}"
+
+
+def regularisers() -> str:
+    """Rates and likelihood under the report's factors."""
+    sets = [each["methods"]["three-pass"] for each in found("uci-regularisers").values()]
+    rates = [rate for each in sets for rate in each["rates"]]
+    scores = listed(each["log_likelihood"][0] for each in sets)
+    return f"rates {min(rates):.3f} to {max(rates):.3f} in all layers; LL {scores}"
+
+
+def rivals() -> str:
+    """Likelihood of the Gaussian, and error."""
+    ours = [each["methods"]["gumdrop"] for each in found("rivals").values()]
+    nll, rmse = ([each[score][0] for each in ours] for score in ("gaussian_nll", "rmse"))
+    return f"NLL {listed(nll, 3)}; RMSE {listed(rmse, 3)}"
+
+
+def labels() -> str:
+    """What a hundred labels give."""
+    pool = found("labels")["pools"]["mnist"]
+    last = {way: each["curve"]["accuracy"][-1] for way, each in pool.items()}
+    learned, fixed, random = (last[way] for way in ("learned-batchbald", "fixed-batchbald", "fixed-random"))
+    return f"100 labels: {learned:.3f} right with learned rates, {fixed:.3f} with .5, {random:.3f} at random"
+
+
+def pairs() -> str:
+    """Pixels that have to be replaced, by FIDO and by others."""
+    parts = found("pairs")["pairs"].values()
+    names = ("FIDO, between the two", "integrated gradients", "difference", "at random")
+    shares = (100 * statistics.fmean(share for part in parts for share in part["needed"][name]) for name in names)
+    cells = (f"{name} {share:.1f}" for name, share in zip(names, shares, strict=True))
+    return "pixels to replace, %: " + "; ".join(cells)
+
+
+def gradients() -> str:
+    """Spread of the norm of the gradient, at one temperature and at another."""
+    norms = found("gradients")["norms"]
+    names = ("original t=0.1", "simplified t=0.1", "ours t=1")
+    sharp, simplified, soft = (f"{statistics.fmean(norms[name]['sd']):.3f}" for name in names)
+    return f"SD of the norm: original {sharp}, simplified {simplified} at t = 0.1; {soft} at t = 1"
+
+
+def mnist() -> str:
+    """Accuracy with all images."""
+    return f"{100 * mean(found('mnist')['sizes'][-1]['learned'], 'drawn', 'accuracy'):.2f} %"
+
+
+def regularisation() -> str:
+    """Errors at the end."""
+    networks = found("regularisation")["networks"]
+    end = {name: statistics.fmean(each["errors"][-10:]) for name, each in networks.items()}
+    dense = [end[f"perceptron-{way}"] for way in ("none", "hidden", "both", "learned")]
+    lenet = [end[f"lenet-{way}"] for way in ("none", "half", "learned")]
+    return (
+        f"dense {listed(dense[:3], 1)}, learned {dense[3]:.1f} after 200 epochs; LeNet {listed(lenet[:2], 1)}, "
+        f"learned {lenet[2]:.1f} after 60"
+    )
+
+
+def co2() -> str:
+    """Bands of drawn functions at both ends."""
+    networks = found("co2")["networks"]
+    bands = {name: f"{each['band_at_last']:.2f} → {each['band_at_end']:.2f}" for name, each in networks.items()}
+    return (
+        f"p = .2: ReLU {bands['relu-fixed']}, tanh {bands['tanh-fixed']}; "
+        f"learned: {bands['relu-learned']}, {bands['tanh-learned']}"
+    )
+
+
+def cartpole() -> str:
+    """Reward of the last trial."""
+    summary = found("cartpole")["summary"]
+    learned, none, fixed = (f"{summary[way]['median']:.2f}" for way in ("learned", "none", "fixed"))
+    return f"learned {learned}, no dropout {none}, fixed .1 {fixed}"
+
+
+def camvid(score: str, digits: int) -> str:
+    """One score of all ways, in percent."""
+    scores = found("camvid")
+
+    def cell(way: str, how: str) -> str:
+        return f"{100 * mean(scores[way], how, score):.{digits}f}"
+
+    pairs = (f"{way} {cell(way, 'no_draws')}, {cell(way, 'draws')} with draws" for way in ("fixed 0.2", "learned"))
+    return "; ".join((f"none {cell('none', 'no_draws')}", *pairs))
+
+
+def pooled() -> str:
+    """Hamming distance and held-out loss of the report's network."""
+    settings = found("g2p")["pooled"]
+    cells = [
+        f"{name} {each['hamming']['no_draws']:.2f} ({each['history']['validation_nll'][-1]:.2f})"
+        for name, each in settings.items()
+        if name in ("fixed 0", "fixed 0.1", "broken", "learned")
+    ]
+    return "; ".join(cells) + "; in brackets the held-out loss in nats"
+
+
+def speller() -> str:
+    """Words wrong, and how well disagreement announces it."""
+    judged = found("g2p")["spellers"]["learned"]["judged"]
+    return f"{100 * judged['no_draws']['wer']:.1f} % of words wrong"
+
+
+def sentiment() -> str:
+    """Accuracy of learned rates and of .5."""
+    scores = {name: each["summary"]["draws"]["accuracy"][0] for name, each in found("sentiment").items()}
+    plain, words = ([100 * scores[f"{way}{more}"] for way in ("learned", "fixed 0.5")] for more in ("", ", words too"))
+    return f"learned and fixed .5: {listed(plain, 1)} %; with words dropped too: {listed(words, 1)} %"
+
+
+def rates() -> str:
+    """Worst regret of some ways to a rate."""
+    worst = found("rates")["ensemble"]["random"]["worst"]
+    ways = {"learned": "held-out", "no dropout": "off", "grid": "grid", "best fixed": "0.02"}
+    cells = (f"{label} {worst[way]:.{3 if worst[way] < 1 else 2}f}" for label, way in ways.items())
+    return "worst loss of LL: " + ", ".join(cells)
+
+
+def tables_won() -> str:
+    """On how many sets the estimator is best."""
+    verdicts = found("tables")["verdicts"].values()
+    networks, all_ = (sum(each[key] for each in verdicts) for key in ("best_network", "best_of_all"))
+    return f"best network on {networks} of {len(verdicts)} sets, best of all methods on {all_}"
+
+
+def attribution() -> str:
+    """Insertion and deletion of our masks and of integrated gradients."""
+    scores = found("attribution")["digits"]["blur"]
+    ssr, sdr, integrated = (scores[name] for name in ("FIDO ssr", "FIDO sdr", "integrated gradients"))
+    insertion = listed((each["insertion"]["mean"] for each in (ssr, integrated)), 3)
+    deletion = listed((each["deletion"]["mean"] for each in (sdr, integrated)), 3)
+    return f"insertion {insertion}, deletion {deletion}: FIDO, integrated gradients, under a blur"
+
+
+def rotation() -> str:
+    """Where LeNet's entropy is highest."""
+    turning = found("rotation")["networks"]["lenet"]["turning"]
+    entropy = turning["predictive_entropy"]
+    top = max(range(len(entropy)), key=entropy.__getitem__)
+    return f"LeNet's entropy is highest at {found('rotation')['angles'][top]}°, {entropy[top]:.2f} nats"
+
+
+def decisions() -> str:
+    """How well uncertainty tells unseen classes."""
+    outliers = found("decisions")["outliers"]
+    scores = ("gumdrop: entropy", "logistic regression: entropy")
+    ours, theirs = (mean(outliers, "digits 8 and 9", score, "auroc") for score in scores)
+    return f"AUROC of unseen digits {ours:.3f}, logistic regression {theirs:.3f}"
+
+
+def transformers() -> str:
+    """Likelihood of learned rates and of the best fixed setting."""
+    nll = {
+        task: {way: mean(runs, "scores", "nll") for way, runs in ways.items()}
+        for task, ways in found("transformers").items()
+    }
+    pairs = ((each["learned"], min(value for way, value in each.items() if way != "learned")) for each in nll.values())
+    return "NLL of learned rates and of the best other: " + "; ".join(listed(pair, 3) for pair in pairs)
+
+
+CELLS: dict[str, Callable[[], str]] = {
+    "camvid": partial(camvid, "miou", 1),
+    "camvid_calibration": partial(camvid, "ece", 2),
+}
+for each in (line, uci, two_pass, regularisers, tables_won, rivals, rates, decisions, labels, attribution, pairs):
+    CELLS[each.__name__] = each
+for each in (gradients, transformers, mnist, regularisation, rotation, co2, cartpole, pooled, speller, sentiment):
+    CELLS[each.__name__] = each
+"""The cells of ours by their names in ``evidence.toml``."""
+
+
+def evidence() -> str:
+    """The first table of the page: published, ours, same or not, and why."""
+    lines = []
+    for row in tomllib.loads((DOCS / "figures" / "evidence.toml").read_text(encoding="utf-8"))["rows"]:
+        about = EXPERIMENTS[row["experiment"]]
+        name = f"[{row['experiment']}]({row['page']})"
+        ours = CELLS[row["ours"]]() if "ours" in row else row["words"]
+        minutes = f"{'≈ ' * about.estimated}{about.minutes:,g}"
+        lines.append((name, row["published"], ours, row["same"], row["why"], minutes, ", ".join(about.data) or "–"))
+    return table(("experiment", "published", "ours", "same?", "why", "minutes", "data"), lines)
+
+
+# Tables of single experiments
+
+
+def chosen() -> str:
+    """The default on the four sets."""
+    each = {name: found("uci-chosen")[name] for name in UCI}
+    scores = {name: summary["methods"]["chosen"] for name, summary in each.items()}
+    errors = [f"{s['rmse'][0]:.{4 if s['rmse'][0] < 0.2 else 3}f}" for s in scores.values()]
+    covered = [listed((100 * s[f"coverage_{level}"][0] for level in (50, 90, 95)), 1) + " %" for s in scores.values()]
+    seconds = [f"{e['parts']['chosen']['seconds'] / e['splits']:.1f}" for e in each.values()]
+    return table(
+        ("networks chosen by held-out rows", *UCI),
+        [
+            ("log likelihood (SE)", *("{:.3f} ({:.3f})".format(*s["log_likelihood"]) for s in scores.values())),
+            ("RMSE", *errors),
+            ("inside the 50, 90, 95 % interval", *covered),
+            ("seconds of processor for a split", *seconds),
+        ],
+    )
+
+
+def passes() -> str:
+    """Likelihood and mean rates of the schemes of three and of two passes."""
+    sources = {
+        "two passes": ("uci-two-pass", "two-pass"),
+        "three passes, 5 splits": ("uci-three-pass", "three-pass"),
+        "three passes, older run": ("uci", "three-pass"),
+    }
+
+    def cell(file: str, method: str, name: str) -> str:
+        summary = found(file).get(name, {"methods": {}})["methods"].get(method)
+        return "" if summary is None else f"{summary['log_likelihood'][0]:.3f}; {listed(summary['rates'], 3)}"
+
+    rows = [[label, *(cell(*source, name) for name in UCI)] for label, source in sources.items()]
+    return table(("log likelihood; rates by layer", *UCI), rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "evidence": evidence,
+    "chosen": chosen,
+    "passes": passes,
+}
+"""Tables of the page by the names of their places."""
+
+
+def filled(text: str) -> str:
+    """Put each table in its place."""
+    for name, make in TABLES.items():
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text, count = pattern.subn(lambda match, make=make: f"{match[1]}\n{make()}\n\n{match[2]}", text)
+        if count != 1:
+            raise ValueError(f"{PAGE.name} must have one place for the table {name!r}, got {count}")
+    return text
+
+
+def main() -> None:
+    """Write the page."""
+    text = filled(PAGE.read_text(encoding="utf-8"))
+    with replacing(PAGE) as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""Which part decides between two near classes: a 4 or a 9, a 3 or a 5, a 1 or a 7?
+
+A digit and the nearest digit of the other class are two pictures that a mask can mix. FIDO is asked which pixels have
+to be those of the other for the answer to change. Every method is judged in one way: the share of pixels, most relevant
+first, that have to be replaced before the answer changes.
+"""
+
+from gumdrop_experiments.harness.about import About
+
+__all__ = ["ABOUT"]
+
+ABOUT = About(
+    does="Find the part that decides between two near digits, by FIDO and by Captum's methods.",
+    shows="which pixels decide between a 4 and a 9, a 3 and a 5, a 1 and a 7, and how few they are",
+    minutes=5,
+    quick_minutes=1,
+    source="none on these data; the question is that of Korsch, Shadaydeh & Denzler 2023 (arXiv:2307.14825)",
+    data=("mnist",),
+)

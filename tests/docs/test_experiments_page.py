@@ -1,0 +1,35 @@
+"""The page of the experiments has the figures of the results files, and names files that there are."""
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIGURES = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "figures" / "experiments_page.py"))
+PAGE = FIGURES["PAGE"].read_text(encoding="utf-8")
+
+
+def test_the_tables_are_those_of_the_results() -> None:
+    assert FIGURES["filled"](PAGE) == PAGE, "run `make experiments-page`"
+    with pytest.raises(ValueError, match=r"must have one place for the table 'evidence', got 0"):
+        FIGURES["filled"]("")
+
+
+def test_every_experiment_is_in_the_first_table() -> None:
+    named = re.findall(r"^\| \[(\w+)\]\(", FIGURES["evidence"](), re.M)
+    assert set(named) == set(FIGURES["EXPERIMENTS"]), "add a row to docs/figures/evidence.toml"
+
+
+def test_the_trained_models_load_and_predict(monkeypatch) -> None:
+    """The page's own code: what was measured is inside the interval, and most unseen digits are right."""
+    monkeypatch.chdir(FIGURES["DOCS"].parent)
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(block, names)
+    (row,) = names["noise"].to_dict("records")
+    assert row["lower"] < 126.2 < row["upper"]
+    labels = names["load_digits"]().target[-297:]
+    assert (names["digits"].label.numpy() == labels).mean() > 0.85
+    assert all(0 < p < 1 for p in names["gd"].dropout_rates(names["model"]).values())

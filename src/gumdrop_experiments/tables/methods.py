@@ -83,7 +83,7 @@ def _fixed_network(num_inputs: int, num_classes: int) -> nn.Module:
 
 
 def _fixed_ensemble(task: Task) -> Prediction:
-    """The default of gumdrop, except that nothing learns the rates."""
+    """An ensemble with held-out noise, like the default of gumdrop, of networks of 2 x 50 with rates that stay."""
     x, y, x_test, in_units = _tensors(task)
     make = functools.partial(_fixed_network, x.shape[1], task.num_classes)
     train: Any = fit_classification_ensembles if task.num_classes else fit_regression_ensembles
@@ -165,7 +165,7 @@ def _quantiles(task: Task) -> Prediction:
 
 METHODS: dict[str, Method] = {
     "gumdrop": Method("gumdrop, the estimator as it comes", _gumdrop, network=True),
-    "fixed": Method("the same, rates fixed at .1", _fixed_ensemble, network=True),
+    "fixed": Method("ensemble of 2 x 50, rates fixed at .1", _fixed_ensemble, network=True),
     "mc-dropout": Method("one network, MC dropout at .1", _fixed_single, network=True),
     "deep-ensemble": Method("deep ensemble of 5, no dropout", _deep_ensemble, network=True, classes=False),
     "process": Method("Gaussian process, RBF", _process),

@@ -360,7 +360,7 @@ def test_the_prediction_is_the_mixture_of_the_members_with_the_noise_of_the_rows
     seeds = models.member_seeds(4, 3)
     parts = [predict_regression(m, x, num_samples=10, seed=s) for m, s in zip(model.members, seeds, strict=True)]
     mixture = RegressionPrediction.mixture(parts)
-    assert torch.equal(prediction.mean, mixture.mean)
+    torch.testing.assert_close(prediction.mean, mixture.mean)
     variances = spread_variances(mixture.draw_variances, model.noise.tail) * model.noise(x, mixture.mean)
     torch.testing.assert_close(prediction.draw_variances, variances)
     assert len(prediction.draw_means) == 30

@@ -19,6 +19,9 @@ class Line(nn.Module):
 
     members = (nn.Sequential(),)
 
+    def functions(self, num_samples, seed):
+        return None  # asks its members one by one
+
     def predict(self, x, **_):
         mean = 3 * x[:, :1]
         return RegressionPrediction.gaussian(mean, torch.full_like(mean, 0.25))

@@ -29,7 +29,30 @@ from gumdrop.prediction.regression import noise_variance
 __all__ = ["ClassificationEnsemble", "RegressionEnsemble", "member_seeds"]
 
 
-class RegressionEnsemble(nn.Module):
+class _Ensemble(nn.Module):
+    """Members, and the functions that they draw."""
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        for site in self.members.modules():
+            if isinstance(site, ConcreteDropout):
+                site.use.told = True  # a member without dropout is no fault: the spread of them all is left
+
+    def functions(self, num_samples: int, seed: int | None) -> DrawnFunctions | None:
+        """Draw the functions of a prediction, for many predictions with the same ones.
+
+        Args:
+            num_samples: Number of draws, spread evenly over the members and rounded up.
+            seed: Same seed, same functions.
+
+        Returns:
+            Functions with copies of the weights as they are, or None if the members are asked one by one.
+        """
+        return DrawnFunctions.of(list(self.members), *_shares(num_samples, len(self.members), seed))
+
+
+class RegressionEnsemble(_Ensemble):
     """Networks with learned dropout whose predictions are mixed, with noise that depends on the inputs.
 
     Args:
@@ -39,8 +62,7 @@ class RegressionEnsemble(nn.Module):
     """
 
     def __init__(self, members: Sequence[nn.Module], noise: NoiseFunction, scaling: Scaling = AS_IT_IS) -> None:
-        super().__init__()
-        self.members = _members(members)
+        super().__init__(members)
         self.noise = noise
         self.register_buffer("target_scaling", torch.tensor(scaling.numbers, dtype=torch.float64))
 
@@ -55,18 +77,6 @@ class RegressionEnsemble(nn.Module):
         """Take the ensembles of earlier versions, too, whose networks saw the target as it is."""
         state_dict.setdefault(f"{prefix}target_scaling", torch.tensor(AS_IT_IS.numbers, dtype=torch.float64))
         super()._load_from_state_dict(state_dict, prefix, *args)
-
-    def functions(self, num_samples: int, seed: int | None) -> DrawnFunctions | None:
-        """Draw the functions of a prediction, for many predictions with the same ones.
-
-        Args:
-            num_samples: Number of draws, spread evenly over the members and rounded up.
-            seed: Same seed, same functions.
-
-        Returns:
-            Functions with copies of the weights as they are, or None if the members are asked one by one.
-        """
-        return DrawnFunctions.of(list(self.members), *_shares(num_samples, len(self.members), seed))
 
     @torch.no_grad()
     def predict(
@@ -123,28 +133,12 @@ class RegressionEnsemble(nn.Module):
         return self.scaling.in_units(self.noise.with_tail(RegressionPrediction.mixture(scaled)))
 
 
-class ClassificationEnsemble(nn.Module):
+class ClassificationEnsemble(_Ensemble):
     """Networks with learned dropout whose class probabilities are averaged.
 
     Args:
         members: Networks that return logits.
     """
-
-    def __init__(self, members: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.members = _members(members)
-
-    def functions(self, num_samples: int, seed: int | None) -> DrawnFunctions | None:
-        """Draw the functions of a prediction, for many predictions with the same ones.
-
-        Args:
-            num_samples: Number of draws, spread evenly over the members and rounded up.
-            seed: Same seed, same functions.
-
-        Returns:
-            Functions with copies of the weights as they are, or None if the members are asked one by one.
-        """
-        return DrawnFunctions.of(list(self.members), *_shares(num_samples, len(self.members), seed))
 
     @torch.no_grad()
     def predict(
@@ -196,15 +190,6 @@ class ClassificationEnsemble(nn.Module):
         """
         parts = _ask_in_turn(predict_classification, self.members, versions, num_samples, seed)
         return ClassificationPrediction.mixture([part for _, part in parts])
-
-
-def _members(members: Sequence[nn.Module]) -> nn.ModuleList:
-    """Gather the members, of which one without dropout is no fault, since the spread of them all is left."""
-    gathered = nn.ModuleList(members)
-    for site in gathered.modules():
-        if isinstance(site, ConcreteDropout):
-            site.use.told = True
-    return gathered
 
 
 def _ask(

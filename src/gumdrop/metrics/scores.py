@@ -9,14 +9,12 @@ References:
     (arXiv:1805.08206).
 """
 
-import math
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gumdrop.prediction import PLAIN, ClassificationPrediction, RegressionPrediction, scaled_mixture
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 
 __all__ = [
     "Reliability",
@@ -25,20 +23,14 @@ __all__ = [
     "brier_score",
     "calibration_error",
     "central_coverage",
-    "crps",
     "interval_coverage",
     "reliability",
     "rmse",
 ]
 
 
-QUADRATURE_NODES = 64
-"""On each side of the target."""
-NO_MASS = 1e-5
-"""Probability of a tail whose square adds nothing."""
-
-
-def _check_targets(name: str, value: Tensor, target: Tensor) -> None:
+def check_targets(name: str, value: Tensor, target: Tensor) -> None:
+    """Refuse targets that are not of the shape of what is scored."""
     if value.shape != target.shape:
         raise ValueError(f"`target` must have the shape of `{name}`, {tuple(value.shape)}, got {tuple(target.shape)}")
 
@@ -60,7 +52,7 @@ def rmse(mean: Tensor, target: Tensor) -> Tensor:
         >>> rmse(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
         tensor(1.4142)
     """
-    _check_targets("mean", mean, target)
+    check_targets("mean", mean, target)
     return (mean - target).square().mean().sqrt()
 
 
@@ -81,7 +73,7 @@ def accuracy(label: Tensor, target: Tensor) -> Tensor:
         >>> accuracy(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 1, 2, 0]))
         tensor(0.7500)
     """
-    _check_targets("label", label, target)
+    check_targets("label", label, target)
     return (label == target).float().mean()
 
 
@@ -107,7 +99,7 @@ def brier_score(prediction: ClassificationPrediction, target: Tensor) -> Tensor:
         >>> brier_score(prediction, torch.tensor([0, 1]))
         tensor(0.3700)
     """
-    _check_targets("prediction.label", prediction.label, target)
+    check_targets("prediction.label", prediction.label, target)
     probabilities, observed = prediction.probabilities, target.long().unsqueeze(1)
     hits = torch.zeros_like(probabilities).scatter_(1, observed, 1.0)
     return (probabilities - hits).square().sum(1).mean()
@@ -173,7 +165,7 @@ def interval_coverage(lower: Tensor, upper: Tensor, target: Tensor) -> Tensor:
         >>> interval_coverage(target - 1, target + torch.tensor([1.0, 1.0, 1.0, -0.5]), target)
         tensor(0.7500)
     """
-    _check_targets("lower", lower, target)
+    check_targets("lower", lower, target)
     return ((lower <= target) & (target <= upper)).float().mean()
 
 
@@ -197,64 +189,9 @@ def central_coverage(prediction: RegressionPrediction, target: Tensor, levels: T
         >>> central_coverage(prediction, logistic, torch.tensor([0.5, 0.9]))
         tensor([0.5460, 0.9040])
     """
-    _check_targets("mean", prediction.mean, target)
+    check_targets("mean", prediction.mean, target)
     distance = (2 * prediction.cdf(target) - 1).abs()
     return (distance.flatten()[:, None] <= levels).float().mean(0)
-
-
-def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
-    r"""Continuous ranked probability score of the mixture, averaged over rows and outputs, in units of the target.
-
-    .. math:: E|X - y| - \tfrac12 E|X - X'|
-
-    in closed form for a mixture of Gaussians (Grimit et al. 2006, QJRMS 132), by quadrature for one on another scale,
-    such as that of a logarithm. Lower is better.
-
-    Args:
-        prediction: Prediction with its draws, N rows of D outputs.
-        target: Observations, shape (N, D).
-
-    Returns:
-        A scalar.
-
-    Raises:
-        ValueError: If the shapes differ or the draws were not kept.
-
-    Example:
-        >>> crps(RegressionPrediction.gaussian(torch.zeros(1, 1), torch.ones(1, 1)), torch.zeros(1, 1))
-        tensor(0.2337)
-    """
-    _check_targets("mean", prediction.mean, target)
-    if prediction.scale != PLAIN:
-        return _crps_by_quadrature(prediction, target)
-    means, variances = prediction.components()
-    total = _expected_distance(target - means, variances).mean(0)
-    for mean, variance in zip(means, variances, strict=True):  # one row of the S x S pairs at a time
-        total = total - 0.5 * _expected_distance(mean - means, variance + variances).mean(0) / len(means)
-    return total.mean()
-
-
-def _crps_by_quadrature(prediction: RegressionPrediction, target: Tensor) -> Tensor:
-    """Integrate F^2 up to the target and (1 - F)^2 from there on, on the scale of the draws, where F is smooth."""
-    draws, scale = (*prediction.components(), prediction.scale), prediction.scale
-    first, last = (scaled_mixture.quantile(*draws, p).to(target) for p in (NO_MASS, 1 - NO_MASS))
-    value = scale.to_gaussian(target).maximum(first)
-    total = (scale.unbounded(first) - target).clamp(min=0.0)  # up to there F is 0
-    for low, high, above in ((first, value, 0.0), (value, last, 1.0)):
-        reach = (high - low).clamp(min=0.0) / 2
-        for node, weight in zip(*np.polynomial.legendre.leggauss(QUADRATURE_NODES), strict=True):
-            at = low + (1 + float(node)) * reach
-            slope = scale.log_slope(at).exp()
-            total = total + float(weight) * reach * slope * (scaled_mixture.below(*draws, at) - above).square()
-    return total.mean()
-
-
-def _expected_distance(mean: Tensor, variance: Tensor) -> Tensor:
-    """Mean of |Z| for Z ~ N(mean, variance)."""
-    std = variance.sqrt()
-    z = mean / std
-    density = torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi)
-    return mean * (2 * torch.special.ndtr(z) - 1) + 2 * std * density
 
 
 class Reliability(NamedTuple):
@@ -287,7 +224,7 @@ def reliability(prediction: ClassificationPrediction, target: Tensor, *, num_bin
         >>> reliability(prediction, torch.tensor([0, 1])).accuracy
         tensor([0., 1.])
     """
-    _check_targets("prediction.label", prediction.label, target)
+    check_targets("prediction.label", prediction.label, target)
     confidence = prediction.probabilities.amax(1).flatten()
     right = (prediction.label == target).float().flatten()
     bins = (confidence * num_bins).long().clamp(max=num_bins - 1)

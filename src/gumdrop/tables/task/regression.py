@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from gumdrop.ensembles import Architecture, NoiseFunction, RegressionEnsemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.numerals import cell, readable
-from gumdrop.metrics.scores import central_coverage, crps, interval_coverage, rmse
+from gumdrop.metrics.crps import crps
+from gumdrop.metrics.scores import central_coverage, interval_coverage, rmse
 from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, STEP_LIKELIHOOD, Calibration, RegressionRows

@@ -11,7 +11,7 @@ References:
     (arXiv:1612.01474).
 """
 
-from gumdrop.ensembles.architecture import Architecture, Build
+from gumdrop.ensembles.architecture import Architecture, Build, candidates
 from gumdrop.ensembles.choosing import choose_architecture, fit_chosen, fit_one
 from gumdrop.ensembles.fitting import (
     EnsembleFit,
@@ -33,6 +33,7 @@ __all__ = [
     "EnsembleSettings",
     "NoiseFunction",
     "RegressionEnsemble",
+    "candidates",
     "choose_architecture",
     "ensemble_of",
     "fit_chosen",

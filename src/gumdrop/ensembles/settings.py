@@ -30,8 +30,7 @@ class EnsembleSettings:
     num_members: int | None = None
     """Networks in the ensemble, M, at least 1; None for 10, and 5 from 10,000 rows on, where they differ less."""
     epochs: int | None = None
-    """Passes over the rows; None for 2,500 steps and at least 20 epochs (where networks are chosen, also for 500 steps,
-    if held-out rows prefer that)."""
+    """Passes over the rows; None for 2,500 steps and at least 20 epochs."""
     batch_size: int | None = None
     """Rows of a step; None for what `gumdrop.ensembles.schedule` says."""
     lr: float = 1e-2

@@ -24,8 +24,13 @@ def summary(sets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Plain]
             gain = _column(part, "log_likelihood") - reference
             row = {score: float(_column(part, score).mean()) for score in part["scores"][0]}
             row |= {"gain": float(gain.mean()), "gain_error": float(gain.std(ddof=1) / len(gain) ** 0.5)}
-            found[name][label] = row | {"rates": np.mean(part["rates"], axis=0).tolist() if part["rates"] else []}
+            found[name][label] = row | {"rates": _means(part["rates"])}
     return found
+
+
+def _means(rates: list[list[float]]) -> list[float]:
+    """Mean rate of each layer; none where splits chose networks of different depths."""
+    return np.mean(rates, axis=0).tolist() if len({len(each) for each in rates}) == 1 else []
 
 
 def _column(part: Mapping[str, Any], score: str) -> NDArray[np.float64]:

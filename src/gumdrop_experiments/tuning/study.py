@@ -8,21 +8,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gumdrop.ensembles import schedule
+from gumdrop.ensembles import Architecture, candidates, schedule
 from gumdrop_experiments.data.uci import Split, read_splits, standardised
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.tuning.results import DEFAULT, summary
 from gumdrop_experiments.tuning.settings import Settings
-from gumdrop_experiments.uci.methods import ensemble, single
+from gumdrop_experiments.uci.chosen import chosen
+from gumdrop_experiments.uci.methods import single
 from gumdrop_experiments.uci.work import Outcome, Work, scores
 
 __all__ = ["CANDIDATES", "simulated", "study"]
 
 UCI = ("boston-housing", "concrete-strength", "wine-quality-red")
 SIMULATED = ("friedman-200", "linear-100", "sine-200")
-SPLITS, QUICK_SPLITS, QUICK_EPOCHS = 10, 2, 5
+SPLITS, QUICK_SPLITS, QUICK_EPOCHS = 5, 2, 5
 TEST_ROWS = 500
 
 
@@ -32,20 +33,30 @@ def _passes(work: Work, factor: float) -> Work:
     return replace(work, epochs=max(1, round(epochs * factor)))
 
 
+def _kind(number: int, num_inputs: int) -> Architecture:
+    """One of the kinds of networks that held-out rows choose from; that without bins where bins are no choice."""
+    kinds = candidates(num_inputs, regression=True)
+    return kinds[min(number, len(kinds) - 1)]
+
+
+def _before(num_inputs: int) -> Architecture:
+    return Architecture((50, 50))
+
+
 CANDIDATES: dict[str, Callable[[Work], Outcome]] = {
-    DEFAULT: ensemble,
-    "prior: fan_in, ten times as strong": partial(ensemble, lengthscale="fan_in"),
-    "prior: the paper's lengthscale of .01": partial(ensemble, lengthscale=0.01),
-    "noise: one variance for all rows": partial(ensemble, input_noise=False),
-    "dropout: off": partial(ensemble, dropout=False),
-    "members: 1": partial(ensemble, num_members=1),
-    "members: 3": partial(ensemble, num_members=3),
-    "steps: half": lambda work: ensemble(_passes(work, 0.5)),
-    "steps: double": lambda work: ensemble(_passes(work, 2.0)),
-    "learning rate: half": partial(ensemble, lr=5e-3),
-    "members 5, noise from training residuals": partial(single, members=5, lengthscale="weak"),
-    "members 5, noise head on training rows": partial(single, members=5, heteroscedastic=True, lengthscale="weak"),
-    "members 5, noise head, prior fan_in": partial(single, members=5, heteroscedastic=True, lengthscale="fan_in"),
+    DEFAULT: chosen,
+    "networks: plain inputs, weak prior": partial(chosen, kind=partial(_kind, 0)),
+    "networks: plain inputs, fainter prior": partial(chosen, kind=partial(_kind, 1)),
+    "networks: inputs in bins": partial(chosen, kind=partial(_kind, 2)),
+    "networks: 2 x 50 ReLU": partial(chosen, kind=_before),
+    "dropout: strength 1, the ELBO's": partial(chosen, strength=1.0),
+    "dropout: off": partial(chosen, dropout=False, strength=1.0),
+    "members: 5": partial(chosen, num_members=5),
+    "noise: one variance for all rows": partial(chosen, input_noise=False),
+    "noise: from training residuals, 5 of 2 x 50": partial(single, members=5, lengthscale="weak"),
+    "steps: half": lambda work: chosen(_passes(work, 0.5)),
+    "steps: double": lambda work: chosen(_passes(work, 2.0)),
+    "learning rate: half": partial(chosen, lr=5e-3),
 }
 """What is compared: the default first, then variants that change what they name."""
 

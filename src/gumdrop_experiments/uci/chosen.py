@@ -1,32 +1,44 @@
 """The default of gumdrop on the splits of `gumdrop reproduce uci`: networks that held-out rows choose."""
 
 import time
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from torch import nn
 
-from gumdrop.ensembles import Architecture, EnsembleSettings, fit_chosen
+from gumdrop.ensembles import Architecture, Build, EnsembleFit, EnsembleSettings, fit_chosen, fit_one
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.networks import fix_dropout, mlp
+from gumdrop_experiments.harness.variants import NO_DROPOUT
 from gumdrop_experiments.uci.work import NUM_SAMPLES, Outcome, Work, in_units, mean_rates
 
 __all__ = ["chosen"]
 
 
-def chosen(work: Work) -> Outcome:
+def chosen(
+    work: Work, *, kind: Callable[[int], Architecture] | None = None, dropout: bool = True, **options: Any
+) -> Outcome:
     """Train the default of gumdrop on each split: networks that held-out rows choose.
 
     Args:
         work: What to do.
+        kind: Gives the kind of networks for a number of inputs; held-out rows choose it if None.
+        dropout: Learn rates; no unit is ever dropped otherwise.
+        options: Others for `gumdrop.ensembles.EnsembleSettings`.
 
     Returns:
         What came out.
     """
-    fits, settings = [], EnsembleSettings(seed=work.seed, epochs=work.epochs)
+    fits, settings = [], EnsembleSettings(seed=work.seed, epochs=work.epochs, **options)
     started = time.process_time()
     for i, split in enumerate(work.splits, 1):
-        build = partial(_built, split.x_train.shape[1])
-        data, said = (split.x_train, split.y_train), f"{work.name}, split {i} of {len(work.splits)}"
-        fits.append(fit_chosen(build, data, settings, regression=True, progress=said))
+        num_inputs = split.x_train.shape[1]
+        build: Build = partial(_learned if dropout else _without, num_inputs)
+        train: Callable[..., EnsembleFit] = fit_one if kind else fit_chosen
+        one = (build, kind(num_inputs)) if kind else (build,)
+        said = f"{work.name}, split {i} of {len(work.splits)}"
+        fits.append(train(*one, (split.x_train, split.y_train), settings, regression=True, progress=said))
     seconds = time.process_time() - started
     predictions = [
         fitted.model.predict(split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)
@@ -36,8 +48,14 @@ def chosen(work: Work) -> Outcome:
         sum(len(member.history) for member in fit.members) * len(s.x_train)
         for fit, s in zip(fits, work.splits, strict=True)
     )
-    return Outcome(in_units(predictions, work.splits), [mean_rates(fit.members) for fit in fits], seconds, passes, [])
+    rates = [mean_rates(fit.members) for fit in fits] if dropout else []
+    return Outcome(in_units(predictions, work.splits), rates, seconds, passes, [])
 
 
-def _built(num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-    return architecture.network(num_inputs, 1, encoding, homoscedastic_noise=True)
+def _learned(num_inputs: int, kind: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
+    return kind.network(num_inputs, 1, encoding, homoscedastic_noise=True)
+
+
+def _without(num_inputs: int, kind: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
+    options: dict[str, Any] = {"hidden": kind.hidden, "activation": kind.activation, "encoding": encoding}
+    return fix_dropout(mlp(num_inputs, 1, p=NO_DROPOUT, homoscedastic_noise=True, **options))

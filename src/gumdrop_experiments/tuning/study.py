@@ -23,7 +23,7 @@ __all__ = ["CANDIDATES", "simulated", "study"]
 
 UCI = ("boston-housing", "concrete-strength", "wine-quality-red")
 SIMULATED = ("friedman-200", "linear-100", "sine-200")
-SPLITS, QUICK_SPLITS, QUICK_EPOCHS = 5, 2, 5
+SPLITS, QUICK_SPLITS, QUICK_EPOCHS = 3, 2, 5
 TEST_ROWS = 500
 
 
@@ -56,7 +56,6 @@ CANDIDATES: dict[str, Callable[[Work], Outcome]] = {
     "noise: from training residuals, 5 of 2 x 50": partial(single, members=5, lengthscale="weak"),
     "steps: half": lambda work: chosen(_passes(work, 0.5)),
     "steps: double": lambda work: chosen(_passes(work, 2.0)),
-    "learning rate: half": partial(chosen, lr=5e-3),
 }
 """What is compared: the default first, then variants that change what they name."""
 

@@ -1,6 +1,7 @@
 """A release can be made: what is built holds what it needs, and works where nothing else of the repository is."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -72,6 +73,22 @@ def test_the_wheel_holds_both_packages_whole_and_the_licences_of_what_is_in_it(b
     licences = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
     assert licences == {"LICENSE", "src/gumdrop/cli/airfoil/SOURCE.md"}
     assert (ROOT / "README.md").read_text(encoding="utf-8") in metadata
+
+
+def test_links_of_the_published_readme_are_absolute(tmp_path) -> None:
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    commands = re.findall(r"^ +((?:base=|sed ).*)$", workflow, re.MULTILINE)
+    shutil.copyfile(ROOT / "README.md", tmp_path / "README.md")
+    tag = {"GITHUB_SERVER_URL": "https://host", "GITHUB_REPOSITORY": "owner/gumdrop", "GITHUB_REF_NAME": "v1.0.0"}
+    done("bash", "-ec", "\n".join(commands), folder=tmp_path, **tag)
+    links = re.findall(r"(!?)\[[^]]*\]\(([^)]*)\)", (tmp_path / "README.md").read_text(encoding="utf-8"))
+    assert all(link.startswith("https://") for _, link in links)
+    pictures = [link for sign, link in links if sign]
+    assert pictures
+    assert all(link.startswith("https://host/owner/gumdrop/raw/v1.0.0/docs/results/") for link in pictures)
+    pages = [link for sign, link in links if not sign and "/owner/gumdrop/" in link]
+    for page in pages:
+        assert (ROOT / page.removeprefix("https://host/owner/gumdrop/blob/v1.0.0/").partition("#")[0]).exists(), page
 
 
 def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.catalogue import EXPERIMENTS
+from gumdrop_experiments.pages.numbers import mean_and_error
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "experiments.md"
@@ -288,10 +289,21 @@ def passes() -> str:
     return table(("log likelihood; rates by layer", *UCI), rows)
 
 
+def replaced() -> str:
+    """Pixels that have to be replaced, by each way to choose them; over all images of all pairs."""
+    parts = list(found("pairs")["pairs"].values())
+    rows = []
+    for name in parts[0]["needed"]:
+        share, error = mean_and_error(100 * each for part in parts for each in part["needed"][name])
+        rows.append((name, f"{share:.1f} ({error:.1f})"))
+    return table(("chosen by", "pixels to replace, % (SE)"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "evidence": evidence,
     "chosen": chosen,
     "passes": passes,
+    "replaced": replaced,
 }
 """Tables of the page by the names of their places."""
 

@@ -108,7 +108,7 @@ benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an h
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
 
-experiments-page: $(VENV)/installed-dev ## Fill the tables of docs/experiments.md from the results
+experiments-page: $(VENV)/installed-dev ## Fill the tables of docs/experiments.md and docs/mnist.md from the results
 	$(BIN)/python docs/figures/experiments_page.py
 
 performance-page: $(VENV)/installed-dev ## Fill the tables of README.md and docs/performance.md, its notebook, method.md and tables.md from the results

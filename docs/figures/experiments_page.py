@@ -1,4 +1,4 @@
-"""Fill the tables of ``docs/experiments.md`` from the results files.
+"""Fill the tables of ``docs/experiments.md`` and ``docs/mnist.md`` from the results files.
 
 They stand between ``<!-- name -->`` and ``<!-- end -->``. What is published, and what a comparison says, is in
 ``evidence.toml``; every figure of ours comes from a results file. Run with ``make experiments-page``.
@@ -16,9 +16,12 @@ from typing import Any
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.catalogue import EXPERIMENTS
+from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.regularisation import PUBLISHED
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "experiments.md"
+MNIST = DOCS / "mnist.md"
 UCI = ("boston-housing", "concrete-strength", "wine-quality-red", "kin8nm")
 
 
@@ -288,29 +291,49 @@ def passes() -> str:
     return table(("log likelihood; rates by layer", *UCI), rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "evidence": evidence,
-    "chosen": chosen,
-    "passes": passes,
+def replaced() -> str:
+    """Pixels that have to be replaced, by each way to choose them; over all images of all pairs."""
+    parts = list(found("pairs")["pairs"].values())
+    rows = []
+    for name in parts[0]["needed"]:
+        share, error = mean_and_error(100 * each for part in parts for each in part["needed"][name])
+        rows.append((name, f"{share:.1f} ({error:.1f})"))
+    return table(("chosen by", "pixels to replace, % (SE)"), rows)
+
+
+def regularised() -> str:
+    """Means of the last ten epochs beside the tutorial's errors, and the rates at the end."""
+    rows = []
+    for name, network in found("regularisation")["networks"].items():
+        errors, nll = (statistics.fmean(network[key][-10:]) for key in ("errors", "test_nll"))
+        rates = listed(network["rates_over_training"][-1], 3) if network["rates_over_training"] else "–"
+        rows.append((network["label"], f"{errors:.1f}", PUBLISHED.get(name, "–"), f"{nll:.3f}", rates))
+    return table(("network", "errors", "tutorial, epoch 200 → 1,500", "test NLL, nats", "learned p by layer"), rows)
+
+
+TABLES: dict[Path, dict[str, Callable[[], str]]] = {
+    PAGE: {"evidence": evidence, "chosen": chosen, "passes": passes, "replaced": replaced},
+    MNIST: {"regularised": regularised},
 }
-"""Tables of the page by the names of their places."""
+"""Tables of each page by the names of their places."""
 
 
-def filled(text: str) -> str:
-    """Put each table in its place."""
-    for name, make in TABLES.items():
+def filled(page: Path, text: str) -> str:
+    """Put each table of a page in its place."""
+    for name, make in TABLES[page].items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         text, count = pattern.subn(lambda match, make=make: f"{match[1]}\n{make()}\n\n{match[2]}", text)
         if count != 1:
-            raise ValueError(f"{PAGE.name} must have one place for the table {name!r}, got {count}")
+            raise ValueError(f"{page.name} must have one place for the table {name!r}, got {count}")
     return text
 
 
 def main() -> None:
-    """Write the page."""
-    text = filled(PAGE.read_text(encoding="utf-8"))
-    with replacing(PAGE) as file:
-        file.write(text)
+    """Write the pages."""
+    for page in TABLES:
+        text = filled(page, page.read_text(encoding="utf-8"))
+        with replacing(page) as file:
+            file.write(text)
 
 
 if __name__ == "__main__":

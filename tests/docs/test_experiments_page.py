@@ -1,4 +1,4 @@
-"""The page of the experiments has the figures of the results files, and names files that there are."""
+"""The pages of the experiments have the figures of the results files, and name files that there are."""
 
 import re
 import runpy
@@ -12,9 +12,11 @@ PAGE = FIGURES["PAGE"].read_text(encoding="utf-8")
 
 
 def test_the_tables_are_those_of_the_results() -> None:
-    assert FIGURES["filled"](PAGE) == PAGE, "run `make experiments-page`"
+    for page in FIGURES["TABLES"]:
+        text = page.read_text(encoding="utf-8")
+        assert FIGURES["filled"](page, text) == text, "run `make experiments-page`"
     with pytest.raises(ValueError, match=r"must have one place for the table 'evidence', got 0"):
-        FIGURES["filled"]("")
+        FIGURES["filled"](FIGURES["PAGE"], "")
 
 
 def test_every_experiment_is_in_the_first_table() -> None:

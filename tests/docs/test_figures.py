@@ -29,8 +29,9 @@ MARKED = re.compile(
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d*\.\d+(?:e[-+]?\d+)?(?![\w.]*\w)")
 NO_PROSE = re.compile(r"`[^`]*`|\]\([^)]*\)|arXiv:[\d.]+", re.DOTALL)
 RESULTS = re.compile(r"results/[\w-]+\.json")
-HELD = {"README", "decisions", "deployment", "epistemic", "estimators", "gotchas", "models", "scale", "segmentation",
-        "sequences", "tables", "which_way"}  # fmt: skip
+HELD = {"README", "attribution", "cartpole", "co2", "decisions", "deployment", "epistemic", "estimators", "experiments",
+        "gotchas", "mnist", "models", "performance-notebook", "scale", "segmentation", "sequences", "tables",
+        "which_way"}  # fmt: skip
 """Pages with a marked block for each results file that they name."""
 HELD_ELSEWHERE = {"results/export.json", "results/missing_cells.json"}
 """Files whose tables other tests hold: tests/export/test_deployment.py and test_performance_page.py."""

@@ -21,7 +21,7 @@ from gumdrop_experiments.uci.work import Outcome, Work, scores
 
 __all__ = ["CANDIDATES", "simulated", "study"]
 
-UCI = ("boston-housing", "concrete-strength")
+UCI = ("boston-housing", "concrete-strength", "wine-quality-red")
 SIMULATED = ("friedman-200", "linear-100", "sine-200")
 SPLITS, QUICK_SPLITS, QUICK_EPOCHS = 3, 2, 5
 TEST_ROWS = 500

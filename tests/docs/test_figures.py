@@ -30,10 +30,19 @@ NUMBER = re.compile(r"(?<![\w.])[-+−]?\d*\.\d+(?:e[-+]?\d+)?(?![\w.]*\w)")
 NO_PROSE = re.compile(r"`[^`]*`|\]\([^)]*\)|arXiv:[\d.]+", re.DOTALL)
 RESULTS = re.compile(r"results/[\w-]+\.json")
 HELD = {"README", "decisions", "deployment", "estimators", "gotchas", "models", "scale", "segmentation", "sequences",
-        "tables"}  # fmt: skip
+        "tables", "explore", "index", "integrations", "method"}  # fmt: skip
 """Pages with a marked block for each results file that they name."""
-HELD_ELSEWHERE = {"results/export.json", "results/missing_cells.json"}
-"""Files whose tables other tests hold: tests/export/test_deployment.py and test_performance_page.py."""
+NOT_HELD = {
+    "cartpole": "not marked yet",
+    "co2": "not marked yet",
+    "experiments": "docs/figures/experiments_page.py fills its tables; the prose is not marked yet",
+    "mnist": "not marked yet",
+    "epistemic": "test_site.py holds its number",
+    "which_way": "test_site.py holds its regrets; its other numbers are not marked yet",
+}
+"""Pages that name a results file and have no marked block for each, and why."""
+HELD_ELSEWHERE = {"results/export.json", "results/missing_cells.json", "results/lora.json"}
+"""Files that other tests hold: tests/export/test_deployment.py, test_performance_page.py and test_recipes.py."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 Path_ = tuple[str, ...]
@@ -114,6 +123,12 @@ def test_a_page_is_held_to_each_results_file_that_it_names(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     held = {file for marked in MARKED.finditer(text) for file in RESULTS.findall(marked["files"])}
     assert set(RESULTS.findall(text)) - held - HELD_ELSEWHERE == set()
+
+
+def test_every_page_that_names_a_results_file_is_held_to_it() -> None:
+    naming = {page.stem for page in PAGES if RESULTS.search(page.read_text(encoding="utf-8"))}
+    assert naming - HELD - set(NOT_HELD) == set(), "mark the blocks with these numbers, and add the page to HELD"
+    assert set(NOT_HELD) <= naming, "no reason is needed"
 
 
 def test_a_marker_is_not_misspelt() -> None:

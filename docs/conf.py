@@ -41,6 +41,7 @@ myst_enable_extensions = ["colon_fence"]
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 autodoc_typehints_format = "short"
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 autosummary_generate = False  # `api_pages` writes them
 napoleon_google_docstring = True
@@ -69,6 +70,7 @@ sphinx_gallery_conf = {
     "image_srcset": ["2x"],
     "download_all_examples": False,
     "show_signature": False,
+    "capture_repr": (),
     "write_computation_times": False,
     "min_reported_time": 1,
     "inspect_global_variables": False,
@@ -78,9 +80,12 @@ sphinx_gallery_conf = {
 
 html_theme = "furo"
 html_title = f"gumdrop {VERSION}"
+html_favicon = "site/static/favicon.svg"
+html_search_scorer = str(Path(__file__).parent / "site" / "scorer.js")
 html_static_path = ["site/static"]
 html_css_files = ["gumdrop.css"]
 html_theme_options = {
+    "top_of_page_buttons": [],
     "light_css_variables": {"color-brand-primary": "#1f5fbf", "color-brand-content": "#1f5fbf"},
     "dark_css_variables": {"color-brand-primary": "#7fb2ff", "color-brand-content": "#7fb2ff"},
 }

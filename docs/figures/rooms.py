@@ -1,7 +1,8 @@
-"""Draw the rooms of the house, and write their signs into ``docs/architecture.md``.
+"""Draw the rooms of the house, and write what each is for into ``docs/architecture.md``.
 
 A room is a folder of the library; an arrow says that one imports another, and is left out where a longer way says so
-already. The signs are the docstrings of the rooms. Run with ``make docs-figures``; writes ``docs/results/rooms.png``.
+already. What a room is for is the first line of its docstring. Run with ``make docs-figures``; writes
+``docs/results/rooms.png``.
 """
 
 import ast
@@ -107,27 +108,31 @@ def draw() -> Figure:
     return figure
 
 
-def signs() -> str:
-    """The sign of each room: the first two paragraphs of its docstring."""
-    parts = []
+def docstring(room: str) -> str:
+    """The docstring of a room's ``__init__.py``."""
+    return ast.get_docstring(ast.parse(MODULES[room].read_text(encoding="utf-8"))) or ""
+
+
+def table() -> str:
+    """A row for each room, from the lowest rank to the highest."""
+    rows = ["| room | rank | what it is for |", "|---|---|---|"]
     for room in ROOMS:
-        text = ast.get_docstring(ast.parse(MODULES[room].read_text(encoding="utf-8"))) or ""
-        sign = "\n\n".join(text.split("\n\n")[:2])
         place = MODULES[room].parent.relative_to(DOCS.parent).as_posix()
-        parts.append(f"**[`{short(room)}`](../{place})** (rank {RANKS[room]}). {sign}")
-    return "\n\n".join(parts)
+        purpose = docstring(room).partition("\n")[0]
+        rows.append(f"| [`{short(room)}`](../{place}) | {RANKS[room]} | {purpose} |")
+    return "\n".join(rows)
 
 
-def with_signs(page: str) -> str:
-    """The page with the signs as they are now between its marks."""
-    new = f"{BEGIN}\n\n{signs()}\n\n{END}"
+def with_rooms(page: str) -> str:
+    """The page with the rooms as they are now between its marks."""
+    new = f"{BEGIN}\n\n{table()}\n\n{END}"
     return re.sub(f"{BEGIN}.*{END}", lambda _: new, page, flags=re.S)
 
 
 def main() -> None:
-    """Write the figure, and the signs into the page."""
+    """Write the figure, and the table into the page."""
     draw().savefig(DOCS / "results" / "rooms.png", dpi=150)
-    PAGE.write_text(with_signs(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(with_rooms(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

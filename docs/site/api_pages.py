@@ -1,7 +1,8 @@
 """Pages of the API: one for each public room, and one for each public class and function.
 
 A name that several rooms have is on the page of the first one below, which is the shortest way to import it. Each page
-ends with the examples of the gallery that use the name. Constants stand on the page of their room.
+ends with what uses the name: pages, other public names or files, and examples of the gallery. Constants stand on the
+page of their room.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from uses import uses_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -74,10 +77,11 @@ def write_pages(folder: Path) -> None:
     Args:
         folder: What is in it is replaced.
     """
-    pages = {}
-    for room, names in public_names().items():
-        pages[room] = _room_page(room, names)
-        pages |= {f"{room}.{name}": _page(f"{room}.{name}", each) for name, each in names.items() if _is_code(each)}
+    rooms = public_names()
+    pages = {room: _room_page(room, names) for room, names in rooms.items()}
+    code = {f"{room}.{name}": each for room, names in rooms.items() for name, each in names.items() if _is_code(each)}
+    uses = uses_of(code)
+    pages |= {name: _page(name, each, uses[name]) for name, each in code.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for old in {each.stem for each in folder.glob("*.rst")} - set(pages):
         (folder / f"{old}.rst").unlink()
@@ -111,7 +115,7 @@ def _room_page(room: str, names: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _page(name: str, value: Any) -> str:
+def _page(name: str, value: Any, uses: dict[str, list[str]]) -> str:
     room, _, short = name.rpartition(".")
     if inspect.isclass(value):
         foreign = [base.__name__ for base in value.__mro__ if not base.__module__.startswith("gumdrop")]
@@ -122,7 +126,19 @@ def _page(name: str, value: Any) -> str:
     else:
         body = f".. autofunction:: {name}\n"
     examples = f".. minigallery:: {name}\n   :add-heading: Examples\n   :heading-level: -\n"
-    return "\n".join([_heading(short), f".. currentmodule:: {room}\n", body, examples])
+    return "\n".join([_heading(short), f".. currentmodule:: {room}\n", body, *_used(uses), examples])
+
+
+def _used(uses: dict[str, list[str]]) -> list[str]:
+    """Lines that say what uses a name; files of the repository are named where nothing public does."""
+    files, pages = uses.get("files", []), uses.get("pages", [])
+    lines = [f":Used on: {', '.join(f':doc:`/{page}`' for page in pages)}"] if pages else []
+    for how in ("returned by", "argument of", "held by", "raised by"):
+        if how in uses:
+            lines.append(f":{how.capitalize()}: {', '.join(f':py:obj:`~{name}`' for name in uses[how])}")
+    if files and not lines:
+        lines.append(f":Used in: {', '.join(f'``src/{file}``' for file in files[:3])}")
+    return [*lines, ""]
 
 
 def _constant(room: str, name: str, value: Any) -> str:

@@ -1,8 +1,10 @@
 """Docstrings of the house on the site.
 
-Single backticks and annotations become a link where they hold a public name, and code where they do not.
+Single backticks and annotations become a link where they hold a public name or a page of `docs`, and code where they do
+not.
 """
 
+import re
 from typing import Any
 
 from api_pages import public_names
@@ -10,6 +12,7 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -30,6 +33,9 @@ def _full_names() -> dict[str, str]:
 def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.TextElement) -> nodes.Element | None:
     if node.get("refdomain") != "py" or node["reftype"] not in ("obj", "class"):
         return None
+    page = re.fullmatch(r"docs/([\w-]+)\.md", node["reftarget"])
+    if page and page[1] in env.found_docs:
+        return make_refnode(app.builder, node["refdoc"], page[1], None, nodes.Text(env.titles[page[1]].astext()))
     first, dot, rest = node["reftarget"].partition(".")
     target = app.gumdrop_names.get(first, first) + dot + rest
     found = env.domains.python_domain.resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, text)

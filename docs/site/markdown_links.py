@@ -1,7 +1,8 @@
 """Links of the Markdown pages that lead out of the site.
 
 The pages are read in the repository, too, where a link may lead to a folder of the code. On the site a link to a room
-leads to its page of the API, one to an example to its page of the gallery; any other folder keeps its text alone.
+leads to its page of the API, one to an example to its page of the gallery; any other folder keeps its text alone. A
+link whose text is the name of a page has the title in its place.
 """
 
 import re
@@ -11,6 +12,7 @@ from typing import Any
 from api_pages import ROOMS, page_of_room
 from sphinx.application import Sphinx
 
+NAMED = re.compile(r"\[([\w-]+\.md)\]\((\1(?:#[\w-]+)?)\)")
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#:\s]+)\)")
 
 
@@ -32,4 +34,4 @@ def _resolve(docs: Path, page: str, source: list[str]) -> None:
         return f"[{text}](/{page_of_room(room)}.rst)" if room in ROOMS else text
 
     if not page.startswith("generated"):
-        source[0] = LINK.sub(link, source[0])
+        source[0] = NAMED.sub(r"[](\2)", LINK.sub(link, source[0]))

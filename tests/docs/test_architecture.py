@@ -1,4 +1,4 @@
-"""The page about the house shows the signs that the rooms have."""
+"""The page about the house shows the rooms that there are, and each room says what its files do."""
 
 import runpy
 from pathlib import Path
@@ -6,13 +6,15 @@ from pathlib import Path
 ROOMS = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "figures" / "rooms.py"))
 
 
-def test_the_page_has_the_signs_of_the_rooms() -> None:
+def test_the_page_has_the_rooms() -> None:
     page = ROOMS["PAGE"].read_text(encoding="utf-8")
     assert ROOMS["BEGIN"] in page
-    assert ROOMS["with_signs"](page) == page, "a sign has changed: run `make docs-figures`"
+    assert ROOMS["with_rooms"](page) == page, "a room has changed: run `make docs-figures`"
 
 
-def test_a_sign_is_short() -> None:
-    for sign in ROOMS["signs"]().split("**[")[1:]:
-        assert 2 <= len(sign.strip().splitlines()) <= 9, sign
-        assert ":math:" not in sign
+def test_a_room_says_what_it_is_for_in_a_line_and_what_its_files_do_in_a_paragraph() -> None:
+    for room in ROOMS["ROOMS"]:
+        purpose, files, *_ = ROOMS["docstring"](room).split("\n\n")
+        assert len(purpose.splitlines()) == 1, room
+        assert 1 <= len(files.splitlines()) <= 7, room
+        assert ":math:" not in purpose + files, room

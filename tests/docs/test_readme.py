@@ -9,17 +9,17 @@ import torch
 from sklearn.datasets import make_friedman1
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.parametrize(
     "page",
     [
+        "CONTRIBUTING",
         "attribution",
         "classes",
         "co2",
-        "contributing",
         "decisions",
         "estimators",
         "mnist",
@@ -31,7 +31,8 @@ CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
     ],
 )
 def test_code_of_a_page_runs(page: str) -> None:
-    blocks = CODE.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"))
+    (place,) = (each for each in PAGES if each.stem == page)
+    blocks = CODE.findall(place.read_text(encoding="utf-8"))
     assert blocks
     names: dict[str, object] = {}
     for block in blocks:

@@ -6,6 +6,7 @@ import json
 import pkgutil
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import gumdrop
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS / "site"))
 API = runpy.run_path(str(DOCS / "site" / "api_pages.py"))
 TO_EXTEND = {"gumdrop.views", "gumdrop.layers", "gumdrop.ensembles", "gumdrop.training.processes"} | {
     f"gumdrop.tables.{room}" for room in ("task", "results")
@@ -50,6 +52,20 @@ def test_every_public_name_has_a_page(tmp_path) -> None:
         for name in importlib.import_module(room).__all__:
             own, listed = f"{room}.{name}" in pages, f".. py:data:: {room}.{name}\n" in pages[room]
             assert own or listed or f":py:obj:`gumdrop.{name}`" in pages[room], f"{room}.{name}"
+
+
+def test_the_page_of_every_name_says_what_uses_it() -> None:
+    names = {f"{room}.{name}": each for room, names in API["public_names"]().items() for name, each in names.items()}
+    code = {name: each for name, each in names.items() if API["_is_code"](each)}
+    gallery = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.glob("gallery/plot_*.py"))
+    uses = API["uses_of"](code)
+    for name, each in code.items():
+        shown = re.search(rf"\b{name.rpartition('.')[2]}\b", gallery) or ">>>" in (inspect.getdoc(each) or "")
+        named = inspect.isclass(each) and each.__base__ in code.values()  # with a link to what it is a kind of
+        assert uses[name] or shown or named, name
+    assert {"gotchas", "integrations"} <= set(uses["gumdrop.fix_dropout"]["pages"])
+    assert uses["gumdrop.training.FitResult"]["returned by"] == ["gumdrop.training.fit", "gumdrop.training.fit_stacked"]
+    assert uses["gumdrop.views.plots.confusion"]["files"] == ["gumdrop/views/report/predictions.py"]
 
 
 def test_every_public_function_has_an_example() -> None:

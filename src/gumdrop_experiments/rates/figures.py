@@ -72,13 +72,18 @@ def _gains(found: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
         if abs(mean) < SHOWN:
             axes.errorbar(mean, i, xerr=error, fmt="D", color=INK, markersize=5, capsize=3)
         worst = min(each, key=lambda name: each[name])
-        said = f"{mean:+.3f} ({error:.3f}); least {each[worst]:+.3f}, {labels[worst]}"
+        said = f"{mean:+.3f} ({error:.3f}); worst {each[worst]:+.3f}, {labels[worst]}"
         axes.annotate(said, (SHOWN * 1.08, i), va="center", fontsize=8)
     axes.axvline(0, color=INK, linewidth=1)
     axes.set_yticks(range(len(ways)), [(ARM_LABELS | LABELS)[way] for way in ways], fontsize=9)
-    axes.set_xlim(-SHOWN * 1.05, SHOWN * 2.2)
-    axes.set_xticks([-SHOWN, -SHOWN / 2, 0, SHOWN / 2, SHOWN])
+    axes.set_xlim(-SHOWN * 1.05, SHOWN * 2.8)
+    ends = [f"{-SHOWN:g}\nor less", f"{-SHOWN / 2:g}", "0", f"{SHOWN / 2:g}", f"{SHOWN:g}\nor more"]
+    axes.set_xticks([-SHOWN, -SHOWN / 2, 0, SHOWN / 2, SHOWN], ends, fontsize=8)
     axes.set_xlabel("gain in log likelihood over one strength by held-out rows, nats per row", fontsize=9, loc="left")
-    axes.set_title("Other ways to a rate: a dot for each table, diamonds for the mean", fontsize=10, loc="left")
+    axes.set_title(
+        "Other ways to a rate: a dot for each table, a diamond for their mean and its standard error",
+        fontsize=10,
+        loc="left",
+    )
     axes.spines[["top", "right"]].set_visible(False)
     return figure

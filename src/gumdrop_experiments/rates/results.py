@@ -20,12 +20,12 @@ LABELS = {
 """What pages call each way to a rate."""
 ARM_LABELS = {
     "sites": "learned, a strength for each layer",
-    "front": "fixed 4:2:1 from the inputs, grid",
-    "hidden": "fixed 0:2:1 from the inputs, grid",
-    "pool": "ten networks from the pool of all",
+    "front": "fixed as 4:2:1, most at the inputs",
+    "hidden": "fixed as 0:2:1, none at the inputs",
+    "pool": "ten networks of a pool of all rates",
     "draws": "learned, rates by 4 draws together",
 }
-"""What pages call the ways of ``--arms``."""
+"""What pages call the ways of ``--arms``; held-out rows choose the size of the fixed ones."""
 
 
 def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[str] = ()) -> dict[str, Any]:

@@ -6,19 +6,23 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
-from gumdrop_experiments.rates.results import ELBO, HELD_OUT, LABELS
+from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
 
 __all__ = ["figures"]
 
 GREY = "#8a8f98"
 MOST = 0.5
 """Nats that are shown; what loses more stands at the edge."""
+SHOWN = 0.1
+"""The same for gains, which are small."""
 
 
 def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
     """Draw the regret of each way to a rate: a dot for each table, a bar to the worst."""
     yield "rates", _regret(results["ensemble"], results["labels"], results["gaps"], "ensembles")
     yield "rates-single", _regret(results["single"], results["labels"], results["gaps"], "single networks")
+    if "arms" in results:
+        yield "rates-arms", _gains(results["arms"], results["labels"])
 
 
 def _regret(found: Mapping[str, Any], labels: Mapping[str, str], gaps: Sequence[str], what: str) -> Figure:
@@ -50,4 +54,36 @@ def _regret(found: Mapping[str, Any], labels: Mapping[str, str], gaps: Sequence[
     )
     axes.spines[["top", "right"]].set_visible(False)
     axes.axvline(0, color=INK, linewidth=1)
+    return figure
+
+
+def _gains(found: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
+    """A dot for each table, and the mean over tables with its standard error, less that of the default."""
+    ways = list(found["mean"])[::-1]
+    figure = Figure(figsize=(9, 0.8 + 0.42 * len(ways)), layout="constrained")
+    axes = figure.subplots()
+    for i, way in enumerate(ways):
+        colour = GREY if way in (OFF, GRID) else BLUE if way == ELBO else ORANGE
+        each = {name: table["gain"][way][0] for name, table in found["tables"].items()}
+        axes.plot(
+            [max(-SHOWN, min(gain, SHOWN)) for gain in each.values()], [i] * len(each), "o", color=colour, alpha=0.6
+        )
+        mean, error = found["mean"][way]
+        if abs(mean) < SHOWN:
+            axes.errorbar(mean, i, xerr=error, fmt="D", color=INK, markersize=5, capsize=3)
+        worst = min(each, key=lambda name: each[name])
+        said = f"{mean:+.3f} ({error:.3f}); worst {each[worst]:+.3f}, {labels[worst]}"
+        axes.annotate(said, (SHOWN * 1.08, i), va="center", fontsize=8)
+    axes.axvline(0, color=INK, linewidth=1)
+    axes.set_yticks(range(len(ways)), [(ARM_LABELS | LABELS)[way] for way in ways], fontsize=9)
+    axes.set_xlim(-SHOWN * 1.05, SHOWN * 2.8)
+    ends = [f"{-SHOWN:g}\nor less", f"{-SHOWN / 2:g}", "0", f"{SHOWN / 2:g}", f"{SHOWN:g}\nor more"]
+    axes.set_xticks([-SHOWN, -SHOWN / 2, 0, SHOWN / 2, SHOWN], ends, fontsize=8)
+    axes.set_xlabel("gain in log likelihood over one strength by held-out rows, nats per row", fontsize=9, loc="left")
+    axes.set_title(
+        "Other ways to a rate: a dot for each table, a diamond for their mean and its standard error",
+        fontsize=10,
+        loc="left",
+    )
+    axes.spines[["top", "right"]].set_visible(False)
     return figure

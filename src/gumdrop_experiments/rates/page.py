@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gumdrop_experiments.pages.page import Figure, Page, Table
-from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, LABELS, OFF
+from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
 
 __all__ = ["page"]
 
@@ -12,6 +12,11 @@ CAPTION = (
     "Regret: log likelihood of the test part that is lost on the best of all these ways for the table, nats per row, "
     "mean over splits. A dot for each table, hollow where test rows are a gap in an input; a bar to the worst table "
     "with test rows at random. Short bars are good: then nobody needs to know the table before."
+)
+ARMS_CAPTION = (
+    "Gain in log likelihood of the test part over learned rates whose one strength is chosen by held-out rows: a dot "
+    "for each table, mean over splits; a diamond for the mean over tables with its standard error. Right of 0 is "
+    "better than the default."
 )
 NOTES = (
     "All ways share the networks (chosen by held-out rows of the training part, with the rates of the ELBO), the "
@@ -42,7 +47,26 @@ def page(results: Mapping[str, Any]) -> Page:
         )
     body: list[Figure | Table] = [Figure("rates", CAPTION), _table(results, "ensemble", "Ensembles")]
     body += [Figure("rates-single", CAPTION), _table(results, "single", "Single networks")]
+    if "arms" in results:
+        body += [Figure("rates-arms", ARMS_CAPTION), _arms(results["arms"], results["labels"])]
     return Page("What a rate risks", lead, body, NOTES)
+
+
+def _arms(found: Mapping[str, Any], labels: Mapping[str, str]) -> Table:
+    rows = [
+        [labels[name], *(f"{table['gain'][way][0]:+.3f} ({table['gain'][way][1]:.3f})" for way in found["mean"])]
+        for name, table in found["tables"].items()
+    ]
+    rows.append(
+        ["mean, standard error over tables", *(f"{mean:+.3f} ({se:.3f})" for mean, se in found["mean"].values())]
+    )
+    rows += [[how, *(f"{gain:+.3f}" for gain in found[how].values())] for how in ("least", "greatest")]
+    return Table(
+        "Ensembles: gain in nats per row over one strength by held-out rows (standard error over splits)",
+        ["", *((ARM_LABELS | LABELS)[way] for way in found["mean"])],
+        rows,
+        ours=[len(found["tables"])],
+    )
 
 
 def _table(results: Mapping[str, Any], size: str, title: str) -> Table:

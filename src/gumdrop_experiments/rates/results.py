@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ELBO", "FIXED", "GRID", "HELD_OUT", "LABELS", "OFF", "summary"]
+__all__ = ["ARM_LABELS", "ELBO", "FIXED", "GRID", "HELD_OUT", "LABELS", "OFF", "gains", "summary"]
 
 OFF, GRID, ELBO, HELD_OUT = "off", "grid", "elbo", "held-out"
 FIXED = (0.02, 0.05, 0.1, 0.2, 0.5)
@@ -18,6 +18,14 @@ LABELS = {
     HELD_OUT: "learned, strength by held-out rows",
 }
 """What pages call each way to a rate."""
+ARM_LABELS = {
+    "sites": "learned, a strength for each layer",
+    "front": "fixed as 4:2:1, most at the inputs",
+    "hidden": "fixed as 0:2:1, none at the inputs",
+    "pool": "ten networks of a pool of all rates",
+    "draws": "learned, rates by 4 draws together",
+}
+"""What pages call the ways of ``--arms``; held-out rows choose the size of the fixed ones."""
 
 
 def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[str] = ()) -> dict[str, Any]:
@@ -47,6 +55,42 @@ def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[st
                     "mean": {way: float(np.mean(each)) for way, each in regrets.items()},
                 }
     return found
+
+
+def gains(sets: Mapping[str, Sequence[Mapping[str, Any]]], arms: Sequence[str]) -> dict[str, Any]:
+    """Compare ensembles with those whose strength is chosen by held-out rows, split by split.
+
+    Args:
+        sets: Of each table the parts of its splits.
+        arms: Names of the arms that they have.
+
+    Returns:
+        For each table the gain of each way in log likelihood with a standard error over splits, and what each arm chose
+        and the rates it ended at, split by split; for each way the mean gain over the tables with a standard error
+        between them, the least and the greatest.
+    """
+    ways = (OFF, GRID, ELBO, *arms)
+    tables = {name: _gains_of_table(parts, ways, arms) for name, parts in sets.items()}
+    over = {way: np.array([table["gain"][way][0] for table in tables.values()]) for way in ways}
+    return {
+        "tables": tables,
+        "mean": {way: (float(each.mean()), _error(each)) for way, each in over.items()},
+        "least": {way: float(each.min()) for way, each in over.items()},
+        "greatest": {way: float(each.max()) for way, each in over.items()},
+    }
+
+
+def _gains_of_table(parts: Sequence[Mapping[str, Any]], ways: Sequence[str], arms: Sequence[str]) -> dict[str, Any]:
+    scores = [
+        part["ensemble"]["log_likelihood"] | {arm: part["arms"][arm]["log_likelihood"] for arm in arms}
+        for part in parts
+    ]
+    gain = {way: np.array([each[way] - each[HELD_OUT] for each in scores]) for way in ways}
+    return {
+        "gain": {way: (float(each.mean()), _error(each)) for way, each in gain.items()},
+        "chosen": {arm: [part["arms"][arm]["chosen"] for part in parts] for arm in arms},
+        "rates": {arm: np.mean([part["arms"][arm]["rates"] for part in parts], axis=0).tolist() for arm in arms},
+    }
 
 
 def _of_table(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

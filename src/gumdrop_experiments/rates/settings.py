@@ -18,13 +18,18 @@ class Settings(BaseSettings):
     splits: int | None = None
     """Splits of a table at most; by default 10, and fewer of long tables."""
 
+    arms: tuple[str, ...] = ()
+    """Other ways to a rate to try beside: sites, front, hidden, pool, draws; none by default."""
+
     def __post_init__(self) -> None:
         """Check the ranges."""
         at_least(self, 1, "splits")
 
     def for_run(self, options: RunOptions) -> Self:
         """Check the names."""
+        from gumdrop_experiments.rates.results import ARM_LABELS
         from gumdrop_experiments.rates.sets import SETS
 
         known("table", self.dataset, SETS)
+        known("arm", self.arms, ARM_LABELS)
         return self

@@ -1,37 +1,31 @@
 """Every rate on every table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from gumdrop.ensembles import (
-    Architecture,
-    EnsembleFit,
-    EnsembleSettings,
-    choose_architecture,
-    ensemble_of,
-    fit_ensembles,
-)
-from gumdrop.layers import PiecewiseLinear, dropout_blocks
-from gumdrop.networks import dropout_rates, fix_dropout, set_strength
+from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, choose_architecture
+from gumdrop.layers import PiecewiseLinear
+from gumdrop.networks import dropout_rates
 from gumdrop.training import STRENGTHS, choose_strength
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.rates.results import ELBO, FIXED, GRID, HELD_OUT, OFF, summary
+from gumdrop_experiments.rates.arms import ARMS, Trained
+from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, by_held_out_rows, fixed, learned
+from gumdrop_experiments.rates.results import ELBO, FIXED, GRID, HELD_OUT, OFF, gains, summary
 from gumdrop_experiments.rates.sets import SETS, Rows, TableOfRates
 from gumdrop_experiments.rates.settings import Settings
 
 __all__ = ["part", "study"]
 
+Name = TypeVar("Name", str, float)
 NUM_SAMPLES = 100
 QUICK_SPLITS, QUICK_EPOCHS = 2, 3
 QUICK_SETS = ("diabetes", "friedman", "cancer")
-ALMOST_NONE = 1e-50
-"""A rate that is 0 in float32."""
 
 
 def study(settings: Settings, run: Run) -> dict[str, Any]:
@@ -52,22 +46,23 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     }
     parts = run.parts(
         {
-            f"{name}.{i}": partial(part, SETS[name], rows, run.options.seed + i, epochs)
+            f"{name}.{i}": partial(part, SETS[name], rows, run.options.seed + i, epochs, settings.arms)
             for name, each in splits.items()
             for i, rows in enumerate(each)
         }
     )
     sets = {name: [parts[f"{name}.{i}"] for i in range(len(each))] for name, each in splits.items()}
     rows = {name: len(each[0].y_train) for name, each in splits.items()}
-    return {
+    results = {
         "labels": {name: SETS[name].label for name in names},
         "rows": rows,
         "gaps": [n for n in names if SETS[n].gaps],
         **summary(sets, [n for n in names if SETS[n].gaps]),
     }
+    return {**results, "arms": gains(sets, settings.arms)} if settings.arms else results
 
 
-def part(table: TableOfRates, rows: Rows, seed: int, epochs: int | None) -> dict[str, Any]:
+def part(table: TableOfRates, rows: Rows, seed: int, epochs: int | None, arms: Sequence[str] = ()) -> dict[str, Any]:
     """Train ensembles with all rates on one split, as two programs, and score them and a network of each."""
     regression = not table.num_classes
     settings = EnsembleSettings(seed=seed, epochs=epochs)
@@ -79,55 +74,63 @@ def part(table: TableOfRates, rows: Rows, seed: int, epochs: int | None) -> dict
         )
 
     kind = choose_architecture(build, train, settings, regression=regression)
-    encoding = kind.encoding(rows.x_train)
-
-    def learned(strength: float) -> nn.Module:
-        return set_strength(build(kind, encoding), strength)
-
-    def fixed(p: float) -> nn.Module:
-        network = build(kind, encoding)
-        for block in dropout_blocks(network):
-            block.site.start_at(p)
-        return fix_dropout(network)
-
-    makes = [[partial(learned, strength) for strength in STRENGTHS]]
-    makes.append([partial(fixed, p) for p in (ALMOST_NONE, *FIXED)])
-    fits = [fit_ensembles(each, [train] * len(each), kind.settings(settings), regression=regression) for each in makes]
-    return {
+    setup = Setup(partial(build, kind, kind.encoding(rows.x_train)), train, kind.settings(settings), regression)
+    layers = len(kind.hidden) + 1
+    trained = Trained(
+        _trained(setup, {strength: partial(learned, setup.build, [strength] * layers) for strength in STRENGTHS}),
+        _trained(
+            setup,
+            {
+                name: partial(fixed, setup.build, [p] * layers)
+                for name, p in zip((OFF, *map(str, FIXED)), (ALMOST_NONE, *FIXED), strict=True)
+            },
+        ),
+    )
+    first = Trained(_first(setup, trained.learned), _first(setup, trained.fixed))
+    found = {
         "bins": kind.bins_per_input,
-        "ensemble": _scored(fits, rows, seed),
-        "single": _scored([[_first(fit, train, settings, regression) for fit in each] for each in fits], rows, seed),
+        "ensemble": _scored(trained, rows, seed),
+        "single": _scored(first, rows, seed),
     }
+    return {**found, "arms": {name: _arm(name, setup, trained, rows, seed) for name in arms}} if arms else found
 
 
-def _first(fit: EnsembleFit, train: tuple[Tensor, Tensor], settings: EnsembleSettings, regression: bool) -> EnsembleFit:
-    """Take the first network by itself, with the noise of its own held-out rows."""
-    held_out = fit.held_out[:1]
-    model, scores = ensemble_of(list(fit.model.members)[:1], train, held_out, settings, regression=regression)
-    return EnsembleFit(model, fit.members[:1], held_out, scores)
+def _trained(setup: Setup, makes: Mapping[Name, Callable[[], nn.Module]]) -> dict[Name, EnsembleFit]:
+    return dict(zip(makes, setup.fit(list(makes.values())), strict=True))
 
 
-def _scored(fits: Sequence[Sequence[EnsembleFit]], rows: Rows, seed: int) -> dict[str, Any]:
+def _first(setup: Setup, fits: Mapping[Name, EnsembleFit]) -> dict[Name, EnsembleFit]:
+    """Take the first network of each by itself, with the noise of its own held-out rows."""
+    return {name: setup.mixed(list(fit.model.members)[:1], fit) for name, fit in fits.items()}
+
+
+def _arm(name: str, setup: Setup, trained: Trained, rows: Rows, seed: int) -> dict[str, Any]:
+    """Train and score another way to a rate."""
+    fit, chosen = ARMS[name](setup, trained)
+    return {"log_likelihood": _score(fit, rows, seed), "chosen": chosen, "rates": _rates(fit)}
+
+
+def _scored(trained: Trained, rows: Rows, seed: int) -> dict[str, Any]:
     """Log likelihood of the test part with each rate, and what held-out rows chose."""
-    learned, fixed = fits
-    scores = {strength: fit.scores for strength, fit in zip(STRENGTHS, learned, strict=True)}
-    strength = choose_strength(scores)
-    arms = dict(zip((OFF, *map(str, FIXED)), fixed, strict=True))
-    grid = max(arms, key=lambda name: np.nan_to_num(arms[name].scores.nanmean().item(), nan=-np.inf))
-    by_strength = dict(zip(STRENGTHS, learned, strict=True))
-    test = {name: _score(fit, rows, seed) for name, fit in arms.items()}
-    of_strengths = {name: _score(fit, rows, seed) for name, fit in by_strength.items()}
+    strength = choose_strength({strength: fit.scores for strength, fit in trained.learned.items()})
+    grid = list(trained.fixed)[by_held_out_rows(list(trained.fixed.values()))]
+    test = {name: _score(fit, rows, seed) for name, fit in trained.fixed.items()}
+    of_strengths = {name: _score(fit, rows, seed) for name, fit in trained.learned.items()}
     test[GRID] = test[grid]
     test[ELBO], test[HELD_OUT] = of_strengths[1.0], of_strengths[strength]
-    members = by_strength[strength].model.members
-    rates = np.mean([[float(p) for p in dropout_rates(member).values()] for member in members], axis=0)
     return {
         "log_likelihood": test,
         "strength": strength,
         "by_strength": {str(name): value for name, value in of_strengths.items()},
         "grid": grid,
-        "rates": rates.tolist(),
+        "rates": _rates(trained.learned[strength]),
     }
+
+
+def _rates(fit: EnsembleFit) -> list[float]:
+    """Mean rate of each layer over the members."""
+    rates = [[float(p) for p in dropout_rates(member).values()] for member in fit.model.members]
+    return list(np.mean(rates, axis=0).tolist())
 
 
 @torch.no_grad()

@@ -1,0 +1,61 @@
+"""Ensembles that differ in their rates alone: same networks, folds, steps and held-out noise."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from gumdrop.ensembles import EnsembleFit, EnsembleSettings, ensemble_of, fit_ensembles
+from gumdrop.layers import dropout_blocks
+from gumdrop.networks import fix_dropout
+
+__all__ = ["ALMOST_NONE", "Setup", "by_held_out_rows", "fixed", "learned"]
+
+ALMOST_NONE = 1e-50
+"""A rate that is 0 in float32."""
+
+
+class Setup(NamedTuple):
+    """What all ensembles of a split have in common."""
+
+    build: Callable[[], nn.Module]
+    """Builds one network."""
+    train: tuple[Tensor, Tensor]
+    """Inputs, shape (N, F), and targets, shape (N, 1), or class indices, shape (N,)."""
+    settings: EnsembleSettings
+    """The settings."""
+    regression: bool
+    """Whether targets are numbers; classes otherwise."""
+
+    def fit(self, makes: Sequence[Callable[[], nn.Module]]) -> list[EnsembleFit]:
+        """Train an ensemble of each kind of networks, all as one program."""
+        return fit_ensembles(makes, [self.train] * len(makes), self.settings, regression=self.regression)
+
+    def mixed(self, members: Sequence[nn.Module], like: EnsembleFit) -> EnsembleFit:
+        """Mix trained networks that hold out the same rows as the first members of another fit."""
+        count = len(members)
+        held_out = like.held_out[:count]
+        model, scores = ensemble_of(members, self.train, held_out, self.settings, regression=self.regression)
+        return EnsembleFit(model, like.members[:count], held_out, scores)
+
+
+def learned(build: Callable[[], nn.Module], strengths: Sequence[float]) -> nn.Module:
+    """Build a network with learned rates, with a strength for each layer."""
+    network = build()
+    for block, strength in zip(dropout_blocks(network), strengths, strict=True):
+        block.site.strength = strength
+    return network
+
+
+def fixed(build: Callable[[], nn.Module], rates: Sequence[float]) -> nn.Module:
+    """Build a network with a fixed rate in front of each layer."""
+    network = build()
+    for block, p in zip(dropout_blocks(network), rates, strict=True):
+        block.site.start_at(p)
+    return fix_dropout(network)
+
+
+def by_held_out_rows(fits: Sequence[EnsembleFit]) -> int:
+    """Find the ensemble with the best held-out log likelihood; one without any never is, unless all are."""
+    means = [float(fit.scores.nanmean()) for fit in fits]
+    return max(range(len(fits)), key=lambda i: (means[i] == means[i], means[i]))

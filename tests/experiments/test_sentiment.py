@@ -41,7 +41,10 @@ def test_every_arm_is_trained(tmp_path):
     assert found["fixed 0.3"]["parts"][0]["rates"]["head"] == pytest.approx([0.3] * 2)
     rates_of = {label: each["parts"][0]["rates"]["head"][-1] for label, each in found.items()}
     assert rates_of["learned"] != rates_of["learned, given factors"]
-    assert len(found["none"]["parts"][0]["train_nll"]) == 2
+    for score in ("nll", "accuracy"):
+        for name in ("train", "validation"):
+            assert len(found["none"]["parts"][0][f"{name}_{score}"]) == 2
+    assert all(0 <= share <= 1 for share in found["none"]["parts"][0]["train_accuracy"])
     page = (out / "report.html").read_text()
     assert "learned, words too, with phrases" in page
 

@@ -25,8 +25,7 @@ class Settings(BaseSettings):
     """Factors on the squared weights and on the entropy of the masks, as published code has them: 0.01 100 in the
     report. For three-pass and two-pass, which have those of the ELBO without the flag."""
     scheme_epochs: int = 30
-    """Epochs of each kind of pass of three-pass and two-pass: of the weights, of the noise and of the rates; 30 in the
-    report."""
+    """Epochs of each kind of pass of three-pass and two-pass, in ten turns with as many in each; 30 in the report."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""

@@ -39,7 +39,7 @@ def study(settings: Settings, run: Run) -> Plain:
             run.options.seed,
             epochs,
             regularisers=settings.regularisers,
-            scheme_epochs=QUICK_EPOCHS if quick else settings.scheme_epochs,
+            scheme_epochs=min(settings.scheme_epochs, epochs or settings.scheme_epochs),
         )
         for name in settings.dataset
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
@@ -60,7 +61,7 @@ def _epochs(results: Plain) -> Figure:
         for ax, (name, title) in zip(row, parts.items(), strict=True):
             for key, colour in zip(shown, plots.PALETTE, strict=False):
                 part = results[key]["parts"][0]
-                values, kept = [scale * value for value in part[f"{name}_{score}"]], part["best_epoch"]
+                values, kept = scale * np.array(part[f"{name}_{score}"], dtype=float), part["best_epoch"]
                 ax.plot(range(1, len(values) + 1), values, color=colour, linewidth=1.3, label=key)
                 ax.plot(kept, values[kept - 1], "o", color=colour, markersize=4)
             dress(ax, title=title if score == "nll" else "", x="epoch" if score == "accuracy" else "")

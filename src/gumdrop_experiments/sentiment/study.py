@@ -139,7 +139,7 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Varian
         learn_dropout(model, p=variant.p, embeddings=variant.words, report=lambda report: None)
         if not variant.learned:
             fix_dropout(model)
-        result, accuracy = _train(data, settings, variant, seed, model)
+        result, accuracy = _train(run, data, settings, variant, seed, model)
     words, labels = (part.to(run.options.device) for part in data.test)
     drawn = predict_classification(model, words, num_samples=NUM_SAMPLES, seed=seed, batch_size=ROWS_AT_ONCE)
     plain = plain_prediction(model, words, batch_size=ROWS_AT_ONCE)
@@ -157,8 +157,8 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Varian
 
 
 def _train(
-    data: _Data, settings: Settings, variant: _Variant, seed: int, model: SentenceReader
-) -> tuple[FitResult, dict[str, list[float]]]:
+    run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int, model: SentenceReader
+) -> tuple[FitResult, Plain]:
     """Train a network; give the result, and how often drawn functions were right in each epoch."""
     train = data.phrases if variant.phrases else data.train
     epochs = settings.phrase_epochs if variant.phrases else settings.epochs
@@ -166,14 +166,13 @@ def _train(
     if variant.regularisers is not None:
         lengthscale, strength = prior_of(variant.regularisers, num_data=len(train[1]))
         set_strength(model, strength)
-    right: dict[str, list[Tensor]] = {"train_accuracy": [], "validation_accuracy": []}
+    right: dict[bool, list[Tensor]] = {True: [], False: []}
 
     def nll_of(logits: Tensor, target: Tensor) -> Tensor:
-        part = "train_accuracy" if logits.requires_grad else "validation_accuracy"
-        right[part].append(logits.argmax(1) == target)
+        right[logits.requires_grad].append(logits.argmax(1) == target)  # no gradient: development sentences
         return categorical_nll(logits, target)
 
-    result = fit(  # without a checkpoint, which would not hold what was right so far
+    result = fit(
         model,
         train,
         likelihood=nll_of,
@@ -185,9 +184,19 @@ def _train(
         max_norm=MAX_NORM,
         lengthscale=lengthscale,
         seed=seed,
+        checkpoint=run.checkpoint(part_name(variant.label, seed)),
         progress=f"{variant.label}, seed {seed}",
     )
-    return result, {part: torch.cat(each).view(epochs, -1).double().mean(1).tolist() for part, each in right.items()}
+    return result, {
+        "train_accuracy": _by_epoch(right[True], len(train[1]), epochs),
+        "validation_accuracy": _by_epoch(right[False], len(data.dev[1]) * VALIDATION_SAMPLES, epochs),
+    }
+
+
+def _by_epoch(right: Sequence[Tensor], rows: int, epochs: int) -> list[float | None]:
+    """Share of what was right in each epoch of so many rows; None for epochs before a stop, which nobody counted."""
+    shares = [each.double().mean().item() for each in torch.cat(list(right)).split(rows)] if right else []
+    return [None] * (epochs - len(shares)) + shares
 
 
 def _scores(prediction: ClassificationPrediction, labels: Tensor) -> dict[str, float]:

@@ -20,7 +20,7 @@ from gumdrop_experiments.catalogue import EXPERIMENTS
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.reproduce import command, reproduce
-from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness.run import Run, command_line
 from gumdrop_experiments.pages.page import Table
 
 from builders.browser import views
@@ -56,7 +56,7 @@ def test_a_run_leaves_results_figures_parts_and_a_page(tmp_path) -> None:
     sums(tmp_path / "out", seed=4, width=2)
     results = results_of(tmp_path / "out")
     assert results["results"] == {"sums": {"N=2": [2, 2], "N=5": [5, 20]}}
-    assert results["command"] == "gumdrop reproduce sums --seed 4 --device cpu --width 2 --sizes 2 --sizes 5"
+    assert results["command"] == "gumdrop reproduce sums --seed 4 --device cpu --width 2 --sizes 2 5"
     assert (results["seed"], results["quick"], results["width"], results["figures"]) == (4, False, 2, ["tiny-sums.png"])
     assert results["environment"]["torch"] == torch.__version__
     names = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*")}
@@ -75,6 +75,12 @@ def test_the_command_in_the_results_gives_the_same_results(tmp_path) -> None:
     a, b = results_of(tmp_path / "a"), results_of(tmp_path / "b")
     assert {**a, "seconds": 0} == {**b, "seconds": 0}
     assert "A quick run" in (tmp_path / "b" / "report.html").read_text()
+
+
+def test_the_command_has_one_flag_for_several_values() -> None:
+    settings = {"regularisers": [0.01, 100.0], "ways": ["fixed 0.5", "learned"], "dataset": [], "splits": None}
+    words = "gumdrop reproduce uci --regularisers 0.01 100.0 --ways 'fixed 0.5' learned"
+    assert command_line("uci", settings) == words
 
 
 def test_the_default_folder(tmp_path, monkeypatch) -> None:

@@ -8,6 +8,9 @@ import pytest
 import torch
 
 from gumdrop import cli
+from gumdrop.objective import categorical_nll
+from gumdrop.training import state
+from gumdrop_experiments.sentiment import study
 from gumdrop_experiments.sentiment.figures import rates
 from gumdrop_experiments.sentiment.reader import SentenceReader
 
@@ -41,9 +44,35 @@ def test_every_arm_is_trained(tmp_path):
     assert found["fixed 0.3"]["parts"][0]["rates"]["head"] == pytest.approx([0.3] * 2)
     rates_of = {label: each["parts"][0]["rates"]["head"][-1] for label, each in found.items()}
     assert rates_of["learned"] != rates_of["learned, given factors"]
-    assert len(found["none"]["parts"][0]["train_nll"]) == 2
+    for score in ("nll", "accuracy"):
+        for name in ("train", "validation"):
+            assert len(found["none"]["parts"][0][f"{name}_{score}"]) == 2
+    assert all(0 <= share <= 1 for share in found["none"]["parts"][0]["train_accuracy"])
     page = (out / "report.html").read_text()
     assert "learned, words too, with phrases" in page
+
+
+def test_a_run_goes_on_in_the_epoch_where_it_was_stopped(tmp_path, monkeypatch):
+    """What was right before the stop is not known, and says so."""
+    out, counts = tmp_path / "out", iter(range(1000))
+    write_reviews(tmp_path / "data" / "sst")
+    words = ["reproduce", "sentiment", "--data", str(tmp_path / "data"), "--out", str(out), "--seeds", "1"]
+    words += ["--epochs", "3", "--phrase-epochs", "0", "--hidden", "8", "--ways", "none", "learned"]
+
+    def stops(logits, target):
+        if next(counts) == 2 * (1 + 5):  # after two epochs of one batch and five draws
+            raise KeyboardInterrupt
+        return categorical_nll(logits, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(state, "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+        patch.setattr(study, "categorical_nll", stops)
+        assert cli.main(words) == 130
+    assert cli.main([*words, "--resume"]) == 0
+    found = json.loads((out / "results.json").read_text())["results"]
+    for part in ("train_accuracy", "validation_accuracy"):
+        assert [share is None for share in found["none"]["parts"][0][part]] == [True, True, False]
+        assert None not in found["learned"]["parts"][0][part]
 
 
 def test_the_epoch_that_is_kept_is_marked():

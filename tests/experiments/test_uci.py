@@ -15,6 +15,7 @@ from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.uci import methods as uci_methods
 from gumdrop_experiments.uci import results
 from gumdrop_experiments.uci import study as uci
+from gumdrop_experiments.uci import work as uci_work
 from gumdrop_experiments.uci.grid import GRID, fixed_network, grid_settings
 from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.work import Work, scores
@@ -76,18 +77,28 @@ def test_a_quick_run_compares_all_methods_and_goes_on_after_a_stop(data, tmp_pat
 @pytest.mark.parametrize(("scheme", "passes"), [("three-pass", 3), ("two-pass", 2)])
 def test_a_scheme_of_passes_moves_weights_noise_and_rates(work, monkeypatch, scheme, passes) -> None:
     monkeypatch.setattr(uci_methods, "CYCLES", 2)
-    outcome = METHODS[scheme].run(work)
-    assert outcome.row_passes == passes * 2 * max(1, work.schedule[1] // 2) * 140
+    outcome = METHODS[scheme].run(replace(work, scheme_epochs=20))
+    assert outcome.row_passes == passes * 20 * 140
     assert len(outcome.rates) == 2
     assert [len(rates) for rates in outcome.rates] == [4, 4]
     assert all(abs(p - 0.1) > 1e-4 for rates in outcome.rates for p in rates)
+
+
+def test_a_scheme_of_passes_has_a_schedule_of_its_own(work, monkeypatch) -> None:
+    """Rates fall once the network knows its rows, so the schedule of the default must not say how long it trains."""
+    monkeypatch.setattr(uci_methods, "CYCLES", 2)
+    scheme = METHODS["three-pass"]
+    before = scheme.run(replace(work, scheme_epochs=4)).rates
+    monkeypatch.setattr(uci_work, "schedule", lambda num_rows, epochs: (16, 50))
+    assert scheme.run(replace(work, scheme_epochs=4)).rates == before
 
 
 def test_published_factors_are_the_prior_and_the_strength(work, monkeypatch) -> None:
     """The report's entropy counts 3,500 times the ELBO's at 70 rows, so that nothing but it decides."""
     monkeypatch.setattr(uci_methods, "CYCLES", 2)
     scheme = METHODS["two-pass"]
-    plain, strong = (scheme.run(replace(work, epochs=20, regularisers=each)) for each in (None, (1e-2, 1e2)))
+    works = (replace(work, scheme_epochs=100, regularisers=each) for each in (None, (1e-2, 1e2)))
+    plain, strong = map(scheme.run, works)
     assert min(min(rates) for rates in strong.rates) > 0.45
     assert max(min(rates) for rates in plain.rates) < 0.4
 

@@ -1,5 +1,6 @@
 """One run of an experiment: the folder that it fills, the settings that it is known by, and what it leaves."""
 
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from gumdrop_experiments.pages.page import Page, render
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Run"]
+__all__ = ["Run", "command_line"]
 
 RESULTS_FORMAT = 1
 
@@ -170,6 +171,6 @@ def command_line(name: str, settings: Plain) -> str:
         flag = f"--{key.replace('_', '-')}"
         if isinstance(value, bool):
             words += [flag] * value
-        elif value is not None:
-            words += [f"{flag} {each}" for each in (value if isinstance(value, list) else [value])]
+        elif value is not None and value != []:
+            words += [flag, shlex.join(map(str, value if isinstance(value, list) else [value]))]
     return " ".join(words)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
@@ -49,21 +50,24 @@ def _scores(results: Plain) -> Figure:
 
 
 def _epochs(results: Plain) -> Figure:
-    """Loss over training on the sentences of both parts, without word types and phrases: first seed."""
+    """Loss and accuracy over training on the sentences of both parts, without word types and phrases: first seed."""
     keys = [key for key in results if key == "none" or key.startswith(("fixed", "learned"))]
     shown = [key for key in keys if "words" not in key]
-    drawing = Figure(figsize=(8.6, 3.4), layout="constrained")
-    panels = drawing.subplots(1, 2)
-    titles = {"train_nll": "training sentences, masks on", "validation_nll": "development sentences"}
-    for ax, (loss, title) in zip(panels, titles.items(), strict=True):
-        for key, colour in zip(shown, plots.PALETTE, strict=False):
-            part = results[key]["parts"][0]
-            epochs, kept = range(1, len(part[loss]) + 1), part["best_epoch"]
-            ax.plot(epochs, part[loss], color=colour, linewidth=1.3, label=key)
-            ax.plot(kept, part[loss][kept - 1], "o", color=colour, markersize=4)
-        dress(ax, title=title, x="epoch", y="negative log likelihood, nats")
-        ax.locator_params(axis="x", integer=True)
-    panels[0].legend(fontsize=8, frameon=False)
+    drawing = Figure(figsize=(8.6, 6.0), layout="constrained")
+    panels = drawing.subplots(2, 2, sharex=True, sharey="row")
+    parts = {"train": "training sentences, masks on", "validation": "development sentences"}
+    scores = {"nll": ("negative log likelihood, nats", 1), "accuracy": ("accuracy, %", 100)}
+    for row, (score, (label, scale)) in zip(panels, scores.items(), strict=True):
+        for ax, (name, title) in zip(row, parts.items(), strict=True):
+            for key, colour in zip(shown, plots.PALETTE, strict=False):
+                part = results[key]["parts"][0]
+                values, kept = scale * np.array(part[f"{name}_{score}"], dtype=float), part["best_epoch"]
+                ax.plot(range(1, len(values) + 1), values, color=colour, linewidth=1.3, label=key)
+                ax.plot(kept, values[kept - 1], "o", color=colour, markersize=4)
+            dress(ax, title=title if score == "nll" else "", x="epoch" if score == "accuracy" else "")
+            ax.locator_params(axis="x", integer=True)
+        row[0].set_ylabel(label)
+    panels[0, 0].legend(fontsize=8, frameon=False)
     return drawing
 
 

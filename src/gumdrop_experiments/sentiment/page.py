@@ -9,7 +9,10 @@ from gumdrop_experiments.sentiment.results import SCORES, best_fixed, best_learn
 __all__ = ["page"]
 
 SCORES_SHOWN = "Mean and standard error over seeds on the test sentences."
-EPOCHS = "Loss of the first seed after each epoch. A dot marks the epoch that is kept."
+EPOCHS = (
+    "First seed, after each epoch. The loss of the development sentences is that of five draws, averaged; accuracies "
+    "are those of single draws. A dot marks the epoch that is kept."
+)
 RATES = (
     "Learned rates of each seed over training, from their start. A dot marks the epoch that is kept, which is the one "
     "that is scored."

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gumdrop import metrics
 from gumdrop.networks import fix_dropout, learn_dropout, set_strength
+from gumdrop.objective import categorical_nll
 from gumdrop.prediction import ClassificationPrediction, predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.texts import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
@@ -138,7 +139,7 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Varian
         learn_dropout(model, p=variant.p, embeddings=variant.words, report=lambda report: None)
         if not variant.learned:
             fix_dropout(model)
-        result = _train(run, data, settings, variant, seed, model)
+        result, accuracy = _train(run, data, settings, variant, seed, model)
     words, labels = (part.to(run.options.device) for part in data.test)
     drawn = predict_classification(model, words, num_samples=NUM_SAMPLES, seed=seed, batch_size=ROWS_AT_ONCE)
     plain = plain_prediction(model, words, batch_size=ROWS_AT_ONCE)
@@ -149,22 +150,33 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Varian
         "best_epoch": result.best_epoch,
         "train_nll": [record.nll for record in result.history],
         "validation_nll": [record.validation_nll for record in result.history],
+        **accuracy,
         "rates": {name: [record.rates[name] for record in result.history] for name in result.history[0].rates},
         "reliability": {name: value.tolist() for name, value in bins._asdict().items()},
     }
 
 
-def _train(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int, model: SentenceReader) -> FitResult:
+def _train(
+    run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int, model: SentenceReader
+) -> tuple[FitResult, Plain]:
+    """Train a network; give the result, and how often drawn functions were right in each epoch."""
     train = data.phrases if variant.phrases else data.train
+    epochs = settings.phrase_epochs if variant.phrases else settings.epochs
     lengthscale = LENGTHSCALE
     if variant.regularisers is not None:
         lengthscale, strength = prior_of(variant.regularisers, num_data=len(train[1]))
         set_strength(model, strength)
-    return fit(
+    right: dict[bool, list[Tensor]] = {True: [], False: []}
+
+    def nll_of(logits: Tensor, target: Tensor) -> Tensor:
+        right[logits.requires_grad].append(logits.argmax(1) == target)  # no gradient: development sentences
+        return categorical_nll(logits, target)
+
+    result = fit(
         model,
         train,
-        likelihood="categorical",
-        epochs=settings.phrase_epochs if variant.phrases else settings.epochs,
+        likelihood=nll_of,
+        epochs=epochs,
         validation=data.dev,
         validation_samples=VALIDATION_SAMPLES,
         batch_size=BATCH_SIZE,
@@ -175,6 +187,16 @@ def _train(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: i
         checkpoint=run.checkpoint(part_name(variant.label, seed)),
         progress=f"{variant.label}, seed {seed}",
     )
+    return result, {
+        "train_accuracy": _by_epoch(right[True], len(train[1]), epochs),
+        "validation_accuracy": _by_epoch(right[False], len(data.dev[1]) * VALIDATION_SAMPLES, epochs),
+    }
+
+
+def _by_epoch(right: Sequence[Tensor], rows: int, epochs: int) -> list[float | None]:
+    """Share of what was right in each epoch of so many rows; None for epochs before a stop, which nobody counted."""
+    shares = [each.double().mean().item() for each in torch.cat(list(right)).split(rows)] if right else []
+    return [None] * (epochs - len(shares)) + shares
 
 
 def _scores(prediction: ClassificationPrediction, labels: Tensor) -> dict[str, float]:

@@ -43,6 +43,8 @@ __all__ = ["METHODS", "Method", "deep_ensemble", "ensemble", "single"]
 VALIDATION_SAMPLES = 100
 DEEP_ENSEMBLE_EPOCHS = 40
 CYCLES = 10
+SCHEME_BATCH_SIZE = 200
+"""That of the report, and not that of the default, which would change how often a scheme goes through the rows."""
 GAMMA_PRIOR = (0.1, 0.01)
 
 
@@ -163,6 +165,7 @@ def _train(
     stage: str,
     *,
     epochs: int,
+    batch_size: int | None = None,
     lengthscale: Lengthscale,
 ) -> tuple[list[FitResult], float]:
     """Train a network on each training part, as one program; give the results and the processor time."""
@@ -172,7 +175,7 @@ def _train(
         training_parts(splits),
         likelihood="gaussian",
         epochs=epochs,
-        batch_size=work.schedule[0],
+        batch_size=batch_size or work.schedule[0],
         lr=LR,
         lengthscale=lengthscale,
         seed=work.seed,
@@ -247,7 +250,8 @@ def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
             set_strength(model, strength)
     for model in models:
         model[-1].gamma_prior = GAMMA_PRIOR  # type: ignore[assignment]
-    epochs = max(1, work.schedule[1] // CYCLES)
+    epochs = max(1, work.scheme_epochs // CYCLES)
+    train = partial(_train, epochs=epochs, batch_size=SCHEME_BATCH_SIZE, lengthscale=lengthscale)
     seconds = 0.0
     for turn, kinds in itertools.product(range(CYCLES), passes):
         for model in models:
@@ -256,7 +260,7 @@ def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
         # No checkpoints: each would hold a part of a turn.
         cycle = dataclasses.replace(work, seed=work.seed + turn, checkpoint=lambda stage: None)
         stage = f"{turn + 1}/{CYCLES} {' and '.join(kinds)}"
-        results, spent = _train(cycle, models, work.splits, stage, epochs=epochs, lengthscale=lengthscale)
+        results, spent = train(cycle, models, work.splits, stage)
         seconds += spent
     predictions = _predictions(models, work)
     seen = len(passes) * CYCLES * epochs * sum(len(split.x_train) for split in work.splits)

@@ -24,10 +24,12 @@ class Settings(BaseSettings):
     regularisers: tuple[float, float] | None = None
     """Factors on the squared weights and on the entropy of the masks, as published code has them: 0.01 100 in the
     report. For three-pass and two-pass, which have those of the ELBO without the flag."""
+    scheme_epochs: int = 30
+    """Epochs of each kind of pass of three-pass and two-pass, in ten turns with as many in each; 30 in the report."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        at_least(self, 1, "splits")
+        at_least(self, 1, "splits", "scheme_epochs")
         check_regularisers(self.regularisers)
 
     def for_run(self, options: RunOptions) -> Self:

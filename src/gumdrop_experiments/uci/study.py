@@ -34,7 +34,12 @@ def study(settings: Settings, run: Run) -> Plain:
     epochs = QUICK_EPOCHS if quick else None
     works = {
         name: Work(
-            name, read_splits(folder / name, most=most), run.options.seed, epochs, regularisers=settings.regularisers
+            name,
+            read_splits(folder / name, most=most),
+            run.options.seed,
+            epochs,
+            regularisers=settings.regularisers,
+            scheme_epochs=min(settings.scheme_epochs, epochs or settings.scheme_epochs),
         )
         for name in settings.dataset
     }

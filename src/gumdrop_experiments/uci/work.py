@@ -51,6 +51,8 @@ class Work:
     """Gives a file for the state of a training run by the name of its stage."""
     regularisers: tuple[float, float] | None = None
     """Factors of published code for the schemes of passes; those of the ELBO if None."""
+    scheme_epochs: int = 30
+    """Epochs of each kind of pass of these schemes, over all turns."""
 
     @property
     def schedule(self) -> tuple[int, int]:

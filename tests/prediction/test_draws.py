@@ -192,6 +192,16 @@ class TestSameAsTheLoop:
         assert_same(classes.log_probabilities, classification.log_probabilities)
         assert_same(classes.expected_entropy, classification.expected_entropy)
 
+    def test_a_chain_that_is_being_trained(self) -> None:
+        """It runs without a twin; only batch normalisation asks for the mode."""
+        model, x = converted(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2))), data(9, 4)
+        model.train()(x)
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        expected = by_loop(model, x)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+        assert_same(gd.sample(model.eval(), x, num_samples=S, seed=3), expected)
+        torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
+
     def test_ensemble_of_one_call_each(self) -> None:
         model, x = dense(), data(9, 4)
         assert torch.equal(gd.sample(model, x, num_samples=S, seed=3), gd.sample(model, x, num_samples=S, seed=3))

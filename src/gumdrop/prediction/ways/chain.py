@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from gumdrop.layers import KINDS, SITE, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, is_own_hook
 from gumdrop.layers.dense import drop_input
+from gumdrop.prediction.twins import twin_of
 
 __all__ = ["Chunk", "chain_of", "first_drop", "run_chain"]
 
@@ -56,14 +57,17 @@ def chain_of(model: nn.Module) -> list[nn.Module] | None:
         model: Any model.
 
     Returns:
-        The layers in order, or None if the model is something else, or has hooks that would see several draws at once.
+        The layers in order, each as it is in eval; None if the model is something else, or has hooks that would see
+        several draws at once.
     """
     if "forward" in vars(model) or not all(map(is_own_hook, model._forward_hooks.values())):
         return None
     if type(model) is nn.Sequential and all(map(is_own_hook, model._forward_pre_hooks.values())):
         parts = [chain_of(child) for child in model]
         return None if None in parts else [layer for part in parts if part is not None for layer in part]
-    return [model] if type(model) in ROWWISE and _keeps_rows_apart(model) and _has_known_hooks(model) else None
+    if not (type(model) in ROWWISE and _keeps_rows_apart(model) and _has_known_hooks(model)):
+        return None
+    return [twin_of(model) if isinstance(model, _BatchNorm) else model]  # the others are the same in training
 
 
 def _keeps_rows_apart(layer: nn.Module) -> bool:

@@ -16,6 +16,7 @@ from gumdrop.networks import mlp
 from gumdrop.prediction.inputs import arguments
 from gumdrop.prediction.running import RunningMoments
 from gumdrop.prediction.ways import evaluate as draws
+from gumdrop.prediction.ways import vmap
 from gumdrop.prediction.ways.folding import foldable, folded
 
 from builders.models import Transformer, Words, converted, data, dense
@@ -115,10 +116,10 @@ def chain_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws, "_ways", lambda *args: ways(*args)[2:])
 
 
-def by_loop(model: nn.Module, x: Any, **options: Any) -> Tensor:
+def by_loop(model: nn.Module, x: Any, num_samples: int = S, **options: Any) -> Tensor:
     with pytest.MonkeyPatch.context() as patch:
         loop_alone(patch)
-        return gd.sample(model, x, num_samples=S, seed=3, **options)
+        return gd.sample(model, x, num_samples=num_samples, seed=3, **options)
 
 
 def assert_same(one: Tensor, other: Tensor) -> None:
@@ -389,6 +390,35 @@ class Overwriting(Forked):
         result = torch.zeros(len(x), 2)
         result[:] = self.inner(x)
         return result
+
+
+class TestDrawsInCommon:
+    """Draws that drop the same units of a recurrent layer's input are one, where few units make them likely."""
+
+    @pytest.mark.parametrize(("p", "most"), [(0.3, 2**3), (0.6, 40)])
+    @pytest.mark.parametrize("batch_size", [None, 4])
+    def test_each_is_run_once(
+        self, p: float, most: int, batch_size: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model, x = gd.learn_dropout(Recurrent(nn.LSTM, batch_first=True), p=p), data(9, 6, 3)
+        expected = by_loop(model, x, num_samples=40)
+        rows: list[int] = []
+        run = vmap._run_folded
+
+        def counted(*args: Any) -> tuple[Tensor, ...]:
+            rows.append(args[4])
+            return run(*args)
+
+        monkeypatch.setattr(vmap, "_run_folded", counted)
+        monkeypatch.setattr(vmap, "COPIED", 1000)
+        monkeypatch.setattr(draws._AtOnce, "first_count", 40)
+        monkeypatch.setattr(draws, "CACHED", 2 * 9 * 6 * 5 * 4)  # two draws of the output
+        batched_alone(monkeypatch)
+        ours = gd.sample(model, x, num_samples=40, seed=3, batch_size=batch_size)
+        assert_same(ours, expected)
+        parts = 1 if batch_size is None else 3
+        assert sum(rows) <= most * parts
+        assert batch_size is not None or p != 0.3 or max(rows) == 2  # memory is bounded by the budget
 
 
 class TestWhatOnlyTheLoopCanDo:

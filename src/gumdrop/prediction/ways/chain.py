@@ -40,6 +40,10 @@ class Chunk:
     """Number of draws, S."""
     scales: dict[int, Tensor | None]
     """What each site multiplies its units by, (S, K), by the site's identity; None where no draw changes anything."""
+    all_kept: dict[int, float]
+    """Probability that a draw keeps all units of a site, by the same."""
+    budget: int
+    """Bytes that an activation may have."""
     widest: int = 0
     """Bytes of the largest activation of one draw, as far as it was seen."""
     was_used: bool = False

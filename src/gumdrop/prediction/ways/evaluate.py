@@ -244,7 +244,8 @@ class _AtOnce(_Loop):
             id(site): factors_of(rate, noise.rows(site, count), site.scaled_logit.device)
             for site, rate in self.rates.items()
         }
-        chunk = Chunk(count, scales)
+        all_kept = {id(site): rate.all_kept(site.num_units) for site, rate in self.rates.items()}
+        chunk = Chunk(count, scales, all_kept, self.budget)
         result = _joined([self._run(chunk, rows) for rows in parts], dim=1)
         noise.was_used |= chunk.was_used
         return result.expand(count, *result.shape[1:]), max(1, self.budget // max(1, chunk.widest))

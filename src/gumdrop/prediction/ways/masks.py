@@ -1,6 +1,7 @@
 """Bernoulli masks of many draws at once, made on the CPU, where their noise is drawn."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,6 +26,10 @@ class Rate(NamedTuple):
     """Whether 1 - p rounds to 1: a unit is dropped once in 2 ** 24 draws."""
     numbers: Sequence[float]
     """``p`` in numbers of Python."""
+
+    def all_kept(self, num_units: int) -> float:
+        """Give the probability that a draw keeps all units."""
+        return math.prod(1 - p for p in self.numbers) ** (num_units / len(self.numbers))
 
 
 def rates_of(sites: Sequence[ConcreteDropout]) -> dict[ConcreteDropout, Rate]:

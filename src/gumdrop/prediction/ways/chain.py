@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from gumdrop.layers import KINDS, SITE, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, is_own_hook
 from gumdrop.layers.dense import drop_input
-from gumdrop.prediction.twins import twin_of
+from gumdrop.prediction.twins import Restart, twin_of
 
-__all__ = ["Chunk", "chain_of", "first_drop", "run_chain"]
+__all__ = ["Chunk", "chain_of", "first_drop", "is_watched", "run_chain"]
 
 ROWWISE: frozenset[type[nn.Module]] = frozenset(
     {
@@ -52,6 +53,22 @@ class Chunk:
     def see(self, activation: Tensor, draws: int = 1) -> None:
         """Take note of the size of an activation that holds this many draws."""
         self.widest = max(self.widest, activation.numel() * activation.element_size() // draws)
+
+
+def is_watched(modules: Sequence[nn.Module]) -> bool:
+    """Tell whether someone watches the forward, and would see several draws at once, or inputs without drops.
+
+    Args:
+        modules: All modules of a model.
+
+    Returns:
+        True if there is a hook on one of them, or on all modules, that is not the library's.
+    """
+    return bool(_global_forward_pre_hooks or _global_forward_hooks) or any(
+        not (is_own_hook(hook) or isinstance(hook, Restart))
+        for module in modules
+        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+    )
 
 
 def chain_of(model: nn.Module) -> list[nn.Module] | None:

@@ -5,20 +5,19 @@ many run at once, and the plain loop over draws, which any model can run, is the
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
-from gumdrop.layers import ConcreteDropout, check_rates, is_own_hook, watch_rates
+from gumdrop.layers import ConcreteDropout, check_rates, watch_rates
 from gumdrop.prediction.drawing import MaskNoise, Stochastic, drawing_twin
 from gumdrop.prediction.inputs import Arguments
 from gumdrop.prediction.switches import OwnRandomness
-from gumdrop.prediction.twins import Restart, uncompiled
-from gumdrop.prediction.ways.chain import Chunk, chain_of, first_drop, run_chain
+from gumdrop.prediction.twins import uncompiled
+from gumdrop.prediction.ways.chain import Chunk, chain_of, first_drop, is_watched, run_chain
 from gumdrop.prediction.ways.folding import Foldable, foldable, folded
 from gumdrop.prediction.ways.masks import Rate, factors_of, rates_of
 from gumdrop.prediction.ways.vmap import run_batched
@@ -74,11 +73,8 @@ def drawn(
     parts = [slice(start, start + step) for start in range(0, length, step)]
     _keep_what_is_freed()
     with torch.no_grad():
-        model = uncompiled(model)
-        dropout = Stochastic.of(model, maskless=True)
-        check_rates(dropout.learned, model)
-        noise = MaskNoise(dropout.learned, dropout.plain, seed, shared=True, pinned=True)
-        call = _Call(model, x, output, step, dropout, noise)
+        call = _Call.of(uncompiled(model), x, output, step, seed)
+        dropout, noise = call.dropout, call.noise
         if has_parts and dropout.only_learned:
             rates = [rate.numbers for rate in call.rates.values()]
             watch_rates(dropout.learned, rates, num_samples, stacklevel=5)  # past `by_batches` and what it calls
@@ -130,6 +126,13 @@ class _Call:
     dropout: Stochastic
     noise: MaskNoise
 
+    @classmethod
+    def of(cls, model: nn.Module, x: Arguments, output: Output, rows: int, seed: int | None) -> "_Call":
+        dropout = Stochastic.of(model, maskless=True)
+        check_rates(dropout.learned, model)
+        noise = MaskNoise(dropout.learned, dropout.plain, seed, shared=True, pinned=True)
+        return cls(model, x, output, rows, dropout, noise)
+
     @functools.cached_property
     def rates(self) -> dict[ConcreteDropout, Rate]:
         """The rates of the model's sites."""
@@ -148,24 +151,15 @@ class _Call:
 
 def _ways(call: _Call) -> list["_Loop"]:
     """All ways to run a model, the best one last."""
-    is_watched = _has_foreign_hooks(call.dropout.modules)
-    ways = [_Loop(call, folds=not is_watched)]
-    if is_watched or not call.dropout.only_learned:
+    watched = is_watched(call.dropout.modules)
+    ways = [_Loop(call, folds=not watched)]
+    if watched or not call.dropout.only_learned:
         return ways
     if not torch.is_autocast_enabled(call.device.type):  # which does not act under vmap
         ways.append(_AtOnce(call))
     if call.x.alone is not None and (chain := chain_of(call.model)) is not None:
         ways.append(_Chain(call, chain, call.x.alone))
     return ways
-
-
-def _has_foreign_hooks(modules: Sequence[nn.Module]) -> bool:
-    """Tell whether someone watches the forward, and would see several draws at once, or inputs without drops."""
-    return bool(_global_forward_pre_hooks or _global_forward_hooks) or any(
-        not (is_own_hook(hook) or isinstance(hook, Restart))
-        for module in modules
-        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-    )
 
 
 class _Loop:

@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import gumdrop as gd
-from gumdrop.layers import dropout_blocks, watch
-from gumdrop.prediction.ways import evaluate
+from gumdrop.layers import UNIT, dropout_blocks
+from gumdrop.prediction.ways import evaluate, masks
 from gumdrop.training import single
 from gumdrop.training.data import prepared
 from gumdrop.training.dense_layers import Parts
@@ -212,23 +212,23 @@ def test_steps_of_fit_stacked(stack_of: type[Any]) -> None:
 @pytest.mark.parametrize("rate", [0.1, 1e-12])
 @pytest.mark.parametrize("in_turn", [False, True])
 def test_draws_of_a_prediction(name: str, rate: float, in_turn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rates are read before the first draw, all at once; numbers stand for them here."""
+    """Rates are read once, before the first draw; numbers stand for them here."""
     model, x = on_device(name)
     reads: list[int] = []
 
-    def read(numbers: list[Tensor]) -> list[float]:
-        reads.append(len(numbers))
-        return [1.0 if rate < 1e-7 else 1 / (1 - rate)] * len(numbers)
+    def fetched(logits: list[Tensor]) -> Tensor:
+        assert devices_of([each.reshape(-1) for each in logits]) == {"meta"}
+        reads.append(len(logits))
+        return torch.logit(torch.full((sum(each.numel() for each in logits),), rate)) / UNIT
 
-    monkeypatch.setattr(watch, "read", read)
-    monkeypatch.setattr(evaluate, "read", read)
-    monkeypatch.setattr(Tensor, "cpu", lambda tensor: torch.full(tensor.shape, rate))
+    monkeypatch.setattr(masks, "fetched", fetched)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device=None: False)
     monkeypatch.setattr(evaluate.MaskNoise, "restore", lambda noise, state: pytest.fail("another way was taken"))
     if in_turn:
         ways = evaluate._ways
         monkeypatch.setattr(evaluate, "_ways", lambda *args: ways(*args)[:1])
-    with no_wait():
+    warned = pytest.warns(UserWarning, match="none of the 40 draws") if rate < 1e-7 else nullcontext()
+    with no_wait(), warned:
         prediction = gd.predict_regression(model, x, num_samples=40, seed=0)
     assert prediction.epistemic.device == META
-    assert len(reads) == (1 if in_turn else 2)
+    assert reads == [len(list(dropout_blocks(model)))]

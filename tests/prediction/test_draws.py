@@ -16,6 +16,7 @@ from gumdrop.networks import mlp
 from gumdrop.prediction.inputs import arguments
 from gumdrop.prediction.running import RunningMoments
 from gumdrop.prediction.ways import evaluate as draws
+from gumdrop.prediction.ways import vmap
 from gumdrop.prediction.ways.folding import foldable, folded
 
 from builders.models import Transformer, Words, converted, data, dense
@@ -115,10 +116,10 @@ def chain_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws, "_ways", lambda *args: ways(*args)[2:])
 
 
-def by_loop(model: nn.Module, x: Any, **options: Any) -> Tensor:
+def by_loop(model: nn.Module, x: Any, num_samples: int = S, **options: Any) -> Tensor:
     with pytest.MonkeyPatch.context() as patch:
         loop_alone(patch)
-        return gd.sample(model, x, num_samples=S, seed=3, **options)
+        return gd.sample(model, x, num_samples=num_samples, seed=3, **options)
 
 
 def assert_same(one: Tensor, other: Tensor) -> None:
@@ -191,6 +192,16 @@ class TestSameAsTheLoop:
         classes = gd.predict_classification(model, x, num_samples=S, seed=3)
         assert_same(classes.log_probabilities, classification.log_probabilities)
         assert_same(classes.expected_entropy, classification.expected_entropy)
+
+    def test_a_chain_that_is_being_trained(self) -> None:
+        """It runs without a twin; only batch normalisation asks for the mode."""
+        model, x = converted(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2))), data(9, 4)
+        model.train()(x)
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        expected = by_loop(model, x)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+        assert_same(gd.sample(model.eval(), x, num_samples=S, seed=3), expected)
+        torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
 
     def test_ensemble_of_one_call_each(self) -> None:
         model, x = dense(), data(9, 4)
@@ -379,6 +390,35 @@ class Overwriting(Forked):
         result = torch.zeros(len(x), 2)
         result[:] = self.inner(x)
         return result
+
+
+class TestDrawsInCommon:
+    """Draws that drop the same units of a recurrent layer's input are one, where few units make them likely."""
+
+    @pytest.mark.parametrize(("p", "most"), [(0.3, 2**3), (0.6, 40)])
+    @pytest.mark.parametrize("batch_size", [None, 4])
+    def test_each_is_run_once(
+        self, p: float, most: int, batch_size: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model, x = gd.learn_dropout(Recurrent(nn.LSTM, batch_first=True), p=p), data(9, 6, 3)
+        expected = by_loop(model, x, num_samples=40)
+        rows: list[int] = []
+        run = vmap._run_folded
+
+        def counted(*args: Any) -> tuple[Tensor, ...]:
+            rows.append(args[4])
+            return run(*args)
+
+        monkeypatch.setattr(vmap, "_run_folded", counted)
+        monkeypatch.setattr(vmap, "COPIED", 1000)
+        monkeypatch.setattr(draws._AtOnce, "first_count", 40)
+        monkeypatch.setattr(draws, "CACHED", 2 * 9 * 6 * 5 * 4)  # two draws of the output
+        batched_alone(monkeypatch)
+        ours = gd.sample(model, x, num_samples=40, seed=3, batch_size=batch_size)
+        assert_same(ours, expected)
+        parts = 1 if batch_size is None else 3
+        assert sum(rows) <= most * parts
+        assert batch_size is not None or p != 0.3 or max(rows) == 2  # memory is bounded by the budget
 
 
 class TestWhatOnlyTheLoopCanDo:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["read", "sent"]
+__all__ = ["fetched", "read", "sent"]
 
 
 def read(numbers: Sequence[Tensor]) -> list[float]:
@@ -22,6 +22,19 @@ def read(numbers: Sequence[Tensor]) -> list[float]:
     first = numbers[0]
     found: list[float] = torch.stack([each.to(first) for each in numbers]).tolist()
     return found
+
+
+def fetched(tensors: Sequence[Tensor]) -> Tensor:
+    """Bring numbers to the CPU, and wait for their device once.
+
+    Args:
+        tensors: Tensors of any shapes and devices, at least one.
+
+    Returns:
+        All their numbers in one dimension, on the CPU.
+    """
+    device = tensors[0].device
+    return torch.cat([each.reshape(-1).to(device) for each in tensors]).cpu()
 
 
 def sent(value: Tensor, device: torch.device | str) -> Tensor:

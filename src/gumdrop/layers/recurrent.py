@@ -120,7 +120,7 @@ def recurrent_forward(
             result, final = _one_direction(module, suffix, steps, state, batch.num_sequences, batch.order)
             outputs.append(result)
             finals.append(final)
-        steps = Steps(torch.cat(outputs, dim=-1), steps.batch_sizes)
+        steps = Steps(torch.cat(outputs, dim=-1) if len(outputs) > 1 else outputs[0], steps.batch_sizes)
     state = tuple(torch.stack(parts) for parts in zip(*finals, strict=True))
     output, state = _as_given(module, input, steps.data, state)
     return output, state if module.mode == "LSTM" else state[0]

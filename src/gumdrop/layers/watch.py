@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from gumdrop.functional.devices import read
 from gumdrop.layers.block import Block
 from gumdrop.layers.passes import SiteUse
 from gumdrop.layers.site import UNIT, ConcreteDropout
@@ -148,25 +147,23 @@ def _listed(names: list[str], most: int = 3) -> str:
     return listed + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def watch_rates(sites: Sequence[ConcreteDropout], num_samples: int, *, stacklevel: int) -> None:
+def watch_rates(
+    sites: Sequence[ConcreteDropout], rates: Sequence[Sequence[float]], num_samples: int, *, stacklevel: int
+) -> None:
     """Warn, once for each model, if its learned rates are so small that no draw of a prediction will drop a unit.
 
     Args:
         sites: All that drops in the model.
+        rates: Drop probability of each: one, or one for each unit.
         num_samples: Number of draws.
         stacklevel: As for `warnings.warn`, from here.
     """
-    if any(site.use.told for site in sites) or all(site.is_fixed for site in sites):
+    expected = num_samples * sum(site.num_units * sum(p) / len(p) for site, p in zip(sites, rates, strict=True))
+    if not expected < RARE or any(site.use.told for site in sites) or all(site.is_fixed for site in sites):
         return
-    expected = 0.0
-    for some in (sites[:1], sites[1:]):  # the first is mostly enough, and the others are read at once
-        means = read([site.p.mean() for site in some])
-        expected += sum(num_samples * site.num_units * mean for site, mean in zip(some, means, strict=True))
-        if not expected < RARE:
-            return
     for site in sites:
         site.use.told = True
-    largest = max(site.p.max().item() for site in sites)
+    largest = max(map(max, rates))
     warnings.warn(
         f"all learned dropout rates are {largest:.0e} or less, so that none of the {num_samples} draws is likely to "
         "drop a unit: the epistemic part is 0 for every input, also far from the training data, and says nothing; see "

@@ -22,7 +22,7 @@ from gumdrop.layers import ConcreteDropout, bernoulli_factors, check_rates, draw
 from gumdrop.prediction.switches import ELSEWHERE, Attribute, FastPath, Randomness, switched
 from gumdrop.prediction.twins import Restart, twin_of
 
-__all__ = ["MaskNoise", "draw", "drawing_twin", "sampling"]
+__all__ = ["MaskNoise", "Stochastic", "draw", "drawing_twin", "sampling"]
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -47,10 +47,16 @@ class MaskNoise:
         self.seed = master.seed() if seed is None else seed
         master.manual_seed(self.seed)
         seeds = torch.randint(2**62, (len(sites),), generator=master).tolist()
-        self._generators = {id(site): torch.Generator().manual_seed(s) for site, s in zip(sites, seeds, strict=True)}
+        self._streams = [torch.Generator().manual_seed(each) for each in seeds]
+        self._generators: dict[int, torch.Generator] = {}
+        self.serve(sites)
         self._shared = shared
         self._pinned: dict[tuple[int, int, tuple[int, ...]], Tensor] | None = {} if pinned else None
         self._uses: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)
+
+    def serve(self, sites: Sequence[nn.Module]) -> None:
+        """Draw for other modules, too: those of a twin, in the order of its model's."""
+        self._generators |= {id(site): stream for site, stream in zip(sites, self._streams, strict=True)}
 
     def restart(self) -> None:
         """Count the uses of each ``nn.Dropout`` from 0 again: another pass over the model begins."""
@@ -89,11 +95,11 @@ class MaskNoise:
 
     def state(self) -> list[Tensor]:
         """Where the generators stand."""
-        return [generator.get_state() for generator in self._generators.values()]
+        return [generator.get_state() for generator in self._streams]
 
     def restore(self, state: list[Tensor]) -> None:
         """Set the generators back to a state of before."""
-        for generator, each in zip(self._generators.values(), state, strict=True):
+        for generator, each in zip(self._streams, state, strict=True):
             generator.set_state(each)
 
 
@@ -126,8 +132,9 @@ class _PlainForward:
 
 
 class Stochastic(NamedTuple):
-    """The modules of a model that drop."""
+    """The modules of a model, and those that drop."""
 
+    modules: list[nn.Module]
     learned: list[ConcreteDropout]
     plain: list[_DropoutNd]
     inside: list[nn.Module]
@@ -135,18 +142,19 @@ class Stochastic(NamedTuple):
 
     @classmethod
     def of(cls, model: nn.Module, *, maskless: bool) -> "Stochastic":
+        """Look for them; ``maskless`` says whether dropout counts that cannot be given masks."""
         modules = list(model.modules())
         found = cls(
+            modules,
             [m for m in modules if isinstance(m, ConcreteDropout)],
             [m for m in modules if isinstance(m, (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)) and m.p > 0],
             [m for m in modules if maskless and inner_dropout(m)],
         )
-        if not any(found):
+        if not any(found[1:]):
             raise ValueError(
                 "`model` has no dropout that can be drawn, so all draws would be the same; convert it with "
                 "`gumdrop.learn_dropout(model)`"
             )
-        check_rates(found.learned, model)
         return found
 
     @property
@@ -154,10 +162,10 @@ class Stochastic(NamedTuple):
         """Whether learned sites are all that drops."""
         return not (self.plain or self.inside)
 
-    def switched_on(self, model: nn.Module, noise: MaskNoise) -> Iterable[tuple[nn.Module, str, Any]]:
+    def switched_on(self, noise: MaskNoise) -> Iterable[tuple[nn.Module, str, Any]]:
         """Give what the attributes of the modules are while noise makes their masks."""
         inside = set(self.inside)
-        for module in model.modules():
+        for module in self.modules:
             yield module, "training", module in inside
         for site in self.learned:
             yield site, "factor_source", bernoulli_factors(functools.partial(_mask_site, noise))
@@ -166,37 +174,35 @@ class Stochastic(NamedTuple):
             yield dropout, "forward", _PlainForward(noise, dropout)
 
 
-def drawing_twin(model: nn.Module, seed: int | None) -> tuple[nn.Module, MaskNoise, Stochastic]:
-    """Build a twin of a model whose dropout is on, with one mask for all rows until it is renewed.
+def drawing_twin(model: nn.Module, noise: MaskNoise) -> tuple[nn.Module, list[ConcreteDropout]]:
+    """Build a twin of a model whose dropout is on.
 
     Args:
         model: A converted model, or one with plain ``nn.Dropout*``; it stays as it is.
-        seed: Of the masks; different ones each time if None.
+        noise: That of the model's masks, which serves the twin from now on.
 
     Returns:
-        The twin, the noise of its masks, and its modules that drop.
-
-    Raises:
-        ValueError: If nothing in the model is stochastic.
+        The twin, and its sites in the order of the model's.
     """
     twin = twin_of(model)
     found = Stochastic.of(twin, maskless=True)
-    noise = MaskNoise(found.learned, found.plain, seed, shared=True, pinned=True)
-    for module, name, value in found.switched_on(twin, noise):
+    noise.serve([*found.learned, *found.plain])
+    for module, name, value in found.switched_on(noise):
         vars(module)[name] = value
-    return twin, noise, found
+    return twin, found.learned
 
 
 @contextlib.contextmanager
 def _masked(model: nn.Module, seed: int | None, *, shared: bool, pinned: bool, maskless: bool) -> Iterator[None]:
     """Switch on the dropout of a model and nothing else; restore every flag and the caller's random state."""
     found = Stochastic.of(model, maskless=maskless)
+    check_rates(found.learned, model)
     owner = threading.get_ident()
     noise = MaskNoise(found.learned, found.plain, seed, shared=shared, pinned=pinned, owner=owner)
     changes: list[tuple[Any, Any]] = [
         *((generator, noise.seed) for generator in Randomness.of(model)),
         (FastPath(), False),  # the fused path of transformer layers would skip their dropout
-        *((Attribute(module, name), value) for module, name, value in found.switched_on(model, noise)),
+        *((Attribute(module, name), value) for module, name, value in found.switched_on(noise)),
     ]
     with switched(changes, owner):
         hook = model.register_forward_pre_hook(Restart(noise.check_thread, noise.restart))

@@ -12,17 +12,20 @@ class RunningMoments:
 
     def __init__(self) -> None:
         self.count = 0
-        self.mean: Any = 0.0
-        self._squares: Any = 0.0
+        self.mean: Any = None
+        self._squares: Any = None
 
     def add(self, values: Tensor) -> None:
         """Take in more draws, in dimension 0."""
         before, self.count = self.count, self.count + len(values)
         origin = self.mean if before else values[0]
         mean = origin + ((values - origin) / len(values)).sum(0)  # divided first: variances may be huge
+        within = (values - mean).square().sum(0)
+        if not before:
+            self.mean, self._squares = mean, within
+            return
         difference = mean - self.mean
         self.mean = self.mean + difference * (len(values) / self.count)
-        within = (values - mean).square().sum(0)
         self._squares = self._squares + within + difference.square() * (before * len(values) / self.count)
 
     @property

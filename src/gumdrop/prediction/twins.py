@@ -10,13 +10,15 @@ from collections.abc import Callable, Mapping
 from types import MethodType
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.jit import ScriptModule
 
-__all__ = ["Restart", "twin_of"]
+__all__ = ["Restart", "twin_of", "uncompiled"]
 
 STANDARD = frozenset(vars(nn.Module()))
 """Attributes of every module."""
+PLAIN = frozenset({type(None), bool, int, float, str, Tensor, nn.Parameter})
+"""What refers to no module."""
 
 
 class Restart:
@@ -56,8 +58,7 @@ def twin_of(model: nn.Module) -> nn.Module:
     Raises:
         ValueError: If a part of the model is a TorchScript module in training mode, of which there is no twin.
     """
-    while "_orig_mod" in model._modules:
-        model = model.get_submodule("_orig_mod")
+    model = uncompiled(model)
     modules = list(model.modules())
     twins: dict[int, Any] = {id(m): object.__new__(type(m)) for m in modules if not _is_script(m)}
     for module in modules:
@@ -65,6 +66,13 @@ def twin_of(model: nn.Module) -> nn.Module:
             _fill(twins[id(module)], module, twins)
     twin: nn.Module = twins.get(id(model), model)
     return twin
+
+
+def uncompiled(model: nn.Module) -> nn.Module:
+    """Give the module that was compiled, or the model itself."""
+    while "_orig_mod" in model._modules:
+        model = model.get_submodule("_orig_mod")
+    return model
 
 
 def _is_script(module: nn.Module) -> bool:
@@ -89,7 +97,8 @@ def _fill(twin: nn.Module, module: nn.Module, twins: Mapping[int, nn.Module]) ->
             hooks = ((key, _twinned(hook, twins)) for key, hook in own[name].items() if not isinstance(hook, Restart))
             own[name] = type(own[name])(hooks)
     for name in own.keys() - STANDARD:
-        own[name] = _twinned(own[name], twins)
+        if type(own[name]) not in PLAIN:
+            own[name] = _twinned(own[name], twins)
 
 
 def _twinned(value: Any, twins: Mapping[int, nn.Module]) -> Any:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from gumdrop.layers import KINDS, SITE, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, is_own_hook
 from gumdrop.layers.dense import drop_input
+from gumdrop.prediction.twins import Restart, twin_of
 
-__all__ = ["Chunk", "chain_of", "first_drop", "run_chain"]
+__all__ = ["Chunk", "chain_of", "first_drop", "is_watched", "run_chain"]
 
 ROWWISE: frozenset[type[nn.Module]] = frozenset(
     {
@@ -39,6 +41,10 @@ class Chunk:
     """Number of draws, S."""
     scales: dict[int, Tensor | None]
     """What each site multiplies its units by, (S, K), by the site's identity; None where no draw changes anything."""
+    all_kept: dict[int, float]
+    """Probability that a draw keeps all units of a site, by the same."""
+    budget: int
+    """Bytes that an activation may have."""
     widest: int = 0
     """Bytes of the largest activation of one draw, as far as it was seen."""
     was_used: bool = False
@@ -49,6 +55,22 @@ class Chunk:
         self.widest = max(self.widest, activation.numel() * activation.element_size() // draws)
 
 
+def is_watched(modules: Sequence[nn.Module]) -> bool:
+    """Tell whether someone watches the forward, and would see several draws at once, or inputs without drops.
+
+    Args:
+        modules: All modules of a model.
+
+    Returns:
+        True if there is a hook on one of them, or on all modules, that is not the library's.
+    """
+    return bool(_global_forward_pre_hooks or _global_forward_hooks) or any(
+        not (is_own_hook(hook) or isinstance(hook, Restart))
+        for module in modules
+        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+    )
+
+
 def chain_of(model: nn.Module) -> list[nn.Module] | None:
     """List the layers of a model that is a chain.
 
@@ -56,14 +78,17 @@ def chain_of(model: nn.Module) -> list[nn.Module] | None:
         model: Any model.
 
     Returns:
-        The layers in order, or None if the model is something else, or has hooks that would see several draws at once.
+        The layers in order, each as it is in eval; None if the model is something else, or has hooks that would see
+        several draws at once.
     """
     if "forward" in vars(model) or not all(map(is_own_hook, model._forward_hooks.values())):
         return None
     if type(model) is nn.Sequential and all(map(is_own_hook, model._forward_pre_hooks.values())):
         parts = [chain_of(child) for child in model]
         return None if None in parts else [layer for part in parts if part is not None for layer in part]
-    return [model] if type(model) in ROWWISE and _keeps_rows_apart(model) and _has_known_hooks(model) else None
+    if not (type(model) in ROWWISE and _keeps_rows_apart(model) and _has_known_hooks(model)):
+        return None
+    return [twin_of(model) if isinstance(model, _BatchNorm) else model]  # the others are the same in training
 
 
 def _keeps_rows_apart(layer: nn.Module) -> bool:

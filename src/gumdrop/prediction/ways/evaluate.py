@@ -6,20 +6,20 @@ many run at once, and the plain loop over draws, which any model can run, is the
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
-from gumdrop.functional.devices import read, sent
-from gumdrop.functional.masks import inverse_keep
-from gumdrop.layers import ConcreteDropout, is_own_hook, watch_rates
-from gumdrop.prediction.drawing import MaskNoise, drawing_twin
+from gumdrop.layers import ConcreteDropout, check_rates, watch_rates
+from gumdrop.prediction.drawing import MaskNoise, Stochastic, drawing_twin
 from gumdrop.prediction.inputs import Arguments
 from gumdrop.prediction.switches import OwnRandomness
-from gumdrop.prediction.ways.chain import Chunk, chain_of, first_drop, run_chain
+from gumdrop.prediction.twins import uncompiled
+from gumdrop.prediction.ways.chain import Chunk, chain_of, first_drop, is_watched, run_chain
 from gumdrop.prediction.ways.folding import Foldable, foldable, folded
+from gumdrop.prediction.ways.masks import Rate, factors_of, rates_of
 from gumdrop.prediction.ways.vmap import run_batched
 
 __all__ = ["Output", "drawn"]
@@ -71,17 +71,19 @@ def drawn(
     length = len(x)
     step = min(batch_size or length, length)
     parts = [slice(start, start + step) for start in range(0, length, step)]
+    _keep_what_is_freed()
     with torch.no_grad():
-        twin, noise, dropout = drawing_twin(model, seed)
+        call = _Call.of(uncompiled(model), x, output, step, seed)
+        dropout, noise = call.dropout, call.noise
         if has_parts and dropout.only_learned:
-            watch_rates(dropout.learned, num_samples, stacklevel=5)  # past `by_batches` and what it calls
-        ways = _ways(twin, x, output, step)
-        ways = ways if dropout.only_learned else ways[:1]
+            rates = [rate.numbers for rate in call.rates.values()]
+            watch_rates(dropout.learned, rates, num_samples, stacklevel=5)  # past `by_batches` and what it calls
+        ways = _ways(call)
         done, count = 0, ways[-1].first_count
         while done < num_samples:
             state = noise.state() if len(ways) > 1 else []
             try:
-                result, most = ways[-1].evaluate(noise, min(count, num_samples - done), parts)
+                result, most = ways[-1].evaluate(min(count, num_samples - done), parts)
             except Exception:
                 if len(ways) == 1:
                     raise
@@ -101,25 +103,63 @@ def drawn(
             )
 
 
-def _ways(model: nn.Module, x: Arguments, output: Output, rows: int) -> list["_Loop"]:
+@functools.cache
+def _keep_what_is_freed() -> None:
+    """Have the C library keep the memory that a chunk frees for the next one.
+
+    By default glibc gives blocks above 128 KiB back to the system. Then each of their pages is asked for again, which
+    takes longer than a layer of a small network. Once a larger block was freed it keeps what is smaller than that
+    (mallopt(3), M_MMAP_THRESHOLD); so one is freed here that nobody has written to. Others do not notice.
+    """
+    torch.empty(RESULTS * CACHED, dtype=torch.uint8)
+
+
+@dataclass
+class _Call:
+    """What a prediction is asked for, and what all ways to run the model share."""
+
+    model: nn.Module
+    x: Arguments
+    output: Output
+    rows: int
+    """Rows that run at once."""
+    dropout: Stochastic
+    noise: MaskNoise
+
+    @classmethod
+    def of(cls, model: nn.Module, x: Arguments, output: Output, rows: int, seed: int | None) -> "_Call":
+        dropout = Stochastic.of(model, maskless=True)
+        check_rates(dropout.learned, model)
+        noise = MaskNoise(dropout.learned, dropout.plain, seed, shared=True, pinned=True)
+        return cls(model, x, output, rows, dropout, noise)
+
+    @functools.cached_property
+    def rates(self) -> dict[ConcreteDropout, Rate]:
+        """The rates of the model's sites."""
+        return rates_of(self.dropout.learned)
+
+    @functools.cached_property
+    def twin(self) -> tuple[nn.Module, list[ConcreteDropout]]:
+        """Another model around the same parameters, whose dropout is on, and its sites."""
+        return drawing_twin(self.model, self.noise)
+
+    @property
+    def device(self) -> torch.device:
+        """That of the inputs."""
+        return self.x.tensors[0].device
+
+
+def _ways(call: _Call) -> list["_Loop"]:
     """All ways to run a model, the best one last."""
-    is_watched = _has_foreign_hooks(model)
-    ways = [_Loop(model, x, output, [] if is_watched else foldable(model))]
-    device = x.tensors[0].device.type
-    if not is_watched and not torch.is_autocast_enabled(device):  # which does not act under vmap
-        ways.append(_AtOnce(model, x, output, rows))
-    if not is_watched and x.alone is not None and (chain := chain_of(model)) is not None:
-        ways.append(_Chain(model, x, output, rows, chain))
+    watched = is_watched(call.dropout.modules)
+    ways = [_Loop(call, folds=not watched)]
+    if watched or not call.dropout.only_learned:
+        return ways
+    if not torch.is_autocast_enabled(call.device.type):  # which does not act under vmap
+        ways.append(_AtOnce(call))
+    if call.x.alone is not None and (chain := chain_of(call.model)) is not None:
+        ways.append(_Chain(call, chain, call.x.alone))
     return ways
-
-
-def _has_foreign_hooks(model: nn.Module) -> bool:
-    """Tell whether someone watches the forward, and would see several draws at once, or inputs without drops."""
-    return bool(_global_forward_pre_hooks or _global_forward_hooks) or any(
-        not is_own_hook(hook)
-        for module in model.modules()
-        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-    )
 
 
 class _Loop:
@@ -128,33 +168,38 @@ class _Loop:
     least = 1
     """Smallest chunk that is quicker so than the next way."""
 
-    def __init__(self, model: nn.Module, x: Arguments, output: Output, layers: Foldable) -> None:
-        self.model, self.x, self.output, self.layers = model, x, output, layers
+    def __init__(self, call: _Call, *, folds: bool = False) -> None:
+        self.call, self.folds = call, folds
         self.randomness: OwnRandomness | None = None
+
+    @functools.cached_property
+    def layers(self) -> Foldable:
+        """Layers whose weights are dropped in place of their inputs, where these are larger."""
+        return foldable(self.call.twin[0]) if self.folds else []
 
     @property
     def first_count(self) -> int:
         """Number of draws in the first chunk."""
         return 1
 
-    def evaluate(self, noise: MaskNoise, count: int, parts: list[slice]) -> tuple[Tensor, int]:
+    def evaluate(self, count: int, parts: list[slice]) -> tuple[Tensor, int]:
         """Evaluate the next draws for all parts of the rows; give (S, N, ...) and how many the next chunk may hold."""
-        self.randomness = self.randomness or OwnRandomness(self.model, noise.seed)
+        self.randomness = self.randomness or OwnRandomness(self.call.twin[0], self.call.noise.seed)
         with self.randomness.used(), folded(self.layers):
-            results = [self._draw(noise, parts) for _ in range(count)]
+            results = [self._draw(parts) for _ in range(count)]
         return torch.stack(results), LOOPED
 
-    def _draw(self, noise: MaskNoise, parts: list[slice]) -> Tensor:
-        noise.renew()
+    def _draw(self, parts: list[slice]) -> Tensor:
+        self.call.noise.renew()
         results = []
         for rows in parts:
-            noise.restart()
-            results.append(self._call(rows))
+            self.call.noise.restart()
+            results.append(self._pass(rows))
         return _joined(results, dim=0)
 
-    def _call(self, rows: slice) -> Tensor:
-        result = self.x[rows].call(self.model)
-        result = result if self.output is None else self.output(result)
+    def _pass(self, rows: slice) -> Tensor:
+        result = self.call.x[rows].call(self.call.twin[0])
+        result = result if self.call.output is None else self.call.output(result)
         if not isinstance(result, Tensor):
             raise TypeError(
                 f"the model returned a {type(result).__name__}; pass `output`, a function that takes the "
@@ -168,52 +213,40 @@ class _AtOnce(_Loop):
 
     least = 4  # with fewer, batching costs what it gains
 
-    def __init__(self, model: nn.Module, x: Arguments, output: Output, rows: int) -> None:
-        super().__init__(model, x, output, [])
-        self.rows = rows
-        self.budget = _budget(x.tensors[0].device)
+    def __init__(self, call: _Call) -> None:
+        super().__init__(call)
+        self.budget = _budget(call.device)
 
     @functools.cached_property
-    def sites(self) -> dict[ConcreteDropout, tuple[Tensor, Tensor, Tensor | None]]:
-        """Rate and inverse probability of keeping of each site, and the rate on the CPU where nearly all is kept."""
-        sites = [module for module in self.model.modules() if isinstance(module, ConcreteDropout)]
-        logits = [site.p_logit for site in sites]
-        inverses = [inverse_keep(logit) for logit in logits]
-        largest = read([inverse.max() for inverse in inverses])
-        found = {}
-        for site, logit, inverse, most in zip(sites, logits, inverses, largest, strict=True):
-            p = torch.sigmoid(logit)
-            # Where 1 - p rounds to 1, a unit is dropped once in 2 ** 24 draws.
-            found[site] = (p, inverse, p.cpu() if most == 1 else None)
-        return found
+    def rates(self) -> dict[ConcreteDropout, Rate]:
+        """The rate of each site that is run."""
+        return dict(zip(self.call.twin[1], self.call.rates.values(), strict=True))
 
     @functools.cached_property
     def first_count(self) -> int:
         """Number of draws in the first chunk, rather too few: it shows how large the activations are."""
-        widest = max(site.num_units for site in self.sites)
-        return max(1, self.budget // (4 * self.rows * widest * max(1, self._positions())))
+        widest = max(site.num_units for site in self.call.rates)
+        return max(1, self.budget // (4 * self.call.rows * widest * max(1, self._positions())))
 
     def _positions(self) -> int:
-        return max(tensor[0].numel() for tensor in self.x.tensors)
+        return max(tensor[0].numel() for tensor in self.call.x.tensors)
 
-    def evaluate(self, noise: MaskNoise, count: int, parts: list[slice]) -> tuple[Tensor, int]:
+    def evaluate(self, count: int, parts: list[slice]) -> tuple[Tensor, int]:
         """Evaluate the next draws, as `_Loop.evaluate`."""
-        scales = {id(site): self._scale(site, noise.rows(site, count)) for site in self.sites}
-        chunk = Chunk(count, scales)
+        noise = self.call.noise
+        scales = {
+            id(site): factors_of(rate, noise.rows(site, count), site.scaled_logit.device)
+            for site, rate in self.rates.items()
+        }
+        all_kept = {id(site): rate.all_kept(site.num_units) for site, rate in self.rates.items()}
+        chunk = Chunk(count, scales, all_kept, self.budget)
         result = _joined([self._run(chunk, rows) for rows in parts], dim=1)
         noise.was_used |= chunk.was_used
         return result.expand(count, *result.shape[1:]), max(1, self.budget // max(1, chunk.widest))
 
-    def _scale(self, site: ConcreteDropout, noise: Tensor) -> Tensor | None:
-        """Hard factors as `gumdrop.functional.dropout_scale` gives them, in the memory of the noise."""
-        p, inverse, rare = self.sites[site]
-        if rare is not None and bool((noise >= rare).all()):
-            return None
-        return sent(noise, p.device).ge_(p).mul_(inverse)
-
     def _run(self, chunk: Chunk, rows: slice) -> Tensor:
         """Run the draws of a chunk for some of the rows; shape (S or 1, N, ...)."""
-        return run_batched(self.model, lambda: self._call(rows), list(self.sites), chunk)
+        return run_batched(self.call.twin[0], lambda: self._pass(rows), list(self.rates), chunk)
 
 
 class _Chain(_AtOnce):
@@ -221,26 +254,30 @@ class _Chain(_AtOnce):
 
     least = 1
 
-    def __init__(self, model: nn.Module, x: Arguments, output: Output, rows: int, chain: list[nn.Module]) -> None:
-        assert x.alone is not None
-        self.chain, self.tensor = chain, x.alone
+    def __init__(self, call: _Call, chain: list[nn.Module], x: Tensor) -> None:
+        super().__init__(call)
+        self.chain, self.x = chain, x
         self.prefix: dict[int, Tensor] = {}
-        self.keeps_prefix = rows == len(x)
-        super().__init__(model, x, output, rows)
+        self.keeps_prefix = call.rows == len(x)
+
+    @functools.cached_property
+    def rates(self) -> dict[ConcreteDropout, Rate]:
+        """Those of the model itself: of a chain no twin is needed, since nothing in it asks for its mode."""
+        return self.call.rates
 
     def _positions(self) -> int:
-        dense = all(site.feature_dim == -1 for site in self.sites)
-        return super()._positions() // (max(1, self.tensor.shape[-1]) if dense else 1)
+        dense = all(site.feature_dim == -1 for site in self.call.rates)
+        return super()._positions() // (max(1, self.x.shape[-1]) if dense else 1)
 
     def _run(self, chunk: Chunk, rows: slice) -> Tensor:
         start = first_drop(self.chain, chunk)
         x = self.prefix.get(start)
         if x is None:
-            x = run_chain(self.chain[:start], self.tensor[rows], chunk)[0]
+            x = run_chain(self.chain[:start], self.x[rows], chunk)[0]
             if self.keeps_prefix:
                 self.prefix = {start: x}
         result = run_chain(self.chain[start:], x, chunk)
-        return result if self.output is None else torch.func.vmap(self.output)(result)
+        return result if self.call.output is None else torch.func.vmap(self.call.output)(result)
 
 
 def _budget(device: torch.device) -> int:

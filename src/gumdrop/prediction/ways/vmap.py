@@ -6,6 +6,7 @@ draws random numbers of its own or keeps something in the model cannot run so, a
 
 import contextlib
 import functools
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -18,6 +19,11 @@ from gumdrop.prediction.switches import FallbackWarning, switched
 from gumdrop.prediction.ways.chain import Chunk
 
 __all__ = ["run_batched"]
+
+REPEATED = 0.25
+"""Probability that a draw keeps all units, from which on draws are looked through for equal ones."""
+COPIED = 16
+"""How many times as large as other activations copies of an output may be, which are written and read once."""
 
 
 def run_batched(model: nn.Module, call: Callable[[], Tensor], sites: list[ConcreteDropout], chunk: Chunk) -> Tensor:
@@ -138,15 +144,44 @@ def _recurrent(
     """Forward of a recurrent module inside a draw of a chunk: the sequences of all draws are one batch."""
     if not isinstance(input, Tensor) or input.ndim != 3:
         return forward(input, hx)
-    chunk.see(input)
     holder = module._modules.get(SITE)
     sites = [site for site in holder.children() if id(site) in scales] if holder is not None else []
     chunk.was_used |= bool(sites)
     states = () if hx is None else tuple(hx) if module.mode == "LSTM" else (hx,)
-    run = functools.partial(_run_folded, module, forward, sites, len(states))
+    run = functools.partial(_run_distinct, module, forward, sites, len(states), chunk)
     output, *final = _FoldDraws.apply(run, input, *states, *(scales[id(site)] for site in sites))
-    chunk.see(output)
     return output, tuple(final) if module.mode == "LSTM" else final[0]
+
+
+def _run_distinct(
+    module: nn.RNNBase,
+    forward: Callable[..., Any],
+    sites: list[nn.Module],
+    num_states: int,
+    chunk: Chunk,
+    count: int,
+    *tensors: Tensor,
+) -> tuple[Tensor, ...]:
+    """Run what draws have in common once: the same sequences under the same masks, where few units make them likely."""
+    run = functools.partial(_run_folded, module, forward, sites, num_states)
+    (input, *states), scales = tensors[: 1 + num_states], tensors[1 + num_states :]
+    is_shared = count == 1 or all(tensor.stride(0) == 0 for tensor in (input, *states))  # as `expand` leaves it
+    all_kept = math.prod(chunk.all_kept[id(site)] for site in sites)
+    if not (sites and is_shared and input.device.type == "cpu" and all_kept > REPEATED):
+        results = run(count, *tensors)
+        chunk.see(input, count)
+        chunk.see(results[0], count)
+        return results
+    distinct, which = torch.unique(torch.cat(scales, dim=1), dim=0, return_inverse=True)
+    width = (getattr(module, "proj_size", 0) or module.hidden_size) * (1 + module.bidirectional)
+    largest = input[0].numel() // input.shape[-1] * width * input.element_size()
+    parts = []
+    for rows in distinct.split(max(1, chunk.budget // largest)):
+        given = (tensor[: len(rows)] for tensor in (input, *states))
+        parts.append(run(len(rows), *given, *rows.split([scale.shape[1] for scale in scales], dim=1)))
+    results = tuple(torch.cat(each)[which] for each in zip(*parts, strict=True))
+    chunk.see(results[0], COPIED * count)
+    return results
 
 
 def _run_folded(

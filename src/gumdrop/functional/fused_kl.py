@@ -180,8 +180,8 @@ class _SharedRateKl(torch.autograd.Function):
             products = iter(torch._foreach_mul(asked, factors) if asked else [])
         else:
             slopes = g * ctx.slopes
-            factors = itertools.compress((g * ctx.factors).unbind(), wanted[count:])
-            products = (each * factor.to(each.device) for each, factor in zip(asked, factors, strict=True))
+            on_device = itertools.compress((g * ctx.factors).unbind(), wanted[count:])
+            products = (each * factor.to(each.device) for each, factor in zip(asked, on_device, strict=True))
         of_rates = [slope.to(each) for slope, each in zip(slopes.unbind(), tensors, strict=False)]
         return None, None, None, *of_rates, *(next(products) if is_wanted else None for is_wanted in wanted[count:])
 

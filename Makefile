@@ -15,7 +15,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test test-kernels test-lowest lint types docs docs-quick docs-serve docs-links docs-figures docs-tables \
-  docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-segmentation \
+  docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
   experiments-page performance-page clean
 
@@ -104,9 +104,11 @@ benchmark-quick: $(VENV)/installed-dev ## Print the ratios of docs/performance.m
 benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an hour); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sites.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/steps.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
+
+benchmark-growth: $(VENV)/installed-dev ## Time steps, predictions and fits of growing size (half an hour; goes on where it was stopped); writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py
 
 experiments-page: $(VENV)/installed-dev ## Fill the tables of docs/experiments.md and docs/mnist.md from the results
 	$(BIN)/python docs/figures/experiments_page.py

@@ -1,3 +1,5 @@
+import os
+
 import pandas as pd
 import pytest
 
@@ -27,6 +29,15 @@ def test_predict_writes_a_table(place, capsys) -> None:
     columns = ["row", "prediction", "std", "lower", "upper", "epistemic_std", "aleatoric_std"]
     assert list(pd.read_csv(out)) == [*columns, "missing_cells", "unseen_cells", "outside_cells"]
     assert "120 rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_do_not_spin_while_they_wait_unless_asked_to(asked, expected, monkeypatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", asked or "")
+    if asked is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    assert main(["--version"]) == 0
+    assert os.environ["OMP_WAIT_POLICY"] == expected
 
 
 def test_help_and_version(capsys) -> None:

@@ -18,17 +18,18 @@ from gumdrop.ensembles import (
     RegressionEnsemble,
     fit_classification_ensembles,
     fit_regression_ensembles,
-    fitting,
+    folds,
     models,
     schedule,
     settings,
 )
 from gumdrop.ensembles import correction as noise_fit
 from gumdrop.ensembles import noise as noise_module
-from gumdrop.ensembles.folds import folds_of
+from gumdrop.ensembles.folds import folds_of, threads_for
 from gumdrop.metrics import central_coverage, interval_coverage
 from gumdrop.networks import mlp
 from gumdrop.prediction import ClassificationPrediction, RegressionPrediction, predict_regression
+from gumdrop.training.strength import STRENGTHS
 
 MAKE = partial(mlp, 2, 1, hidden=[16], homoscedastic_noise=True)
 
@@ -590,6 +591,13 @@ def test_small_networks_train_on_one_thread_and_the_number_of_threads_is_left_al
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1)
-    monkeypatch.setattr(fitting, "SMALL_STEP", 0)
+    monkeypatch.setattr(folds, "SMALL_STEP", 0)
     fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1)
     assert asked == [1, 3, 3, 3]
+
+
+@pytest.mark.parametrize("num_rows", [100, 2000, 8192])
+def test_default_networks_of_small_tables_train_on_one_thread(num_rows: int) -> None:
+    models = [mlp(8, 1, hidden=[64, 64])] * (10 * len(STRENGTHS))  # those of all strengths take their steps together
+    assert threads_for(models, schedule(num_rows)[0]) == 1
+    assert threads_for(models, schedule(1_000_000)[0]) is None

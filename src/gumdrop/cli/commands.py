@@ -48,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         Exit status: 0; 1 where something failed on the way, such as a full disk; 2 for a command or an input that
         cannot be used; 130 for an interruption.
     """
+    # Read when torch is loaded. Where other programs run, threads that spin take the processor from the one they await.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     given = sys.argv[1:] if arguments is None else arguments
     words = ["./-" if word == "-" else word for word in given]  # the same path, which is not taken for an option
     try:

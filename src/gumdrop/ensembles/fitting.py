@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles.correction import Versions, by_row, class_scores, fit_noise
-from gumdrop.ensembles.folds import MOST_HELD_OUT, SMALL_STEP, folds_of, schedule
+from gumdrop.ensembles.folds import MOST_HELD_OUT, folds_of, schedule, threads_for
 from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
@@ -186,7 +186,7 @@ def fit_ensembles(
     most = max(len(order) for order in orders)
     batch_size, epochs = schedule(most, batch_size=settings.batch_size, epochs=settings.epochs)
     members = [model for each in models for model in each]
-    with limited_threads(1 if _outputs_of_a_step(members, batch_size) < SMALL_STEP else None):
+    with limited_threads(threads_for(members, batch_size)):
         results = fit_shared(
             members,
             [table for table in train for _ in range(count)],
@@ -282,9 +282,3 @@ def _untrained(
                 for model in each:
                     set_strength(model, settings.strength)
         return models, [torch.randperm(len(x), dtype=torch.int32) for x, _ in train]
-
-
-def _outputs_of_a_step(members: Sequence[nn.Module], batch_size: int) -> int:
-    """Count the numbers that the widest layers of all members give in a step."""
-    widest = max(len(parameter) for parameter in members[0].parameters() if parameter.ndim)
-    return len(members) * widest * batch_size

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of
-from gumdrop.ensembles.folds import STEPS
+from gumdrop.ensembles.folds import STEPS, threads_for
 from gumdrop.ensembles.scaling import Scaling
 from gumdrop.ensembles.settings import EnsembleSettings
+from gumdrop.machine.threads import limited_threads
 from gumdrop.prediction import PLAIN, TargetScale
 from gumdrop.training import fit
 
@@ -78,17 +79,18 @@ def fit_streamed_ensemble(
         with torch.random.fork_rng(devices=[]):
             torch.random.default_generator.manual_seed(seed)
             member = make()
-        result = fit(
-            member,
-            DataLoader(rows, batch_size=None),
-            likelihood="gaussian" if regression else "categorical",
-            epochs=passes * rows.epochs_of_a_pass,
-            validation=held_out,
-            num_data=rows.num_rows,
-            checkpoint=None if checkpoint is None else _numbered(Path(checkpoint), i),
-            progress=progress and f"{progress if isinstance(progress, str) else 'network'} {i + 1} of {count}",
-            **replace(settings, seed=seed).of_members(regression=regression, batch_size=batch_size),
-        )
+        with limited_threads(threads_for([member], batch_size)):
+            result = fit(
+                member,
+                DataLoader(rows, batch_size=None),
+                likelihood="gaussian" if regression else "categorical",
+                epochs=passes * rows.epochs_of_a_pass,
+                validation=held_out,
+                num_data=rows.num_rows,
+                checkpoint=None if checkpoint is None else _numbered(Path(checkpoint), i),
+                progress=progress and f"{progress if isinstance(progress, str) else 'network'} {i + 1} of {count}",
+                **replace(settings, seed=seed).of_members(regression=regression, batch_size=batch_size),
+            )
         members.append(member)
         results.append(result)
     everywhere = [torch.arange(len(held_out[0]))] * count

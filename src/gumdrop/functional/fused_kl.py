@@ -83,15 +83,17 @@ def _plain(
 
 
 def _stacked(norms: Sequence[Tensor]) -> Tensor:
-    return torch.stack([each.to(norms[0]) for each in norms])
+    dtype, device = norms[0].dtype, norms[0].device
+    return torch.stack([each if each.dtype == dtype and each.device == device else each.to(norms[0]) for each in norms])
 
 
 def _square_sums(tensors: Sequence[Tensor]) -> Tensor:
     """Sum the squares of each tensor, by parts where there are very many: a float32 sum of those loses digits."""
-    parts = [widened(each).flatten().split(SUMMED) for each in tensors]
-    norms = _stacked(torch._foreach_norm([part for each in parts for part in each])).square()
-    if len(norms) == len(parts):
-        return norms
+    wide = [widened(each) for each in tensors]
+    if all(each.numel() <= SUMMED for each in wide):
+        return _stacked(torch._foreach_norm(wide)).square_()
+    parts = [each.flatten().split(SUMMED) for each in wide]
+    norms = _stacked(torch._foreach_norm([part for each in parts for part in each])).square_()
     return torch.stack([each.sum() for each in norms.split([len(each) for each in parts])])
 
 
@@ -170,17 +172,18 @@ class _SharedRateKl(torch.autograd.Function):
             value = _plain(tensors[:count], tensors[count:], ctx.priors, ctx.scale, ctx.unit)
             found = iter(torch.autograd.grad(value, list(itertools.compress(tensors, wanted)), g, create_graph=True))
             return None, None, None, *(next(found) if is_wanted else None for is_wanted in wanted)
+        asked = list(itertools.compress(tensors[count:], wanted[count:]))
         if ctx.on_cpu:
             number = g.item()
-            slopes, factors = g.new_tensor(ctx.slopes) * number, [number * factor for factor in ctx.factors]
+            slopes = g.new_tensor(ctx.slopes).mul_(number)
+            factors = [number * factor for factor in itertools.compress(ctx.factors, wanted[count:])]
+            products = iter(torch._foreach_mul(asked, factors) if asked else [])
         else:
-            slopes, factors = g * ctx.slopes, (g * ctx.factors).unbind()
+            slopes = g * ctx.slopes
+            on_device = itertools.compress((g * ctx.factors).unbind(), wanted[count:])
+            products = (each * factor.to(each.device) for each, factor in zip(asked, on_device, strict=True))
         of_rates = [slope.to(each) for slope, each in zip(slopes.unbind(), tensors, strict=False)]
-        of_tensors = [
-            each * (factor if ctx.on_cpu else factor.to(each.device)) if is_wanted else None
-            for each, factor, is_wanted in zip(tensors[count:], factors, wanted[count:], strict=True)
-        ]
-        return None, None, None, *of_rates, *of_tensors
+        return None, None, None, *of_rates, *(next(products) if is_wanted else None for is_wanted in wanted[count:])
 
 
 def senseless(logit: float, name: str | None = None) -> str:

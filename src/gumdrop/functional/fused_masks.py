@@ -171,7 +171,8 @@ def _rate_gradient(
     product: Tensor, scale: Tensor, rate: _Rate, temperature: float, shape: torch.Size, unit: float
 ) -> Tensor:
     """Sum ``y g (p - (1 - z) / t)`` over all units that share a rate, over ``unit``; ``product`` is ``y g``."""
-    product = product.sum_to_size(scale.shape)
+    if product.shape != scale.shape:
+        product = product.sum_to_size(scale.shape)
     # Where nothing is dropped, this is 0 exactly, and the slope p: there the factor has the value that is taken off.
     lost = scale - rate.full
     steepness = 1 / (temperature * unit * rate.full)
@@ -185,15 +186,12 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        p_logit: Tensor,
-        mask: Tensor,
-        offset: Tensor | None,
-        rate: _Rate,
-        temperature: float,
-        unit: float,
+        ctx: Any, x: Tensor, p_logit: Tensor, mask_shape: Sequence[int], once: Once, temperature: float, unit: float
     ) -> Tensor:
+        rate = _Rate.of(p_logit, unit)
+        mask, offset = once("factors", lambda: _drawn_mask(x, p_logit, rate, mask_shape, temperature))
+        if mask.ndim != x.ndim:
+            mask = mask.view(mask_shape)
         if offset is None:
             y = _times(x, mask)
         else:
@@ -211,7 +209,7 @@ class _Product(torch.autograd.Function):
         rate, t, unit = ctx.rate, ctx.temperature, ctx.unit
         factors = _factors_of(rate, offset, t)
         if torch.is_grad_enabled():  # this gradient is to have one, too
-            return *_with_gradient(p_logit, factors(mask), y, g, t, unit), None, None, None, None, None
+            return *_with_gradient(p_logit, factors(mask), y, g, t, unit), None, None, None, None
         grad_x = torch.empty_like(g)
         sums = []
         for part, y_part, g_part, x_part in _chunks(mask, y, g, grad_x):
@@ -224,7 +222,7 @@ class _Product(torch.autograd.Function):
             if ctx.needs_input_grad[0]:
                 torch.mul(g_part, scale, out=x_part)
         grad_logit = sum(sums[1:], start=sums[0]).to(p_logit.dtype) if sums else None
-        return grad_x if ctx.needs_input_grad[0] else None, grad_logit, None, None, None, None, None
+        return grad_x if ctx.needs_input_grad[0] else None, grad_logit, None, None, None, None
 
 
 def _with_gradient(
@@ -233,13 +231,14 @@ def _with_gradient(
     """Compute the two gradients of a product by operations that have gradients themselves."""
     logit = logit_of(p_logit, unit)
     rate = _Rate(logit, torch.sigmoid(logit), inverse_keep(logit), finite_exp(logit))
-    scale = _Product.apply(torch.ones_like(scale), p_logit, scale.detach(), None, rate, temperature, unit)
+    given = Mask(scale.detach())
+    scale = _Product.apply(torch.ones_like(scale), p_logit, scale.shape, lambda *_: given, temperature, unit)
     grad_logit = _rate_gradient(widened(y) * g, scale, rate, temperature, p_logit.shape, unit)
     return (g * scale).to(g.dtype), grad_logit.to(p_logit.dtype)
 
 
 def _drawn_mask(x: Tensor, p_logit: Tensor, rate: _Rate, mask_shape: Sequence[int], temperature: float) -> Mask:
-    dtype = torch.promote_types(p_logit.dtype, torch.float32)
+    dtype = widened(p_logit).dtype
     if not is_cut_from_words(mask_shape, dtype, x.device):
         return Mask(_scale(rate, uniform_noise(mask_shape, dtype=dtype, device=x.device), temperature))
     cells, offset = draw_cells(mask_shape)
@@ -276,8 +275,4 @@ def relaxed_dropout(
         dtype = torch.promote_types(p_logit.dtype, torch.float32)
         noise = once("noise", lambda: Mask(uniform_noise(mask_shape, dtype=dtype, device=x.device))).values
         return concrete_dropout(x, logit_of(p_logit, unit), noise=noise.view(mask_shape), temperature=temperature)
-    with torch.no_grad():
-        rate = _Rate.of(p_logit, unit)
-        mask = once("factors", lambda: _drawn_mask(x, p_logit, rate, mask_shape, temperature))
-    values = mask.values if mask.values.ndim == x.ndim else mask.values.view(mask_shape)
-    return _Product.apply(x, p_logit, values, mask.offset, rate, temperature, unit)
+    return _Product.apply(x, p_logit, mask_shape, once, temperature, unit)

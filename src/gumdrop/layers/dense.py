@@ -37,7 +37,8 @@ def drop_input(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any])
     Returns:
         The arguments to call it with, or None to leave them.
     """
-    site = module.get_submodule(SITE)
+    site = module._modules[SITE]  # at every call, and `get_submodule` takes ten times as long
+    assert site is not None
     if args:
         return (site(args[0]), *args[1:]), kwargs
     name = next((name for name, value in kwargs.items() if isinstance(value, Tensor)), None)

@@ -102,12 +102,12 @@ def kl_of(
             if _is_new(bias, counted):
                 biases.append((bias, precision))
                 count += bias.numel()
-    _check_attached(model, attached)
+    noises = _check_sites(model, attached)
     scale: float | Tensor = 1.0
     if num_data is not None and lengthscale in CAPS:
         scale = _at_most_one(2 * CAPS[str(lengthscale)] * num_data / count)
     terms = _kl_of_blocks(blocks, biases, scale)
-    terms += [module.negative_log_prior() for module in model.modules() if isinstance(module, HomoscedasticNoise)]
+    terms += [noise.negative_log_prior() for noise in noises]
     total, *others = terms
     for term in others:
         total = total + term.to(total)
@@ -191,12 +191,19 @@ def _is_new(parameter: Tensor, counted: dict[tuple[int, int, int], Tensor]) -> b
     return True
 
 
-def _check_attached(model: nn.Module, attached: set[int]) -> None:
-    loose = [n for n, m in model.named_modules() if isinstance(m, ConcreteDropout) and id(m) not in attached]
-    if loose:
-        raise ValueError(
-            f"site {loose[0]!r} is attached to no layer, so its weights are not known; use "
-            "`gumdrop.learn_dropout` to place it"
-        )
+def _check_sites(model: nn.Module, attached: set[int]) -> list[HomoscedasticNoise]:
+    """Refuse a model with a site that is attached to no layer, or without sites; give its noises with a prior."""
+    noises = []
+    for module in model.modules():  # once for both, since a walk takes as long as the KL of a small layer
+        if isinstance(module, ConcreteDropout):
+            if id(module) not in attached:
+                name = next(name for name, each in model.named_modules() if each is module)
+                raise ValueError(
+                    f"site {name!r} is attached to no layer, so its weights are not known; use "
+                    "`gumdrop.learn_dropout` to place it"
+                )
+        elif isinstance(module, HomoscedasticNoise) and module.gamma_prior is not None:
+            noises.append(module)
     if not attached:
         raise ValueError("`model` has no learned dropout; convert it with `gumdrop.learn_dropout(model)`")
+    return noises

@@ -22,11 +22,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from gumdrop.machine.numerals import cell
 from gumdrop.tables.errors import MISSING
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import ColumnProfile, tally
-from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn
+from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn
 from gumdrop.tables.schema.schema import Encoded
 
 __all__ = ["ColumnDrift", "Drift", "find_drift"]
@@ -236,12 +235,10 @@ def _names(column: Column, was: ColumnProfile, encoded: Encoded) -> list[str]:
         missing = ["missing"] if column.name in encoded.missing and MISSING not in column.categories else []
         last = " or ".join([*unseen, *missing])
         return [*(f"'{name}'" if name else "missing" for name in column.categories), last]
-    ends = [_shown(column, edge * column.std + column.mean) for edge in was.edges]
+    ends = [_end(column, edge * column.std + column.mean) for edge in was.edges]
     between = [f"{low} to {high}" if i else f"up to {high}" for i, (low, high) in enumerate(itertools.pairwise(ends))]
     return [f"below {ends[0]}", *between, f"above {ends[-1]}", "missing"] if ends else ["present", "missing"]
 
 
-def _shown(column: Column, value: float) -> str:
-    return (
-        f"{pd.Timestamp(value, unit='D'):%Y-%m-%d}" if isinstance(column, DateColumn) else cell(float(f"{value:.4g}"))
-    )
+def _end(column: NumericColumn | DateColumn | CycleColumn, value: float) -> str:
+    return column.words(float(f"{value:.4g}") if isinstance(column, NumericColumn) else value)

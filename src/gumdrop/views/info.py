@@ -131,6 +131,7 @@ def scores_table(scores: Sequence[Score], title: str) -> Table:
     """
     names = list(scores[0].values)
     rows = columns_table(title, "", *map(_heading, names))
+    rows.columns[0].no_wrap = True  # headings have several words, and give way
     for score in scores:
         rows.add_row(score.name, *(_readable(score.values[name]) for name in names))
     return rows

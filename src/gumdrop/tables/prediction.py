@@ -243,7 +243,9 @@ def _missing_note(column: Column, count: int, drawn: bool, trains: bool) -> str:
     if drawn:
         how = DRAWN
     elif isinstance(column, CategoryColumn):
-        how = f"kept as a category of {'its' if count == 1 else 'their'} own" if "" in column.categories else "left blank"
+        how = (
+            f"kept as a category of {'its' if count == 1 else 'their'} own" if "" in column.categories else "left blank"
+        )
     else:
         how = "set to the training median" + (", to learn with" if trains else "")
     return f"{_counted(count, 'missing value')} in '{column.name}' {'was' if count == 1 else 'were'} {how}"

@@ -39,6 +39,6 @@ def shares_by_bin(
     ax.set_ylim(len(names) - 0.4, -1.6)  # room for the legend; the first bin is at the top
     ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.xaxis.set_major_formatter(PERCENT)
-    dress(ax, f"share of the rows by {shortened_text(column, 24)}", "").grid(visible=False, axis="y")
+    dress(ax, "share of the rows", shortened_text(column, 24)).grid(visible=False, axis="y")
     ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, loc="upper right", ncols=2)
     return ax

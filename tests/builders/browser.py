@@ -110,6 +110,12 @@ def wait_until(page, expression):
     until(lambda: page.evaluate(expression), expression, lambda: page.wait_for_timeout(20))
 
 
+def wait_for_frame(page, selector, text):
+    """Wait for a text in the frame of a page: what the frame showed before stays until the next is loaded."""
+    shown = page.frame_locator("iframe").locator(selector)
+    until(lambda: text in shown.inner_text(), text, lambda: page.wait_for_timeout(20))
+
+
 def contrast(ink, ground):
     """Return the contrast ratio of two colours, each as red, green and blue from 0 to 255 (WCAG 2)."""
     lights = sorted(luminance(colour) for colour in (ink, ground))

@@ -7,6 +7,8 @@ import pytest
 
 from gumdrop.cli import main
 
+from builders.browser import views
+
 
 @pytest.fixture
 def moved(place, tmp_path):
@@ -77,3 +79,30 @@ def test_evaluate_tells_precision_and_recall_at_the_threshold_of_the_fit(place, 
     words = said(capsys)
     assert f"precision of '{found['class']}' from" in words
     assert f"recall of '{found['class']}' from" in words
+
+
+def test_a_page_draws_both_tables_bin_by_bin(browser, place, moved, tmp_path, capsys):
+    words = ["drift", str(place / "run"), moved, "--page", str(tmp_path / "d.html"), "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["page"] == str(tmp_path / "d.html")
+    for column in found["columns"]:
+        assert sum(each["before"] for each in column["bins"]) == pytest.approx(1)
+        assert sum(each["now"] for each in column["bins"]) == pytest.approx(1)
+    (colour,) = (column for column in found["columns"] if column["name"] == "colour")
+    assert colour["bins"][-1] == {"what": "unseen categories", "before": 0, "now": 1}
+    page = (tmp_path / "d.html").read_text()
+    assert "Is <code>moved.csv</code> like the training table?" in page
+    assert page.count("<figure") == 2
+    assert page.count(">training</text>") == 2
+    assert list(views(browser, (tmp_path / "d.html").as_uri()))
+    assert main(words) == 2
+    assert "with --page, or add --overwrite" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_a_page_of_a_table_like_training_says_so(place, tmp_path, capsys):
+    assert main(["drift", str(place / "run"), str(place / "houses.csv"), "--page", str(tmp_path / "d.html")]) == 0
+    assert f"Look at {tmp_path / 'd.html'}" in said(capsys)
+    page = (tmp_path / "d.html").read_text()
+    assert "no column is distributed otherwise than in training" in page
+    assert "<figure" not in page

@@ -1,6 +1,7 @@
 """`gumdrop evaluate`, and `gumdrop predict` on a table that holds the target: scores, intervals, quantiles."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ from gumdrop.cli import main
 from gumdrop.tables import load_table_model
 from gumdrop.tables.evaluation import rows_of
 from gumdrop.tables.prediction import predict_frame
+
+from builders.browser import views
 
 
 @pytest.fixture
@@ -110,3 +113,26 @@ def test_classes_have_neither_intervals_nor_quantiles(place, tmp_path, capsys, f
     assert main([*words, flag, ".5"]) == 2
     assert "this model predicts classes: leave" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.parametrize("folder", ["run", "classes"])
+def test_a_page_shows_scores_and_the_rows_that_surprise_most(browser, place, tested, tmp_path, capsys, folder) -> None:
+    words = ["evaluate", str(place / folder), str(tested), "--page", str(tmp_path / "e.html")]
+    assert main(words) == 0
+    assert f"Look at {tmp_path / 'e.html'}" in said(capsys)
+    page = (tmp_path / "e.html").read_text()
+    assert page.count("<figure") == 2
+    assert not re.search(r"https?:|<script|\bnan\b", page)
+    assert main([*words[:-2], "--json"]) == 0
+    for score in json.loads(capsys.readouterr().out)["scores"]:
+        assert f'<th scope="row">{score}<' in page
+    frame = pd.read_csv(tested)
+    model = load_table_model(place / folder)
+    predicted = model.predict(frame)
+    if folder == "run":
+        surprise = (frame["price"] - predicted["prediction"]).abs() / predicted["std"]
+    else:
+        surprise = -np.where(frame["grade"] == "good", predicted["p(good)"], predicted["p(bad)"])
+    first = int(re.findall(r"<tr><td>(\d+)</td>", page)[0])
+    assert first == np.argmax(surprise) + 1
+    assert list(views(browser, (tmp_path / "e.html").as_uri()))

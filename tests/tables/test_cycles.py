@@ -10,11 +10,15 @@ import torch
 
 from gumdrop.export import serving
 from gumdrop.export.table_encoding import TableEncoder
-from gumdrop.tables import TableError
+from gumdrop.tables import FitSettings, TableError, fit_table
+from gumdrop.tables.drift import find_drift
+from gumdrop.tables.info import table_info
 from gumdrop.tables.reading.cycles import cycle_of, parse_cycle
+from gumdrop.tables.results import read_results
 from gumdrop.tables.schema.columns import CategoryColumn, CycleColumn
 from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.views.report import write_report
 
 
 def frame(num_rows: int = 60) -> pd.DataFrame:
@@ -107,3 +111,21 @@ def test_an_exported_file_encodes_them_alike() -> None:
         column = next(each for each in columns if each["name"] == name)
         with pytest.raises(serving.ServingError, match=f"{text}.*which is not a {column['cycle']}"):
             serving._code(column, {name: text}, None)
+
+
+def test_a_fit_shows_them_in_words_on_its_page_and_where_they_drift(tmp_path) -> None:
+    table = frame(160).assign(price=lambda rows: parse_cycle(rows["month"], "month"))
+    settings = FitSettings(hidden=(8,), num_members=2, epochs=2, num_samples=8, compare=False)
+    model = fit_table(table, "price", tmp_path / "run", settings=settings)
+    results = read_results(tmp_path / "run")
+    groups = {(group.column, group.words) for group in results.columns.groups}
+    assert groups >= {("month", "January to February"), ("start", "12:15 to 14:05"), ("day", "Monday to Tuesday")}
+    assert all(each.numbers is not None for each in results.columns.cells)
+    assert "Residuals against month" in write_report(tmp_path / "run").read_text(encoding="utf-8")
+    what = {column.name: column.what for column in table_info(tmp_path / "run").columns}
+    assert what["month"] == "month, January to September"
+    assert what["start"] == "time of day, 00:00 to 23:59"
+    drift = find_drift(model, table[table["month"] == "Sept"], np.zeros(26))
+    assert [(each.name, each.what) for each in drift.columns if each.name == "month"] == [
+        ("month", "June to September")
+    ]

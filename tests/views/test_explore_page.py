@@ -14,7 +14,7 @@ from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.page import Page
 
-from builders.browser import contrast, painted, slide, views, wait_until
+from builders.browser import contrast, painted, slide, views, wait_for_frame, wait_until
 from builders.results import regression_results
 from builders.servers import running
 from builders.tables import write_table
@@ -57,8 +57,7 @@ def test_it_works_from_any_web_server_below_any_folder(opened, site) -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_port}/{site.parent.name}/"
         page = opened(base, [base])
-        frame = page.frame_locator("iframe")
-        assert "Predicting price" in frame.locator("body").inner_text()
+        wait_for_frame(page, "body", "Predicting price")
         server.shutdown()
 
 
@@ -84,12 +83,12 @@ def test_runs_are_shown_and_others_can_be_opened_from_disk(opened, site, runs, t
     status = page.locator("#run-view [role=status]")
     assert status.inner_text() == "Predicting price: gumdrop fit houses.csv, 120 rows"
     page.get_by_role("button", name="Experiment sums").click()
-    assert page.frame_locator("iframe").locator(".lede").inner_text() == "It was 10."
+    wait_for_frame(page, ".lede", "It was 10.")
     assert status.inner_text() == "Experiment sums: gumdrop reproduce sums --seed 3 --device cpu"
     folder, single = page.locator("input[type=file]").all()
     folder.set_input_files(runs[1])
     wait_until(page, "document.querySelector('iframe').src.startsWith('blob:')")
-    assert page.frame_locator("iframe").locator(".lede").inner_text() == "It was 10."
+    wait_for_frame(page, ".lede", "It was 10.")
     single.set_input_files(runs[1] / "report.html")
     wait_until(page, "document.querySelector('#run-view [role=status]').textContent === 'report.html'")
     (tmp_path / "results.json").write_text(json.dumps(regression_results(20)))
@@ -223,7 +222,7 @@ def served(opened, runs):
 def test_its_policy_lets_the_page_train_and_show_runs(served, runs) -> None:
     wait_until(served, "Number(document.querySelector('[data-of=steps]').textContent.replaceAll(',', '')) > 5")
     served.get_by_role("button", name="Experiment sums").click()
-    assert served.frame_locator("iframe").locator(".lede").inner_text() == "It was 10."
+    wait_for_frame(served, ".lede", "It was 10.")
     served.locator("input[type=file]").nth(0).set_input_files(runs[1])
     wait_until(served, "document.querySelector('iframe').src.startsWith('blob:')")
-    assert served.frame_locator("iframe").locator(".lede").inner_text() == "It was 10."
+    wait_for_frame(served, ".lede", "It was 10.")

@@ -175,7 +175,7 @@ def test_the_address_holds_what_is_seen(page, opened, site) -> None:
     slide(page, "p, where it is fixed", 0.5)
     slide(page, "each point counts", 1)
     wait_until(page, "location.hash.includes('repeat=100')")
-    other = opened(page.url, ["file:"])
+    other = opened(page.evaluate("location.href"), ["file:"])  # Playwright hears of it a moment later
     wait_until(other, f"{STEPS} > 0")
     assert points(other) == points(page)
     assert other.evaluate("Gumdrop.posterior.settings") == page.evaluate("Gumdrop.posterior.settings") | {

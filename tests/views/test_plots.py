@@ -29,6 +29,7 @@ FIGURES: dict[str, Callable[..., Axes]] = {
     "training": lambda **k: plots.training_curve(EPOCHS, [3, 2, 1], kl=[0, 0, 1], validation_nll=[np.nan, 2, 1], **k),
     "distribution": lambda **k: plots.distribution(ROWS, name="y", **k),
     "frequencies": lambda **k: plots.frequencies(["a", "$b$"], [3, 9], **k),
+    "shares": lambda **k: plots.shares_by_bin(["up to 3", "$b$"], [0.3, 0.7], [0.0, 1.0], column="$c$", **k),
     "intervals": lambda **k: plots.sorted_intervals(ROWS, ROWS - 1, ROWS + 1, name="y", **k),
     "parts": lambda **k: plots.uncertainty_parts(ROWS, ROWS + 1, label="SD", **k),
     "confusion": lambda **k: plots.confusion(["a", "b", "c"], ["a", "a", "c"], ["a", "b"], **k),

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gumdrop.cli.flags import Json
-from gumdrop.cli.places import model_folder
+from gumdrop.cli.flags import Flag, Json
+from gumdrop.cli.places import check_free, model_folder, table_name
 from gumdrop.views.terminal import Voice, print_json
 
 __all__ = ["drift"]
 
 
-def drift(folder: Path, table: Path, /, *, machine: Json = False) -> int:
+def drift(
+    folder: Path, table: Path, /, *, page: Path | None = None, overwrite: Flag = False, machine: Json = False
+) -> int:
     """Tell which columns of a table are not distributed as in training, and whether the model is less sure of its rows.
 
     Args:
         folder: What `gumdrop fit` left.
         table: CSV or Parquet file with the columns that the model was trained on; - for standard input.
+        page: Page to write beside: the shares of both tables in the bins of each column that differs.
+        overwrite: Replace the page if it exists.
         machine: Write one JSON object to standard output, and words to standard error.
 
     Returns:
@@ -30,6 +34,8 @@ def drift(folder: Path, table: Path, /, *, machine: Json = False) -> int:
 
     voice = Voice(machine)
     whole = model_folder(folder, voice)
+    if page is not None:
+        check_free(page, table, overwrite, "--page")
     check_early(table)
 
     from gumdrop.tables.drift import LEAST_ROWS  # torch and all: what can be refused was
@@ -53,7 +59,13 @@ def drift(folder: Path, table: Path, /, *, machine: Json = False) -> int:
     for note in notes:
         voice.say(note)
     if machine:
-        print_json({"command": "drift", "folder": str(folder), **plain(found), "notes": notes})
+        told = {"page": str(page)} if page is not None else {}
+        print_json({"command": "drift", "folder": str(folder), **plain(found), "notes": notes, **told})
     else:
         show_drift(voice, found)
+    if page is not None:
+        from gumdrop.views.drifted import write_page  # matplotlib
+
+        write_page(found, page, name=table_name(table), target=model.schema.target.name, notes=notes)
+        voice.say(f"Look at  {page}")
     return 0

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gumdrop.cli.flags import Fraction, Json
-from gumdrop.cli.places import model_folder, with_coverage
+from gumdrop.cli.flags import Flag, Fraction, Json
+from gumdrop.cli.places import check_free, model_folder, table_name, with_coverage
 from gumdrop.views.terminal import Voice, print_json
-
-if TYPE_CHECKING:
-    from gumdrop.tables.evaluation import Evaluation
 
 __all__ = ["evaluate"]
 
 
-def evaluate(folder: Path, table: Path, /, *, coverage: Fraction | None = None, machine: Json = False) -> int:
+def evaluate(
+    folder: Path,
+    table: Path,
+    /,
+    *,
+    coverage: Fraction | None = None,
+    page: Path | None = None,
+    overwrite: Flag = False,
+    machine: Json = False,
+) -> int:
     """Score the predictions of a table that holds the target, beside those of the test part of the fit.
 
     Args:
@@ -23,6 +28,9 @@ def evaluate(folder: Path, table: Path, /, *, coverage: Fraction | None = None, 
         table: CSV or Parquet file with the columns that the model was trained on, and the target; - for standard input.
             Rows where the target is missing are left out.
         coverage: Probability of the intervals to score; by default that of the fit.
+        page: Page to write beside: the scores, figures of the predictions beside what was observed, and the rows that
+            surprise the model most.
+        overwrite: Replace the page if it exists.
         machine: Write one JSON object to standard output, and words to standard error.
 
     Returns:
@@ -32,6 +40,8 @@ def evaluate(folder: Path, table: Path, /, *, coverage: Fraction | None = None, 
 
     voice = Voice(machine)
     whole = model_folder(folder, voice)
+    if page is not None:
+        check_free(page, table, overwrite, "--page")
     check_early(table)
 
     from gumdrop.tables.evaluation import known_target  # torch and all: what can be refused was
@@ -39,6 +49,8 @@ def evaluate(folder: Path, table: Path, /, *, coverage: Fraction | None = None, 
     from gumdrop.tables.plain import plain
     from gumdrop.tables.prediction import predict_frame, without_target
     from gumdrop.tables.reading.table import read_table
+    from gumdrop.tables.results import RESULTS_FILE, read_results
+    from gumdrop.views.info import show_evaluation
 
     model = with_coverage(load_table_model(whole), coverage)
     read = read_table(table, decimal=model.schema.decimal)
@@ -50,18 +62,16 @@ def evaluate(folder: Path, table: Path, /, *, coverage: Fraction | None = None, 
     assert predicted.evaluation is not None, "the target is known"
     for note in notes:
         voice.say(note)
+    fitted = read_results(whole) if (whole / RESULTS_FILE).is_file() else None
     if machine:
         told = {"command": "evaluate", "folder": str(folder), **plain(predicted.evaluation), "notes": notes}
-        print_json(told | {"drift": plain(predicted.drift)})
+        told |= {"drift": plain(predicted.drift)} | ({"page": str(page)} if page is not None else {})
+        print_json(told)
     else:
-        _show(voice, predicted.evaluation, whole)
+        show_evaluation(voice, predicted.evaluation, fitted)
+    if page is not None:
+        from gumdrop.views.evaluated import write_page  # matplotlib
+
+        write_page(model, predicted, frame, known + 1, page, name=table_name(table), fitted=fitted, notes=notes)
+        voice.say(f"Look at  {page}")
     return 0
-
-
-def _show(voice: Voice, evaluation: Evaluation, folder: Path) -> None:
-    """Show the scores beside those of the fit, where its results are there to read."""
-    from gumdrop.tables.results import RESULTS_FILE, read_results
-    from gumdrop.views.info import show_evaluation
-
-    fitted = read_results(folder) if (folder / RESULTS_FILE).is_file() else None
-    show_evaluation(voice, evaluation, fitted)

@@ -11,7 +11,7 @@ from gumdrop.views.terminal import Voice
 if TYPE_CHECKING:
     from gumdrop.tables.model import TableModel
 
-__all__ = ["STDIN", "check_free", "model_folder", "stem", "with_coverage"]
+__all__ = ["STDIN", "check_free", "model_folder", "stem", "table_name", "with_coverage"]
 
 STDIN = "-"
 
@@ -22,6 +22,11 @@ def stem(table: Path) -> str:
     for ending in (".csv", ".parquet", ".pq"):
         name = name.removesuffix(ending) or name
     return name
+
+
+def table_name(table: Path) -> str:
+    """What a page calls a table."""
+    return "standard input" if str(table) == STDIN else table.name
 
 
 def model_folder(folder: Path, voice: Voice) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from gumdrop.cli.flags import Flag, Fraction, Json, Several
-from gumdrop.cli.places import STDIN, check_free, model_folder, stem, with_coverage
+from gumdrop.cli.places import STDIN, check_free, model_folder, stem, table_name, with_coverage
 from gumdrop.views.terminal import Voice, print_json
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _predict_whole(
     if page is not None:
         from gumdrop.views.predicted import write_page  # matplotlib
 
-        write_page(model, predicted, read.frame, page, name="standard input" if str(table) == STDIN else table.name)
+        write_page(model, predicted, read.frame, page, name=table_name(table))
     return predicted, len(predicted.frame)
 
 

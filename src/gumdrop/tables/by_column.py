@@ -15,13 +15,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from gumdrop.machine.numerals import cell
 from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.evaluation import rows_of
 from gumdrop.tables.model import TableModel
-from gumdrop.tables.reading.dates import parse_dates
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Importance
-from gumdrop.tables.schema.cells import labels_of, numbers_of
+from gumdrop.tables.schema.cells import labels_of
 from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn
 from gumdrop.tables.scoring import row_gains
 
@@ -145,7 +143,7 @@ def _labels(column: Column, cells: pd.Series) -> np.ndarray:
     """The group of each row, in words."""
     if isinstance(column, CategoryColumn):
         return np.array([label or "(missing)" for label in labels_of(cells)], dtype=object)
-    values = _numbers(column, cells)
+    values = column.values(cells)
     known = ~np.isnan(values)
     labels = np.full(len(values), "(missing)", dtype=object)
     quarter = np.full(len(values), -1)
@@ -154,21 +152,13 @@ def _labels(column: Column, cells: pd.Series) -> np.ndarray:
         quarter[known] = np.searchsorted(ends, values[known])
     for k in np.unique(quarter[known]):
         some = values[quarter == k]
-        least, most = (_shown(column, value) for value in (some.min(), some.max()))
+        least, most = (column.words(float(value)) for value in (some.min(), some.max()))
         labels[quarter == k] = least if least == most else f"{least} to {most}"
     return labels
-
-
-def _shown(column: Column, value: float) -> str:
-    return f"{pd.Timestamp(value, unit='D'):%Y-%m-%d}" if isinstance(column, DateColumn) else cell(float(value))
-
-
-def _numbers(column: Column, cells: pd.Series) -> np.ndarray:
-    return parse_dates(cells, column.order) if isinstance(column, DateColumn) else numbers_of(column.name, cells)
 
 
 def _cells(column: Column, cells: pd.Series) -> Cells:
     if isinstance(column, CategoryColumn):
         return Cells(name=column.name, labels=labels_of(cells))
-    numbers = [None if math.isnan(value) else float(value) for value in _numbers(column, cells)]
+    numbers = [None if math.isnan(value) else float(value) for value in column.values(cells)]
     return Cells(name=column.name, numbers=numbers, dates=isinstance(column, DateColumn))

@@ -12,7 +12,6 @@ References:
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,14 +21,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from gumdrop.machine.numerals import cell
 from gumdrop.tables.errors import MISSING
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import ColumnProfile, tally
-from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn
+from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn
 from gumdrop.tables.schema.schema import Encoded
 
-__all__ = ["ColumnDrift", "Drift", "find_drift"]
+__all__ = ["Bin", "ColumnDrift", "Drift", "find_drift"]
 
 LEAST_ROWS, MOST_ROWS = 20, 20_000
 """Rows below which nothing is said, and rows that are looked at, evenly spread."""
@@ -39,8 +37,22 @@ SMALL = 0.1
 """Population stability index below which a difference is too small to act on."""
 EXPECTED = 5.0
 """Rows that a bin is to have by chance in both samples; smaller ones are counted together."""
+MOST_BINS = 13
+"""Bins that are kept of a column: as many as numbers have."""
 MORE = 1.5
 """Times as many rows of large epistemic uncertainty as among the test rows, from which on that is said."""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Cells of a column that are counted together."""
+
+    what: str
+    """Which, in words."""
+    before: float
+    """Their share in training."""
+    now: float
+    """Their share in this table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +75,8 @@ class ColumnDrift:
     """Share of numbers outside the range of training; 0 for categories."""
     unknown: float
     """Share of cells that are missing, or of a category that training did not have."""
+    bins: list[Bin]
+    """All bins that are not empty, in their order; of many categories those whose share changed most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +236,15 @@ def _described(column: Column, was: ColumnProfile, now: np.ndarray, p: float, en
         now=share_now,
         outside=outside,
         unknown=float(shares_now[-1]),
+        bins=[Bin(names[i], float(shares[i]), float(shares_now[i])) for i in _most_changed(shares, shares_now)],
     )
+
+
+def _most_changed(shares: np.ndarray, shares_now: np.ndarray) -> np.ndarray:
+    """Places of bins that are not empty, ascending; at most `MOST_BINS`."""
+    filled = np.flatnonzero(shares + shares_now)
+    order = np.argsort(-np.abs(shares_now - shares)[filled], kind="stable")
+    return np.sort(filled[order[:MOST_BINS]])
 
 
 def _is_end(k: int, was: ColumnProfile) -> bool:
@@ -236,12 +258,14 @@ def _names(column: Column, was: ColumnProfile, encoded: Encoded) -> list[str]:
         missing = ["missing"] if column.name in encoded.missing and MISSING not in column.categories else []
         last = " or ".join([*unseen, *missing])
         return [*(f"'{name}'" if name else "missing" for name in column.categories), last]
-    ends = [_shown(column, edge * column.std + column.mean) for edge in was.edges]
-    between = [f"{low} to {high}" if i else f"up to {high}" for i, (low, high) in enumerate(itertools.pairwise(ends))]
+    edges = [edge * column.std + column.mean for edge in was.edges]
+    ends = [_end(column, edge) for edge in edges]
+    above = 1 if isinstance(column, CycleColumn) and column.cycle != "time of day" else 0  # the months after an edge
+    starts = [_end(column, edge + above) for edge in edges[:-1]]
+    inner = [low if low == high else f"{low} to {high}" for low, high in zip(starts[1:], ends[2:], strict=True)]
+    between = [f"up to {ends[1]}", *inner] if len(ends) > 1 else []
     return [f"below {ends[0]}", *between, f"above {ends[-1]}", "missing"] if ends else ["present", "missing"]
 
 
-def _shown(column: Column, value: float) -> str:
-    return (
-        f"{pd.Timestamp(value, unit='D'):%Y-%m-%d}" if isinstance(column, DateColumn) else cell(float(f"{value:.4g}"))
-    )
+def _end(column: NumericColumn | DateColumn | CycleColumn, value: float) -> str:
+    return column.words(float(f"{value:.4g}") if isinstance(column, NumericColumn) else value)

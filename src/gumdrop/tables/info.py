@@ -6,16 +6,14 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pandas as pd
-
-from gumdrop.machine.numerals import cell, readable
+from gumdrop.machine.numerals import readable
 from gumdrop.machine.recording import Steps
 from gumdrop.tables.fitting.folder import MODEL_FILE
 from gumdrop.tables.loading import load_table_model
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.rates import named_rates
 from gumdrop.tables.results import RESULTS_FILE, Rate, Score, Stopped, TableFacts, read_results
-from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn
+from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn
 
 __all__ = ["TableInfo", "table_info"]
 
@@ -150,10 +148,10 @@ def _what(column: Column) -> str:
     if isinstance(column, CategoryColumn):
         names = [category or "(missing)" for category in column.categories]
         return f"{len(names)}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+    least, most = column.words(column.least), column.words(column.most)
     if isinstance(column, CycleColumn):
-        return f"{column.cycle}, {cell(column.least)} to {cell(column.most)}"
-    if column.kind == "date":
-        least, most = (f"{pd.Timestamp(days, unit='D'):%Y-%m-%d}" for days in (column.least, column.most))
-        cycles = ", ".join(getattr(column, "parts", ())) or "no cycles"
-        return f"{least} to {most}, {column.order.replace('-', ' ')}; {cycles}"  # type: ignore[union-attr]
-    return f"{cell(column.least)} to {cell(column.most)}, mean {readable(column.mean)}, std {readable(column.std, 3)}"
+        return f"{column.cycle}, {least} to {most}"
+    if isinstance(column, DateColumn):
+        cycles = ", ".join(column.parts) or "no cycles"
+        return f"{least} to {most}, {column.order.replace('-', ' ')}; {cycles}"
+    return f"{least} to {most}, mean {readable(column.mean)}, std {readable(column.std, 3)}"

@@ -243,22 +243,20 @@ def _missing_note(column: Column, count: int, drawn: bool, trains: bool) -> str:
     if drawn:
         how = DRAWN
     elif isinstance(column, CategoryColumn):
-        how = "kept as a category of their own" if "" in column.categories else "left blank"
+        how = (
+            f"kept as a category of {'its' if count == 1 else 'their'} own" if "" in column.categories else "left blank"
+        )
     else:
         how = "set to the training median" + (", to learn with" if trains else "")
     return f"{_counted(count, 'missing value')} in '{column.name}' {'was' if count == 1 else 'were'} {how}"
 
 
 def _outside_note(column: NumericColumn | DateColumn, count: int) -> str:
-    least, most = (_edge(column, value) for value in (column.least, column.most))
+    least, most = column.words(column.least), column.words(column.most)
     return (
         f"{_counted(count, 'value')} of '{column.name}' {'is' if count == 1 else 'are'} far outside the training range "
         f"({least} to {most}): training had no such value"
     )
-
-
-def _edge(column: NumericColumn | DateColumn, value: float) -> str:
-    return f"{pd.Timestamp(value, unit='D'):%Y-%m-%d}" if column.kind == "date" else f"{value:.6g}"
 
 
 def _counted(count: int, noun: str) -> str:

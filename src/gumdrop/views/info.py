@@ -14,7 +14,7 @@ from gumdrop.tables.rates import rates_in_words
 from gumdrop.tables.results import FitResults, Ranking, Score, TableFacts
 from gumdrop.views.terminal import Voice, columns_table
 
-__all__ = ["scores_table", "show_evaluation", "show_info", "show_scores"]
+__all__ = ["fitted_scores", "ranked", "scores_table", "show_evaluation", "show_info", "show_scores"]
 
 NAMES = {"relu": "ReLU", "silu": "SiLU"}
 """Activations, as they are written."""
@@ -92,17 +92,22 @@ def show_evaluation(voice: Voice, evaluation: Evaluation, fitted: FitResults | N
         evaluation: The scores.
         fitted: What the fit left; None if that is not known.
     """
-    before: dict[str, float | None] = {}
-    if fitted is not None:
-        before |= next(score.values for score in fitted.scores if score.ours) | _ranked(fitted.ranking)
+    before = fitted_scores(fitted)
     beside = [] if fitted is None else [f"test part of the fit ({fitted.table.test_rows:,} rows)"]
     rows = columns_table(f"{evaluation.rows:,} rows", "", "this table", *beside)
-    for name, value in (evaluation.scores | _ranked(evaluation.ranking)).items():
+    for name, value in (evaluation.scores | ranked(evaluation.ranking)).items():
         rows.add_row(name, _readable(value), *(_readable(before.get(name)) for _ in beside))
     voice.show(rows)
 
 
-def _ranked(ranking: Ranking | None) -> dict[str, float | None]:
+def fitted_scores(fitted: FitResults | None) -> dict[str, float | None]:
+    """Scores of the test part of a fit; none if that is not known."""
+    if fitted is None:
+        return {}
+    return next(score.values for score in fitted.scores if score.ours) | ranked(fitted.ranking)
+
+
+def ranked(ranking: Ranking | None) -> dict[str, float | None]:
     """How well a probability ranks the rows, by names that both tables have."""
     if ranking is None:
         return {}
@@ -131,6 +136,7 @@ def scores_table(scores: Sequence[Score], title: str) -> Table:
     """
     names = list(scores[0].values)
     rows = columns_table(title, "", *map(_heading, names))
+    rows.columns[0].no_wrap = True  # headings have several words, and give way
     for score in scores:
         rows.add_row(score.name, *(_readable(score.values[name]) for name in names))
     return rows

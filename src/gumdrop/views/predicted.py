@@ -18,7 +18,7 @@ from gumdrop.views.html import template
 from gumdrop.views.report.rows import SPACE, number, percent
 from gumdrop.views.svg import svg
 
-__all__ = ["write_page"]
+__all__ = ["MOST", "Picture", "Tile", "write_page"]
 
 MOST = 20
 """Rows of the largest epistemic uncertainty that the page quotes."""

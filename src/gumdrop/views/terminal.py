@@ -14,6 +14,10 @@ out_console = Console(highlight=False)
 err_console = Console(highlight=False, stderr=True)
 
 
+MOST = 1000
+"""Columns of a line in a pipe, at most."""
+
+
 class Voice:
     """Where the words of a command go.
 
@@ -29,8 +33,11 @@ class Voice:
         self._console.print(text, markup=False, soft_wrap=not self._console.is_terminal)
 
     def show(self, table: Table) -> None:
-        """Print a table."""
-        self._console.print(table)
+        """Print a table, as narrow as a screen, and in a pipe as wide as it is."""
+        console = self._console
+        if not console.is_terminal:
+            table.width = console.measure(table, options=console.options.update(max_width=MOST)).maximum
+        console.print(table, soft_wrap=not console.is_terminal)
 
 
 def say(text: str) -> None:

@@ -29,6 +29,7 @@ from gumdrop.tables.model import ROWS_FOR_THREADS, TableModel
 from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile, column_profiles
 from gumdrop.tables.rates import named_rates, rates_in_words
+from gumdrop.tables.reading.numbers import plain_numbers
 from gumdrop.tables.results import FitResults, TableFacts, TargetFacts, write_results
 from gumdrop.tables.scoring import OURS, mean_record, test_part
 from gumdrop.tables.task import Cut, Prediction
@@ -143,7 +144,7 @@ def _announce(data: TableData, reading: Reading, notify: Callable[[str], object]
     for note in data.notes:
         notify(note)
     target = data.schema.target
-    if reading.task is None and target.classes:
+    if reading.task is None and target.classes and not plain_numbers(pd.Series(target.classes, dtype=object))[1].any():
         notify(f"'{target.name}' is taken as {len(target.classes)} classes; --task regression if it is an amount")
     notify(f"{target.task} of '{target.name}' from {len(data.schema.columns)} columns, "
            f"{data.num_train} rows to train on")  # fmt: skip

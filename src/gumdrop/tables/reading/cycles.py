@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable
-from typing import Literal, NamedTuple, get_args
+from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["CYCLES", "Cycle", "cycle_of", "parse_cycle"]
+__all__ = ["CYCLES", "Cycle", "cycle_of", "parse_cycle", "place_name"]
 
 Cycle = Literal["month", "weekday", "time of day"]
 
@@ -30,6 +31,10 @@ def _place(names: list[str], text: str) -> float | None:
     return float(found[0]) if found else None
 
 
+def _name(names: list[str], place: float) -> str:
+    return names[round(place) - 1].title()
+
+
 def _hours(text: str) -> float | None:
     """Hours since midnight of 14:05, 14:05:30 or 2:05 pm."""
     match = _TIME.fullmatch(text)
@@ -43,26 +48,28 @@ def _hours(text: str) -> float | None:
     return hour + int(match[2]) / 60 + float((match[3] or "0").replace(",", ".")) / 3600
 
 
+def _clock(hours: float) -> str:
+    """The time of day, to the minute that has begun."""
+    minutes = int(60 * hours + 1e-6)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"
+
+
 class _Kind(NamedTuple):
     length: float
     """Of the cycle, in the unit of its numbers."""
     read: Callable[[str], float | None]
     """The number of a text; None if it is none."""
+    write: Callable[[float], str]
+    """The text of a number."""
     example: str
     """What a text looks like."""
 
 
-CYCLES: dict[Cycle, _Kind] = dict(
-    zip(
-        get_args(Cycle),
-        (
-            _Kind(12.0, lambda text: _place(_MONTHS, text), "January or Jan"),
-            _Kind(7.0, lambda text: _place(_WEEKDAYS, text), "Monday or Mon"),
-            _Kind(24.0, _hours, "14:05 or 2:05 pm"),
-        ),
-        strict=True,
-    )
-)
+CYCLES: dict[Cycle, _Kind] = {
+    "month": _Kind(12.0, partial(_place, _MONTHS), partial(_name, _MONTHS), "January or Jan"),
+    "weekday": _Kind(7.0, partial(_place, _WEEKDAYS), partial(_name, _WEEKDAYS), "Monday or Mon"),
+    "time of day": _Kind(24.0, _hours, _clock, "14:05 or 2:05 pm"),
+}
 """What each cycle is."""
 
 
@@ -102,3 +109,20 @@ def parse_cycle(column: pd.Series, cycle: Cycle) -> np.ndarray:
     codes, distinct = pd.factorize(column)
     read = [CYCLES[cycle].read(str(value).strip()) for value in distinct]
     return np.array([np.nan if value is None else value for value in [*read, None]])[codes]
+
+
+def place_name(value: float, cycle: Cycle) -> str:
+    """Write a place on a cycle as people do.
+
+    Args:
+        value: What `parse_cycle` reads.
+        cycle: The cycle.
+
+    Returns:
+        The name of the month or of the weekday, or the time of day to the minute that has begun.
+
+    Example:
+        >>> place_name(3.0, "month"), place_name(2.0, "weekday"), place_name(14.5, "time of day")
+        ('March', 'Tuesday', '14:30')
+    """
+    return CYCLES[cycle].write(value)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from gumdrop.machine.numerals import cell
 from gumdrop.tables.errors import MISSING, TableError
-from gumdrop.tables.reading.cycles import CYCLES, Cycle, parse_cycle
+from gumdrop.tables.reading.cycles import CYCLES, Cycle, parse_cycle, place_name
 from gumdrop.tables.reading.dates import YEARS, Order, parse_dates, phase
 from gumdrop.tables.reading.numbers import plain_numbers
 from gumdrop.tables.schema.cells import OTHERS, index_labels, labels_of, numbers_of, refuse, standardised_numbers
@@ -64,9 +65,17 @@ class NumericColumn:
         """The name of the one encoded column."""
         return [self.name]
 
+    def values(self, column: pd.Series) -> np.ndarray:
+        """The numbers of cells, NaN where there is none."""
+        return numbers_of(self.name, column)
+
+    def words(self, value: float) -> str:
+        """One of them, as a reader sees it."""
+        return cell(value)
+
     def encode(self, column: pd.Series, out: np.ndarray) -> Odd:
         """Write the encoded column into an array of zeros, and tell what is odd in it."""
-        values = numbers_of(self.name, column)
+        values = self.values(column)
         missing = np.isnan(values)
         values[missing] = self.median
         out[:, 0] = standardised_numbers(self.name, column, values, self.mean, self.std)
@@ -107,9 +116,17 @@ class DateColumn:
         cycles = [f"{self.name} ({part}, {wave})" for part in self.parts for wave in ("sine", "cosine")]
         return [f"{self.name} (days)", *cycles]
 
+    def values(self, column: pd.Series) -> np.ndarray:
+        """Days since 1970-01-01 of cells, NaN where there is no date."""
+        return parse_dates(column, self.order)
+
+    def words(self, value: float) -> str:
+        """One of them, as a reader sees it."""
+        return f"{pd.Timestamp(value, unit='D'):%Y-%m-%d}"
+
     def encode(self, column: pd.Series, out: np.ndarray) -> Odd:
         """Write the encoded columns into an array of zeros, and tell what is odd in it."""
-        days = parse_dates(column, self.order)
+        days = self.values(column)
         missing = column.isna().to_numpy()
         why = f"not a date with its {self.order.replace('-', ' ')}, from {YEARS[0]} to {YEARS[1]}"
         refuse(self.name, column, np.isnan(days) & ~missing, why)
@@ -151,9 +168,17 @@ class CycleColumn:
         """The encoded columns, such as `start` and `start (sine)`."""
         return [self.name, f"{self.name} (sine)", f"{self.name} (cosine)"]
 
+    def values(self, column: pd.Series) -> np.ndarray:
+        """Months, weekdays or hours of cells, NaN where there is none."""
+        return parse_cycle(column, self.cycle)
+
+    def words(self, value: float) -> str:
+        """One of them, as a reader sees it."""
+        return place_name(value, self.cycle)
+
     def encode(self, column: pd.Series, out: np.ndarray) -> Odd:
         """Write the encoded columns into an array of zeros, and tell what is odd in it."""
-        values, missing = parse_cycle(column, self.cycle), column.isna().to_numpy()
+        values, missing = self.values(column), column.isna().to_numpy()
         kind = CYCLES[self.cycle]
         refuse(self.name, column, np.isnan(values) & ~missing, f"not a {self.cycle} such as {kind.example}")
         out[:, 0] = (np.where(missing, self.median, values) - self.mean) / self.std

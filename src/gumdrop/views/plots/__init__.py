@@ -6,6 +6,7 @@ returns the axes. Colours come from `INK` and `PALETTE`, so that a page can repl
 
 from gumdrop.views.plots.classes import confusion, reliability
 from gumdrop.views.plots.columns import residuals_by_category, residuals_by_number
+from gumdrop.views.plots.drift import shares_by_bin
 from gumdrop.views.plots.predicted import distribution, frequencies, sorted_intervals, uncertainty_parts
 from gumdrop.views.plots.regression import calibration, predicted_against_observed
 from gumdrop.views.plots.style import (
@@ -54,6 +55,7 @@ __all__ = [
     "residuals_by_number",
     "error_after_rejection",
     "set_apart",
+    "shares_by_bin",
     "site_colours",
     "sorted_intervals",
     "training_curve",

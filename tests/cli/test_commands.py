@@ -42,7 +42,9 @@ def test_threads_do_not_spin_while_they_wait_unless_asked_to(asked, expected, mo
 
 def test_help_and_version(capsys) -> None:
     assert main(["--help"]) == 0
-    assert {"fit", "predict", "demo"} <= set(capsys.readouterr().out.split())
+    words = capsys.readouterr().out.split()
+    assert {"fit", "predict", "demo"} <= set(words)
+    assert words[words.index("reproduce") + 1] == "Run"
     assert main(["--version"]) == 0
 
 

@@ -35,7 +35,8 @@ app = App(
 app.command(fit, config=(config_from_flag,))
 for _command in (predict, evaluate, explain, info, compare, drift, demo, export, explain_image, explore):
     app.command(_command)
-app.command("gumdrop.cli.reproduce:reproduce", name="reproduce")  # imports the settings of all experiments
+_reproduces = "Run a published experiment again, and see its figures beside the published."
+app.command("gumdrop.cli.reproduce:reproduce", name="reproduce", help=_reproduces)  # imports all experiments' settings
 
 
 def main(arguments: list[str] | None = None) -> int:

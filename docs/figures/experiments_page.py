@@ -94,6 +94,13 @@ def rivals() -> str:
     return f"NLL {listed(nll, 3)}; RMSE {listed(rmse, 3)}"
 
 
+def gaps() -> str:
+    """Log likelihood on gap splits, averaged over the sets."""
+    means = found("gaps")["means"]["gap"]
+    ours, fixed, single = (means[key] for key in ("gumdrop", "fixed", "mc-dropout"))
+    return f"mean of four sets: {ours:.3f}; ensemble with rates of .1 {fixed:.3f}, one network with .1 {single:.3f}"
+
+
 def labels() -> str:
     """What a hundred labels give."""
     pool = found("labels")["pools"]["mnist"]
@@ -188,6 +195,17 @@ def sentiment() -> str:
     return f"learned and fixed .5: {listed(plain, 1)} %; with words dropped too: {listed(words, 1)} %"
 
 
+def sentiment_epochs() -> str:
+    """Accuracy and loss on development sentences over many epochs, at the best one and at the end."""
+    parts = {label: each["parts"][0] for label, each in found("sentiment-epochs").items()}
+    cells = [
+        f"{label} {100 * max(part['validation_accuracy']):.1f} and {100 * part['validation_accuracy'][-1]:.1f} % "
+        f"({listed((min(part['validation_nll']), part['validation_nll'][-1]))})"
+        for label, part in parts.items()
+    ]
+    return f"at best and after 20 epochs (nats): {'; '.join(cells)}"
+
+
 def rates() -> str:
     """Worst regret of some ways to a rate."""
     worst = found("rates")["ensemble"]["random"]["worst"]
@@ -242,9 +260,11 @@ CELLS: dict[str, Callable[[], str]] = {
     "camvid": partial(camvid, "miou", 1),
     "camvid_calibration": partial(camvid, "ece", 2),
 }
-for each in (line, uci, two_pass, regularisers, tables_won, rivals, rates, decisions, labels, attribution, pairs):
+for each in (line, uci, two_pass, regularisers, tables_won, rivals, gaps, rates, decisions, labels, attribution, pairs):
     CELLS[each.__name__] = each
-for each in (gradients, transformers, mnist, regularisation, rotation, co2, cartpole, pooled, speller, sentiment):
+for each in (gradients, transformers, mnist, regularisation, rotation, co2, cartpole, pooled, speller):
+    CELLS[each.__name__] = each
+for each in (sentiment, sentiment_epochs):
     CELLS[each.__name__] = each
 """The cells of ours by their names in ``evidence.toml``."""
 

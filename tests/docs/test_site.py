@@ -65,7 +65,7 @@ def test_the_page_of_every_name_says_what_uses_it() -> None:
         assert uses[name] or shown or named, name
     assert {"gotchas", "integrations"} <= set(uses["gumdrop.fix_dropout"]["pages"])
     assert uses["gumdrop.training.FitResult"]["returned by"] == ["gumdrop.training.fit", "gumdrop.training.fit_stacked"]
-    assert uses["gumdrop.views.plots.confusion"]["files"] == ["gumdrop/views/report/predictions.py"]
+    assert "gumdrop/views/report/predictions.py" in uses["gumdrop.views.plots.confusion"]["files"]
 
 
 def test_every_public_function_has_an_example() -> None:

@@ -37,5 +37,7 @@ def _gains(summary: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Figure:
         axes.set_xlim(left, right)
         axes.set_yticks(range(len(labels)), labels, fontsize=8)
         axes.tick_params(axis="x", labelsize=8)
+    for axes in figure.axes[len(summary) :]:
+        axes.set_axis_off()
     figure.supxlabel("gain in log likelihood over the default, nats per row", fontsize=9)
     return figure

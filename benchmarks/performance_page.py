@@ -78,7 +78,7 @@ def quick() -> str:
     lines = [[case, *(f"{row['process']['ratio']:.2f}" for row in by.values())] for case, by in cases.items()]
     machine = (
         f"Measured with torch {found['torch']} on {found['hardware'].split(',')[0]} with {found['native']}, "
-        f"{found['cores']} cores, under other load."
+        f"{found['cores']} cores."
     )
     return f"{table(['what / rival', *headed(settings)], lines)}\n\n{machine}"
 

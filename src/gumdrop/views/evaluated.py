@@ -27,6 +27,8 @@ __all__ = ["write_page"]
 TILES = 3
 """Scores that the page begins with."""
 BINS = 10
+DRAWN = 300
+"""Rows in a figure of single rows, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,14 +127,16 @@ def _numbers(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Vie
     guess, std, lower, upper = (frame[each].to_numpy(float) for each in ("prediction", "std", "lower", "upper"))
     error = np.abs(truth - guess)
     off = error / np.maximum(std, 1e-300)
-    values = plots.predicted_against_observed(truth, guess, lower, upper, name=name)
+    pick = plots.evenly(len(truth), DRAWN)
+    values = plots.predicted_against_observed(*(each[pick] for each in (truth, guess, lower, upper)), name=name)
     errors = plots.error_by_uncertainty(std, error, expected=std, label="typical error (RMSE)")
     inside = (lower <= truth) & (truth <= upper)
+    some = f"; {len(pick):,} of {len(truth):,} are drawn" if len(pick) < len(truth) else ""
     pictures = [
         Picture(
             svg(values, "predictions", "Predicted against observed values, with intervals"),
-            f"Each point is a row. Orange: {percent(1 - inside.mean())} of the values lie outside their interval, "
-            f"where {percent(1 - model.coverage)} should.",
+            f"Each point is a row{some}. Orange: {percent(1 - inside.mean())} of the values lie outside their "
+            f"interval, where {percent(1 - model.coverage)} should.",
         ),
         Picture(
             svg(errors, "groups", "Error from the surest to the least sure rows"),

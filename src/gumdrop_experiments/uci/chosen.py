@@ -8,8 +8,8 @@ from typing import Any
 from torch import nn
 
 from gumdrop.ensembles import Architecture, Build, EnsembleFit, EnsembleSettings, fit_chosen, fit_one
-from gumdrop.layers import PiecewiseLinear
-from gumdrop.networks import fix_dropout, mlp
+from gumdrop.layers import PiecewiseLinear, dropout_blocks
+from gumdrop.networks import fix_dropout
 from gumdrop_experiments.harness.variants import NO_DROPOUT
 from gumdrop_experiments.uci.work import NUM_SAMPLES, Outcome, Work, in_units, mean_rates
 
@@ -57,5 +57,7 @@ def _learned(num_inputs: int, kind: Architecture, encoding: PiecewiseLinear | No
 
 
 def _without(num_inputs: int, kind: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-    options: dict[str, Any] = {"hidden": kind.hidden, "activation": kind.activation, "encoding": encoding}
-    return fix_dropout(mlp(num_inputs, 1, p=NO_DROPOUT, homoscedastic_noise=True, **options))
+    network = _learned(num_inputs, kind, encoding)
+    for block in dropout_blocks(network):
+        block.site.start_at(NO_DROPOUT)
+    return fix_dropout(network)

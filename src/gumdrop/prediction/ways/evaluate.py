@@ -223,6 +223,11 @@ class _AtOnce(_Loop):
         return dict(zip(self.call.twin[1], self.call.rates.values(), strict=True))
 
     @functools.cached_property
+    def all_kept(self) -> dict[int, float]:
+        """Probability that a draw keeps all units of a site, by its identity."""
+        return {id(site): rate.all_kept(site.num_units) for site, rate in self.rates.items()}
+
+    @functools.cached_property
     def first_count(self) -> int:
         """Number of draws in the first chunk, rather too few: it shows how large the activations are."""
         widest = max(site.num_units for site in self.call.rates)
@@ -238,8 +243,7 @@ class _AtOnce(_Loop):
             id(site): factors_of(rate, noise.rows(site, count), site.scaled_logit.device)
             for site, rate in self.rates.items()
         }
-        all_kept = {id(site): rate.all_kept(site.num_units) for site, rate in self.rates.items()}
-        chunk = Chunk(count, scales, all_kept, self.budget)
+        chunk = Chunk(count, scales, self.all_kept, self.budget)
         result = _joined([self._run(chunk, rows) for rows in parts], dim=1)
         noise.was_used |= chunk.was_used
         return result.expand(count, *result.shape[1:]), max(1, self.budget // max(1, chunk.widest))

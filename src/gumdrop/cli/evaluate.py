@@ -62,7 +62,9 @@ def evaluate(
     assert predicted.evaluation is not None, "the target is known"
     for note in notes:
         voice.say(note)
-    fitted = read_results(whole) if (whole / RESULTS_FILE).is_file() else None
+    fitted = None
+    if (page is not None or not machine) and (whole / RESULTS_FILE).is_file():
+        fitted = read_results(whole)
     if machine:
         told = {"command": "evaluate", "folder": str(folder), **plain(predicted.evaluation), "notes": notes}
         told |= {"drift": plain(predicted.drift)} | ({"page": str(page)} if page is not None else {})

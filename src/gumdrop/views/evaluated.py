@@ -8,9 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 
 from gumdrop.machine.files import replacing
 from gumdrop.machine.numerals import readable
+from gumdrop.metrics import reliability
+from gumdrop.prediction import ClassificationPrediction
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.prediction import Predicted
 from gumdrop.tables.results import FitResults
@@ -149,21 +152,21 @@ def _numbers(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Vie
 def _classes(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> View:
     """Classes: how probable the observed ones were."""
     names = model.schema.target.classes
-    truth = [names[k] for k in _observed(model, table).tolist()]
-    chance = np.array([frame[f"p({label})"].iloc[i] for i, label in enumerate(truth)], dtype=float)
-    guess, sure = frame["prediction"].tolist(), frame["probability"].to_numpy(float)
+    observed = torch.tensor(_observed(model, table))
+    p = torch.tensor(frame[[f"p({label})" for label in names]].to_numpy(float))
+    chance = p.gather(1, observed.unsqueeze(1)).squeeze(1).numpy()
+    truth, guess = [names[k] for k in observed.tolist()], frame["prediction"].tolist()
     right = np.array(guess) == np.array(truth)
-    part = np.minimum((sure * BINS).astype(int), BINS - 1)
-    bins = np.unique(part)
-    stated, held = ([each[part == k].mean() for k in bins] for each in (sure, right))
-    counts = np.bincount(part)[bins]
+    bins = reliability(ClassificationPrediction.from_log_probabilities(p.log()), observed, num_bins=BINS)
     pictures = [
         Picture(
             svg(plots.confusion(truth, guess, names), "predictions", "True class against predicted class"),
             f"Blue: the {percent(right.mean())} of the rows that are predicted right. Orange: mistakes.",
         ),
         Picture(
-            svg(plots.reliability(stated, held, counts), "calibration", "Stated against actual reliability"),
+            svg(
+                plots.reliability(*(each.numpy() for each in bins)), "calibration", "Stated against actual reliability"
+            ),
             "Rows by the probability of their predicted class. On the diagonal it can be taken at its word.",
         ),
     ]

@@ -3,8 +3,8 @@
 `torch.mul` converts such activations to float32 and back, in memory of their own, and so does the sum of the gradient.
 A batch norm with fixed statistics, mean 0 and variance 1, is the same product: its weights are the factors, one for
 each channel. Its kernels read half precision beside float32 weights, round once, and give both gradients in one pass
-over memory, with sums in float32. Factors in half precision would be cheap too, but biased: 1 / (1 - p) has a relative error
-of up to 0.4 % in bfloat16, and is 1 for p = 0.001.
+over memory, with sums in float32. Factors in half precision would be cheap too, but biased: 1 / (1 - p) has a relative
+error of up to 0.4 % in bfloat16, and is 1 for p = 0.001.
 """
 
 import math

@@ -1,7 +1,8 @@
 """A formula to read, an operation to train with.
 
 Masks, their noise and the KL of a site, as functions of tensors. The readable formulas are in `masks.py` and `kl.py`;
-`fused_masks.py` and `fused_kl.py` compute the same in fewer passes over memory. Imports torch alone.
+`fused_masks.py` and `fused_kl.py` compute the same in fewer passes over memory, and `planes.py` products in half
+precision whose factors pixels or tokens share. Imports torch alone.
 """
 
 from gumdrop.functional.floats import finite_exp, logit_of, split_gaussian, widened

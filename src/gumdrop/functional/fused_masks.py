@@ -27,6 +27,7 @@ from torch import Tensor
 from gumdrop.functional.floats import finite_exp, logit_of, widened
 from gumdrop.functional.masks import concrete_dropout, inverse_keep
 from gumdrop.functional.noise import CELLS, draw_cells, is_cut_from_words, is_traced, uniform_noise
+from gumdrop.functional.planes import gradients, planes_of, times
 
 __all__ = ["LARGEST_LOGIT", "Mask", "power", "relaxed_dropout"]
 
@@ -192,7 +193,10 @@ class _Product(torch.autograd.Function):
         mask, offset = once("factors", lambda: _drawn_mask(x, p_logit, rate, mask_shape, temperature))
         if mask.ndim != x.ndim:
             mask = mask.view(mask_shape)
-        if offset is None:
+        planes = planes_of(x, mask_shape) if offset is None and mask.dtype == torch.float32 else None
+        if planes is not None:
+            y = times(x, mask, planes)
+        elif offset is None:
             y = _times(x, mask)
         else:
             y = torch.empty_like(x)
@@ -200,7 +204,7 @@ class _Product(torch.autograd.Function):
             for part, x_part, y_part in _chunks(mask, x, y):
                 torch.mul(x_part, factors(part), out=y_part)
         ctx.save_for_backward(y, p_logit, mask, offset)
-        ctx.rate, ctx.temperature, ctx.unit = rate, temperature, unit
+        ctx.rate, ctx.temperature, ctx.unit, ctx.planes = rate, temperature, unit, planes
         return y
 
     @staticmethod
@@ -210,6 +214,10 @@ class _Product(torch.autograd.Function):
         factors = _factors_of(rate, offset, t)
         if torch.is_grad_enabled():  # this gradient is to have one, too
             return *_with_gradient(p_logit, factors(mask), y, g, t, unit), None, None, None, None
+        if ctx.planes is not None:
+            grad_x, product = gradients(g, y, mask, ctx.planes, ctx.needs_input_grad[:2])
+            summed = None if product is None else _rate_gradient(product, mask, rate, t, p_logit.shape, unit)
+            return grad_x, None if summed is None else summed.to(p_logit.dtype), None, None, None, None
         grad_x = torch.empty_like(g)
         sums = []
         for part, y_part, g_part, x_part in _chunks(mask, y, g, grad_x):
@@ -242,7 +250,7 @@ def _drawn_mask(x: Tensor, p_logit: Tensor, rate: _Rate, mask_shape: Sequence[in
     if not is_cut_from_words(mask_shape, dtype, x.device):
         return Mask(_scale(rate, uniform_noise(mask_shape, dtype=dtype, device=x.device), temperature))
     cells, offset = draw_cells(mask_shape)
-    if x.dtype.itemsize <= 2 or cells.numel() >= LEAST_KEPT_AS_CELLS:
+    if (x.dtype.itemsize <= 2 and cells.numel() == x.numel()) or cells.numel() >= LEAST_KEPT_AS_CELLS:
         return Mask(cells, offset)
     of_cells = _scale_of_cells if p_logit.ndim or cells.numel() <= CHUNK else _scale_in_parts
     return Mask(of_cells(rate, cells, offset, temperature))  # to compute factors twice would cost more

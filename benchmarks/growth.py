@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from fit_stages import fit_in_stages
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
@@ -33,7 +34,6 @@ from gumdrop.training.dense_layers import dense_layers_of
 from gumdrop.training.dense_stack import DenseStack
 
 import steps
-from fit_stages import fit_in_stages
 from timing import RESULTS, interleaved, summary, write_results
 
 Found = dict[str, dict[str, Any]]
@@ -44,7 +44,7 @@ COLUMNS = 20
 AT_ONCE = 250_000
 """Rows of a table that are drawn at once."""
 WHOLE = 100_000
-"""Rows up to which a fit makes all of its epochs."""
+"""Rows up to which a fit makes all of its epochs; beyond it makes one, and the time of the others is told by it."""
 ROUNDS = 5
 LEAST_POINTS = 3
 """Of a curve, to speak of its slope."""
@@ -117,10 +117,7 @@ def write_table(place: Path, num_rows: int) -> None:
 
 
 def fit(num_rows: int) -> Found:
-    """Time and largest memory of ``gumdrop fit`` without the models beside it, in a process of its own.
-
-    A table of more than `WHOLE` rows is passed over once. The time of the other epochs is that of this one.
-    """
+    """Time and largest memory of ``gumdrop fit`` without the models beside it; beyond `WHOLE` rows by its stages."""
     with tempfile.TemporaryDirectory() as folder:
         table, out = Path(folder) / "rows.parquet", Path(folder) / "fit"
         write_table(table, num_rows)

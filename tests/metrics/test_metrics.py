@@ -189,5 +189,5 @@ def test_many_rows_are_scored_in_parts(kind: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(scaled_mixture, "AT_ONCE", 7 * 20)
     with _Largest() as largest:
         found = scores()
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)  # quantiles are no closer
     assert largest.numbers <= 7 * 20

@@ -90,6 +90,7 @@ benchmark-export: $(VENV)/installed-dev ## Compare exported files with torch, in
 
 benchmark-prediction: $(VENV)/installed-dev ## Time predictions (a quarter of an hour), with DATA=DIR also on trained networks; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/prediction.py $(if $(DATA),--uci $(DATA)/uci)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/equal_draws.py
 	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-rows: $(VENV)/installed-dev ## Time predictions of a table model, of one row and of many (a minute); writes docs/results
@@ -107,8 +108,8 @@ benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an h
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
 
-benchmark-growth: $(VENV)/installed-dev ## Time steps, predictions and fits of growing size (half an hour; goes on where it was stopped); writes docs/results
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py
+benchmark-growth: $(VENV)/installed-dev ## Time steps, predictions and fits of growing size (half an hour; goes on where it was stopped; GROWTH="--most 10000000" for the longest tables); writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py $(GROWTH)
 
 experiments-page: $(VENV)/installed-dev ## Fill the tables of docs/experiments.md and docs/mnist.md from the results
 	$(BIN)/python docs/figures/experiments_page.py

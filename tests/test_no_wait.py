@@ -16,13 +16,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import gumdrop as gd
-from gumdrop.layers import UNIT, dropout_blocks
+from gumdrop.attribution import search
+from gumdrop.attribution.infills import RANDOM, make_infill
+from gumdrop.attribution.masks import find_layout
+from gumdrop.attribution.targets import log_odds
+from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
+from gumdrop.layers import UNIT, PiecewiseLinear, dropout_blocks
+from gumdrop.networks import mlp
+from gumdrop.objective import likelihoods as training_likelihoods
 from gumdrop.prediction.ways import evaluate, masks
-from gumdrop.training import single
+from gumdrop.training import single, stacked
 from gumdrop.training.data import prepared
-from gumdrop.training.dense_layers import Parts
+from gumdrop.training.dense_layers import Parts, dense_layers_of
 from gumdrop.training.dense_stack import DenseStack
+from gumdrop.training.held_out_noise import noise_of, without_gradient
+from gumdrop.training.in_turn import InTurn
 from gumdrop.training.processes.group import ProcessGroup
+from gumdrop.training.rows import StackedRows
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.state import TrainingState
 from gumdrop.training.together import Together
@@ -62,6 +72,11 @@ class _Lists(TorchFunctionMode):
 def no_wait() -> Iterator[None]:
     with _Lists(), _Copies():
         yield
+
+
+def end_of_epoch() -> Any:
+    """The one place of an epoch that asks for numbers."""
+    return pytest.raises(NotImplementedError, match="Cannot copy out of meta")
 
 
 @pytest.mark.parametrize(
@@ -115,6 +130,11 @@ def attention() -> nn.Module:
     return nn.Sequential(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), nn.Flatten(), nn.Linear(20, 2))
 
 
+def bins() -> nn.Module:
+    encoding = PiecewiseLinear.fitted(torch.randn(50, 4), 4)
+    return nn.Sequential(encoding, nn.Linear(encoding.num_outputs, 8), nn.SiLU(), nn.Linear(8, 2))
+
+
 def words() -> nn.Module:
     return nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(20, 2))
 
@@ -122,6 +142,7 @@ def words() -> nn.Module:
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], dict[str, Any]]] = {
     "dense": (dense, (6, 4), {}),
     "a rate for each unit": (dense, (6, 4), {"per_unit": True}),
+    "bins": (bins, (6, 4), {}),
     "spatial": (pictures, (6, 3, 5, 5), {}),
     "recurrent": (lambda: Reader(nn.LSTM(4, 8, batch_first=True)), (6, 5, 4), {}),
     "recurrent, hidden states": (lambda: Reader(nn.GRU(4, 8, batch_first=True)), (6, 5, 4), {"recurrent": True}),
@@ -171,23 +192,28 @@ def test_the_objective(likelihood: str, lengthscale: Any) -> None:
         ).backward()
 
 
-def test_steps_of_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("home", ["cpu", "meta"])
+@pytest.mark.parametrize("options", [{}, {"max_norm": 1.0, "accumulate": 2}, {"held_out_noise": True}])
+def test_steps_of_fit(options: dict[str, Any], home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "autocast", lambda *args, **kwargs: nullcontext())  # which knows no meta device
-    model, x = on_device("dense")
+    monkeypatch.setattr(single, "STEPS_BETWEEN_NOISE", 1)
+    model = mlp(4, 1, hidden=[8], homoscedastic_noise=True).to(META)
+    rows = torch.zeros(6, 4, device=home), torch.zeros(6, 1, device=home)
+    noise = noise_of(model, rows) if options.get("held_out_noise") else None
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     state = TrainingState(model, optimizer, steps=3, settings={}, checkpoint=None)
     learner = single._Single(
         model=model,
         network=model,
-        data=prepared((x, torch.empty(6, 1, device=META))),
-        held_out=None,
+        data=prepared(rows),
+        held_out=prepared(rows),
         nll_of=lambda out, y: gd.gaussian_nll(*out.chunk(2, -1), y),
-        noise=None,
+        noise=noise,
         num_data=6,
-        settings=TrainingSettings(epochs=1, batch_size=2),
+        settings=TrainingSettings(epochs=1, batch_size=2, **options),
         group=ProcessGroup(),
     )
-    with no_wait(), pytest.raises(NotImplementedError, match="Cannot copy out of meta"):  # at the end of the epoch
+    with without_gradient([] if noise is None else [noise]), no_wait(), end_of_epoch():
         learner.train(1, state)
     assert state.steps == 3
 
@@ -208,8 +234,84 @@ def test_steps_of_fit_stacked(stack_of: type[Any]) -> None:
         stack.drawn(x, 3)
 
 
-@pytest.mark.parametrize("name", ["dense", "a rate for each unit", "spatial", "recurrent", "attention"])
-@pytest.mark.parametrize("rate", [0.1, 1e-12])
+@pytest.mark.parametrize("home", ["cpu", "meta"])
+@pytest.mark.parametrize("stack_of", [DenseStack, Together, InTurn])
+def test_an_epoch_of_fit_stacked(stack_of: type[Any], home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacked, "STEPS_BETWEEN_NOISE", 1)
+    models = [mlp(4, 1, hidden=[8], homoscedastic_noise=True).to(META) for _ in range(2)]
+    x, y = torch.zeros(6, 4, device=home), torch.zeros(6, 1, device=home)
+    data = StackedRows([(x, y)] * 2, [torch.arange(6)] * 2, None, META)
+    nll_of = training_likelihoods.LIKELIHOODS["gaussian"]
+    settings = TrainingSettings(epochs=1, batch_size=2, held_out_noise=True)
+    with without_gradient([noise_of(model, x) for model in models]):
+        parts = dense_layers_of(models, nll_of)
+        assert parts is not None
+        stack = DenseStack(models, parts, "weak") if stack_of is DenseStack else stack_of(models, "weak")
+        optimizer = torch.optim.SGD(stack.groups(0.0, 0.1), lr=0.1)
+        state = TrainingState(stack, optimizer, steps=3, settings={}, checkpoint=None, states=stack.states)
+        with no_wait(), end_of_epoch():
+            stacked._Stacked(stack, data, data, nll_of, settings, False).train(1, state)
+    assert state.steps == 3
+
+
+@pytest.mark.parametrize("kind", ["plain", "a sum of squares", "uniform", "local_shuffle"])
+def test_steps_of_an_attribution(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for check in ("_check_varies", "check_finite"):  # after the first step and the last
+        monkeypatch.setattr(search, check, lambda *args: None)
+    model = pictures().to(META).eval()
+    x, scores = torch.empty(6, 3, 5, 5, device=META), torch.empty(6, device=META)
+    layout = find_layout(x, None)
+    infill = make_infill(kind if kind in RANDOM else "zeros", x, layout)
+    score = (lambda output, target: output.square().sum(1)) if kind == "a sum of squares" else log_odds
+    target = None if kind == "a sum of squares" else torch.empty(6, dtype=torch.long, device=META)
+    task = search.Task(x, infill, target, scores, scores, (), layout, (5, 5))
+    settings = search.FIDOSettings(iterations=3, num_samples=2)
+    with no_wait(), torch.no_grad():
+        found = search.Search(model, score, settings, chunk_size=8)(
+            task, seed=0, rows=torch.arange(6, device=META), advance=lambda: None
+        )
+    assert found.curves.shape == (2, 3, 6)
+
+
+@pytest.mark.parametrize("context", [gd.sampling, gd.draw])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_calls_in_a_context(context: Any, name: str) -> None:
+    model, x = on_device(name)
+    with context(model, seed=0), no_wait(), torch.no_grad():
+        model(x)
+
+
+def test_functions_of_an_ensemble() -> None:
+    members = [mlp(4, 1, hidden=[8], homoscedastic_noise=True) for _ in range(2)]
+    ensemble = RegressionEnsemble(members, NoiseFunction(4, 1)).to(META)
+    with no_wait():
+        functions = ensemble.functions(10, seed=0)
+        assert functions is not None
+        (result,) = functions.outputs(torch.empty(6, 4, device=META))
+    assert result.shape == (10, 6, 1)
+
+
+PREDICTIONS: dict[str, Callable[[nn.Module, Tensor], object]] = {
+    "moments of numbers": lambda model, x: gd.predict_regression(model, x, num_samples=40, seed=0, keep_draws=False),
+    "classes": lambda model, x: gd.predict_classification(model, x, num_samples=40, seed=0),
+    "counts": lambda model, x: gd.predict_counts(model, x, num_samples=40, seed=0),
+    "draws": lambda model, x: gd.sample(model, x, num_samples=40, seed=0),
+    "batches": lambda model, x: gd.sample(model, x, num_samples=40, seed=0, batch_size=4),
+    "rows of the CPU": lambda model, x: gd.sample(model, iter([(torch.zeros(6, 4),)]), num_samples=40, seed=0),
+}
+
+
+@pytest.mark.parametrize("kind", PREDICTIONS)
+def test_kinds_of_predictions(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masks, "fetched", lambda logits: torch.full((sum(x.numel() for x in logits),), -2.0 / UNIT))
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device=None: False)
+    model, x = on_device("dense")
+    with no_wait():
+        PREDICTIONS[kind](model, x)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("rate", [0.1, 1e-3, 1e-12])
 @pytest.mark.parametrize("in_turn", [False, True])
 def test_draws_of_a_prediction(name: str, rate: float, in_turn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rates are read once, before the first draw; numbers stand for them here."""
@@ -222,6 +324,7 @@ def test_draws_of_a_prediction(name: str, rate: float, in_turn: bool, monkeypatc
         return torch.logit(torch.full((sum(each.numel() for each in logits),), rate)) / UNIT
 
     monkeypatch.setattr(masks, "fetched", fetched)
+    monkeypatch.setattr(evaluate, "EQUAL", 0)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device=None: False)
     monkeypatch.setattr(evaluate.MaskNoise, "restore", lambda noise, state: pytest.fail("another way was taken"))
     if in_turn:

@@ -1,12 +1,15 @@
 import itertools
 import statistics
+from typing import Any
 
 import pytest
 import torch
 from sklearn.metrics import brier_score_loss
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from gumdrop import metrics
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.prediction import ClassificationPrediction, RegressionPrediction, TargetScale, scaled_mixture
 
 
 def mixture(num_draws: int = 7, num_rows: int = 5, seed: int = 0) -> RegressionPrediction:
@@ -153,3 +156,38 @@ def test_area_under_the_risk_coverage_curve_at_its_limits() -> None:
 def test_shapes_never_broadcast(call) -> None:
     with pytest.raises(ValueError, match="`target` must have the shape"):
         call()
+
+
+class _Largest(TorchDispatchMode):
+    """The largest result of an operation, in numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and not func.is_view:
+            self.numbers = max(self.numbers, result.numel())
+        return result
+
+
+@pytest.mark.parametrize("kind", ["plain", "log"])
+def test_many_rows_are_scored_in_parts(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    means, variances, target = torch.randn(20, 50, 1), torch.rand(20, 50, 1) + 0.1, torch.rand(50, 1) + 0.5
+    prediction = RegressionPrediction(means.mean(0), means.var(0), variances.mean(0), means, variances)
+    if kind == "log":
+        prediction = prediction.on(TargetScale(least=0.0, kind="log"))
+
+    def scores() -> list[Tensor]:
+        ends = prediction.interval(0.9)
+        whole = [metrics.crps(prediction, target), prediction.log_prob(target), prediction.cdf(target), *ends]
+        return [*whole, prediction.log_probability(target - 0.1, target + 0.1)]
+
+    expected = scores()
+    monkeypatch.setattr(scaled_mixture, "AT_ONCE", 7 * 20)
+    with _Largest() as largest:
+        found = scores()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)  # quantiles are no closer
+    assert largest.numbers <= 7 * 20

@@ -16,7 +16,7 @@ from gumdrop.networks import mlp
 from gumdrop.prediction.inputs import arguments
 from gumdrop.prediction.running import RunningMoments
 from gumdrop.prediction.ways import evaluate as draws
-from gumdrop.prediction.ways import vmap
+from gumdrop.prediction.ways import masks, vmap
 from gumdrop.prediction.ways.folding import foldable, folded
 
 from builders.models import Transformer, Words, converted, data, dense
@@ -559,6 +559,43 @@ class TestDeterministicPrefix:
         model, x = dense(), data(9, 4)
         set_logit(model[3].concrete_dropout, 200.0)
         assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
+
+
+class TestEqualDraws:
+    """Draws that keep all units are one function, which runs once."""
+
+    def with_rates(self, model: nn.Module, p: float) -> nn.Module:
+        for site in model.modules():
+            if isinstance(site, ConcreteDropout):
+                site.start_at(p)
+        return model
+
+    @pytest.mark.parametrize("name", [*CHAINS, *BATCHED])
+    def test_same_as_the_loop(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(draws, "EQUAL", 0)
+        monkeypatch.setattr(draws._AtOnce, "least", 1)
+        model, x = {**CHAINS, **BATCHED}[name]()
+        self.with_rates(model, 0.03)
+        assert_same(gd.sample(model, x, num_samples=40, seed=3), by_loop(model, x, 40))
+
+    def test_rows_that_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(draws, "EQUAL", 0)
+        model, x = self.with_rates(dense(), 0.03), data(9, 4)
+        distinct = len(by_loop(model, x, 40).unique(dim=0))
+        run, counts = draws.run_chain, set()
+
+        def counted(chain: Any, x: Tensor, chunk: Any) -> Tensor:
+            counts.add(chunk.count)
+            return run(chain, x, chunk)
+
+        monkeypatch.setattr(draws, "run_chain", counted)
+        gd.sample(model, x, num_samples=40, seed=3)
+        assert len(counts) == 1
+        assert distinct <= counts.pop() < 30  # masks that differ in units that are 0 are one function, too
+
+    def test_few_numbers_are_not_looked_through(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(masks, "distinct_draws", lambda keeps: pytest.fail("looked"))
+        gd.sample(self.with_rates(dense(), 1e-3), data(1, 4), num_samples=40, seed=3)
 
 
 class TestMemory:

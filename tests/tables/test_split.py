@@ -12,6 +12,7 @@ import torch
 from gumdrop.ensembles import Architecture
 from gumdrop.ensembles.folds import folds_of
 from gumdrop.tables import TableError
+from gumdrop.tables.fitting import encoding
 from gumdrop.tables.fitting.data import read_data
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings, Reading
@@ -43,7 +44,7 @@ def test_of_dates_the_last_rows_test_and_no_moment_is_in_both_parts(table) -> No
     sold = data.frame["sold"]
     assert sold.iloc[data.train].max() < sold.iloc[data.test].min()
     assert len(data.test) == 24
-    assert sorted(data.train + data.test) == list(range(120))
+    assert sorted([*data.train, *data.test]) == list(range(120))
     assert data.words == f"the last in the order of 'sold', from {sold.iloc[data.test].min()} on"
     assert "sold" in data.schema.names
     days = pd.to_datetime(sold.iloc[data.train]).to_numpy()
@@ -233,3 +234,22 @@ def test_fewer_rows_than_folds_make_fewer_folds(num_rows) -> None:
     for rows, held_out in folds:
         assert min(len(rows), len(held_out)) >= num_rows // 2
         assert sorted([*rows.tolist(), *held_out.tolist()]) == list(range(num_rows))
+
+
+def test_a_table_in_memory_is_held_once(table) -> None:
+    data = read(table)
+    assert all(
+        np.shares_memory(data.frame[name].to_numpy(), data.table.frame[name].to_numpy()) for name in ("size", "year")
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "count"), [([0.0, -0.0, 1.0, 2.0], 1), ([np.nan, np.nan, np.nan, 1.0], 2), ([1.0, 2.0, 3.0, 4.0], 0)]
+)
+def test_equal_rows_are_counted_as_pandas_counts_them(column, count) -> None:
+    frame = pd.DataFrame({"x": column, "word": ["a", "a", "a", "a"], "n": [1, 1, 1, 1]})
+    for one in (frame, frame[["word", "x"]], frame.astype({"x": "float32", "n": "Int64"})):
+        notes = encoding._repeated(one)
+        assert int(one.duplicated().sum()) == count
+        assert [int(note.split()[0]) for note in notes] == [count] * bool(count)
+    assert encoding._repeated(frame[["word"]])[0].startswith("3 rows equal")

@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from gumdrop.attribution.masks import Layout
+from gumdrop.functional.devices import sent
 from gumdrop.functional.noise import uniform_noise
 
 __all__ = ["FIXED", "RANDOM", "Infill", "InfillCall", "blur", "draw_infill", "make_infill"]
@@ -85,7 +86,7 @@ def _local_shuffle(inputs: Tensor, layout: Layout, generator: Generator) -> Tens
     for position, size in zip(positions, grid, strict=True):
         reach = max(1, round(NEIGHBOURHOOD * size))
         jump = uniform_noise(grid, generator=generator).mul(2 * reach + 1).floor().long() - reach
-        index.append((position + jump).clamp(0, size - 1).to(inputs.device))
+        index.append(sent((position + jump).clamp(0, size - 1), inputs.device))
     selection: list[slice | Tensor] = [slice(None)] * inputs.ndim
     for dim, values in zip(layout.places, index, strict=True):
         selection[dim] = values

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gumdrop.attribution.infills import InfillCall, draw_infill
 from gumdrop.attribution.masks import Layout, total_variation
-from gumdrop.attribution.targets import Score, call, rows_of, score_of
+from gumdrop.attribution.targets import Score, check_finite, rows_of, score_of, unchecked_call
 from gumdrop.functional.masks import soft_keep
 from gumdrop.functional.noise import uniform_noise
 
@@ -144,6 +144,8 @@ class Search:
     ) -> None:
         self._forward_func, self._score, self._settings = forward_func, score, settings
         self._chunk_size = chunk_size
+        self._finite: list[Tensor] = []
+        """Whether each output was finite; looked at where the device is waited for in any case."""
 
     def __call__(self, task: Task, *, seed: int, rows: Tensor, advance: Callable[[], None]) -> Found:
         """Learn the maps of a group.
@@ -170,16 +172,17 @@ class Search:
                 logits = p_logit[:, active]
                 scores, slope = self._score_gradient(part, logits, *noise)
                 if step == 0:
+                    self._check_finite()
                     _check_varies(task, scores, slope, rows)
                 cost, cost_slope = self._cost_gradient(part, logits, step)
                 adam.step(active, slope + cost_slope, step + 1)
                 curves[:, step, active] = scores.mean(dim=1).to(curves.dtype)
                 objective[step, active] = (scores[1] - scores[0]).mean(dim=0).to(cost.dtype) + cost
-                stopped = self._stale(objective[: step + 1, active])
-                if stopped.any():
+                if self._may_stop(step) and (stopped := self._stale(objective[: step + 1, active])).any():
                     active = active[~stopped]
                     part = task[active]
             advance()
+        self._check_finite()
         return Found(p_logit.movedim(1, -1), curves, objective.isfinite().sum(dim=0))
 
     def _score_gradient(
@@ -206,7 +209,8 @@ class Search:
         keep = task.layout.spread(keep.flatten(0, 2), task.layout.grid(task.inputs)).to(task.inputs.dtype)
         blended = torch.addcmul(fill, keep.unflatten(0, shape), task.inputs - fill).flatten(0, 2)
         rows = torch.arange(shape[2], device=keep.device).repeat(shape[0] * shape[1])
-        output = call(self._forward_func, blended, task.extra, rows)
+        output = unchecked_call(self._forward_func, blended, task.extra, rows)
+        self._finite.append(output.isfinite().all())
         if not output.requires_grad:
             raise ValueError(
                 "the output of `forward_func` has no gradient for its input; FIDO needs one, so leave out "
@@ -228,11 +232,21 @@ class Search:
             (slope,) = torch.autograd.grad(cost.sum(), logit)
         return cost.detach(), slope
 
+    def _check_finite(self) -> None:
+        """Refuse a model that has returned something else, and forget its outputs."""
+        if self._finite:
+            check_finite(torch.stack(self._finite))
+        self._finite.clear()
+
+    def _may_stop(self, step: int) -> bool:
+        """Whether a search can end after a step; only then the device is waited for."""
+        span = self._settings.patience
+        return span is not None and step + 1 >= self._settings.ramp + 2 * span
+
     def _stale(self, objective: Tensor) -> Tensor:
         """Whether the objective of each input has stopped falling, given its course (steps, N)."""
         span = self._settings.patience
-        if span is None or len(objective) < self._settings.ramp + 2 * span:
-            return torch.zeros(objective.shape[1], dtype=torch.bool, device=objective.device)
+        assert span is not None
         return objective[-span:].mean(dim=0) >= objective[-2 * span : -span].mean(dim=0)
 
 

@@ -6,7 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["Score", "Target", "call", "find_target", "log_odds", "rows_of", "score_of"]
+__all__ = [
+    "Score",
+    "Target",
+    "call",
+    "check_finite",
+    "find_target",
+    "log_odds",
+    "rows_of",
+    "score_of",
+    "unchecked_call",
+]
 
 Target = int | Sequence[int] | Tensor | None
 Score = Callable[[Tensor, Tensor | None], Tensor]
@@ -35,7 +45,16 @@ def log_odds(output: Tensor, target: Tensor | None) -> Tensor:
 def call(
     forward_func: Callable[..., Any], inputs: Tensor, extra: tuple[Any, ...] = (), rows: Tensor | None = None
 ) -> Tensor:
-    """Call a model and check what it returns.
+    """Call a model as `unchecked_call` does, and refuse an output that is not finite."""
+    output = unchecked_call(forward_func, inputs, extra, rows)
+    check_finite(output.isfinite())
+    return output
+
+
+def unchecked_call(
+    forward_func: Callable[..., Any], inputs: Tensor, extra: tuple[Any, ...] = (), rows: Tensor | None = None
+) -> Tensor:
+    """Call a model and check the shape of what it returns, which no device is waited for.
 
     Args:
         forward_func: Takes inputs and ``extra``, and gives logits.
@@ -48,7 +67,7 @@ def call(
 
     Raises:
         TypeError: If the model does not return a tensor.
-        ValueError: If the output has another number of rows or other dimensions, or is not finite.
+        ValueError: If the output has another number of rows or other dimensions.
     """
     chosen = [rows_of(value, rows) for value in extra]
     output = forward_func(inputs, *chosen)
@@ -62,9 +81,20 @@ def call(
             f"`forward_func` must return one row of logits for each input, shape ({len(inputs)}, C) or "
             f"({len(inputs)},), got {tuple(output.shape)}; wrap it so that it picks the output to explain"
         )
-    if not output.isfinite().all():
-        raise ValueError("`forward_func` returned NaN or infinity; look at the model, or at the range of the inputs")
     return output
+
+
+def check_finite(are_finite: Tensor) -> None:
+    """Refuse a model whose output is not finite; the device is waited for.
+
+    Args:
+        are_finite: Whether its outputs are, of any shape.
+
+    Raises:
+        ValueError: If some are not.
+    """
+    if not are_finite.all():
+        raise ValueError("`forward_func` returned NaN or infinity; look at the model, or at the range of the inputs")
 
 
 def rows_of(value: Any, rows: Tensor | None) -> Any:

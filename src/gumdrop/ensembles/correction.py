@@ -137,9 +137,9 @@ def members_of_folds(held_out: Sequence[Tensor]) -> list[list[int]]:
     Returns:
         Numbers of the members of each fold, as many as the smallest has.
     """
-    folds: dict[tuple[int, ...], list[int]] = {}
+    folds: dict[bytes, list[int]] = {}
     for i, rows in enumerate(held_out):
-        folds.setdefault(tuple(rows.tolist()), []).append(i)
+        folds.setdefault(rows.cpu().numpy().tobytes(), []).append(i)
     least = min(map(len, folds.values()))
     return [members[:least] for members in folds.values()]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from gumdrop.functional.devices import sent
 from gumdrop.functional.masks import inverse_keep
 from gumdrop.layers import PiecewiseLinear, check_rates
 from gumdrop.prediction.drawing import MaskNoise
@@ -67,7 +68,7 @@ class DrawnFunctions:
         factors = []
         for same, drawn in zip(layers, zip(*noise, strict=True), strict=True):
             logit = torch.stack([site_of(layer).p_logit for layer in same])[:, None, None]
-            keep = torch.stack(drawn).to(logit.device).ge_(torch.sigmoid(logit))
+            keep = sent(torch.stack(drawn), logit.device).ge_(torch.sigmoid(logit))
             factors.append(keep.mul_(inverse_keep(logit)).unsqueeze(2))
         variances: list[Tensor] = [each.noise.log_variance for each in parts if each.noise is not None]
         return cls(

@@ -215,8 +215,13 @@ def _shares(num_samples: int, num_members: int, seed: int | None) -> tuple[int, 
 
 def _gaussians(functions: DrawnFunctions, x: Tensor, batch_size: int | None) -> RegressionPrediction:
     """What drawn functions say of numbers."""
-    parts = list(functions.outputs(x, batch_size))
-    means = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+    means, start = None, 0
+    for part in functions.outputs(x, batch_size):
+        # Into one array: many small results, kept between large arrays that are freed, leave holes in memory.
+        means = part.new_empty(len(part), len(x), part.shape[2]) if means is None else means
+        means[:, start : start + part.shape[1]] = part
+        start += part.shape[1]
+    assert means is not None, "there are rows"
     log_variance = functions.log_variance
     if log_variance is None:
         means, log_variance = split_gaussian(means)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.metrics.scores import check_targets
-from gumdrop.prediction import PLAIN, RegressionPrediction, scaled_mixture
+from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale, scaled_mixture
 
 __all__ = ["crps"]
 
@@ -40,18 +40,21 @@ def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
         tensor(0.2337)
     """
     check_targets("mean", prediction.mean, target)
-    if prediction.scale != PLAIN:
-        return _crps_by_quadrature(prediction, target)
-    means, variances = prediction.components()
+    of_rows = _in_closed_form if prediction.scale == PLAIN else _by_quadrature
+    return scaled_mixture.in_parts(of_rows, *prediction.components(), prediction.scale, target).mean()
+
+
+def _in_closed_form(means: Tensor, variances: Tensor, scale: TargetScale, target: Tensor) -> Tensor:
+    """Score each row and output."""
     total = _expected_distance(target - means, variances).mean(0)
     for mean, variance in zip(means, variances, strict=True):  # one row of the S x S pairs at a time
         total = total - 0.5 * _expected_distance(mean - means, variance + variances).mean(0) / len(means)
-    return total.mean()
+    return total
 
 
-def _crps_by_quadrature(prediction: RegressionPrediction, target: Tensor) -> Tensor:
+def _by_quadrature(means: Tensor, variances: Tensor, scale: TargetScale, target: Tensor) -> Tensor:
     """Integrate F^2 up to the target and (1 - F)^2 from there on, on the scale of the draws, where F is smooth."""
-    draws, scale = (*prediction.components(), prediction.scale), prediction.scale
+    draws = (means, variances, scale)
     first, last = (scaled_mixture.quantile(*draws, p).to(target) for p in (NO_MASS, 1 - NO_MASS))
     value = scale.to_gaussian(target).maximum(first)
     total = (scale.unbounded(first) - target).clamp(min=0.0)  # up to there F is 0
@@ -61,7 +64,7 @@ def _crps_by_quadrature(prediction: RegressionPrediction, target: Tensor) -> Ten
             at = low + (1 + float(node)) * reach
             slope = scale.log_slope(at).exp()
             total = total + float(weight) * reach * slope * (scaled_mixture.below(*draws, at) - above).square()
-    return total.mean()
+    return total
 
 
 def _expected_distance(mean: Tensor, variance: Tensor) -> Tensor:

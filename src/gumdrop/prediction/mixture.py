@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -187,7 +188,8 @@ class RegressionPrediction:
         """
         if target.shape != self.mean.shape:
             raise ValueError(f"`target` must have shape {tuple(self.mean.shape)}, got {tuple(target.shape)}")
-        result = scaled_mixture.log_density(*self.components(), self.scale, self.scale.to_gaussian(target))
+        at = self.scale.to_gaussian(target)
+        result = scaled_mixture.in_parts(scaled_mixture.log_density, *self.components(), self.scale, at)
         if self.scale == PLAIN:
             return result
         return torch.where(self.scale.holds(target)[:, 0], result, math.log(torch.finfo(result.dtype).tiny))
@@ -204,7 +206,8 @@ class RegressionPrediction:
         Raises:
             ValueError: If the draws were not kept.
         """
-        return scaled_mixture.below(*self.components(), self.scale, self.scale.to_gaussian(value))
+        at = self.scale.to_gaussian(value).expand(self.mean.shape)
+        return scaled_mixture.in_parts(scaled_mixture.below, *self.components(), self.scale, at)
 
     def log_probability(self, lower: Tensor, upper: Tensor) -> Tensor:
         r"""Log of the probability that the target lies between two values, per row, in nats.
@@ -229,7 +232,8 @@ class RegressionPrediction:
             >>> fair.log_probability(torch.tensor(-1.0), torch.tensor(1.0)).exp()
             tensor([0.6827], dtype=torch.float64)
         """
-        return scaled_mixture.log_mass(*self.components(), self.scale, lower, upper)
+        ends = (end.expand(self.mean.shape) for end in (lower, upper))
+        return scaled_mixture.in_parts(scaled_mixture.log_mass, *self.components(), self.scale, *ends)
 
     def level_probabilities(self, levels: Sequence[float], step: float) -> Tensor:
         """Probability of each level of a target that is recorded in steps: that it lies within half a step of it.
@@ -263,7 +267,8 @@ class RegressionPrediction:
         """
         if not 0 < probability < 1:
             raise ValueError(f"`probability` must be strictly between 0 and 1, got {probability}")
-        return self.scale.from_gaussian(scaled_mixture.quantile(*self.components(), self.scale, probability))
+        found = partial(scaled_mixture.quantile, probability=probability)
+        return self.scale.from_gaussian(scaled_mixture.in_parts(found, *self.components(), self.scale))
 
     def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
         """Central interval that holds the target with a given probability.

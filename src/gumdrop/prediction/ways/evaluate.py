@@ -5,6 +5,7 @@ many run at once, and the plain loop over draws, which any model can run, is the
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gumdrop.functional.devices import sent
 from gumdrop.layers import ConcreteDropout, check_rates, watch_rates
 from gumdrop.prediction.drawing import MaskNoise, Stochastic, drawing_twin
 from gumdrop.prediction.inputs import Arguments
@@ -33,6 +35,8 @@ MOST_BYTES = 2**28
 """The same on other devices, which many rows keep busy."""
 RESULTS = 4
 """How many times as large the outputs of a chunk may be, over all rows."""
+EQUAL = 2**15
+"""Numbers in an activation of all draws that keep all units, as expected, from which on these run once."""
 LOOPED = 32
 """Draws that the loop evaluates, one by one, before their moments are taken together."""
 
@@ -93,7 +97,8 @@ def drawn(
                 continue
             yield result
             done += len(result)
-            count = max(1, min(most, _limit(result) // max(1, result[0].numel() * result.element_size())))
+            fits = RESULTS * _budget(result.device) // max(1, result[0].numel() * result.element_size())
+            count = max(1, min(most, fits))
             if most < ways[-1].least:
                 ways.pop()
         if not (noise.was_used or dropout.inside):
@@ -230,23 +235,28 @@ class _AtOnce(_Loop):
     @functools.cached_property
     def first_count(self) -> int:
         """Number of draws in the first chunk, rather too few: it shows how large the activations are."""
-        widest = max(site.num_units for site in self.call.rates)
-        return max(1, self.budget // (4 * self.call.rows * widest * max(1, self._positions())))
+        return max(1, self.budget // (4 * self.numbers))
+
+    @functools.cached_property
+    def numbers(self) -> int:
+        """Numbers in the largest activation of a draw, as far as the sites and the input show it."""
+        return self.call.rows * max(site.num_units for site in self.call.rates) * max(1, self._positions())
 
     def _positions(self) -> int:
         return max(tensor[0].numel() for tensor in self.call.x.tensors)
 
     def evaluate(self, count: int, parts: list[slice]) -> tuple[Tensor, int]:
         """Evaluate the next draws, as `_Loop.evaluate`."""
-        noise = self.call.noise
-        scales = {
-            id(site): factors_of(rate, noise.rows(site, count), site.scaled_logit.device)
-            for site, rate in self.rates.items()
-        }
-        chunk = Chunk(count, scales, self.all_kept, self.budget)
+        noise, equal = self.call.noise, count * math.prod(self.all_kept.values())
+        finds_equal = equal > 1 and equal * self.numbers > EQUAL
+        scales, places = factors_of(self.rates, lambda site: noise.rows(site, count), equal_once=finds_equal)
+        chunk = Chunk(1 + max(places) if places else count, scales, self.all_kept, self.budget)
         result = _joined([self._run(chunk, rows) for rows in parts], dim=1)
         noise.was_used |= chunk.was_used
-        return result.expand(count, *result.shape[1:]), max(1, self.budget // max(1, chunk.widest))
+        result = result.expand(chunk.count, *result.shape[1:])
+        if chunk.count < count:
+            result = result.index_select(0, sent(torch.tensor(places), result.device))
+        return result, max(1, self.budget // max(1, chunk.widest))
 
     def _run(self, chunk: Chunk, rows: slice) -> Tensor:
         """Run the draws of a chunk for some of the rows; shape (S or 1, N, ...)."""
@@ -289,11 +299,6 @@ def _budget(device: torch.device) -> int:
     if device.type == "cpu":
         return CACHED
     return min(MOST_BYTES, torch.cuda.mem_get_info(device)[0] // 16) if device.type == "cuda" else MOST_BYTES
-
-
-def _limit(result: Tensor) -> int:
-    """Bytes that the outputs of a chunk may have, over all rows."""
-    return RESULTS * _budget(result.device)
 
 
 def _joined(parts: list[Tensor], dim: int) -> Tensor:

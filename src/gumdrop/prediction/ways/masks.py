@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,7 +13,7 @@ from gumdrop.functional.floats import logit_of
 from gumdrop.functional.masks import inverse_keep
 from gumdrop.layers import UNIT, ConcreteDropout
 
-__all__ = ["Rate", "factors_of", "rates_of"]
+__all__ = ["Rate", "distinct_draws", "factors_of", "rates_of"]
 
 
 class Rate(NamedTuple):
@@ -56,17 +56,53 @@ def rates_of(sites: Sequence[ConcreteDropout]) -> dict[ConcreteDropout, Rate]:
     return found
 
 
-def factors_of(rate: Rate, noise: Tensor, device: torch.device) -> Tensor | None:
-    """Turn noise into what a site multiplies its units by, as `gumdrop.functional.dropout_scale` does.
+def factors_of(
+    rates: Mapping[ConcreteDropout, Rate], noise_of: Callable[[ConcreteDropout], Tensor], *, equal_once: bool
+) -> tuple[dict[int, Tensor | None], list[int] | None]:
+    """Draw what sites multiply their units by, as `gumdrop.functional.dropout_scale` does.
 
     Args:
-        rate: The rate of the site.
-        noise: Uniform noise on the CPU, one row for each draw, shape (S, K). Its memory is used.
-        device: Where the factors are wanted.
+        rates: The sites with their rates.
+        noise_of: Gives a site's uniform noise on the CPU, one row for each draw, shape (S, K). Its memory is used.
+        equal_once: Leave out draws that are equal to others, see `distinct_draws`.
 
     Returns:
-        Shape (S, K); None where no draw changes anything.
+        By the identity of each site the factors of R draws, shape (R, K), where its units are; None where no draw
+        changes anything. And for each of the S draws its place among the R; None if they are all of them.
     """
-    if rate.is_rare and bool((noise >= rate.p).all()):
-        return None
-    return sent(noise.ge_(rate.p).mul_(rate.inverse), device)
+    keeps, places = {site: noise_of(site).ge_(rate.p) for site, rate in rates.items()}, None
+    if equal_once:
+        draws, places = distinct_draws(list(keeps.values()))
+        keeps = {site: each[draws] for site, each in keeps.items()}
+    factors: dict[int, Tensor | None] = {}
+    for site, each in keeps.items():
+        changes = not (rates[site].is_rare and bool(each.all()))
+        factors[id(site)] = sent(each.mul_(rates[site].inverse), site.scaled_logit.device) if changes else None
+    return factors, places
+
+
+def distinct_draws(keeps: Sequence[Tensor]) -> tuple[list[int], list[int]]:
+    """Find the draws that keep all units of all sites: they are one function.
+
+    Args:
+        keeps: The masks of each site, 1 for units that are kept and 0 for others, shape (S, K).
+
+    Returns:
+        Numbers of all other draws and of the first of these, ascending; and for each draw its place among them.
+
+    Example:
+        >>> distinct_draws([torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 1.0]])])
+        ([0, 1, 2], [0, 1, 2, 1])
+    """
+    draws: list[int] = []
+    places: list[int] = []
+    place_of_all: int | None = None
+    for draw, keeps_all in enumerate(torch.cat(list(keeps), dim=1).amin(1).tolist()):
+        if keeps_all and place_of_all is not None:
+            places.append(place_of_all)
+            continue
+        if keeps_all:
+            place_of_all = len(draws)
+        places.append(len(draws))
+        draws.append(draw)
+    return draws, places

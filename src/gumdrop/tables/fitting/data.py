@@ -116,6 +116,8 @@ class MemoryData(TableData):
         return None if self.together is None else torch.from_numpy(self.together)
 
     def _completed(self, settings: FitSettings) -> Completed:
+        if not self.unknown[self.train].any():
+            return None
         donors = self.background(settings.num_background)
         return completer(self.marked(self.train, donors), donors)
 

@@ -27,10 +27,10 @@ LEAST_TRAIN_ROWS = 10
 class Parts:
     """The rows of a table in two parts."""
 
-    train: list[int]
-    """Which of them train."""
-    test: list[int]
-    """Which of them test."""
+    train: np.ndarray
+    """Which of them train, ascending."""
+    test: np.ndarray
+    """Which of them test, ascending."""
     words: str | None = None
     """How they were told apart, for the reader; None if at random."""
     together: np.ndarray | None = None
@@ -55,7 +55,7 @@ class SplitColumn:
         test = self._last(settings) if self.kind == "time" else self._groups(settings)
         train = np.flatnonzero(~test)
         together = self.values[train] if self.kind == "groups" else stretches_of(self.values[train])
-        return Parts(train.tolist(), np.flatnonzero(test).tolist(), self._words(test), together)
+        return Parts(train, np.flatnonzero(test), self._words(test), together)
 
     def _last(self, settings: FitSettings) -> np.ndarray:
         """Which rows are at or after the moment that leaves the share nearest to the one asked for."""
@@ -184,7 +184,8 @@ def check_parts(parts: Parts, schema: TableSchema, frame: pd.DataFrame) -> list[
             f"{LEAST_TRAIN_ROWS} are needed; add rows or lower --test-fraction"
         )
     name, classes = schema.target.name, schema.target.classes
-    present = set(schema.encode_target(frame.iloc[parts.train]).tolist()) if classes else set()
+    targets = frame[[name]].iloc[parts.train]
+    present = set(np.unique(schema.encode_target(targets)).tolist()) if classes else set()
     if len(present) == 1:
         raise TableError(
             f"target {name!r} is {classes[present.pop()]!r} in all {num_train} rows to train on, the others test: let "
@@ -232,4 +233,4 @@ def at_random(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -
     test_size = min(max(1, round(settings.test_fraction * len(frame))), len(frame) - 1)
     test = task_of(schema.target).test_rows(schema.encode_target(frame), test_size, settings.seed)
     train = np.setdiff1d(np.arange(len(frame)), test)
-    return Parts(train.tolist(), np.sort(test).tolist())
+    return Parts(train, np.sort(test))

@@ -1,25 +1,26 @@
 """What a network says of a noisy line, from ten points to ten thousand, and what it would say at its optimum."""
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gumdrop import dropout_rates, learn_dropout, predict_regression
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import mlp
-from gumdrop.prediction import RegressionPrediction
-from gumdrop.training import fit
+from gumdrop.training import fit, tune_strength
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.line import PUBLISHED
 from gumdrop_experiments.line.settings import Settings
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["NOISE", "OFFSET", "SIZES", "SLOPE", "even_network", "points", "study"]
+__all__ = ["NOISE", "OFFSET", "SIZES", "SLOPE", "TUNED_SIZES", "even_network", "points", "study"]
 
 SIZES = (10, 25, 50, 100, 1000, 10_000)
 SLOPE, OFFSET, NOISE = 2.0, 8.0, 1.0
@@ -28,9 +29,20 @@ USUAL = torch.special.ndtri((torch.arange(50) + 0.5) / 50)
 GRID = torch.linspace(-4, 4, 41)
 SUMMARY = ("aleatoric", "epistemic", "error", "rates")
 
-BATCH_SIZE, LR, RATE_LR, MAX_NORM = 100, 1e-3, 1e-2, 10.0
+BATCH_SIZE, MAX_NORM = 100, 10.0
 LENGTHSCALE = 1.0
 """A weight has a prior variance of 1. Under `"fan_in"` ten points cannot pay for the weights of a wide network."""
+OBJECTIVE: dict[str, Any] = {
+    "likelihood": "gaussian",
+    "batch_size": BATCH_SIZE,
+    "lr": 1e-3,
+    "rate_lr": 1e-2,
+    "lengthscale": LENGTHSCALE,
+}
+TUNED_SIZES = SIZES[3:]
+"""Numbers of data of which some can be held out."""
+HELD_OUT, VALIDATION_SAMPLES = 5, 5
+"""One point in so many is held out, and scored with so many draws after each epoch."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +71,17 @@ def study(settings: Settings, run: Run) -> Plain:
 
 
 def _series(run: Run, scale: _Scale) -> Plain:
-    """All sizes with one network, and again with half the steps."""
+    """All sizes with one network, again with half the steps, and with a strength that held-out points choose."""
     shorter = replace(scale, steps=scale.steps // 2)
     half = run.parts({f"width={scale.width}-N={n}-half": partial(_trained, run, n, shorter) for n in SIZES})
     full = run.parts({f"width={scale.width}-N={n}": partial(_trained, run, n, scale) for n in SIZES})
+    tuned = run.parts({f"width={scale.width}-N={n}-tuned": partial(_tuned, run, n, scale) for n in TUNED_SIZES})
     brief = ("num_data", "steps", *SUMMARY)
     return {
         "width": scale.width,
         "runs": list(full.values()),
         "half_the_steps": [{name: result[name] for name in brief} for result in half.values()],
+        "tuned": list(tuned.values()),
         "even_network": [even_network(n, scale.width) for n in SIZES],
     }
 
@@ -84,37 +98,26 @@ def points(num_data: int, seed: int) -> tuple[Tensor, Tensor]:
 
 def _trained(run: Run, num_data: int, scale: _Scale) -> Plain:
     """Train on some points, and record what the network says."""
-    seed = run.options.seed
-    x, y = points(num_data, seed)
-    mean, std = y.mean(), y.std()
+    x, y = points(num_data, run.options.seed)
     batches = math.ceil(num_data / BATCH_SIZE)
     epochs = math.ceil(scale.steps_for(num_data) / batches)
-    with torch.random.fork_rng(devices=[]), limited_threads(None if scale.width > 256 else 1):
-        torch.manual_seed(seed)
-        network = mlp(1, 2, hidden=(scale.width,) * 3)
-        # The paper drops the one input, too.
-        network = learn_dropout(network, include=["0"]).to(run.options.device)
+    network = _network(run, scale)
+    with _threads(scale):
         history = fit(
             network,
-            (x, (y - mean) / std),
-            likelihood="gaussian",
+            (x, (y - y.mean()) / y.std()),
             epochs=epochs,
-            batch_size=BATCH_SIZE,
-            lr=LR,
-            rate_lr=RATE_LR,
             max_norm=MAX_NORM,
-            lengthscale=LENGTHSCALE,
-            seed=seed,
             checkpoint=run.checkpoint(f"width={scale.width}-N={num_data}-{epochs}"),
             progress=f"{scale.width} units, N = {num_data}",
+            seed=run.options.seed,
+            **OBJECTIVE,
         ).history
-        inputs = torch.cat([USUAL, GRID]).unsqueeze(1).to(run.options.device)
-        prediction = predict_regression(network, inputs, num_samples=scale.num_samples, seed=seed, keep_draws=False)
+        says = _says(network, run, scale, y)
     return {
         "num_data": num_data,
         "steps": epochs * batches,
-        **_says(prediction.rescale(std.item(), mean.item())),
-        "rates": list(dropout_rates(network).values()),
+        **says,
         "rates_over_training": [
             rounded(list(record.rates.values())) for record in history[:: max(1, len(history) // 20)]
         ],
@@ -122,8 +125,53 @@ def _trained(run: Run, num_data: int, scale: _Scale) -> Plain:
     }
 
 
-def _says(prediction: RegressionPrediction) -> Plain:
-    """Sum up a prediction for the usual inputs and the grid: both standard deviations, the error, and the curve."""
+def _tuned(run: Run, num_data: int, scale: _Scale) -> Plain:
+    """Hold some of the points out, which choose the strength of dropout and the epoch."""
+    x, y = points(num_data, run.options.seed)
+    held_out = torch.arange(num_data) % HELD_OUT == 0
+    standard = (y - y.mean()) / y.std()
+    batches = math.ceil(int((~held_out).sum()) / BATCH_SIZE)
+    epochs = math.ceil(scale.steps_for(num_data) / batches)
+    network = _network(run, scale)
+    with _threads(scale):
+        tuned = tune_strength(
+            network,
+            (x[~held_out], standard[~held_out]),
+            (x[held_out], standard[held_out]),
+            epochs=epochs,
+            validation_samples=VALIDATION_SAMPLES,
+            seed=run.options.seed,
+            **OBJECTIVE,
+        )
+        says = _says(network, run, scale, y)
+    return {
+        "num_data": num_data,
+        "steps": epochs * batches,
+        "best_step": tuned.result.best_epoch * batches,
+        "strength": tuned.strength,
+        "scores": {f"{strength:g}": score for strength, score in tuned.scores.items()},
+        **{name: says[name] for name in SUMMARY},
+    }
+
+
+def _threads(scale: _Scale) -> contextlib.AbstractContextManager[None]:
+    return limited_threads(None if scale.width > 256 else 1)
+
+
+def _network(run: Run, scale: _Scale) -> nn.Module:
+    """Make the network; the paper drops the one input, too."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.options.seed)
+        return learn_dropout(mlp(1, 2, hidden=(scale.width,) * 3), include=["0"]).to(run.options.device)
+
+
+def _says(network: nn.Module, run: Run, scale: _Scale, y: Tensor) -> Plain:
+    """Sum up a prediction for the usual inputs and the grid: both standard deviations, error, curve and rates."""
+    inputs = torch.cat([USUAL, GRID]).unsqueeze(1).to(run.options.device)
+    standard = predict_regression(
+        network, inputs, num_samples=scale.num_samples, seed=run.options.seed, keep_draws=False
+    )
+    prediction = standard.rescale(y.std().item(), y.mean().item())
     usual, grid = slice(len(USUAL)), slice(len(USUAL), None)
     return {
         "aleatoric": prediction.aleatoric[usual].mean().sqrt().item(),
@@ -135,6 +183,7 @@ def _says(prediction: RegressionPrediction) -> Plain:
             "epistemic": rounded(prediction.epistemic[grid, 0].sqrt()),
             "aleatoric": rounded(prediction.aleatoric[grid, 0].sqrt()),
         },
+        "rates": list(dropout_rates(network).values()),
     }
 
 

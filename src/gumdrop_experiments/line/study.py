@@ -1,10 +1,8 @@
 """What a network says of a noisy line, from ten points to ten thousand, and what it would say at its optimum."""
 
-import contextlib
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,8 +10,9 @@ from torch import Tensor, nn
 
 from gumdrop import dropout_rates, learn_dropout, predict_regression
 from gumdrop.machine.threads import limited_threads
-from gumdrop.networks import mlp
-from gumdrop.training import fit, tune_strength
+from gumdrop.networks import mlp, set_strength
+from gumdrop.training import EpochRecord, fit
+from gumdrop.training.strength import choose_strength, mean_score
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.line import PUBLISHED
@@ -29,20 +28,14 @@ USUAL = torch.special.ndtri((torch.arange(50) + 0.5) / 50)
 GRID = torch.linspace(-4, 4, 41)
 SUMMARY = ("aleatoric", "epistemic", "error", "rates")
 
-BATCH_SIZE, MAX_NORM = 100, 10.0
+BATCH_SIZE, LR, RATE_LR, MAX_NORM = 100, 1e-3, 1e-2, 10.0
 LENGTHSCALE = 1.0
 """A weight has a prior variance of 1. Under `"fan_in"` ten points cannot pay for the weights of a wide network."""
-OBJECTIVE: dict[str, Any] = {
-    "likelihood": "gaussian",
-    "batch_size": BATCH_SIZE,
-    "lr": 1e-3,
-    "rate_lr": 1e-2,
-    "lengthscale": LENGTHSCALE,
-}
+STRENGTHS = (0.25, 1.0)
+"""Strengths of dropout that held-out points choose from: less than that of the ELBO, and the ELBO."""
 TUNED_SIZES = SIZES[3:]
-"""Numbers of data of which some can be held out."""
-HELD_OUT, VALIDATION_SAMPLES = 5, 5
-"""One point in so many is held out, and scored with so many draws after each epoch."""
+"""Numbers of data of which one in `HELD_OUT` can be spared."""
+HELD_OUT = 5
 
 
 @dataclass(frozen=True)
@@ -75,13 +68,12 @@ def _series(run: Run, scale: _Scale) -> Plain:
     shorter = replace(scale, steps=scale.steps // 2)
     half = run.parts({f"width={scale.width}-N={n}-half": partial(_trained, run, n, shorter) for n in SIZES})
     full = run.parts({f"width={scale.width}-N={n}": partial(_trained, run, n, scale) for n in SIZES})
-    tuned = run.parts({f"width={scale.width}-N={n}-tuned": partial(_tuned, run, n, scale) for n in TUNED_SIZES})
     brief = ("num_data", "steps", *SUMMARY)
     return {
         "width": scale.width,
         "runs": list(full.values()),
         "half_the_steps": [{name: result[name] for name in brief} for result in half.values()],
-        "tuned": list(tuned.values()),
+        "held_out": _held_out(run, shorter),
         "even_network": [even_network(n, scale.width) for n in SIZES],
     }
 
@@ -99,25 +91,12 @@ def points(num_data: int, seed: int) -> tuple[Tensor, Tensor]:
 def _trained(run: Run, num_data: int, scale: _Scale) -> Plain:
     """Train on some points, and record what the network says."""
     x, y = points(num_data, run.options.seed)
-    batches = math.ceil(num_data / BATCH_SIZE)
-    epochs = math.ceil(scale.steps_for(num_data) / batches)
     network = _network(run, scale)
-    with _threads(scale):
-        history = fit(
-            network,
-            (x, (y - y.mean()) / y.std()),
-            epochs=epochs,
-            max_norm=MAX_NORM,
-            checkpoint=run.checkpoint(f"width={scale.width}-N={num_data}-{epochs}"),
-            progress=f"{scale.width} units, N = {num_data}",
-            seed=run.options.seed,
-            **OBJECTIVE,
-        ).history
-        says = _says(network, run, scale, y)
+    steps, history = _fit(run, network, scale, x, (y - y.mean()) / y.std(), f"N={num_data}")
     return {
         "num_data": num_data,
-        "steps": epochs * batches,
-        **says,
+        "steps": steps,
+        **_says(network, run, scale, y),
         "rates_over_training": [
             rounded(list(record.rates.values())) for record in history[:: max(1, len(history) // 20)]
         ],
@@ -125,37 +104,62 @@ def _trained(run: Run, num_data: int, scale: _Scale) -> Plain:
     }
 
 
-def _tuned(run: Run, num_data: int, scale: _Scale) -> Plain:
-    """Hold some of the points out, which choose the strength of dropout and the epoch."""
+def _with_strength(run: Run, num_data: int, scale: _Scale, strength: float) -> Plain:
+    """Train with a strength of dropout on four fifths of the points, and score each of the others."""
     x, y = points(num_data, run.options.seed)
-    held_out = torch.arange(num_data) % HELD_OUT == 0
-    standard = (y - y.mean()) / y.std()
-    batches = math.ceil(int((~held_out).sum()) / BATCH_SIZE)
-    epochs = math.ceil(scale.steps_for(num_data) / batches)
-    network = _network(run, scale)
-    with _threads(scale):
-        tuned = tune_strength(
-            network,
-            (x[~held_out], standard[~held_out]),
-            (x[held_out], standard[held_out]),
-            epochs=epochs,
-            validation_samples=VALIDATION_SAMPLES,
-            seed=run.options.seed,
-            **OBJECTIVE,
+    held_out, standard = torch.arange(num_data) % HELD_OUT == 0, (y - y.mean()) / y.std()
+    network = set_strength(_network(run, scale), strength)
+    name = f"N={num_data}-strength={strength:g}"
+    steps, _ = _fit(run, network, scale, x[~held_out], standard[~held_out], name)
+    says = _says(network, run, scale, y)
+    unseen = predict_regression(network, x[held_out].to(run.options.device), num_samples=100, seed=run.options.seed)
+    scores = unseen.log_prob(standard[held_out].to(run.options.device)) - y.std().log()
+    return {"steps": steps, **{name: says[name] for name in SUMMARY}, "scores": rounded(scores)}
+
+
+def _held_out(run: Run, scale: _Scale) -> list[Plain]:
+    """Two strengths at each size from a hundred points on, and the one that held-out points prefer."""
+    results = []
+    for n in TUNED_SIZES[::-1]:
+        calls = {
+            f"width={scale.width}-N={n}-strength={each:g}": partial(_with_strength, run, n, scale, each)
+            for each in STRENGTHS
+        }
+        found = dict(zip(STRENGTHS, run.parts(calls).values(), strict=True))
+        scores = {strength: torch.tensor(part.pop("scores")) for strength, part in found.items()}
+        results.append(
+            {
+                "num_data": n,
+                "chosen": choose_strength(scores),
+                "strengths": [
+                    {"strength": strength, "score": mean_score(scores[strength]), **part}
+                    for strength, part in found.items()
+                ],
+            }
         )
-        says = _says(network, run, scale, y)
-    return {
-        "num_data": num_data,
-        "steps": epochs * batches,
-        "best_step": tuned.result.best_epoch * batches,
-        "strength": tuned.strength,
-        "scores": {f"{strength:g}": score for strength, score in tuned.scores.items()},
-        **{name: says[name] for name in SUMMARY},
-    }
+    return results[::-1]
 
 
-def _threads(scale: _Scale) -> contextlib.AbstractContextManager[None]:
-    return limited_threads(None if scale.width > 256 else 1)
+def _fit(run: Run, network: nn.Module, scale: _Scale, x: Tensor, y: Tensor, name: str) -> tuple[int, list[EpochRecord]]:
+    """Train a network; return the number of steps, and the record of each epoch."""
+    batches = math.ceil(len(x) / BATCH_SIZE)
+    epochs = math.ceil(scale.steps_for(len(x)) / batches)
+    with limited_threads(None if scale.width > 256 else 1):
+        result = fit(
+            network,
+            (x, y),
+            likelihood="gaussian",
+            epochs=epochs,
+            batch_size=BATCH_SIZE,
+            lr=LR,
+            rate_lr=RATE_LR,
+            max_norm=MAX_NORM,
+            lengthscale=LENGTHSCALE,
+            seed=run.options.seed,
+            checkpoint=run.checkpoint(f"width={scale.width}-{name}-{epochs}"),
+            progress=f"{scale.width} units, {name}",
+        )
+    return epochs * batches, result.history
 
 
 def _network(run: Run, scale: _Scale) -> nn.Module:

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from gumdrop import dropout_rates, learn_dropout, predict_regression
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import mlp, set_strength
-from gumdrop.training import EpochRecord, fit
-from gumdrop.training.strength import choose_strength, mean_score
+from gumdrop.training import EpochRecord, choose_strength, fit
+from gumdrop.training.strength import mean_score
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.line import PUBLISHED
 from gumdrop_experiments.line.settings import Settings
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["NOISE", "OFFSET", "SIZES", "SLOPE", "TUNED_SIZES", "even_network", "points", "study"]
+__all__ = ["NOISE", "OFFSET", "SIZES", "SLOPE", "STRENGTHS", "TUNED_SIZES", "even_network", "points", "study"]
 
 SIZES = (10, 25, 50, 100, 1000, 10_000)
 SLOPE, OFFSET, NOISE = 2.0, 8.0, 1.0

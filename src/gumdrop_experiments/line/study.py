@@ -12,7 +12,6 @@ from gumdrop import dropout_rates, learn_dropout, predict_regression
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import mlp, set_strength
 from gumdrop.training import EpochRecord, choose_strength, fit
-from gumdrop.training.strength import mean_score
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.line import PUBLISHED
@@ -132,7 +131,7 @@ def _held_out(run: Run, scale: _Scale) -> list[Plain]:
                 "num_data": n,
                 "chosen": choose_strength(scores),
                 "strengths": [
-                    {"strength": strength, "score": mean_score(scores[strength]), **part}
+                    {"strength": strength, "score": scores[strength].double().mean().item(), **part}
                     for strength, part in found.items()
                 ],
             }

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gumdrop import cli
-from gumdrop_experiments.line.study import SIZES, even_network, points
+from gumdrop_experiments.line.study import SIZES, STRENGTHS, TUNED_SIZES, even_network, points
 
 
 def test_a_small_run_leaves_every_figure_and_number(tmp_path) -> None:
@@ -23,9 +23,14 @@ def test_a_small_run_leaves_every_figure_and_number(tmp_path) -> None:
         for runs in (network["runs"], network["half_the_steps"]):
             assert [run["num_data"] for run in runs] == list(SIZES)
             assert all(len(run["rates"]) == 4 and run["aleatoric"] > 0 and run["epistemic"] > 0 for run in runs)
+        assert [result["num_data"] for result in network["held_out"]] == list(TUNED_SIZES)
+        for result in network["held_out"]:
+            assert result["chosen"] in STRENGTHS
+            assert [run["strength"] for run in result["strengths"]] == list(STRENGTHS)
+            assert all(run["error"] > 0 and run["score"] < 0 for run in result["strengths"])
         assert [run["steps"] for run in network["runs"]] == [4, 4, 4, 4, 10, 100]  # whole epochs
     page = (tmp_path / "report.html").read_text()
-    for words in ("1.23", "0.54", "16 units", "64 units", "A quick run"):
+    for words in ("1.23", "0.54", "16 units", "64 units", "A quick run", "two strengths of dropout"):
         assert words in page
 
 

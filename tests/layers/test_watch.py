@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -197,7 +197,7 @@ class TestRatesThatMoveTooSlowly:
         return [float(p) for p in gd.dropout_rates(model).values()]
 
     def test_a_learning_rate_for_pre_trained_weights(self) -> None:
-        with pytest.warns(UserWarning, match=r"move by \S+ a step at most, which is 0\.\d+ in ten epochs") as caught:
+        with pytest.warns(UserWarning, match=r"move by \S+ a step at most, which is 0\.\d+ in 500 steps") as caught:
             self.train(lambda model: torch.optim.AdamW(model.parameters(), lr=2e-5), epochs=4)
         assert [each.filename for each in caught] == [__file__]
 
@@ -220,6 +220,18 @@ class TestRatesThatMoveTooSlowly:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+
+    def test_few_rows_whose_rates_are_right_where_they_began(self) -> None:
+        """Ten epochs of one step are no training that rates are to arrive in."""
+        torch.manual_seed(0)
+        model = gd.learn_dropout(Net())
+        optimizer = torch.optim.SGD([*gd.parameter_groups(model)[1]["params"], model.first.weight], lr=0)
+        x, y = torch.randn(16, 4), torch.arange(16) % 2
+        for i in range(70):
+            gd.negative_elbo(gd.categorical_nll(model(x), y), model, num_data=16).backward()
+            optimizer.step()
+            with torch.no_grad():
+                model.first.concrete_dropout.scaled_logit += 0.003 * (-1) ** i
 
     def test_few_but_long_steps(self) -> None:
         self.train(lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2), epochs=4)
@@ -273,7 +285,7 @@ def test_copies_watch_by_themselves() -> None:
 
 
 class TestNumData:
-    """The size of the batch in the place of that of the data, in epochs whose last batch is smaller."""
+    """The size of the batch in the place of that of the data."""
 
     @staticmethod
     def train(sizes: list[int], num_data: Callable[[int], int]) -> None:
@@ -296,3 +308,25 @@ class TestNumData:
         self.train([16, 16, 20, 20, 24], lambda batch: batch)  # the same, of rows that are added
         self.train([16, 16, 8, 8, 5], lambda batch: batch)  # and of other, smaller sets
         self.train([16, 8, 8, 8, 8], lambda batch: 16)  # first all at once, and then in batches
+
+    @staticmethod
+    def by_targets(batches: Iterable[Tensor]) -> None:
+        torch.manual_seed(0)
+        model = gd.learn_dropout(Net())
+        for target in batches:
+            nll = gd.gaussian_nll(model(torch.ones(len(target), 4)), torch.zeros(()), target)
+            gd.negative_elbo(nll, model, num_data=len(target))
+
+    @pytest.mark.parametrize("per_epoch", [4, 40])
+    def test_that_of_batches_which_divide_the_data(self, per_epoch: int) -> None:
+        y = 1e6 + torch.randn(16 * per_epoch, 2, generator=torch.Generator().manual_seed(0))
+        batches = (y[rows] for _ in range(12) for rows in torch.randperm(len(y)).split(16))
+        with pytest.warns(UserWarning, match=r"`num_data` is 16, .*the targets are others in each batch") as caught:
+            self.by_targets(batches)
+        assert [each.filename for each in caught] == [__file__]  # once is enough
+
+    def test_that_of_all_rows_in_another_order_or_a_little_changed(self) -> None:
+        y = 1e6 + torch.randn(16, 2, generator=torch.Generator().manual_seed(0))
+        self.by_targets(y[torch.randperm(16)] for _ in range(40))
+        self.by_targets(y + 0.1 * torch.randn(16, 2) for _ in range(40))
+        self.by_targets(torch.randn(8 + i, 2) for i in range(40))  # rows are added

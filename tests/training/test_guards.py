@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gumdrop as gd
-from gumdrop.networks import mlp
+from gumdrop.networks import mlp, set_strength
 from gumdrop.objective import elbo
 from gumdrop.training import fit, fit_stacked
 
@@ -105,3 +105,10 @@ def test_the_record_names_rates_that_are_gone() -> None:
     model[2].concrete_dropout.start_at(1e-4)
     result = fit(model, waves(), likelihood="gaussian", epochs=1, lr=1e-4)
     assert result.gone == ["2"]
+
+
+def test_rates_that_have_fallen_come_back() -> None:
+    """The gradient of a logit is proportional to a small rate: Adam's usual `eps` would leave it where it is."""
+    model = set_strength(network(1e-12), 10)
+    result = fit(model, waves(20), likelihood="gaussian", epochs=100, batch_size=20, rate_lr=0.05)
+    assert not result.gone

@@ -58,6 +58,8 @@ class SiteUse:
         """Rows of an objective whose batch was all of `num_data`."""
         self.was_smaller = False
         """Whether a smaller batch has followed it."""
+        self.targets: list[Tensor] = []
+        """Of the first such objectives the mean target, and its variance if the rows were others at each."""
         self.told = False
         """Whether somebody knows that predictions drop nothing, or is not to be told."""
 

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from gumdrop.layers.block import Block
@@ -28,18 +29,25 @@ EVERY = 16
 """Of the later ones, the share that is looked at is one in this number."""
 STEPS = 10
 """Steps of the weights without one of the rate before it is reported; some train both in turns."""
-EPOCHS = 10
-"""Epochs that an ordinary training has."""
+EPOCHS, LEAST_STEPS = 10, 500
+"""Epochs that an ordinary training has, and steps that one of few rows has at least."""
 LOOKS = 5
 """Steps that the pace of rates is taken from, after the first epoch and `WARM_UP` objectives."""
 WARM_UP = 50
 SHORT = 0.5
 """Way of a logit in an ordinary training below which it is said to stay: from a rate of .1 to .15 or .06."""
+BATCHES = 32
+"""Batches of all of `num_data` whose targets are compared."""
+OTHERS = 0.5
+"""Least variance of the means of their targets, in parts of that of means of rows that are drawn, from which they are
+other rows. A batch without replacement of a share f of the data has 1 - f; the same rows have 0."""
 RARE = 0.1
 """Expected number of dropped units, in all draws together, below which a prediction has no epistemic part."""
 
 
-def watch_training(blocks: Sequence[Block], *, batch: int, num_data: int, stacklevel: int) -> None:
+def watch_training(
+    blocks: Sequence[Block], *, batch: int, num_data: int, target: Tensor | None, stacklevel: int
+) -> None:
     """Warn, once for each site, if it does not act, or its rate does not move or hardly; or of a wrong ``num_data``.
 
     Call it once for each objective.
@@ -48,6 +56,7 @@ def watch_training(blocks: Sequence[Block], *, batch: int, num_data: int, stackl
         blocks: Sites and the weights that they drop.
         batch: Number of examples of a step; 1 if that is not known.
         num_data: Number of examples of the training set.
+        target: Targets of the step, examples first; None if they are not known.
         stacklevel: As for `warnings.warn`, from here.
     """
     use = blocks[0].site.use
@@ -56,6 +65,8 @@ def watch_training(blocks: Sequence[Block], *, batch: int, num_data: int, stackl
         _watch_sites(blocks, stacklevel + 1)
     if batch > 1:
         _watch_num_data(use, batch, num_data, stacklevel + 1)
+        if batch == num_data == use.whole and target is not None:
+            _watch_targets(use, target, stacklevel + 1)
         _watch_pace(blocks[0].site, num_data // batch, stacklevel + 1)
 
 
@@ -96,20 +107,37 @@ def _watch_sites(blocks: Sequence[Block], stacklevel: int) -> None:
 def _watch_num_data(use: SiteUse, batch: int, num_data: int, stacklevel: int) -> None:
     """Look for batches that each are all of the data, between which a smaller one was seen: the last of an epoch.
 
-    Batches that are all of one size, which divides the number of rows, look like a training without batches.
+    Batches that are all of one size, which divides the number of rows, look like a training without batches here.
     """
     if num_data > use.whole:
-        use.whole, use.was_smaller = (batch if batch == num_data else 0), False
+        use.whole, use.was_smaller, use.targets = (batch if batch == num_data else 0), False, []
     elif batch < use.whole:
         use.was_smaller = True
     elif use.was_smaller:
         use.whole, use.was_smaller = sys.maxsize, False
-        warnings.warn(
-            f"`num_data` is {num_data}, the size of the batch, and batches of other sizes were seen: the KL counts as "
-            "if these rows were all that there are, so that rates stay high and weights small. Give the number of rows "
-            "of the whole training set, as in num_data=len(loader.dataset)",
-            stacklevel=stacklevel + 1,
-        )
+        _warn_of_num_data(num_data, "batches of other sizes were seen", stacklevel + 1)
+
+
+def _watch_targets(use: SiteUse, target: Tensor, stacklevel: int) -> None:
+    """Look for batches of `num_data` rows that are not the same rows, by the means of their targets."""
+    if len(use.targets) == BATCHES:
+        return
+    rows = target.detach().cpu().double().flatten(1).mean(1) if target.ndim > 1 else target.detach().cpu().double()
+    use.targets.append(torch.stack([rows.mean(), rows.var() / len(rows)]))
+    if len(use.targets) == BATCHES:
+        means, variances = torch.stack(use.targets).T
+        if means.var() > OTHERS * variances.mean():
+            use.whole = sys.maxsize
+            _warn_of_num_data(len(rows), "the targets are others in each batch", stacklevel + 1)
+
+
+def _warn_of_num_data(num_data: int, seen: str, stacklevel: int) -> None:
+    warnings.warn(
+        f"`num_data` is {num_data}, the size of the batch, and {seen}: the KL counts as if these rows were all that "
+        "there are, so that rates stay high and weights small. Give the number of rows of the whole training set, as "
+        "in num_data=len(loader.dataset)",
+        stacklevel=stacklevel + 1,
+    )
 
 
 def _watch_pace(site: ConcreteDropout, steps: int, stacklevel: int) -> None:
@@ -128,12 +156,13 @@ def _watch_pace(site: ConcreteDropout, steps: int, stacklevel: int) -> None:
     elif since > 0:
         use.pace = max(use.pace, _distance(logit, use.seen))
     use.seen = logit
-    way = EPOCHS * steps * use.pace
+    ordinary = max(EPOCHS * steps, LEAST_STEPS)
+    way = ordinary * use.pace
     if since == LOOKS and 0 < way < SHORT and _distance(logit, use.start) < SHORT:  # or it has arrived
         warnings.warn(
-            f"the logits of the dropout rates move by {use.pace:.1g} a step at most, which is {way:.1g} in ten epochs, "
-            "so that the rates stay about where they began; give them a learning rate of their own: "
-            "gumdrop.parameter_groups(model)",
+            f"the logits of the dropout rates move by {use.pace:.1g} a step at most, which is {way:.1g} in "
+            f"{ordinary:,} steps, so that the rates stay about where they began; give them a learning rate of their "
+            "own: gumdrop.parameter_groups(model)",
             stacklevel=stacklevel + 1,
         )
 

@@ -94,8 +94,9 @@ def negative_elbo(
     be gained. Only priors as strong as fan-in do this, so that the capped ones and smaller numbers are not looked at:
     under these, a KL as large goes away with weights that nothing needs.
 
-    Later in a training two more faults are looked for: a density that does not tell that it is one, and a network that
-    knows its training rows by heart, whose intervals on new rows are too narrow.
+    Later in a training three more faults are looked for: a density that does not tell that it is one, a network that
+    knows its training rows by heart, whose intervals on new rows are too narrow, and batches of other rows that are
+    each as large as ``num_data``.
 
     Args:
         nll: Negative log likelihood of each example of the batch, shape (N,), as the ``*_nll`` functions give
@@ -137,7 +138,8 @@ def negative_elbo(
     mean_nll = nll.mean()
     kl = kl_of(model, blocks, num_data=num_data, lengthscale=lengthscale) / num_data
     if nll.requires_grad and not is_traced():
-        watch_training(blocks, batch=nll.numel(), num_data=int(num_data), stacklevel=2)
+        target = getattr(nll, "target", None)
+        watch_training(blocks, batch=nll.numel(), num_data=int(num_data), target=target, stacklevel=2)
         objectives = blocks[0].site.use.objectives
         if objectives % BETWEEN_LOOKS == 0 and model not in _told:
             if is_unnamed and lengthscale == "classification":

@@ -8,13 +8,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gumdrop.functional.floats import finite_exp, split_gaussian, widened
+from gumdrop.functional.noise import is_traced
 
 __all__ = ["LIKELIHOODS", "bernoulli_nll", "categorical_nll", "gaussian_nll", "poisson_nll"]
 
 
-def _sum_events(nll: Tensor) -> Tensor:
-    """Sum over all dimensions but the first, which counts examples."""
-    return nll.flatten(1).sum(1) if nll.ndim > 1 else nll
+def _marked(nll: Tensor, target: Tensor) -> Tensor:
+    """Sum over all dimensions but the first, which counts examples, and keep the target beside the values."""
+    nll = nll.flatten(1).sum(1) if nll.ndim > 1 else nll
+    if not is_traced():
+        nll.target = target  # type: ignore[attr-defined]  # `negative_elbo` sees by it whether batches are all the data
+    return nll
 
 
 def _check_same_shape(name: str, value: Tensor, target: Tensor) -> None:
@@ -55,7 +59,7 @@ def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
     log_variance = widened(log_variance)
     # The standardised residual is squared, not the residual, which over- or underflows alone.
     standardised = (widened(target) - widened(mean)) * finite_exp(-0.5 * log_variance)
-    nll = _sum_events(0.5 * (math.log(2 * math.pi) + log_variance + standardised.square()))
+    nll = _marked(0.5 * (math.log(2 * math.pi) + log_variance + standardised.square()), target)
     nll.is_density = True  # type: ignore[attr-defined]  # what `default_lengthscale` asks for
     nll.learns_noise = log_variance.requires_grad  # type: ignore[attr-defined]  # what `negative_elbo` asks for
     return nll
@@ -91,7 +95,7 @@ def categorical_nll(logits: Tensor, target: Tensor, *, ignore_index: int | None 
     if target.is_floating_point():
         raise TypeError(f"`target` must hold class indices, got {target.dtype}; convert it with target.long()")
     ignored = _NO_LABEL if ignore_index is None else ignore_index
-    return _sum_events(F.cross_entropy(widened(logits), target.long(), reduction="none", ignore_index=ignored))
+    return _marked(F.cross_entropy(widened(logits), target.long(), reduction="none", ignore_index=ignored), target)
 
 
 def bernoulli_nll(logits: Tensor, target: Tensor) -> Tensor:
@@ -113,7 +117,7 @@ def bernoulli_nll(logits: Tensor, target: Tensor) -> Tensor:
     """
     _check_same_shape("logits", logits, target)
     logits = widened(logits)
-    return _sum_events(F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype), reduction="none"))
+    return _marked(F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype), reduction="none"), target)
 
 
 def poisson_nll(log_rate: Tensor, target: Tensor) -> Tensor:
@@ -138,7 +142,7 @@ def poisson_nll(log_rate: Tensor, target: Tensor) -> Tensor:
     _check_same_shape("log_rate", log_rate, target)
     log_rate = widened(log_rate)
     counts = target.to(log_rate.dtype)
-    return _sum_events(torch.exp(log_rate) - counts * log_rate + torch.lgamma(counts + 1))
+    return _marked(torch.exp(log_rate) - counts * log_rate + torch.lgamma(counts + 1), target)
 
 
 LIKELIHOODS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -59,12 +59,20 @@ def _uncertainty(networks: list[Plain]) -> Figure:
             ax.plot(SIZES, [run[name] for run in series["runs"]], "o-", color=colour, label=f"ours, {units}")
             ax.plot(SIZES, [run[name] for run in series["half_the_steps"]], "o--", color=colour, alpha=0.4)
             ax.plot(sizes, optimum, ":", color=colour, label=f"optimum, even weights, {units}")
+            held_out = {each["num_data"]: _chosen(each)[name] for each in series["held_out"]}
+            label = f"strength by held-out points, {units}"
+            ax.plot(*zip(*held_out.items(), strict=True), "s", color=colour, markerfacecolor="white", label=label)
         ax.set(xscale="log", xlabel="number of data, N", ylim=(-0.03 if name == "epistemic" else 0.8, None))
         dress(ax, title=f"{name} standard deviation")
     panels[0].plot([], [], "o--", color="grey", alpha=0.4, label="half the steps")
     entries = panels[0].get_legend_handles_labels()
     drawing.legend(*entries, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return drawing
+
+
+def _chosen(result: Plain) -> Plain:
+    """The run with the strength that the held-out points prefer."""
+    return next(run for run in result["strengths"] if run["strength"] == result["chosen"])
 
 
 def _rates(networks: list[Plain]) -> Figure:

@@ -39,6 +39,8 @@ def page(results: Plain) -> Page:
             Figure("line-rates", "Learned rates against the number of data. Good are rates that fall as data grow."),
             _table(wide),
             _table(narrow),
+            _strengths(wide),
+            _strengths(narrow),
         ],
         notes=_notes(wide, narrow),
     )
@@ -58,6 +60,22 @@ def _table(series: Plain) -> Table:
     first, last = (series["runs"][i]["steps"] for i in (0, -1))
     caption = f"{series['width']} units, {first:,} to {last:,} steps. The published network has 1024 units."
     columns.append("RMS error of the mean")
+    return Table(caption, [*columns, *(f"p of {layer}" for layer in LAYERS)], rows)
+
+
+def _strengths(series: Plain) -> Table:
+    rows = []
+    for result in series["held_out"]:
+        for run in result["strengths"]:
+            chosen = "chosen" if run["strength"] == result["chosen"] else ""
+            numbers = [f"{run[name]:.3f}" for name in ("score", "aleatoric", "epistemic", "error")]
+            cells = [f"{result['num_data']:,}", f"{run['strength']:g}", chosen, *numbers]
+            rows.append([*cells, *(f"{p:.3f}" for p in run["rates"])])
+    caption = (
+        f"{series['width']} units, two strengths of dropout, half the steps, trained on four fifths of the points. The "
+        "other fifth chooses, by its log likelihood; 1 is the ELBO."
+    )
+    columns = ["N", "strength", "", "held-out LL", "aleatoric SD", "epistemic SD", "RMS error of the mean"]
     return Table(caption, [*columns, *(f"p of {layer}" for layer in LAYERS)], rows)
 
 

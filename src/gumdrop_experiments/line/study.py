@@ -6,20 +6,19 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gumdrop import dropout_rates, learn_dropout, predict_regression
 from gumdrop.machine.threads import limited_threads
-from gumdrop.networks import mlp
-from gumdrop.prediction import RegressionPrediction
-from gumdrop.training import fit
+from gumdrop.networks import mlp, set_strength
+from gumdrop.training import EpochRecord, choose_strength, fit
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.line import PUBLISHED
 from gumdrop_experiments.line.settings import Settings
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["NOISE", "OFFSET", "SIZES", "SLOPE", "even_network", "points", "study"]
+__all__ = ["NOISE", "OFFSET", "SIZES", "SLOPE", "STRENGTHS", "TUNED_SIZES", "even_network", "points", "study"]
 
 SIZES = (10, 25, 50, 100, 1000, 10_000)
 SLOPE, OFFSET, NOISE = 2.0, 8.0, 1.0
@@ -31,6 +30,11 @@ SUMMARY = ("aleatoric", "epistemic", "error", "rates")
 BATCH_SIZE, LR, RATE_LR, MAX_NORM = 100, 1e-3, 1e-2, 10.0
 LENGTHSCALE = 1.0
 """A weight has a prior variance of 1. Under `"fan_in"` ten points cannot pay for the weights of a wide network."""
+STRENGTHS = (0.25, 1.0)
+"""Strengths of dropout that held-out points choose from: less than that of the ELBO, and the ELBO."""
+TUNED_SIZES = SIZES[3:]
+"""Numbers of data of which one in `HELD_OUT` can be spared."""
+HELD_OUT = 5
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ def study(settings: Settings, run: Run) -> Plain:
 
 
 def _series(run: Run, scale: _Scale) -> Plain:
-    """All sizes with one network, and again with half the steps."""
+    """All sizes with one network, again with half the steps, and with a strength that held-out points choose."""
     shorter = replace(scale, steps=scale.steps // 2)
     half = run.parts({f"width={scale.width}-N={n}-half": partial(_trained, run, n, shorter) for n in SIZES})
     full = run.parts({f"width={scale.width}-N={n}": partial(_trained, run, n, scale) for n in SIZES})
@@ -68,6 +72,7 @@ def _series(run: Run, scale: _Scale) -> Plain:
         "width": scale.width,
         "runs": list(full.values()),
         "half_the_steps": [{name: result[name] for name in brief} for result in half.values()],
+        "held_out": _held_out(run, shorter),
         "even_network": [even_network(n, scale.width) for n in SIZES],
     }
 
@@ -84,37 +89,13 @@ def points(num_data: int, seed: int) -> tuple[Tensor, Tensor]:
 
 def _trained(run: Run, num_data: int, scale: _Scale) -> Plain:
     """Train on some points, and record what the network says."""
-    seed = run.options.seed
-    x, y = points(num_data, seed)
-    mean, std = y.mean(), y.std()
-    batches = math.ceil(num_data / BATCH_SIZE)
-    epochs = math.ceil(scale.steps_for(num_data) / batches)
-    with torch.random.fork_rng(devices=[]), limited_threads(None if scale.width > 256 else 1):
-        torch.manual_seed(seed)
-        network = mlp(1, 2, hidden=(scale.width,) * 3)
-        # The paper drops the one input, too.
-        network = learn_dropout(network, include=["0"]).to(run.options.device)
-        history = fit(
-            network,
-            (x, (y - mean) / std),
-            likelihood="gaussian",
-            epochs=epochs,
-            batch_size=BATCH_SIZE,
-            lr=LR,
-            rate_lr=RATE_LR,
-            max_norm=MAX_NORM,
-            lengthscale=LENGTHSCALE,
-            seed=seed,
-            checkpoint=run.checkpoint(f"width={scale.width}-N={num_data}-{epochs}"),
-            progress=f"{scale.width} units, N = {num_data}",
-        ).history
-        inputs = torch.cat([USUAL, GRID]).unsqueeze(1).to(run.options.device)
-        prediction = predict_regression(network, inputs, num_samples=scale.num_samples, seed=seed, keep_draws=False)
+    x, y = points(num_data, run.options.seed)
+    network = _network(run, scale)
+    steps, history = _fit(run, network, scale, x, (y - y.mean()) / y.std(), f"N={num_data}")
     return {
         "num_data": num_data,
-        "steps": epochs * batches,
-        **_says(prediction.rescale(std.item(), mean.item())),
-        "rates": list(dropout_rates(network).values()),
+        "steps": steps,
+        **_says(network, run, scale, y),
         "rates_over_training": [
             rounded(list(record.rates.values())) for record in history[:: max(1, len(history) // 20)]
         ],
@@ -122,8 +103,78 @@ def _trained(run: Run, num_data: int, scale: _Scale) -> Plain:
     }
 
 
-def _says(prediction: RegressionPrediction) -> Plain:
-    """Sum up a prediction for the usual inputs and the grid: both standard deviations, the error, and the curve."""
+def _with_strength(run: Run, num_data: int, scale: _Scale, strength: float) -> Plain:
+    """Train with a strength of dropout on four fifths of the points, and score each of the others."""
+    x, y = points(num_data, run.options.seed)
+    held_out, standard = torch.arange(num_data) % HELD_OUT == 0, (y - y.mean()) / y.std()
+    network = set_strength(_network(run, scale), strength)
+    name = f"N={num_data}-strength={strength:g}"
+    steps, _ = _fit(run, network, scale, x[~held_out], standard[~held_out], name)
+    says = _says(network, run, scale, y)
+    unseen = predict_regression(network, x[held_out].to(run.options.device), num_samples=100, seed=run.options.seed)
+    scores = unseen.log_prob(standard[held_out].to(run.options.device)) - y.std().log()
+    return {"steps": steps, **{name: says[name] for name in SUMMARY}, "scores": rounded(scores)}
+
+
+def _held_out(run: Run, scale: _Scale) -> list[Plain]:
+    """Two strengths at each size from a hundred points on, and the one that held-out points prefer."""
+    results = []
+    for n in TUNED_SIZES[::-1]:
+        calls = {
+            f"width={scale.width}-N={n}-strength={each:g}": partial(_with_strength, run, n, scale, each)
+            for each in STRENGTHS
+        }
+        found = dict(zip(STRENGTHS, run.parts(calls).values(), strict=True))
+        scores = {strength: torch.tensor(part.pop("scores")) for strength, part in found.items()}
+        results.append(
+            {
+                "num_data": n,
+                "chosen": choose_strength(scores),
+                "strengths": [
+                    {"strength": strength, "score": scores[strength].double().mean().item(), **part}
+                    for strength, part in found.items()
+                ],
+            }
+        )
+    return results[::-1]
+
+
+def _fit(run: Run, network: nn.Module, scale: _Scale, x: Tensor, y: Tensor, name: str) -> tuple[int, list[EpochRecord]]:
+    """Train a network; return the number of steps, and the record of each epoch."""
+    batches = math.ceil(len(x) / BATCH_SIZE)
+    epochs = math.ceil(scale.steps_for(len(x)) / batches)
+    with limited_threads(None if scale.width > 256 else 1):
+        result = fit(
+            network,
+            (x, y),
+            likelihood="gaussian",
+            epochs=epochs,
+            batch_size=BATCH_SIZE,
+            lr=LR,
+            rate_lr=RATE_LR,
+            max_norm=MAX_NORM,
+            lengthscale=LENGTHSCALE,
+            seed=run.options.seed,
+            checkpoint=run.checkpoint(f"width={scale.width}-{name}-{epochs}"),
+            progress=f"{scale.width} units, {name}",
+        )
+    return epochs * batches, result.history
+
+
+def _network(run: Run, scale: _Scale) -> nn.Module:
+    """Make the network; the paper drops the one input, too."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.options.seed)
+        return learn_dropout(mlp(1, 2, hidden=(scale.width,) * 3), include=["0"]).to(run.options.device)
+
+
+def _says(network: nn.Module, run: Run, scale: _Scale, y: Tensor) -> Plain:
+    """Sum up a prediction for the usual inputs and the grid: both standard deviations, error, curve and rates."""
+    inputs = torch.cat([USUAL, GRID]).unsqueeze(1).to(run.options.device)
+    standard = predict_regression(
+        network, inputs, num_samples=scale.num_samples, seed=run.options.seed, keep_draws=False
+    )
+    prediction = standard.rescale(y.std().item(), y.mean().item())
     usual, grid = slice(len(USUAL)), slice(len(USUAL), None)
     return {
         "aleatoric": prediction.aleatoric[usual].mean().sqrt().item(),
@@ -135,6 +186,7 @@ def _says(prediction: RegressionPrediction) -> Plain:
             "epistemic": rounded(prediction.epistemic[grid, 0].sqrt()),
             "aleatoric": rounded(prediction.aleatoric[grid, 0].sqrt()),
         },
+        "rates": list(dropout_rates(network).values()),
     }
 
 

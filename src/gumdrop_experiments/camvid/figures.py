@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from gumdrop.views import plots
-from gumdrop_experiments.camvid.study import VARIANTS
+from gumdrop_experiments.camvid.settings import ALL_VARIANTS
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, CAMVID_COLOURS, VOID
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.pages.axes import dress
@@ -16,16 +16,18 @@ from gumdrop_experiments.pages.axes import dress
 __all__ = ["figures"]
 
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
-COLOURS = dict(zip(VARIANTS, (plots.INK, plots.BLUE, plots.ORANGE, plots.GREEN), strict=True))
+COLOURS = dict(zip(ALL_VARIANTS, (plots.INK, *plots.PALETTE), strict=False))
 
 
 def figures(found: WithPictures) -> Iterator[tuple[str, Figure]]:
     """Draw training, learned rates and calibration of all networks, and maps of the uncertainties of one."""
     yield "camvid-curves", _curves(found.results)
-    yield "camvid-rates", _rates(found.results)
+    if "learned" in found.results:
+        yield "camvid-rates", _rates(found.results)
     yield "camvid-calibration", _calibration(found.results)
     yield "camvid-classes", _class_calibration(found.results)
-    yield "camvid-maps", _maps(found.pictures)
+    if found.pictures:
+        yield "camvid-maps", _maps(found.pictures)
 
 
 def _curves(results: Results) -> Figure:

@@ -52,6 +52,8 @@ def page(results: Results) -> Page:
 
 
 def _lead(results: Results) -> str:
+    if not {"learned", "fixed 0.2"} <= results.keys():
+        return f"Networks with these ways to set the rates: {'; '.join(results)}."
     ours, fixed = (_mean(results, variant, "draws") for variant in ("learned", "fixed 0.2"))
     return (
         f"With draws, learned rates reach a mean IoU of {100 * ours['miou']:.1f} %, fixed 0.2 "

@@ -67,8 +67,9 @@ class PixelScores:
 
         Returns:
             Mean intersection over union (``miou``: of summed intersections over summed unions; ``miou_per_picture``:
-            the report's), ``accuracy``, ``nll`` in nats per pixel, ``ece``, ``calibration_mse`` (each class by itself,
-            weighted by pixels), ``iou`` by class, the bins of both calibration curves and the AUROC of wrong pixels.
+            the report's), ``accuracy``, ``nll`` in nats per pixel, ``ece``, ``overconfidence`` (mean confidence minus
+            accuracy), ``calibration_mse`` (each class by itself, weighted by pixels), ``iou`` and ``class_ece`` by
+            class, the bins of both calibration curves and the AUROC of wrong pixels.
         """
         confidence, hits, count = self._bins
         gap = torch.where(count > 0, (confidence - hits).abs(), 0.0)
@@ -81,7 +82,9 @@ class PixelScores:
             "accuracy": (self.confusion.diagonal().sum() / self.confusion.sum()).item(),
             "nll": -self._log_p / self.confusion.sum().item(),
             "ece": (gap.sum() / count.sum()).item(),
+            "overconfidence": ((confidence - hits).sum() / count.sum()).item(),
             "calibration_mse": (square.sum() / pixels.sum()).item(),
+            "class_ece": ((p - is_class).abs().sum(1) / pixels.sum(1)).tolist(),
             "calibration": {"p": _means(confidence, count), "right": _means(hits, count), "pixels": count.tolist()},
             "class_calibration": [
                 {"p": _means(p[c], pixels[c]), "right": _means(is_class[c], pixels[c]), "pixels": pixels[c].tolist()}

@@ -6,12 +6,19 @@ from typing import Self
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers, known
 
-__all__ = ["ALL_VARIANTS", "VARIANTS", "Settings"]
+__all__ = ["ALL_VARIANTS", "BY_CLASS", "VARIANTS", "Settings"]
 
 VARIANTS = ("none", "fixed 0.2", "learned", "learned, aleatoric head")
 """Ways to set the rates."""
 ALL_VARIANTS = (*VARIANTS, "learned from 0.05", "learned from 0.01")
 """With those that are trained only when asked for."""
+BY_CLASS = {
+    "none": ("none", "no_draws"),
+    "fixed 0.2, draws": ("fixed 0.2", "draws"),
+    "learned, no draws": ("learned", "no_draws"),
+    "learned, draws": ("learned", "draws"),
+}
+"""What is shown class by class: a variant, and whether its functions are drawn, by what stands in a legend."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -171,6 +171,16 @@ def camvid(score: str, digits: int) -> str:
     return "; ".join((f"none {cell('none', 'no_draws')}", *pairs))
 
 
+def camvid_calibration() -> str:
+    """Calibration error, and on which side of the truth two of the ways are."""
+    scores = found("camvid")
+    fixed, learned = (
+        100 * mean(scores[way], how, "overconfidence") for way, how in (("fixed 0.2", "draws"), ("learned", "no_draws"))
+    )
+    sides = f"fixed 0.2 with draws −{-fixed:.2f}, learned without {learned:.2f}"
+    return f"{camvid('ece', 2)}; confidence minus accuracy: {sides}"
+
+
 def pooled() -> str:
     """Hamming distance and held-out loss of the report's network."""
     settings = found("g2p")["pooled"]
@@ -258,7 +268,7 @@ def transformers() -> str:
 
 CELLS: dict[str, Callable[[], str]] = {
     "camvid": partial(camvid, "miou", 1),
-    "camvid_calibration": partial(camvid, "ece", 2),
+    "camvid_calibration": camvid_calibration,
 }
 for each in (line, uci, two_pass, regularisers, tables_won, rivals, gaps, rates, decisions, labels, attribution, pairs):
     CELLS[each.__name__] = each

@@ -16,9 +16,11 @@ from gumdrop.prediction import ClassificationPrediction
 
 Image = pytest.importorskip("PIL.Image")
 from gumdrop.attribution.pictures import ImageFileError  # noqa: E402
+from gumdrop_experiments.camvid.figures import figures  # noqa: E402
 from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll  # noqa: E402
 from gumdrop_experiments.camvid.scores import PixelScores  # noqa: E402
-from gumdrop_experiments.data.camvid import VOID, read_segnet  # noqa: E402
+from gumdrop_experiments.data.camvid import CAMVID_CLASSES, VOID, read_segnet  # noqa: E402
+from gumdrop_experiments.harness.reproduce import WithPictures  # noqa: E402
 from gumdrop_experiments.harness.variants import START  # noqa: E402
 from gumdrop_experiments.networks.fc_densenet import DEPTHS, FCDenseNet  # noqa: E402
 from gumdrop_experiments.networks.unet import UNet  # noqa: E402
@@ -156,6 +158,10 @@ def test_scores_are_those_of_all_pixels_at_once():
     assert found["miou_per_picture"] == pytest.approx(np.mean(per_picture))
     p = prediction.probabilities.permute(0, 2, 3, 1)[known].numpy()
     assert found["nll"] == pytest.approx(metrics.log_loss(truth, p), rel=1e-5)
+    assert found["overconfidence"] == pytest.approx(p.max(1).mean() - found["accuracy"], abs=1e-6)
+    for c, error in enumerate(found["class_ece"]):
+        sums = np.bincount((p[:, c] * 20).astype(int), weights=p[:, c] - (truth == c))
+        assert error == pytest.approx(np.abs(sums).sum() / len(truth), abs=1e-6)
     doubt = prediction.mutual_information[known].numpy()
     assert found["auroc"]["mutual_information"] == pytest.approx(metrics.roc_auc_score(truth != said, doubt), abs=0.01)
     assert sum(found["calibration"]["pixels"]) == known.sum()
@@ -172,7 +178,7 @@ def test_perfect_scores_are_perfect():
     assert found["auroc"]["mutual_information"] is None
 
 
-def test_a_u_net_and_several_fits_in_bfloat16(tmp_path):
+def test_some_variants_of_a_u_net_in_bfloat16(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
     write_pictures(folder / "camvid", {"train": 4, "val": 2, "test": 2})
     words = ["reproduce", "camvid", "--data", str(folder), "--out", str(out), "--height", "40", "--width", "48"]
@@ -190,16 +196,24 @@ def test_a_u_net_and_several_fits_in_bfloat16(tmp_path):
         "1",
         "--num-samples",
         "2",
+        "--variants",
+        "learned from 0.05",
+        "learned",
+        "none",
         "--regularisers",  # with these the entropy decides alone
         "1e-8",
         "1",
     ]
     assert cli.main(words) == 0
     found = json.loads((out / "results.json").read_text())["results"]
-    assert {variant: len(runs) for variant, runs in found.items()} == {
-        variant: 1 + (variant == "learned") for variant in found
-    }
+    assert [(variant, len(runs)) for variant, runs in found.items()] == [
+        ("none", 1),
+        ("learned", 2),
+        ("learned from 0.05", 1),
+    ]
     assert all(rates[-1] > START for run in found["learned"] for rates in run["rates"].values())
+    assert all(0.05 < rates[-1] < START for rates in found["learned from 0.05"][0]["rates"].values())
+    assert "Calibration error of each class" in (out / "report.html").read_text()
 
 
 def test_a_small_run_on_drawn_shapes(tmp_path):
@@ -215,7 +229,15 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
         assert run["nll"][-1] < run["nll"][0]
         assert all(0 < rates[-1] < 1 for rates in run["rates"].values())
         assert (run["draws"] == run["no_draws"]) == (variant == "none")
+        assert [iou is None for iou in run["miou_validation"]] == [True, True, False] * 2
+        assert 0 < run["miou_train"][0] < run["miou_train"][-1] <= 1
     assert "camvid-maps.png" in {path.name for path in out.iterdir()}
+
+    shown = {name: torch.zeros(40, 48, dtype=torch.uint8) for name in ("truth", "prediction", "aleatoric", "epistemic")}
+    drawn = dict(figures(WithPictures(found, [shown | {"picture": torch.zeros(3, 40, 48, dtype=torch.uint8)}])))
+    words = [text.get_text() for text in drawn["camvid-maps"].legends[0].get_texts()]
+    assert words == [*CAMVID_CLASSES, "no class"]
+    assert {*dict(figures(WithPictures({"none": found["none"]}, [])))}.isdisjoint({"camvid-maps", "camvid-rates"})
 
 
 @pytest.mark.parametrize(
@@ -224,6 +246,8 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
         (["--network", "99"], "there is no network '99'; there are: 56, 67, 103, small, unet"),
         (["--crop", "300"], "`crop` must be at most `height` and `width`, got 300"),
         (["--fits", "0"], "`fits` must be at least 1, got 0"),
+        (["--validate-every", "0"], "`validate_every` must be at least 1, got 0"),
+        (["--variants", "fixed 0.3"], "there is no variant 'fixed 0.3'; there are: none, fixed 0.2, learned"),
     ],
 )
 def test_numbers_out_of_range_are_named(flags, words, tmp_path, capsys):

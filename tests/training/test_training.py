@@ -49,6 +49,28 @@ def test_history_can_be_written_as_json() -> None:
     assert json.loads(json.dumps([vars(record) for record in result.history]))[1]["epoch"] == 2
 
 
+def test_what_is_measured_is_kept_and_changes_no_weight(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(state, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    options = {"likelihood": "gaussian", "epochs": 3, "seed": 4}
+    plain = network()
+    assert fit(plain, wave(), **options).history[0].measured is None
+
+    def measure(model: nn.Module, epoch: int) -> dict[str, float]:
+        torch.rand(7)
+        if (stopping, epoch) == (True, 3):
+            raise KeyboardInterrupt
+        return {"in training": float(model.training), "first": weights(model)[0].item()}
+
+    stopping, other = True, network()
+    with pytest.raises(KeyboardInterrupt):
+        fit(other, wave(), **options, measure=measure, checkpoint=tmp_path / "run.pt")
+    stopping = False
+    history = fit(other, wave(), **options, measure=measure, checkpoint=tmp_path / "run.pt").history
+    assert torch.equal(weights(other), weights(plain))
+    assert [record.measured["in training"] for record in history] == [0, 0, 0]
+    assert len({record.measured["first"] for record in history}) == 3
+
+
 def test_the_kl_of_a_batch_is_weighed_by_num_data_not_by_the_batch() -> None:
     def first_kl(batch_size: int, num_data: int | None = None) -> float:
         return fit(network(), wave(), likelihood="gaussian", epochs=1, lr=1e-9, batch_size=batch_size,

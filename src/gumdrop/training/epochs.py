@@ -1,6 +1,6 @@
 """The training loop, for one model and for many: epochs, held-out values, records, an early end and a late resume."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import torch
@@ -32,7 +32,11 @@ class Learner(Protocol):
 
 
 def run_epochs(
-    learner: Learner, state: TrainingState, settings: TrainingSettings, progress: bool | str
+    learner: Learner,
+    state: TrainingState,
+    settings: TrainingSettings,
+    progress: bool | str,
+    measure: Callable[[int], Mapping[str, float]] | None = None,
 ) -> list[FitResult]:
     """Train until all epochs are done or no model gets better; torch's global random state is left as it was.
 
@@ -41,6 +45,7 @@ def run_epochs(
         state: Their state, from the start or from a checkpoint.
         settings: The settings.
         progress: Show a progress bar; a text stands in front of it.
+        measure: Gives further numbers for the records of an epoch, by name; none if None.
 
     Returns:
         One result for each model.
@@ -58,8 +63,9 @@ def run_epochs(
             rates = learner.rates()
             scores: Sequence[float | None] = learner.scores() or [None] * len(rates)
             lr = state.optimizer.param_groups[0]["lr"]
+            measured = None if measure is None else dict(measure(epoch))
             records = [
-                EpochRecord(epoch, nll, kl, score, lr, p)
+                EpochRecord(epoch, nll, kl, score, lr, p, measured)
                 for (nll, kl), score, p in zip(losses.T.tolist(), scores, rates, strict=True)
             ]
             state.record(*records)

@@ -1,6 +1,6 @@
 """What training leaves to read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["EpochRecord", "FitResult"]
 
@@ -21,6 +21,8 @@ class EpochRecord:
     """Learning rate of the weights at the end of the epoch."""
     rates: dict[str, float]
     """Drop probability of each site (the mean, where each unit has its own)."""
+    measured: dict[str, float] | None = field(default=None, metadata={"sparse": True})
+    """What `gumdrop.training.fit` was given to measure; None where that is nothing."""
 
 
 @dataclass(frozen=True)

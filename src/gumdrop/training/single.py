@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -56,6 +56,7 @@ def fit(
     num_data: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
+    measure: Callable[[nn.Module, int], Mapping[str, float]] | None = None,
     **settings: Unpack[SingleOptions],
 ) -> FitResult:
     """Train a converted model in place by AdamW with a one-cycle learning rate.
@@ -82,6 +83,8 @@ def fit(
         checkpoint: File to continue from if it exists, and to keep the state of the run in. It is written whole
             or not at all.
         progress: Show a progress bar; a text stands in front of it.
+        measure: Called after each epoch with the model, in eval mode, and the number of the epoch. The numbers that it
+            gives by name, such as an accuracy, are kept in `EpochRecord.measured` and in the checkpoint; none if None.
         settings: ``batch_size``, ``lr``, ``rate_lr``, ``weight_decay``, ``lengthscale``, ``held_out_noise``,
             ``patience``, ``tol``, ``max_norm``, ``accumulate``, ``autocast``, ``validation_samples`` and ``seed``, as
             `gumdrop.training.TrainingSettings` documents them.
@@ -134,7 +137,8 @@ def fit(
             settings=choices,
             group=group,
         )
-        (result,) = run_epochs(learner, state, choices, group.is_first and progress)
+        measured = None if measure is None else lambda epoch: measure(model.eval(), epoch)
+        (result,) = run_epochs(learner, state, choices, group.is_first and progress, measured)
     if likelihood == "gaussian" and validation is None:
         last = result.history[-1]
         warn_if_by_heart(last.kl, max(last.rates.values()), last.epoch, stacklevel=2)

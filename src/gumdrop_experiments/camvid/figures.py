@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from torch import Tensor
 
 from gumdrop.views import plots
-from gumdrop_experiments.camvid.study import VARIANTS
+from gumdrop_experiments.camvid.settings import ALL_VARIANTS, BY_CLASS
+from gumdrop_experiments.camvid.study import TRAIN, VALIDATION
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, CAMVID_COLOURS, VOID
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.pages.axes import dress
@@ -16,27 +18,35 @@ from gumdrop_experiments.pages.axes import dress
 __all__ = ["figures"]
 
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
-COLOURS = dict(zip(VARIANTS, (plots.INK, plots.BLUE, plots.ORANGE, plots.GREEN), strict=True))
+NO_CLASS = (0, 0, 0)
+COLOURS = dict(zip(ALL_VARIANTS, (plots.INK, *plots.PALETTE), strict=False))
 
 
 def figures(found: WithPictures) -> Iterator[tuple[str, Figure]]:
     """Draw training, learned rates and calibration of all networks, and maps of the uncertainties of one."""
     yield "camvid-curves", _curves(found.results)
-    yield "camvid-rates", _rates(found.results)
+    if "learned" in found.results:
+        yield "camvid-rates", _rates(found.results)
     yield "camvid-calibration", _calibration(found.results)
     yield "camvid-classes", _class_calibration(found.results)
-    yield "camvid-maps", _maps(found.pictures)
+    if found.pictures:
+        yield "camvid-maps", _maps(found.pictures)
 
 
 def _curves(results: Results) -> Figure:
-    """Training loss of each network over epochs."""
-    drawing = Figure(figsize=(6, 3.8), layout="constrained")
-    ax = drawing.subplots()
+    """Training loss of each network over epochs, and mean IoU of what it was trained on and of validation pictures."""
+    drawing = Figure(figsize=(10, 3.8), layout="constrained")
+    losses, shares = drawing.subplots(1, 2)
     for variant, runs in results.items():
         for i, run in enumerate(runs):
-            ax.plot(range(1, len(run["nll"]) + 1), run["nll"], color=COLOURS[variant], label=None if i else variant)
-    ax.set_yscale("log")
-    dress(ax, title="training loss, under masks", x="epoch", y="nats per pixel").legend(frameon=False, fontsize=9)
+            epochs, look = range(1, len(run["nll"]) + 1), {"color": COLOURS[variant], "linewidth": 1.4}
+            losses.plot(epochs, run["nll"], label=None if i else variant, **look)
+            shares.plot(epochs, run[TRAIN], linestyle=":", **look)
+            looks = [(epoch, iou) for epoch, iou in zip(epochs, run[VALIDATION], strict=True) if iou is not None]
+            shares.plot(*zip(*looks, strict=True), ".-", **look)
+    losses.set_yscale("log")
+    dress(losses, title="training loss, under masks", x="epoch", y="nats per pixel").legend(frameon=False, fontsize=9)
+    dress(shares, title="validation (solid) and training crops under masks (dotted)", x="epoch", y="mean IoU")
     return drawing
 
 
@@ -80,10 +90,13 @@ def _class_calibration(results: Results) -> Figure:
             ax.legend(*panels[0, 0].get_legend_handles_labels(), loc="center", frameon=False, fontsize=9)
             break
         ax.plot([0, 1], [0, 1], color=plots.INK, linewidth=0.8, linestyle=":")
-        for variant, runs in results.items():
-            bins = runs[0]["draws"]["class_calibration"][c]
+        for title, (variant, how) in BY_CLASS.items():
+            if variant not in results:
+                continue
+            bins = results[variant][0][how]["class_calibration"][c]
             sure, right = (np.array(bins[key], dtype=float) for key in ("p", "right"))
-            ax.plot(sure, right, color=COLOURS[variant], linewidth=1.4, label=variant)
+            style = "--" if (variant, how) == ("learned", "no_draws") else "-"
+            ax.plot(sure, right, style, color=COLOURS[variant], linewidth=1.4, label=title)
         dress(ax, title=CAMVID_CLASSES[c])
     drawing.supxlabel("probability that the network gives", fontsize=10)
     drawing.supylabel("share of pixels of the class", fontsize=10)
@@ -93,7 +106,7 @@ def _class_calibration(results: Results) -> Figure:
 def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
     """Picture, truth, prediction, both uncertainties and errors, a row for each picture."""
     columns = ("picture", "truth", "prediction", "aleatoric", "epistemic", "errors")
-    drawing = Figure(figsize=(2.2 * len(columns), 1.75 * len(shown) + 0.3), layout="constrained")
+    drawing = Figure(figsize=(2.2 * len(columns), 1.75 * len(shown) + 0.8), layout="constrained")
     panels = drawing.subplots(len(shown), len(columns), squeeze=False)
     most = {name: max(row[name].max().item() for row in shown) for name in ("aleatoric", "epistemic")}
     for row, axes in zip(shown, panels, strict=True):
@@ -109,8 +122,12 @@ def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
             ax.set_yticks([])
     for ax, name in zip(panels[0], columns, strict=True):
         ax.set_title(name if name not in most else f"{name}, to {most[name]:.2f} nats", fontsize=9)
+    colours = [Patch(facecolor=np.array(colour) / 255) for colour in (*CAMVID_COLOURS, NO_CLASS)]
+    drawing.legend(
+        colours, [*CAMVID_CLASSES, "no class"], loc="outside lower center", ncols=6, frameon=False, fontsize=10
+    )
     return drawing
 
 
 def _coloured(classes: np.ndarray) -> np.ndarray:
-    return np.array([*CAMVID_COLOURS, (0, 0, 0)], dtype=np.uint8)[classes]
+    return np.array([*CAMVID_COLOURS, NO_CLASS], dtype=np.uint8)[classes]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gumdrop_experiments.camvid.settings import BY_CLASS
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.pages.page import Figure, Page, Table
@@ -19,10 +20,13 @@ SCORES = {
     "accuracy": ("right pixels, %", 100, 1),
     "nll": ("nats per pixel", 1, 3),
     "ece": ("calibration error, %", 100, 2),
+    "overconfidence": ("confidence − accuracy, %", 100, 2),
     "calibration_mse": ("calibration MSE, classes", 1, 5),
 }
 """Title, factor and digits of each column."""
 MAPS = "Test pictures. Good is uncertainty where the errors are; black in the truth has no class."
+RATES = "Learned rates by depth, for each fit, and over the training of the first."
+CURVES = "Training loss, and mean IoU after each epoch of the validation pictures and of the crops trained on."
 CALIBRATION = "How sure the first network of each kind was of a pixel, and how often right."
 NOTES = (
     "All stand at the same places: in front of every convolution but the first. 'None' has rates of 0. Crops are "
@@ -40,18 +44,21 @@ def page(results: Results) -> Page:
         lead=_lead(results),
         body=[
             _table(results),
-            Figure("camvid-maps", MAPS),
+            *[Figure("camvid-maps", MAPS)] * ("learned" in results),
             Figure("camvid-calibration", CALIBRATION),
             Figure("camvid-classes", "The same for each class by itself."),
-            Figure("camvid-rates", "Learned rates by depth, for each fit, and over the training of the first."),
+            _class_calibration(results),
+            *[Figure("camvid-rates", RATES)] * ("learned" in results),
             _classes(results),
-            Figure("camvid-curves", "Training loss."),
+            Figure("camvid-curves", CURVES),
         ],
         notes=NOTES,
     )
 
 
 def _lead(results: Results) -> str:
+    if not {"learned", "fixed 0.2"} <= results.keys():
+        return f"Networks with these ways to set the rates: {'; '.join(results)}."
     ours, fixed = (_mean(results, variant, "draws") for variant in ("learned", "fixed 0.2"))
     return (
         f"With draws, learned rates reach a mean IoU of {100 * ours['miou']:.1f} %, fixed 0.2 "
@@ -86,6 +93,15 @@ def _table(results: Results) -> Table:
     columns = ["dropout", *(title for title, *_ in SCORES.values()), "AUROC of errors, epistemic", "of the total"]
     ours = [i for i, row in enumerate(rows) if row[0].startswith("learned")]
     return Table("Test pictures; means over networks, standard errors in brackets.", columns, rows, ours=ours)
+
+
+def _class_calibration(results: Results) -> Table:
+    rows = []
+    for title, (variant, how) in BY_CLASS.items():
+        if variant in results:
+            values = [[run[how]["class_ece"][c] for run in results[variant]] for c in range(len(CAMVID_CLASSES))]
+            rows.append([title, *(f"{100 * np.mean(each):.2f}" for each in values)])
+    return Table("Calibration error of each class by itself, %, over all pixels.", ["dropout", *CAMVID_CLASSES], rows)
 
 
 def _classes(results: Results) -> Table:

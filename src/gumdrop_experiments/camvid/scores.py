@@ -9,7 +9,7 @@ from gumdrop.prediction import ClassificationPrediction
 from gumdrop_experiments.data.camvid import VOID
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["PixelScores"]
+__all__ = ["PixelScores", "confusion", "mean_iou"]
 
 NUM_BINS = 20
 UNCERTAINTY_BINS = 1000
@@ -47,10 +47,10 @@ class PixelScores:
         log_p = prediction.log_probabilities.permute(0, 2, 3, 1)[known]
         self._log_p += log_p.gather(1, target.unsqueeze(1)).sum().item()
         p, label = log_p.exp(), log_p.argmax(1)
-        self.confusion += self._confusion(target, label)
         for picture, truth in zip(prediction.label, labels, strict=True):
-            seen = truth != VOID
-            self._per_picture.append(_mean_iou(self._confusion(truth[seen].long(), picture[seen])))
+            counts = confusion(truth, picture, self.num_classes)
+            self.confusion += counts
+            self._per_picture.append(mean_iou(counts))
         right = label == target
         self._bins += _binned(p.amax(1), right)
         for c in range(self.num_classes):
@@ -62,36 +62,64 @@ class PixelScores:
             for row, chosen in ((0, right), (1, ~right)):
                 sums[row] += torch.bincount(place[chosen], minlength=UNCERTAINTY_BINS)
 
-    def _confusion(self, target: Tensor, label: Tensor) -> Tensor:
-        pairs = torch.bincount(target * self.num_classes + label, minlength=self.num_classes**2)
-        return pairs.view(self.num_classes, self.num_classes).double()
-
     def result(self) -> Plain:
         """Form the scores.
 
         Returns:
             Mean intersection over union (``miou``: of summed intersections over summed unions; ``miou_per_picture``:
-            the report's), ``accuracy``, ``nll`` in nats per pixel, ``ece``, ``calibration_mse`` (each class by itself,
-            weighted by pixels), ``iou`` by class, the bins of both calibration curves and the AUROC of wrong pixels.
+            the report's), ``accuracy``, ``nll`` in nats per pixel, ``ece``, ``overconfidence`` (mean confidence minus
+            accuracy), ``calibration_mse`` (each class by itself, weighted by pixels), ``iou`` and ``class_ece`` by
+            class, the bins of both calibration curves and the AUROC of wrong pixels.
         """
         confidence, hits, count = self._bins
         gap = torch.where(count > 0, (confidence - hits).abs(), 0.0)
         p, is_class, pixels = self._class_bins.unbind(1)
         square = torch.where(pixels > 0, (p - is_class).square() / pixels.clamp(min=1), 0.0)
         return {
-            "miou": _mean_iou(self.confusion),
+            "miou": mean_iou(self.confusion),
             "miou_per_picture": sum(self._per_picture) / len(self._per_picture),
             "iou": [None if math.isnan(value) else value for value in _iou(self.confusion).tolist()],
             "accuracy": (self.confusion.diagonal().sum() / self.confusion.sum()).item(),
             "nll": -self._log_p / self.confusion.sum().item(),
             "ece": (gap.sum() / count.sum()).item(),
+            "overconfidence": ((confidence - hits).sum() / count.sum()).item(),
             "calibration_mse": (square.sum() / pixels.sum()).item(),
+            "class_ece": ((p - is_class).abs().sum(1) / pixels.sum(1)).tolist(),
             "calibration": {"p": _means(confidence, count), "right": _means(hits, count), "pixels": count.tolist()},
             "class_calibration": [
-                {"p": _means(p[c], pixels[c]), "right": _means(is_class[c], pixels[c])} for c in range(self.num_classes)
+                {"p": _means(p[c], pixels[c]), "right": _means(is_class[c], pixels[c]), "pixels": pixels[c].tolist()}
+                for c in range(self.num_classes)
             ],
             "auroc": {name: _auroc(*sums) for name, sums in self._uncertainties.items()},
         }
+
+
+def confusion(truth: Tensor, label: Tensor, num_classes: int) -> Tensor:
+    """Count pixels by their true and their predicted class.
+
+    Args:
+        truth: True classes, of any shape; pixels of `VOID` count nowhere.
+        label: Predicted classes, of the same shape.
+        num_classes: Number of classes.
+
+    Returns:
+        Counts, shape (C, C), float64.
+    """
+    known = truth != VOID
+    pairs = torch.bincount(truth[known].long() * num_classes + label[known], minlength=num_classes**2)
+    return pairs.view(num_classes, num_classes).double()
+
+
+def mean_iou(counts: Tensor) -> float:
+    """Average the intersection over union of all classes that are there or are predicted.
+
+    Args:
+        counts: As `confusion` gives them, or the sum of several.
+
+    Returns:
+        The mean.
+    """
+    return _iou(counts).nanmean().item()
 
 
 UNCERTAINTIES = ("mutual_information", "expected_entropy", "predictive_entropy")
@@ -109,14 +137,10 @@ def _means(total: Tensor, count: Tensor) -> list[float | None]:
     return [t / n if n else None for t, n in zip(total.tolist(), count.tolist(), strict=True)]
 
 
-def _iou(confusion: Tensor) -> Tensor:
+def _iou(counts: Tensor) -> Tensor:
     """Intersection over union of each class; NaN where it neither is nor is predicted."""
-    hit = confusion.diagonal()
-    return hit / (confusion.sum(0) + confusion.sum(1) - hit)
-
-
-def _mean_iou(confusion: Tensor) -> float:
-    return _iou(confusion).nanmean().item()
+    hit = counts.diagonal()
+    return hit / (counts.sum(0) + counts.sum(1) - hit)
 
 
 def _auroc(right: Tensor, wrong: Tensor) -> float | None:

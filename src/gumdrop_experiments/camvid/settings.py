@@ -6,7 +6,19 @@ from typing import Self
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers, known
 
-__all__ = ["Settings"]
+__all__ = ["ALL_VARIANTS", "BY_CLASS", "VARIANTS", "Settings"]
+
+VARIANTS = ("none", "fixed 0.2", "learned", "learned, aleatoric head")
+"""Ways to set the rates."""
+ALL_VARIANTS = (*VARIANTS, "learned from 0.05", "learned from 0.01")
+"""With those that are trained only when asked for."""
+BY_CLASS = {
+    "none": ("none", "no_draws"),
+    "fixed 0.2, draws": ("fixed 0.2", "draws"),
+    "learned, no draws": ("learned", "no_draws"),
+    "learned, draws": ("learned", "draws"),
+}
+"""What is shown class by class: a variant, and whether its functions are drawn, by what stands in a legend."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +51,19 @@ class Settings(BaseSettings):
     """Factors on the squared weights and on the entropy of the masks, for learned rates, in the place of the prior and
     of the ELBO's own: 1e-8 1 in the report."""
     bfloat16: bool = False
-    """Train in bfloat16 where that is safe."""
+    """Train and predict in bfloat16 where that is safe."""
+    validate_every: int = 3
+    """Epochs from one look at the validation pictures to the next. A look costs two fifths of an epoch."""
+    variants: tuple[str, ...] = field(default=(), metadata={"recorded": False})
+    """Ways to train now, in this order: none, fixed 0.2, learned and learned, aleatoric head, by default; also learned
+    from 0.05 and learned from 0.01, which begin with other rates than .1. More of them can be added with --resume."""
     threads: int | None = field(default=1, metadata={"recorded": False})
     """Of the processor; as torch would have it if None."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
         at_least(self, 1, "height", "width", "crop", "epochs", "seeds", "fits", "batch_size", "num_samples", "pictures")
+        at_least(self, 1, "validate_every")
         check_regularisers(self.regularisers)
         if self.crop > min(self.height, self.width):
             raise ValueError(
@@ -53,10 +71,11 @@ class Settings(BaseSettings):
             )
 
     def for_run(self, options: RunOptions) -> Self:
-        """Check the name of the network."""
+        """Check the names."""
         from gumdrop_experiments.camvid.networks import NETWORKS
 
         known("network", (self.network,), NETWORKS)
+        known("variant", self.variants, ALL_VARIANTS)
         return super().for_run(options)
 
     def quick(self) -> Self:

@@ -1,6 +1,7 @@
 """Networks trained in several ways on the same pictures, and what each says of the test pictures."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
+from gumdrop.functional.floats import widened
 from gumdrop.machine.files import replacing
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import dropout_rates, fix_dropout, learn_dropout, set_strength
@@ -18,8 +20,8 @@ from gumdrop.training import FitResult, fit
 from gumdrop_experiments.camvid.crops import Crops, as_input
 from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll
 from gumdrop_experiments.camvid.networks import NETWORKS
-from gumdrop_experiments.camvid.scores import PixelScores
-from gumdrop_experiments.camvid.settings import Settings
+from gumdrop_experiments.camvid.scores import PixelScores, confusion, mean_iou
+from gumdrop_experiments.camvid.settings import ALL_VARIANTS, VARIANTS, Settings
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_segnet
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
@@ -28,33 +30,44 @@ from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
 
-__all__ = ["VARIANTS", "NUM_CLASSES", "study"]
+__all__ = ["NUM_CLASSES", "study"]
 
-VARIANTS = ("none", "fixed 0.2", "learned", "learned, aleatoric head")
 LR, MAX_NORM = 2e-3, 10.0
+TRAIN, VALIDATION = "miou_train", "miou_validation"
+"""Mean intersection over union after each epoch: of the crops, under masks, as they were trained on, and of the
+validation pictures, without masks."""
 NOISE_DRAWS = 8
-PICTURES_AT_ONCE = 8
+PICTURES_AT_ONCE = 1
+"""Of a deep network the maps of one picture are as much as a cache holds."""
 SHOWN = 3
 NUM_CLASSES = len(CAMVID_CLASSES)
 
 
 def study(settings: Settings, run: Run) -> WithPictures:
     """Train and score the networks of every variant, and map the uncertainties of the first with learned rates."""
-    folder = data_folder(run.options, "camvid", files=["train.txt", "test.txt"])
+    parts = ("train", "val", "test")
+    folder = data_folder(run.options, "camvid", files=[f"{part}.txt" for part in parts])
     size = (settings.height, settings.width)
-    train, test = (read_segnet(folder, part, size=size, limit=settings.pictures) for part in ("train", "test"))
-    scenes = _Scenes(run, settings, train, test)
-    counts = dict(zip(VARIANTS, (settings.seeds, settings.seeds, max(settings.seeds, settings.fits), 1), strict=True))
-    seeds = {variant: range(run.options.seed, run.options.seed + count) for variant, count in counts.items()}
+    scenes = _Scenes(run, settings, *(read_segnet(folder, part, size=size, limit=settings.pictures) for part in parts))
+    chosen = settings.variants or VARIANTS
+    seeds = {variant: range(run.options.seed, run.options.seed + _count(settings, variant)) for variant in chosen}
     with limited_threads(settings.threads):
         calls = {
             part_name(variant, s): partial(_train_and_score, scenes, variant, s)
-            for variant in VARIANTS
+            for variant in chosen
             for s in seeds[variant]
         }
         done = run.parts(calls)
-        results = {variant: [done[part_name(variant, seed)] for seed in seeds[variant]] for variant in VARIANTS}
-        return WithPictures(results, _maps(scenes, "learned", run.options.seed))
+        inorder = [variant for variant in ALL_VARIANTS if variant in chosen]
+        results = {variant: [done[part_name(variant, seed)] for seed in seeds[variant]] for variant in inorder}
+        return WithPictures(results, _maps(scenes, "learned", run.options.seed) if "learned" in chosen else [])
+
+
+def _count(settings: Settings, variant: str) -> int:
+    """Say how many networks of a variant are trained."""
+    if _is_noisy(variant):
+        return 1
+    return max(settings.seeds, settings.fits) if variant == "learned" else settings.seeds
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,7 @@ class _Scenes:
     run: Run
     settings: Settings
     train: LabelledPictures
+    validation: LabelledPictures
     test: LabelledPictures
 
     @property
@@ -78,6 +92,11 @@ class _Scenes:
             return Prior(self.settings.lengthscale, 1.0)
         return prior_of(given, num_data=len(labels), scale=1 / labels[0].numel())
 
+    def autocast(self) -> AbstractContextManager[None]:
+        """Compute a network in the type that it was trained in."""
+        device = torch.device(self.run.options.device).type
+        return torch.autocast(device, torch.bfloat16, enabled=self.settings.bfloat16)
+
 
 # One network
 
@@ -85,12 +104,17 @@ class _Scenes:
 def _train_and_score(scenes: _Scenes, variant: str, seed: int) -> Plain:
     """Train a network, keep it in a file, and score the test pictures."""
     model = _build(scenes, variant, seed)
+    if scenes.settings.bfloat16 and variant.startswith("learned"):
+        # Learned masks are float32, whose product with maps of bfloat16 is slow with channels last.
+        model = model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     result = _train(scenes, model, variant, seed)
+    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     with replacing(_place(scenes, variant, seed), "wb") as file:
         torch.save(model.state_dict(), file)
     pixels = scenes.settings.crop**2
     return {
         "nll": [record.nll / scenes.pictures_per_crop / pixels for record in result.history],
+        **{name: [(record.measured or {}).get(name) for record in result.history] for name in (TRAIN, VALIDATION)},
         "rates": {name: [record.rates[name] for record in result.history] for name in dropout_rates(model)},
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "draws": _scores(scenes, model, variant, seed, draws=True),
@@ -110,18 +134,26 @@ def _build(scenes: _Scenes, variant: str, seed: int) -> nn.Module:
     learn_dropout(model, p=rate_of(variant), exclude=["first"], report=lambda report: None)
     set_strength(model, scenes.prior(variant).strength)
     model = model if variant.startswith("learned") else fix_dropout(model)
-    # Channels last is the quicker order for maps of many pixels and few channels.
     return model.to(scenes.run.options.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def _train(scenes: _Scenes, model: nn.Module, variant: str, seed: int) -> FitResult:
     settings, scale = scenes.settings, scenes.pictures_per_crop
+    counts = torch.zeros(NUM_CLASSES, NUM_CLASSES, dtype=torch.float64)
 
     def nll(output: Tensor, labels: Tensor) -> Tensor:
         if _is_noisy(variant):
             noise = torch.randn(NOISE_DRAWS, *output.chunk(2, dim=1)[0].shape, device=output.device)
             output = noisy_log_probabilities(output, noise)
+        counts.add_(confusion(labels, output.detach().argmax(1), NUM_CLASSES).cpu())
         return scale * pixel_nll(output, labels)
+
+    def measure(model: nn.Module, epoch: int) -> dict[str, float]:
+        found = {TRAIN: mean_iou(counts)}
+        counts.zero_()
+        if epoch % settings.validate_every == 0 or epoch == settings.epochs:
+            found[VALIDATION] = _validation_miou(scenes, model, variant)
+        return found
 
     sampler = BatchSampler(RandomSampler(range(len(scenes.train.labels))), settings.batch_size, drop_last=False)
     return fit(
@@ -136,7 +168,18 @@ def _train(scenes: _Scenes, model: nn.Module, variant: str, seed: int) -> FitRes
         seed=seed,
         checkpoint=scenes.run.checkpoint(part_name(variant, seed)),
         progress=f"{variant}, seed {seed}",
+        measure=measure,
     )
+
+
+def _validation_miou(scenes: _Scenes, model: nn.Module, variant: str) -> float:
+    """Score the validation pictures, without masks."""
+    counts = torch.zeros(NUM_CLASSES, NUM_CLASSES, dtype=torch.float64)
+    pictures, labels = scenes.validation
+    for some, truth in zip(pictures.split(PICTURES_AT_ONCE), labels.split(PICTURES_AT_ONCE), strict=True):
+        label = _predict(scenes, model, some, variant, seed=0, draws=False).label.cpu()
+        counts += confusion(truth, label, NUM_CLASSES)
+    return mean_iou(counts)
 
 
 def _place(scenes: _Scenes, variant: str, seed: int) -> Path:
@@ -156,10 +199,11 @@ def _predict(
         noise = torch.randn(NOISE_DRAWS, 1, NUM_CLASSES, 1, 1, generator=generator).to(x.device)
         output = partial(noisy_log_probabilities, noise=noise)
     if draws and variant != "none":
-        return predict_classification(model, x, num_samples=scenes.settings.num_samples, seed=seed, output=output)
-    with torch.inference_mode():
-        log_p = torch.log_softmax(model(x) if output is None else output(model(x)), dim=1)
-    return ClassificationPrediction.from_log_probabilities(log_p)
+        with scenes.autocast():
+            return predict_classification(model, x, num_samples=scenes.settings.num_samples, seed=seed, output=output)
+    with torch.inference_mode(), scenes.autocast():
+        logits = model(x) if output is None else output(model(x))
+    return ClassificationPrediction.from_log_probabilities(torch.log_softmax(widened(logits), dim=1))
 
 
 def _scores(scenes: _Scenes, model: nn.Module, variant: str, seed: int, *, draws: bool) -> Plain:

@@ -12,7 +12,8 @@ def rate_of(variant: str) -> float:
     """Find the rate that the sites of a variant begin with.
 
     Args:
-        variant: ``"none"``, ``"fixed"`` with a number, or what begins with ``"learned"``.
+        variant: ``"none"``, ``"fixed"`` with a number, or what begins with ``"learned"``, and may end in ``"from"``
+            with a number.
 
     Returns:
         The rate, above 0.
@@ -21,15 +22,16 @@ def rate_of(variant: str) -> float:
         ValueError: If the variant is none of these.
 
     Example:
-        >>> rate_of("fixed 0.3"), rate_of("learned, aleatoric head")
-        (0.3, 0.1)
+        >>> rate_of("fixed 0.3"), rate_of("learned, aleatoric head"), rate_of("learned from 0.05")
+        (0.3, 0.1, 0.05)
     """
     if variant == "none":
         return NO_DROPOUT
     if variant.startswith("fixed "):
         return max(float(variant.removeprefix("fixed ")), NO_DROPOUT)
     if variant.startswith("learned"):
-        return START
+        start = variant.partition(" from ")[2]
+        return float(start) if start else START
     raise ValueError(f"`variant` must be none, fixed with a number, or begin with learned, got {variant!r}")
 
 

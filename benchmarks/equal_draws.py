@@ -19,7 +19,7 @@ from gumdrop.prediction.ways import evaluate
 
 from timing import interleaved, summary, write_results
 
-SEED, DRAWS, INPUTS, ROUNDS = 0, 100, 13, 7
+SEED, DRAWS, INPUTS, ROUNDS = 0, 100, 13, 5
 RATES = (1e-4, 1e-3, 1e-2)
 SIZES = {"MLP 2 x 50": (50, 50), "MLP 3 x 512": (512, 512, 512)}
 

@@ -215,7 +215,8 @@ def _shares(num_samples: int, num_members: int, seed: int | None) -> tuple[int, 
 
 def _gaussians(functions: DrawnFunctions, x: Tensor, batch_size: int | None) -> RegressionPrediction:
     """What drawn functions say of numbers."""
-    means, start = None, 0
+    means: Tensor | None = None
+    start = 0
     for part in functions.outputs(x, batch_size):
         # Into one array: many small results, kept between large arrays that are freed, leave holes in memory.
         means = part.new_empty(len(part), len(x), part.shape[2]) if means is None else means

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gumdrop.functional.devices import fetched
 from gumdrop.layers.block import Block
 from gumdrop.layers.passes import SiteUse
 from gumdrop.layers.site import UNIT, ConcreteDropout
@@ -122,10 +123,11 @@ def _watch_targets(use: SiteUse, target: Tensor, stacklevel: int) -> None:
     """Look for batches of `num_data` rows that are not the same rows, by the means of their targets."""
     if len(use.targets) == BATCHES:
         return
-    rows = target.detach().cpu().double().flatten(1).mean(1) if target.ndim > 1 else target.detach().cpu().double()
+    rows = target.detach().to(torch.float32 if target.device.type == "mps" else torch.float64)
+    rows = rows.flatten(1).mean(1) if rows.ndim > 1 else rows
     use.targets.append(torch.stack([rows.mean(), rows.var() / len(rows)]))
-    if len(use.targets) == BATCHES:
-        means, variances = torch.stack(use.targets).T
+    if len(use.targets) == BATCHES:  # before, a device is not waited for
+        means, variances = fetched(use.targets).view(-1, 2).T
         if means.var() > OTHERS * variances.mean():
             use.whole = sys.maxsize
             _warn_of_num_data(len(rows), "the targets are others in each batch", stacklevel + 1)

@@ -225,13 +225,14 @@ class TestRatesThatMoveTooSlowly:
         """Ten epochs of one step are no training that rates are to arrive in."""
         torch.manual_seed(0)
         model = gd.learn_dropout(Net())
-        optimizer = torch.optim.SGD([*gd.parameter_groups(model)[1]["params"], model.first.weight], lr=0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0)
+        site = next(each for each in model.modules() if isinstance(each, ConcreteDropout))
         x, y = torch.randn(16, 4), torch.arange(16) % 2
         for i in range(70):
             gd.negative_elbo(gd.categorical_nll(model(x), y), model, num_data=16).backward()
             optimizer.step()
             with torch.no_grad():
-                model.first.concrete_dropout.scaled_logit += 0.003 * (-1) ** i
+                site.scaled_logit.add_(0.003 if i % 2 else -0.003)
 
     def test_few_but_long_steps(self) -> None:
         self.train(lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2), epochs=4)

@@ -106,8 +106,8 @@ def _table(results: Mapping[str, Any], size: str) -> Table:
         for how in ("worst", "mean") if kind in found else ():
             rows.append([f"{how}, {what}", "", *(f"{found[kind][how][way]:.3f}" for way in LABELS), "", ""])
     return Table(
-        f"{TITLES[size]}: regret in nats per row (standard error over splits); strengths that were chosen, and rates by "
-        "layer",
+        f"{TITLES[size]}: regret in nats per row (standard error over splits); strengths that were chosen, rates "
+        "by layer",
         ["", "rows", *LABELS.values(), "strength", "p"],
         rows,
         ours=[len(found["tables"])],

@@ -38,7 +38,7 @@ def test_every_way_to_a_rate_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
         scores = results[size]["tables"]["cancer"]["log_likelihood"]
         assert large["gain"][OFF][0] == pytest.approx(scores[OFF] - scores[GRID])
         assert large["error_beside"][ELBO] == pytest.approx(large["error"][ELBO] / large["error"][GRID] - 1)
-    for name in ("rates.png", "rates-single.png"):
+    for name in ("rates.png", "rates-single.png", "rates-large.png"):
         assert (out / name).stat().st_size > 5000
 
 
@@ -70,6 +70,12 @@ def test_splits_repeat_keep_test_rows_apart_and_are_standardised() -> None:
             assert len(rows.y_test) == len(rows.x_test)
             train = {tuple(np.round(row, 5)) for row in rows.x_train.tolist()}
             assert not train & {tuple(np.round(row, 5)) for row in rows.x_test.tolist()}
+
+
+def test_tables_without_a_regret_need_one_beside_them(tmp_path, capsys) -> None:
+    words = ["--dataset", "boston-gaps", "--dataset", "digits", "--out", str(tmp_path / "out")]
+    assert main(["reproduce", "rates", *words]) == 2
+    assert "such as boston; got boston-gaps, digits" in capsys.readouterr().err
 
 
 def test_the_steps_of_a_long_table_are_bounded() -> None:

@@ -57,12 +57,13 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
         }
     )
     sets = {name: [parts[f"{name}.{i}"] for i in range(len(each))] for name, each in splits.items()}
+    whole = {name: each for name, each in sets.items() if SETS[name].most_steps is None}
     rows = {name: len(each[0].y_train) for name, each in splits.items()}
     results = {
         "labels": {name: SETS[name].label for name in names},
         "rows": rows,
-        "gaps": [n for n in names if SETS[n].gaps],
-        **summary(sets, [n for n in names if SETS[n].gaps]),
+        "gaps": [name for name in names if SETS[name].gaps],
+        **summary(whole, [name for name in whole if SETS[name].gaps]),
     }
     if large := [name for name in names if rows[name] >= LARGE]:
         results["large"] = {size: {name: beside_grid(sets[name][0][size]) for name in large} for size in SIZES}

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
@@ -73,10 +74,12 @@ def _beside_grid(found: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
         axes.axvline(0, color=INK, linewidth=1)
         axes.set_title("ensembles" if size == "ensemble" else "single networks", fontsize=10, loc="left")
         axes.set_xlabel("gain in log likelihood on the grid, nats per row", fontsize=9)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.tick_params(labelsize=8.5)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(found["ensemble"])), [labels[name] for name in found["ensemble"]], fontsize=9)
     panels[0].invert_yaxis()
+    figure.suptitle("Large tables: what is gained on a grid of six rates, with standard errors", fontsize=10)
     figure.legend(loc="outside lower center", ncols=len(ways), frameon=False, fontsize=9)
     return figure
 

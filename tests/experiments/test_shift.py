@@ -33,7 +33,7 @@ def test_every_way_is_scored_at_each_step_and_drawn(tmp_path, monkeypatch) -> No
                 assert all(math.isfinite(each["nll"]) for each in scores)
                 of_way, of_none = (results[size]["by_step"][each][name][1:] for each in (way, OFF))
                 gain = sum(each["nll"] for each in of_none) / 5 - sum(each["nll"] for each in of_way) / 5
-                assert results[size]["gain"][way][name][0] == pytest.approx(gain, abs=1e-3)
+                assert results[size]["gain_on"][OFF][way][name][0] == pytest.approx(gain, abs=1e-3)
     assert (tmp_path / "out" / "shift.png").stat().st_size > 5000
 
 
@@ -59,9 +59,9 @@ def test_held_out_images_choose_and_test_images_judge() -> None:
     found = summary(parts)
     assert found["chosen"]["ensemble"] == {GRID: "0.1", HELD_OUT: 1.0}
     assert found["chosen"]["single"] == {GRID: ["0.1"] * MEMBERS, HELD_OUT: [4.0, *[1.0] * (MEMBERS - 1)]}
-    assert found["ensemble"]["gain"][GRID][ALL] == pytest.approx((-1, 0))
-    assert found["ensemble"]["gain_on_plain"][ELBO]["turned"] == pytest.approx((-0.5, 0))
-    assert found["single"]["gain"][HELD_OUT]["turned"] == pytest.approx((0.2, 0.2))
+    assert found["ensemble"]["gain_on"][OFF][GRID][ALL] == pytest.approx((-1, 0))
+    assert found["ensemble"]["gain_on"][PLAIN][ELBO]["turned"] == pytest.approx((-0.5, 0))
+    assert found["single"]["gain_on"][OFF][HELD_OUT]["turned"] == pytest.approx((0.2, 0.2))
     assert found["single"]["by_step"][HELD_OUT]["turned"][1]["nll"] == pytest.approx(1.8)
 
 

@@ -27,8 +27,8 @@ NOTES = (
 
 def page(results: Mapping[str, Any]) -> Page:
     """Say what each way is worth where images change."""
-    gains = results["ensemble"]["gain"]
-    plain = results["ensemble"]["gain_on_plain"]
+    on = results["ensemble"]["gain_on"]
+    gains, plain = on[OFF], on[PLAIN]
     lead = (
         "Over all shifts an ensemble with learned rates gains "
         f"{gains[ELBO][ALL][0]:+.3f} nats per image on one without dropout by the ELBO, and "
@@ -71,13 +71,13 @@ def _scores(results: Mapping[str, Any], size: str) -> Table:
 
 def _gains(results: Mapping[str, Any], size: str) -> Table:
     """Gains in nats with their standard errors."""
+    on = results[size]["gain_on"]
+    others = [other for other in on if other != OFF]
     rows = []
-    for way, gain in results[size]["gain"].items():
-        rows.append([LABELS[way], *(f"{gain[name][0]:+.3f} ({gain[name][1]:.3f})" for name in (*SHIFTS, ALL))])
-        if size == "ensemble":
-            mean, error = results[size]["gain_on_plain"][way][ALL]
-            rows[-1].append(f"{mean:+.3f} ({error:.3f})")
-    head = [*SHIFTS, "all three", *([f"on {LABELS[PLAIN]}"] if size == "ensemble" else [])]
+    for way, gain in on[OFF].items():
+        found = [*(gain[name] for name in (*SHIFTS, ALL)), *(on[other][way][ALL] for other in others)]
+        rows.append([LABELS[way], *(f"{mean:+.3f} ({error:.3f})" for mean, error in found)])
+    head = [*SHIFTS, "all three", *(f"on {LABELS[other]}" for other in others)]
     caption = f"{SIZES[size].capitalize()}: gain in log likelihood on {LABELS[OFF]}, nats per image (standard error)."
     return Table(caption, ["", *head], rows, ours=_ours(rows))
 

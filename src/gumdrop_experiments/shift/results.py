@@ -45,9 +45,9 @@ def summary(parts: Mapping[str | float, Mapping[str, Any]]) -> dict[str, Any]:
 
     Returns:
         For ``"single"``, means over networks, and ``"ensemble"``: the scores of each way at each step of each shift,
-        from none on, and the gain in log likelihood on no dropout, the mean over the steps above 0, with a standard
-        error over networks or over images. Of ensembles also the gain on the larger one without dropout.
-        ``"chosen"`` holds the choices, and ``"rates"`` the mean rates of each strength.
+        from none on, and the gain in log likelihood on some of the ways, the mean over the steps above 0, with a
+        standard error over networks or over images. ``"chosen"`` holds the choices, and ``"rates"`` the
+        mean rates of each strength.
     """
     fixed = {way: parts[way] for way in FIXED if way != PLAIN}
     strengths = {strength: parts[strength] for strength in STRENGTHS}
@@ -63,16 +63,16 @@ def summary(parts: Mapping[str | float, Mapping[str, Any]]) -> dict[str, Any]:
     }
     ensembles[PLAIN] = PLAIN
     networks = {way: [parts[members[way][i]]["members"][i] for i in range(MEMBERS)] for way in LABELS if way in members}
+    nats = {way: _nats(each) for way, each in networks.items()}
     images = {way: parts[ensembles[way]]["of_images"] for way in LABELS}
     return {
         "single": {
             "by_step": {way: _mean_of(each) for way, each in networks.items()},
-            "gain": {way: _gains(_nats(each), _nats(networks[OFF])) for way, each in networks.items()},
+            "gain_on": {other: _beside(nats, other) for other in (OFF, "0.1")},
         },
         "ensemble": {
             "by_step": {way: parts[ensembles[way]]["ensemble"] for way in LABELS},
-            "gain": {way: _gains(each, images[OFF]) for way, each in images.items()},
-            "gain_on_plain": {way: _gains(each, images[PLAIN]) for way, each in images.items()},
+            "gain_on": {other: _beside(images, other) for other in (OFF, "0.1", PLAIN)},
         },
         "chosen": chosen,
         "rates": {str(s): np.mean(each["rates"], axis=0).tolist() for s, each in strengths.items()},
@@ -108,8 +108,11 @@ def _nats(networks: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     return {shift: [-fmean(step["nll"] for step in each[shift][1:]) for each in networks] for shift in networks[0]}
 
 
-def _gains(way: Mapping[str, Sequence[float]], other: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float]]:
-    """Gain of one way on another under each shift, and under all of them, with standard errors."""
-    gain = {shift: np.array(way[shift]) - np.array(other[shift]) for shift in way}
-    gain[ALL] = np.mean(list(gain.values()), axis=0)
-    return {shift: mean_and_error(each) for shift, each in gain.items()}
+def _beside(nats: Mapping[str, Mapping[str, Sequence[float]]], other: str) -> dict[str, Any]:
+    """Gain of each way on one of them under each shift, and under all of them, with standard errors."""
+    found = {}
+    for way, of in nats.items():
+        gain = {shift: np.array(each) - np.array(nats[other][shift]) for shift, each in of.items()}
+        gain[ALL] = np.mean(list(gain.values()), axis=0)
+        found[way] = {shift: mean_and_error(each) for shift, each in gain.items()}
+    return found

@@ -59,7 +59,7 @@ def study(settings: Settings, run: Run) -> Plain:
         for name, shift in SHIFTS.items()
     }
     work = _Work(setup, images, test.labels, settings.num_samples)
-    ways = [*FIXED, *STRENGTHS]
+    ways: list[str | float] = [*FIXED, *STRENGTHS]
     parts = run.parts({_name(way): partial(_part, way, work) for way in ways})
     found = summary({way: parts[_name(way)] for way in ways})
     sizes = {"images": len(train.labels), "test_images": len(test.labels)}

@@ -63,6 +63,7 @@ def test_held_out_images_choose_and_test_images_judge() -> None:
     assert found["ensemble"]["gain_on"][PLAIN][ELBO]["turned"] == pytest.approx((-0.5, 0))
     assert found["single"]["gain_on"][OFF][HELD_OUT]["turned"] == pytest.approx((0.2, 0.2))
     assert found["single"]["by_step"][HELD_OUT]["turned"][1]["nll"] == pytest.approx(1.8)
+    assert found["single"]["mean"][HELD_OUT]["turned"] == {"nll": pytest.approx(1.8)}
 
 
 def test_images_turn_counter_clockwise() -> None:

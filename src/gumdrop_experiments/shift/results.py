@@ -45,9 +45,9 @@ def summary(parts: Mapping[str | float, Mapping[str, Any]]) -> dict[str, Any]:
 
     Returns:
         For ``"single"``, means over networks, and ``"ensemble"``: the scores of each way at each step of each shift,
-        from none on, and the gain in log likelihood on some of the ways, the mean over the steps above 0, with a
-        standard error over networks or over images. ``"chosen"`` holds the choices, and ``"rates"`` the
-        mean rates of each strength.
+        from none on; their means over the steps above 0; and the gain in log likelihood on some of the ways, the mean
+        over these steps, with a standard error over networks or over images. ``"chosen"`` holds the choices, and
+        ``"rates"`` the mean rates of each strength.
     """
     fixed = {way: parts[way] for way in FIXED if way != PLAIN}
     strengths = {strength: parts[strength] for strength in STRENGTHS}
@@ -65,13 +65,17 @@ def summary(parts: Mapping[str | float, Mapping[str, Any]]) -> dict[str, Any]:
     networks = {way: [parts[members[way][i]]["members"][i] for i in range(MEMBERS)] for way in LABELS if way in members}
     nats = {way: _nats(each) for way, each in networks.items()}
     images = {way: parts[ensembles[way]]["of_images"] for way in LABELS}
+    alone = {way: _mean_of(each) for way, each in networks.items()}
+    together = {way: parts[ensembles[way]]["ensemble"] for way in LABELS}
     return {
         "single": {
-            "by_step": {way: _mean_of(each) for way, each in networks.items()},
+            "by_step": alone,
+            "mean": {way: _over_steps(each) for way, each in alone.items()},
             "gain_on": {other: _beside(nats, other) for other in (OFF, "0.1")},
         },
         "ensemble": {
-            "by_step": {way: parts[ensembles[way]]["ensemble"] for way in LABELS},
+            "by_step": together,
+            "mean": {way: _over_steps(each) for way, each in together.items()},
             "gain_on": {other: _beside(images, other) for other in (OFF, "0.1", PLAIN)},
         },
         "chosen": chosen,
@@ -101,6 +105,11 @@ def _mean_of(networks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         ]
         for shift, steps in networks[0].items()
     }
+
+
+def _over_steps(way: Mapping[str, Any]) -> dict[str, Any]:
+    """Average each score over the steps of each shift, but for the images as they are."""
+    return {shift: {name: fmean(each[name] for each in of[1:]) for name in of[0]} for shift, of in way.items()}
 
 
 def _nats(networks: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:

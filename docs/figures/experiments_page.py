@@ -221,7 +221,18 @@ def rates() -> str:
     worst = found("rates")["ensemble"]["random"]["worst"]
     ways = {"learned": "held-out", "no dropout": "off", "grid": "grid", "best fixed": "0.02"}
     cells = (f"{label} {worst[way]:.{3 if worst[way] < 1 else 2}f}" for label, way in ways.items())
-    return "worst loss of LL: " + ", ".join(cells)
+    large = [table["gain"]["held-out"][0] for table in found("rates")["large"]["ensemble"].values()]
+    gains = f"on {len(large)} large tables learned gains {min(large):.4f} to {max(large):.4f} on the grid"
+    return f"worst loss of LL: {', '.join(cells)}; {gains}"
+
+
+def shift() -> str:
+    """Mean NLL of ensembles over the steps of all shifts."""
+    ways = {"learned": "held-out", "by the ELBO": "elbo", "no dropout": "off", "15 networks without": "plain"}
+    ways |= {"fixed .1": "0.1", "fixed .2 / .5": "0.2 / 0.5"}
+    of = found("shift")["ensemble"]["mean"]
+    cells = (f"{label} {mean(of[way].values(), 'nll'):.3f}" for label, way in ways.items())
+    return "mean NLL of ensembles: " + ", ".join(cells)
 
 
 def tables_won() -> str:
@@ -272,7 +283,7 @@ CELLS: dict[str, Callable[[], str]] = {
 }
 for each in (line, uci, two_pass, regularisers, tables_won, rivals, gaps, rates, decisions, labels, attribution, pairs):
     CELLS[each.__name__] = each
-for each in (gradients, transformers, mnist, regularisation, rotation, co2, cartpole, pooled, speller):
+for each in (gradients, transformers, mnist, shift, regularisation, rotation, co2, cartpole, pooled, speller):
     CELLS[each.__name__] = each
 for each in (sentiment, sentiment_epochs):
     CELLS[each.__name__] = each

@@ -22,6 +22,7 @@ NAMES = (
     "gradients",
     "transformers",
     "mnist",
+    "shift",
     "regularisation",
     "rotation",
     "co2",

@@ -8,9 +8,12 @@ import pytest
 import torch
 
 from gumdrop.cli import main
+from gumdrop_experiments.rates import sets
 from gumdrop_experiments.rates import study as rates
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, LABELS, OFF, summary
 from gumdrop_experiments.rates.sets import SETS
+
+from builders.digits import write_digits
 
 
 def test_every_way_to_a_rate_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
@@ -18,6 +21,7 @@ def test_every_way_to_a_rate_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(rates, "QUICK_SETS", ("diabetes", "cancer"))
     monkeypatch.setattr(rates, "QUICK_SPLITS", 1)
     monkeypatch.setattr(rates, "QUICK_EPOCHS", 1)
+    monkeypatch.setattr(rates, "LARGE", 400)  # which breast cancer has
     out = tmp_path / "out"
     assert main(["reproduce", "rates", "--out", str(out), "--quick"]) == 0
     results = json.loads((out / "results.json").read_text())["results"]
@@ -29,7 +33,12 @@ def test_every_way_to_a_rate_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
             assert table["log_likelihood"][GRID] in [
                 value for way, value in table["log_likelihood"].items() if way not in (GRID, ELBO, HELD_OUT)
             ]
-    for name in ("rates.png", "rates-single.png"):
+        (large,) = results["large"][size].values()
+        assert large["gain"][GRID] == [0, 0]
+        scores = results[size]["tables"]["cancer"]["log_likelihood"]
+        assert large["gain"][OFF][0] == pytest.approx(scores[OFF] - scores[GRID])
+        assert large["error_beside"][ELBO] == pytest.approx(large["error"][ELBO] / large["error"][GRID] - 1)
+    for name in ("rates.png", "rates-single.png", "rates-large.png"):
         assert (out / name).stat().st_size > 5000
 
 
@@ -61,6 +70,35 @@ def test_splits_repeat_keep_test_rows_apart_and_are_standardised() -> None:
             assert len(rows.y_test) == len(rows.x_test)
             train = {tuple(np.round(row, 5)) for row in rows.x_train.tolist()}
             assert not train & {tuple(np.round(row, 5)) for row in rows.x_test.tolist()}
+
+
+def test_tables_without_a_regret_need_one_beside_them(tmp_path, capsys) -> None:
+    words = ["--dataset", "boston-gaps", "--dataset", "digits", "--out", str(tmp_path / "out")]
+    assert main(["reproduce", "rates", *words]) == 2
+    assert "such as boston; got boston-gaps, digits" in capsys.readouterr().err
+
+
+def test_the_steps_of_a_long_table_are_bounded() -> None:
+    assert rates._most_epochs(400_000, None) is None
+    assert rates._most_epochs(400_000, 1000) == 2  # of 1,024 rows
+    assert rates._most_epochs(40_000, 1000) == 25
+    assert rates._most_epochs(200, 100_000) == rates.schedule(200)[1]
+
+
+def test_classes_are_drawn_with_known_odds() -> None:
+    (rows,) = sets._classes(4000, None, 1, 0)
+    assert rows.y_train.shape == (3200,)
+    assert rows.y_train.unique().tolist() == [0, 1, 2, 3]
+    high, low = rows.x_train[:, 4] > 1, rows.x_train[:, 4] < -1
+    assert (rows.y_train[high] == 3).float().mean() > 2 * (rows.y_train[low] == 3).float().mean()
+
+
+def test_digits_become_a_table_of_half_their_width(tmp_path) -> None:
+    write_digits(tmp_path / "mnist", count=30)
+    (rows,) = SETS["digits"].read(tmp_path, 1, 0)
+    assert rows.x_train.shape == rows.x_test.shape == (30, 14 * 14)
+    assert rows.x_train.mean() == pytest.approx(0, abs=1e-5)
+    assert rows.x_train.std() == pytest.approx(1, abs=1e-5)
 
 
 def test_data_that_are_absent_are_named_before_anything_is_written(tmp_path) -> None:

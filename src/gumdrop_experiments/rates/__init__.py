@@ -11,8 +11,8 @@ __all__ = ["ABOUT"]
 ABOUT = About(
     does="Log likelihood lost on the best rate of each table: no dropout, fixed rates, a grid of them, learned rates.",
     shows="what a wrong rate costs: none, fixed, a grid and learned ones, over tables that want different rates",
-    minutes=65,
+    minutes=85,
     quick_minutes=2,
-    source="none; the tables are UCI's, airfoil, bike sharing, those of scikit-learn and simulated ones",
-    data=("tables", "uci"),
+    source="none; the tables are UCI's, airfoil, bike sharing, MNIST, those of scikit-learn and simulated ones",
+    data=("tables", "uci", "mnist"),
 )

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
@@ -21,6 +22,8 @@ def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
     """Draw the regret of each way to a rate: a dot for each table, a bar to the worst."""
     yield "rates", _regret(results["ensemble"], results["labels"], results["gaps"], "ensembles")
     yield "rates-single", _regret(results["single"], results["labels"], results["gaps"], "single networks")
+    if "large" in results:
+        yield "rates-large", _beside_grid(results["large"], results["labels"])
     if "arms" in results:
         yield "rates-arms", _gains(results["arms"], results["labels"])
 
@@ -54,6 +57,30 @@ def _regret(found: Mapping[str, Any], labels: Mapping[str, str], gaps: Sequence[
     )
     axes.spines[["top", "right"]].set_visible(False)
     axes.axvline(0, color=INK, linewidth=1)
+    return figure
+
+
+def _beside_grid(found: Mapping[str, Any], labels: Mapping[str, str]) -> Figure:
+    """A row for each large table: gain on the grid of what needs no search, with its standard error."""
+    figure = Figure(figsize=(9, 1.2 + 0.6 * len(found["ensemble"])), layout="constrained")
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    ways = {OFF: GREY, ELBO: BLUE, HELD_OUT: ORANGE}
+    for axes, (size, tables) in zip(panels, found.items(), strict=True):
+        for i, table in enumerate(tables.values()):
+            for j, (way, colour) in enumerate(ways.items()):
+                gain, error = table["gain"][way]
+                label = LABELS[way] if i == 0 and size == "ensemble" else None
+                axes.errorbar(gain, i + 0.22 * (j - 1), xerr=error, fmt="o", color=colour, markersize=4, label=label)
+        axes.axvline(0, color=INK, linewidth=1)
+        axes.set_title("ensembles" if size == "ensemble" else "single networks", fontsize=10, loc="left")
+        axes.set_xlabel("gain in log likelihood on the grid, nats per row", fontsize=9)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.tick_params(labelsize=8.5)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_yticks(range(len(found["ensemble"])), [labels[name] for name in found["ensemble"]], fontsize=9)
+    panels[0].invert_yaxis()
+    figure.suptitle("Large tables: what is gained on a grid of six rates, with standard errors", fontsize=10)
+    figure.legend(loc="outside lower center", ncols=len(ways), frameon=False, fontsize=9)
     return figure
 
 

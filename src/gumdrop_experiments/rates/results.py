@@ -5,7 +5,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ARM_LABELS", "ELBO", "FIXED", "GRID", "HELD_OUT", "LABELS", "OFF", "gains", "summary"]
+__all__ = [
+    "ARM_LABELS",
+    "ELBO",
+    "FIXED",
+    "GRID",
+    "HELD_OUT",
+    "LABELS",
+    "OFF",
+    "SIZES",
+    "beside_grid",
+    "gains",
+    "summary",
+]
 
 OFF, GRID, ELBO, HELD_OUT = "off", "grid", "elbo", "held-out"
 FIXED = (0.02, 0.05, 0.1, 0.2, 0.5)
@@ -18,6 +30,8 @@ LABELS = {
     HELD_OUT: "learned, strength by held-out rows",
 }
 """What pages call each way to a rate."""
+SIZES = ("ensemble", "single")
+"""What is scored of each way."""
 ARM_LABELS = {
     "sites": "learned, a strength for each layer",
     "front": "fixed as 4:2:1, most at the inputs",
@@ -41,7 +55,7 @@ def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[st
         way, over the tables whose test rows are drawn at random, and over the others.
     """
     found: dict[str, Any] = {}
-    for size in ("ensemble", "single"):
+    for size in SIZES:
         tables = {name: _of_table([part[size] for part in parts]) for name, parts in sets.items()}
         found[size] = {"tables": tables}
         for kind, names in (
@@ -55,6 +69,28 @@ def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[st
                     "mean": {way: float(np.mean(each)) for way, each in regrets.items()},
                 }
     return found
+
+
+def beside_grid(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Hold each way to a rate against the grid, on the one split of a large table.
+
+    Args:
+        found: Scores of the split, of ensembles or of single networks.
+
+    Returns:
+        For each way the gain in log likelihood on the grid with its standard error over test rows, the error, and how
+        much larger that is than the grid's, as a share of it; and what the grid and held-out rows chose.
+    """
+    error = found["error"]
+    return {
+        "log_likelihood": found["log_likelihood"][GRID],
+        "gain": {way: found["gain_on_grid"][way] for way in LABELS},
+        "error": error,
+        "error_beside": {way: error[way] / error[GRID] - 1 for way in LABELS},
+        "grid": found["grid"],
+        "strength": found["strength"],
+        "rates": found["rates"],
+    }
 
 
 def gains(sets: Mapping[str, Sequence[Mapping[str, Any]]], arms: Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables of `rates`, from 200 to 14,000 training rows, of numbers and of classes."""
+"""The tables of `rates`, from 200 to 400,000 training rows, of numbers and of classes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,11 +10,19 @@ import pandas as pd
 import torch
 from sklearn import datasets
 from torch import Tensor
+from torch.nn import functional as F
 
+from gumdrop_experiments.data.download import RemoteFile
+from gumdrop_experiments.data.mnist import MNIST, read_mnist
 from gumdrop_experiments.data.uci import read_splits, standardised
 from gumdrop_experiments.gaps.splits import splits_of
 
-__all__ = ["SETS", "Rows", "TableOfRates"]
+__all__ = ["FOLDERS", "SETS", "Rows", "TableOfRates"]
+
+MOST_STEPS = 1000
+"""Of 1,024 rows each: 26 passes over 40,000 rows, 3 over 400,000."""
+FOLDERS: dict[str, tuple[RemoteFile, ...]] = {"uci": (), "tables": (), "mnist": MNIST}
+"""Folders of data, and where their files can be had."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,10 @@ class TableOfRates:
     """Reads the splits, of a folder of data, at most so many, with a seed."""
     gaps: bool = False
     """Whether test rows are a stretch of an input that training lacks, and not drawn at random."""
+    most_steps: int | None = None
+    """Steps of training at most, which bounds the cost of long tables; those of the default if None."""
+    folder: str | None = None
+    """Folder of data that it is read from; None for what needs no file."""
 
 
 def _uci(name: str, data: Path | None, most: int, seed: int) -> list[Rows]:
@@ -85,11 +97,31 @@ def _of_scikit_learn(name: str, data: Path | None, most: int, seed: int) -> list
     return _at_random(x, y[:, None] if name == "diabetes" else y, most, seed)
 
 
-def _simulated(kind: str, rows: int, data: Path | None, most: int, seed: int) -> list[Rows]:
+def _digits(data: Path | None, most: int, seed: int) -> list[Rows]:
+    """Read MNIST at half its width and height, in units of the spread of all pixels; its one split."""
+    assert data is not None
+    train, test = (read_mnist(data / "mnist", train=which) for which in (True, False))
+    x_train, x_test = (F.avg_pool2d(each.images, 2).flatten(1) for each in (train, test))
+    mean, std = x_train.mean(), x_train.std()
+    return [Rows((x_train - mean) / std, train.labels, (x_test - mean) / std, test.labels)]
+
+
+def _classes(rows: int, data: Path | None, most: int, seed: int) -> list[Rows]:
+    """Draw four classes whose log odds are known functions of six of ten inputs; Gumbel noise draws from them."""
     found = []
     for i in range(most):
         random = np.random.default_rng((seed, i, rows))
-        total = rows + 1000
+        x = random.normal(size=(rows, 10))
+        odds = np.stack([np.sin(2 * x[:, 0]), x[:, 1] * x[:, 2], np.abs(x[:, 3]), x[:, 4] + np.tanh(x[:, 5])], axis=1)
+        found += _at_random(x, (2 * odds + random.gumbel(size=odds.shape)).argmax(1), 1, seed + i)
+    return found
+
+
+def _simulated(kind: str, rows: int, data: Path | None, most: int, seed: int, *, tests: int = 1000) -> list[Rows]:
+    found = []
+    for i in range(most):
+        random = np.random.default_rng((seed, i, rows))
+        total = rows + tests
         if kind == "friedman":
             x, y = datasets.make_friedman1(total, noise=1.0, random_state=int(random.integers(2**31)))
         elif kind == "noisy":  # a line, in noise four times as large, among inputs that say nothing
@@ -108,20 +140,29 @@ SETS: dict[str, TableOfRates] = {
     "noisy": TableOfRates("line in noise, 300 rows", 5, 0, partial(_simulated, "noisy", 300)),
     "diabetes": TableOfRates("diabetes", 10, 0, partial(_of_scikit_learn, "diabetes")),
     "friedman": TableOfRates("Friedman, 200 rows", 5, 0, partial(_simulated, "friedman", 200)),
-    "boston": TableOfRates("boston", 10, 0, partial(_uci, "boston-housing")),
-    "boston-gaps": TableOfRates("boston, gaps", 13, 0, partial(_gaps, "boston-housing"), gaps=True),
-    "concrete": TableOfRates("concrete", 5, 0, partial(_uci, "concrete-strength")),
-    "concrete-gaps": TableOfRates("concrete, gaps", 8, 0, partial(_gaps, "concrete-strength"), gaps=True),
-    "airfoil": TableOfRates("airfoil", 3, 0, partial(_large, "airfoil/airfoil.csv", "target", ())),
-    "wine": TableOfRates("wine", 3, 0, partial(_uci, "wine-quality-red")),
+    "boston": TableOfRates("boston", 10, 0, partial(_uci, "boston-housing"), folder="uci"),
+    "boston-gaps": TableOfRates("boston, gaps", 13, 0, partial(_gaps, "boston-housing"), True, folder="uci"),
+    "concrete": TableOfRates("concrete", 5, 0, partial(_uci, "concrete-strength"), folder="uci"),
+    "concrete-gaps": TableOfRates("concrete, gaps", 8, 0, partial(_gaps, "concrete-strength"), True, folder="uci"),
+    "airfoil": TableOfRates("airfoil", 3, 0, partial(_large, "airfoil/airfoil.csv", "target", ()), folder="tables"),
+    "wine": TableOfRates("wine", 3, 0, partial(_uci, "wine-quality-red"), folder="uci"),
     "smooth": TableOfRates("smooth, without noise", 3, 0, partial(_simulated, "smooth", 2000)),
-    "kin8nm": TableOfRates("kin8nm", 3, 0, partial(_uci, "kin8nm")),
+    "kin8nm": TableOfRates("kin8nm", 3, 0, partial(_uci, "kin8nm"), folder="uci"),
     "bike": TableOfRates(
         "bike sharing, 14,000 rows",
         1,
         0,
         partial(_large, "bike-sharing/hour.csv", "cnt", ("casual", "registered", "instant", "dteday")),
+        folder="tables",
     ),
     "cancer": TableOfRates("breast cancer, classes", 3, 2, partial(_of_scikit_learn, "breast_cancer")),
+    "classes": TableOfRates("four classes, 40,000 rows", 1, 4, partial(_classes, 50_000), most_steps=MOST_STEPS),
+    "digits": TableOfRates("MNIST, 60,000 images", 1, 10, _digits, most_steps=MOST_STEPS, folder="mnist"),
+    "friedman-40k": TableOfRates(
+        "Friedman, 40,000 rows", 1, 0, partial(_simulated, "friedman", 40_000, tests=10_000), most_steps=MOST_STEPS
+    ),
+    "friedman-400k": TableOfRates(
+        "Friedman, 400,000 rows", 1, 0, partial(_simulated, "friedman", 400_000, tests=10_000), most_steps=MOST_STEPS
+    ),
 }
 """All tables by name."""

@@ -31,5 +31,10 @@ class Settings(BaseSettings):
         from gumdrop_experiments.rates.sets import SETS
 
         known("table", self.dataset, SETS)
+        if self.dataset and all(SETS[name].gaps or SETS[name].most_steps for name in self.dataset):
+            raise ValueError(
+                f"`dataset` must name a table for the regret, which is neither of gaps nor long, such as boston; got "
+                f"{', '.join(self.dataset)}"
+            )
         known("arm", self.arms, ARM_LABELS)
         return self

@@ -2,28 +2,33 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, choose_architecture
+from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, choose_architecture, schedule
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.metrics import accuracy, rmse
 from gumdrop.networks import dropout_rates
 from gumdrop.training import STRENGTHS, choose_strength
+from gumdrop_experiments.data.download import cache_folder
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.rates.arms import ARMS, Trained
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, by_held_out_rows, fixed, learned
-from gumdrop_experiments.rates.results import ELBO, FIXED, GRID, HELD_OUT, OFF, gains, summary
-from gumdrop_experiments.rates.sets import SETS, Rows, TableOfRates
+from gumdrop_experiments.rates.results import ELBO, FIXED, GRID, HELD_OUT, OFF, SIZES, beside_grid, gains, summary
+from gumdrop_experiments.rates.sets import FOLDERS, SETS, Rows, TableOfRates
 from gumdrop_experiments.rates.settings import Settings
 
 __all__ = ["part", "study"]
 
 Name = TypeVar("Name", str, float)
 NUM_SAMPLES = 100
+LARGE = 10_000
+"""Training rows from which a table is held against the grid by itself; `gumdrop fit` there trains one strength."""
 QUICK_SPLITS, QUICK_EPOCHS = 2, 3
 QUICK_SETS = ("diabetes", "friedman", "cancer")
 
@@ -32,13 +37,13 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     """Train and score all rates on all splits of the tables."""
     quick = run.options.quick
     names = settings.dataset or (QUICK_SETS if quick else tuple(SETS))
-    if set(names) - set(QUICK_SETS) - {"noisy", "smooth"}:
-        for folder in ("uci", "tables"):
-            data_folder(run.options, folder)
+    for folder, sources in FOLDERS.items():
+        if any(SETS[name].folder == folder for name in names):
+            data_folder(run.options, folder, sources=sources)
     epochs = QUICK_EPOCHS if quick else None
     splits = {
         name: SETS[name].read(
-            run.options.data,
+            run.options.data or cache_folder(),
             min(SETS[name].splits, settings.splits or (QUICK_SPLITS if quick else SETS[name].splits)),
             run.options.seed,
         )
@@ -52,20 +57,23 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
         }
     )
     sets = {name: [parts[f"{name}.{i}"] for i in range(len(each))] for name, each in splits.items()}
+    whole = {name: each for name, each in sets.items() if SETS[name].most_steps is None}
     rows = {name: len(each[0].y_train) for name, each in splits.items()}
     results = {
         "labels": {name: SETS[name].label for name in names},
         "rows": rows,
-        "gaps": [n for n in names if SETS[n].gaps],
-        **summary(sets, [n for n in names if SETS[n].gaps]),
+        "gaps": [name for name in names if SETS[name].gaps],
+        **summary(whole, [name for name in whole if SETS[name].gaps]),
     }
+    if large := [name for name in names if rows[name] >= LARGE]:
+        results["large"] = {size: {name: beside_grid(sets[name][0][size]) for name in large} for size in SIZES}
     return {**results, "arms": gains(sets, settings.arms)} if settings.arms else results
 
 
 def part(table: TableOfRates, rows: Rows, seed: int, epochs: int | None, arms: Sequence[str] = ()) -> dict[str, Any]:
     """Train ensembles with all rates on one split, as two programs, and score them and a network of each."""
     regression = not table.num_classes
-    settings = EnsembleSettings(seed=seed, epochs=epochs)
+    settings = EnsembleSettings(seed=seed, epochs=epochs or _most_epochs(len(rows.y_train), table.most_steps))
     train = rows.x_train, rows.y_train
 
     def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
@@ -95,6 +103,14 @@ def part(table: TableOfRates, rows: Rows, seed: int, epochs: int | None, arms: S
     return {**found, "arms": {name: _arm(name, setup, trained, rows, seed) for name in arms}} if arms else found
 
 
+def _most_epochs(num_rows: int, most_steps: int | None) -> int | None:
+    """Passes that take no more steps than that, and no more than the default takes."""
+    if most_steps is None:
+        return None
+    batch_size, planned = schedule(num_rows)
+    return min(planned, max(1, most_steps * batch_size // num_rows))
+
+
 def _trained(setup: Setup, makes: Mapping[Name, Callable[[], nn.Module]]) -> dict[Name, EnsembleFit]:
     return dict(zip(makes, setup.fit(list(makes.values())), strict=True))
 
@@ -107,11 +123,11 @@ def _first(setup: Setup, fits: Mapping[Name, EnsembleFit]) -> dict[Name, Ensembl
 def _arm(name: str, setup: Setup, trained: Trained, rows: Rows, seed: int) -> dict[str, Any]:
     """Train and score another way to a rate."""
     fit, chosen = ARMS[name](setup, trained)
-    return {"log_likelihood": _score(fit, rows, seed), "chosen": chosen, "rates": _rates(fit)}
+    return {"log_likelihood": _score(fit, rows, seed).log_likelihood, "chosen": chosen, "rates": _rates(fit)}
 
 
 def _scored(trained: Trained, rows: Rows, seed: int) -> dict[str, Any]:
-    """Log likelihood of the test part with each rate, and what held-out rows chose."""
+    """Log likelihood and error of the test part with each rate, and what held-out rows chose."""
     strength = choose_strength({strength: fit.scores for strength, fit in trained.learned.items()})
     grid = list(trained.fixed)[by_held_out_rows(list(trained.fixed.values()))]
     test = {name: _score(fit, rows, seed) for name, fit in trained.fixed.items()}
@@ -119,9 +135,11 @@ def _scored(trained: Trained, rows: Rows, seed: int) -> dict[str, Any]:
     test[GRID] = test[grid]
     test[ELBO], test[HELD_OUT] = of_strengths[1.0], of_strengths[strength]
     return {
-        "log_likelihood": test,
+        "log_likelihood": {name: each.log_likelihood for name, each in test.items()},
+        "error": {name: each.error for name, each in test.items()},
+        "gain_on_grid": {name: mean_and_error((each.log_p - test[GRID].log_p).tolist()) for name, each in test.items()},
         "strength": strength,
-        "by_strength": {str(name): value for name, value in of_strengths.items()},
+        "by_strength": {str(name): each.log_likelihood for name, each in of_strengths.items()},
         "grid": grid,
         "rates": _rates(trained.learned[strength]),
     }
@@ -133,7 +151,24 @@ def _rates(fit: EnsembleFit) -> list[float]:
     return list(np.mean(rates, axis=0).tolist())
 
 
+class _Score(NamedTuple):
+    """How good a prediction of the test part is."""
+
+    log_p: Tensor
+    """Log likelihood of each row, shape (N,)."""
+    error: float
+    """Root of the mean squared error in standard deviations of the target, or the share of wrong classes."""
+
+    @property
+    def log_likelihood(self) -> float:
+        return float(self.log_p.mean())
+
+
 @torch.no_grad()
-def _score(fit: EnsembleFit, rows: Rows, seed: int) -> float:
+def _score(fit: EnsembleFit, rows: Rows, seed: int) -> _Score:
     prediction = fit.model.predict(rows.x_test, num_samples=NUM_SAMPLES, seed=seed)
-    return float(prediction.log_prob(rows.y_test).double().mean())
+    if rows.y_test.is_floating_point():
+        error = rmse(prediction.mean, rows.y_test)
+    else:
+        error = 1 - accuracy(prediction.label, rows.y_test)
+    return _Score(prediction.log_prob(rows.y_test).double(), float(error))

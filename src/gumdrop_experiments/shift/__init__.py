@@ -1,0 +1,23 @@
+"""Digits that are turned, blurred or noisy: what ways to a dropout rate are worth on images unlike those of training.
+
+Networks learn MNIST without dropout, with fixed rates, and with learned ones, whose strength is that of the ELBO or
+what held-out training images choose. They are scored on test images that change step by step, alone and as ensembles,
+beside an ensemble without dropout that costs as much to train as the choice of the strength.
+
+References:
+    Ovadia et al. 2019, "Can You Trust Your Model's Uncertainty? Evaluating Predictive Uncertainty Under Dataset Shift"
+    (arXiv:1906.02530), for the protocol.
+"""
+
+from gumdrop_experiments.harness.about import About
+
+__all__ = ["ABOUT"]
+
+ABOUT = About(
+    does="Score ways to a dropout rate on MNIST images that are turned, blurred or noisy.",
+    shows="NLL and calibration on turned, blurred and noisy digits: no dropout, fixed rates, learned ones",
+    minutes=34,
+    quick_minutes=1,
+    source="none; the protocol is that of Ovadia et al. 2019 (arXiv:1906.02530)",
+    data=("mnist",),
+)

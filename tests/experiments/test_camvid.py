@@ -16,6 +16,7 @@ from gumdrop.prediction import ClassificationPrediction
 
 Image = pytest.importorskip("PIL.Image")
 from gumdrop.attribution.pictures import ImageFileError  # noqa: E402
+from gumdrop_experiments.camvid.averages import calibration_by_averages  # noqa: E402
 from gumdrop_experiments.camvid.figures import figures  # noqa: E402
 from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll  # noqa: E402
 from gumdrop_experiments.camvid.scores import PixelScores  # noqa: E402
@@ -167,6 +168,19 @@ def test_scores_are_those_of_all_pixels_at_once():
     assert sum(found["calibration"]["pixels"]) == known.sum()
 
 
+def test_other_averages_are_those_of_all_pixels_at_once():
+    torch.manual_seed(2)
+    log_p, labels = (2 * torch.randn(5, 3, 4, 6, 7)).log_softmax(2), torch.randint(4, (3, 6, 7))
+    labels[:, 0] = VOID
+    found = calibration_by_averages([(log_p[:, :2], labels[:2]), (log_p[:, 2:], labels[2:])])
+    for average, p in (("probabilities", log_p.exp().mean(0)), ("logarithms", log_p.mean(0).exp())):
+        for pixels, chosen in (("of a class", labels != VOID), ("all", labels >= 0)):
+            sure, right = p.amax(1)[chosen], (p.argmax(1) == labels)[chosen]
+            expected = sure.mean() - right.float().mean()
+            assert found[f"{average}, {pixels}"]["overconfidence"] == pytest.approx(expected.item(), abs=1e-6)
+    assert found["logarithms, all"]["ece"] >= abs(found["logarithms, all"]["overconfidence"]) - 1e-9
+
+
 def test_perfect_scores_are_perfect():
     labels = torch.randint(3, (2, 5, 5))
     log_p = torch.full((2, 3, 5, 5), -20.0).scatter(1, labels.unsqueeze(1), 0.0)
@@ -231,6 +245,10 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
         assert (run["draws"] == run["no_draws"]) == (variant == "none")
         assert [iou is None for iou in run["miou_validation"]] == [True, True, False] * 2
         assert 0 < run["miou_train"][0] < run["miou_train"][-1] <= 1
+    assert list(found["learned"][0]["averages"]) == ["no_draws", "draws"]
+    for how, scores in found["learned"][0]["averages"].items():
+        assert scores["probabilities, of a class"]["ece"] == pytest.approx(found["learned"][0][how]["ece"], abs=1e-6)
+        assert scores["logarithms, all"]["overconfidence"] < scores["probabilities, all"]["overconfidence"] + 1e-6
     assert "camvid-maps.png" in {path.name for path in out.iterdir()}
 
     shown = {name: torch.zeros(40, 48, dtype=torch.uint8) for name in ("truth", "prediction", "aleatoric", "epistemic")}

@@ -122,7 +122,7 @@ def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
             ax.set_yticks([])
     for ax, name in zip(panels[0], columns, strict=True):
         ax.set_title(name if name not in most else f"{name}, to {most[name]:.2f} nats", fontsize=9)
-    colours = [Patch(facecolor=np.array(colour) / 255) for colour in (*CAMVID_COLOURS, NO_CLASS)]
+    colours = [Patch(facecolor="#{:02x}{:02x}{:02x}".format(*colour)) for colour in (*CAMVID_COLOURS, NO_CLASS)]
     drawing.legend(
         colours, [*CAMVID_CLASSES, "no class"], loc="outside lower center", ncols=6, frameon=False, fontsize=10
     )

@@ -27,6 +27,10 @@ SCORES = {
 MAPS = "Test pictures. Good is uncertainty where the errors are; black in the truth has no class."
 RATES = "Learned rates by depth, for each fit, and over the training of the first."
 CURVES = "Training loss, and mean IoU after each epoch of the validation pictures and of the crops trained on."
+AVERAGES = (
+    "The first networks scored as the report does, too: it averages logarithms of probabilities, over all pixels, of "
+    "which those without a class are never right."
+)
 CALIBRATION = "How sure the first network of each kind was of a pixel, and how often right."
 NOTES = (
     "All stand at the same places: in front of every convolution but the first. 'None' has rates of 0. Crops are "
@@ -48,6 +52,7 @@ def page(results: Results) -> Page:
             Figure("camvid-calibration", CALIBRATION),
             Figure("camvid-classes", "The same for each class by itself."),
             _class_calibration(results),
+            _averages(results),
             *[Figure("camvid-rates", RATES)] * ("learned" in results),
             _classes(results),
             Figure("camvid-curves", CURVES),
@@ -102,6 +107,17 @@ def _class_calibration(results: Results) -> Table:
             values = [[run[how]["class_ece"][c] for run in results[variant]] for c in range(len(CAMVID_CLASSES))]
             rows.append([title, *(f"{100 * np.mean(each):.2f}" for each in values)])
     return Table("Calibration error of each class by itself, %, over all pixels.", ["dropout", *CAMVID_CLASSES], rows)
+
+
+def _averages(results: Results) -> Table:
+    rows = []
+    for variant, runs in results.items():
+        for how, found in runs[0].get("averages", {}).items():
+            for name, scores in found.items():
+                errors = (f"{100 * scores[key]:.2f}" for key in ("ece", "overconfidence"))
+                rows.append([f"{variant}, {how.replace('_', ' ')}", *name.split(", "), *errors])
+    columns = ["dropout", "mean of", "pixels", "calibration error, %", "confidence − accuracy, %"]
+    return Table(AVERAGES, columns, rows)
 
 
 def _classes(results: Results) -> Table:

@@ -9,7 +9,7 @@ from gumdrop.prediction import ClassificationPrediction
 from gumdrop_experiments.data.camvid import VOID
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["PixelScores", "confusion", "mean_iou"]
+__all__ = ["PixelScores", "binned", "calibration_error", "confusion", "mean_iou", "overconfidence"]
 
 NUM_BINS = 20
 UNCERTAINTY_BINS = 1000
@@ -52,9 +52,9 @@ class PixelScores:
             self.confusion += counts
             self._per_picture.append(mean_iou(counts))
         right = label == target
-        self._bins += _binned(p.amax(1), right)
+        self._bins += binned(p.amax(1), right)
         for c in range(self.num_classes):
-            self._class_bins[c] += _binned(p[:, c], target == c)
+            self._class_bins[c] += binned(p[:, c], target == c)
         span = math.log(math.log(self.num_classes) / LEAST_UNCERTAINTY)
         for name, sums in self._uncertainties.items():
             ratio = getattr(prediction, name)[known].clamp(min=LEAST_UNCERTAINTY) / LEAST_UNCERTAINTY
@@ -72,7 +72,6 @@ class PixelScores:
             class, the bins of both calibration curves and the AUROC of wrong pixels.
         """
         confidence, hits, count = self._bins
-        gap = torch.where(count > 0, (confidence - hits).abs(), 0.0)
         p, is_class, pixels = self._class_bins.unbind(1)
         square = torch.where(pixels > 0, (p - is_class).square() / pixels.clamp(min=1), 0.0)
         return {
@@ -81,8 +80,8 @@ class PixelScores:
             "iou": [None if math.isnan(value) else value for value in _iou(self.confusion).tolist()],
             "accuracy": (self.confusion.diagonal().sum() / self.confusion.sum()).item(),
             "nll": -self._log_p / self.confusion.sum().item(),
-            "ece": (gap.sum() / count.sum()).item(),
-            "overconfidence": ((confidence - hits).sum() / count.sum()).item(),
+            "ece": calibration_error(self._bins),
+            "overconfidence": overconfidence(self._bins),
             "calibration_mse": (square.sum() / pixels.sum()).item(),
             "class_ece": ((p - is_class).abs().sum(1) / pixels.sum(1)).tolist(),
             "calibration": {"p": _means(confidence, count), "right": _means(hits, count), "pixels": count.tolist()},
@@ -125,12 +124,46 @@ def mean_iou(counts: Tensor) -> float:
 UNCERTAINTIES = ("mutual_information", "expected_entropy", "predictive_entropy")
 
 
-def _binned(p: Tensor, hit: Tensor) -> Tensor:
-    """Sum of probabilities, hits and pixels in each bin of probability, shape (3, NUM_BINS)."""
+def binned(p: Tensor, hit: Tensor) -> Tensor:
+    """Sum probabilities, hits and pixels in each bin of probability.
+
+    Args:
+        p: Probabilities, shape (N,).
+        hit: Whether each came true, shape (N,).
+
+    Returns:
+        The three sums, shape (3, NUM_BINS), float64.
+    """
     place = (p * NUM_BINS).long().clamp(max=NUM_BINS - 1)
     return torch.stack(
         [torch.bincount(place, weights=weight.double(), minlength=NUM_BINS) for weight in (p, hit, torch.ones_like(p))]
     )
+
+
+def calibration_error(bins: Tensor) -> float:
+    """Average how far confidence and accuracy of each bin lie apart, over pixels.
+
+    Args:
+        bins: As `binned` gives them, or the sum of several.
+
+    Returns:
+        The expected calibration error.
+    """
+    confidence, hits, count = bins
+    return ((confidence - hits).abs().sum() / count.sum()).item()
+
+
+def overconfidence(bins: Tensor) -> float:
+    """Say by how much the mean confidence is above the accuracy.
+
+    Args:
+        bins: As `binned` gives them, or the sum of several.
+
+    Returns:
+        The difference, below 0 for a network that is not sure enough.
+    """
+    confidence, hits, count = bins
+    return ((confidence - hits).sum() / count.sum()).item()
 
 
 def _means(total: Tensor, count: Tensor) -> list[float | None]:

@@ -1,6 +1,6 @@
 """Networks trained in several ways on the same pictures, and what each says of the test pictures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +15,9 @@ from gumdrop.functional.floats import widened
 from gumdrop.machine.files import replacing
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import dropout_rates, fix_dropout, learn_dropout, set_strength
-from gumdrop.prediction import ClassificationPrediction, predict_classification
+from gumdrop.prediction import ClassificationPrediction, predict_classification, sample
 from gumdrop.training import FitResult, fit
+from gumdrop_experiments.camvid.averages import calibration_by_averages
 from gumdrop_experiments.camvid.crops import Crops, as_input
 from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll
 from gumdrop_experiments.camvid.networks import NETWORKS
@@ -36,6 +37,8 @@ LR, MAX_NORM = 2e-3, 10.0
 TRAIN, VALIDATION = "miou_train", "miou_validation"
 """Mean intersection over union after each epoch: of the crops, under masks, as they were trained on, and of the
 validation pictures, without masks."""
+AVERAGED = ("fixed 0.2", "learned")
+"""Variants whose first network is also scored by other averages of its draws."""
 NOISE_DRAWS = 8
 PICTURES_AT_ONCE = 1
 """Of a deep network the maps of one picture are as much as a cache holds."""
@@ -60,6 +63,10 @@ def study(settings: Settings, run: Run) -> WithPictures:
         done = run.parts(calls)
         inorder = [variant for variant in ALL_VARIANTS if variant in chosen]
         results = {variant: [done[part_name(variant, seed)] for seed in seeds[variant]] for variant in inorder}
+        averaged = [variant for variant in AVERAGED if variant in chosen]
+        averages = run.parts({part_name("averages", v): partial(_averages, scenes, v) for v in averaged})
+        for variant in averaged:
+            results[variant][0]["averages"] = averages[part_name("averages", variant)]
         return WithPictures(results, _maps(scenes, "learned", run.options.seed) if "learned" in chosen else [])
 
 
@@ -213,10 +220,32 @@ def _scores(scenes: _Scenes, model: nn.Module, variant: str, seed: int, *, draws
     return scores.result()
 
 
+def _trained(scenes: _Scenes, variant: str, seed: int) -> nn.Module:
+    """Read a network that was trained."""
+    model = _build(scenes, variant, seed).eval()
+    model.load_state_dict(torch.load(_place(scenes, variant, seed), weights_only=True))
+    return model
+
+
+def _averages(scenes: _Scenes, variant: str) -> Plain:
+    """Score the first network of a variant, without draws and with them, by several averages."""
+    seed, settings = scenes.run.options.seed, scenes.settings
+    model = _trained(scenes, variant, seed)
+
+    def log_probabilities(*, draws: bool) -> Iterator[tuple[Tensor, Tensor]]:
+        for picture, truth in zip(scenes.test.pictures.split(1), scenes.test.labels.split(1), strict=True):
+            x = as_input(picture).to(scenes.run.options.device)
+            with torch.no_grad(), scenes.autocast():
+                logits = sample(model, x, num_samples=settings.num_samples, seed=seed) if draws else [model(x)]
+                stacked = torch.stack([widened(each) for each in logits])
+            yield torch.log_softmax(stacked, dim=2).cpu(), truth
+
+    return {how: calibration_by_averages(log_probabilities(draws=how == "draws")) for how in ("no_draws", "draws")}
+
+
 def _maps(scenes: _Scenes, variant: str, seed: int) -> Sequence[dict[str, Tensor]]:
     """Picture, truth, prediction and its uncertainties for some test pictures."""
-    model, test = _build(scenes, variant, seed).eval(), scenes.test
-    model.load_state_dict(torch.load(_place(scenes, variant, seed), weights_only=True))
+    model, test = _trained(scenes, variant, seed), scenes.test
     step = max(1, len(test.labels) // SHOWN)
     shown = []
     for i in range(step // 2, len(test.labels), step)[:SHOWN]:

@@ -4,7 +4,7 @@ from functools import partial
 
 from gumdrop_experiments.co2 import sampled
 from gumdrop_experiments.co2.extrapolation import extrapolate
-from gumdrop_experiments.co2.networks import NETWORKS, Network, build
+from gumdrop_experiments.co2.networks import NETWORKS, build
 from gumdrop_experiments.co2.processes import kernels, process
 from gumdrop_experiments.co2.series import ASKED, Series, series
 from gumdrop_experiments.co2.settings import KINDS, Settings
@@ -37,27 +37,30 @@ def study(settings: Settings, run: Run) -> Plain:
     else:
         print("co2: numpyro is not installed, so gp-sampled is left out (pip install 'gumdrop[mcmc]')")
     kinds = settings.networks or KINDS
-    chosen = {name: each for name, each in NETWORKS.items() if name.rpartition("-")[2] in kinds}
-    found = run.parts(
-        calls | {name: partial(_network, run, settings, data, name, each) for name, each in chosen.items()}
-    )
+    there = [name for name in NETWORKS if name.rpartition("-")[2] in kinds or run.has(name)]
+    found = run.parts(calls | {name: partial(_network, run, settings, data, name) for name in there})
+    # Only now: the end of a part removes the checkpoints that were asked for.
+    stopped = [name for name in NETWORKS if name not in there and run.checkpoint(name).exists()]
+    found |= {name: _network(run, settings, data, name, train_on=False) for name in stopped}
     return {
         "record": {"sha256": sha256_of(place), "scale_ppm": data.scale},
         "settings": {"draws": settings.num_samples, "bfloat16": settings.bfloat16},
         "data": {name: rounded(getattr(data, name)) for name in ("x", "y", "later_x", "later_y")},
         "asked": rounded(ASKED),
         "processes": {name.removeprefix("gp-"): found[name] for name in calls},
-        "networks": {name: found[name] for name in chosen},
+        "networks": {name: found[name] for name in NETWORKS if name in found},
+        "stopped": stopped,
+        "missing": [network.label for name, network in NETWORKS.items() if name not in found],
     }
 
 
-def _network(run: Run, settings: Settings, data: Series, name: str, network: Network) -> Plain:
-    """Train a network and ask it."""
-    seed = run.options.seed
+def _network(run: Run, settings: Settings, data: Series, name: str, *, train_on: bool = True) -> Plain:
+    """Train a network and ask it, or ask it as its checkpoint has it."""
+    network, seed = NETWORKS[name], run.options.seed
     steps = settings.learned_steps if network.rate is None else settings.steps
     model = build(network, width=settings.width, seed=seed).to(run.options.device)
     hold = steps // 2 if network.held else 0
-    schedule = Schedule(steps=steps, bfloat16=settings.bfloat16, seed=seed, hold=hold)
+    schedule = Schedule(steps=steps if train_on else 0, bfloat16=settings.bfloat16, seed=seed, hold=hold)
     looks = train(model, data, schedule, run.checkpoint(name))
     return {
         "label": network.label,

@@ -87,6 +87,17 @@ class Parts:
             )
         return self._group.from_first(lambda: {name: read_json(self._file(name)) for name in computes})
 
+    def has(self, name: str) -> bool:
+        """Whether an earlier run has computed a part.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Whether its file is there.
+        """
+        return self._group.from_first(lambda: self._file(name).exists())
+
     def checkpoint(self, name: str) -> Path:
         """Find a place for the state of a training run; it is removed when the part that asked for it is done.
 

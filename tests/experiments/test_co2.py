@@ -114,6 +114,7 @@ def test_a_network_that_was_stopped_is_reported_as_it_is(data, tmp_path, monkeyp
     results = json.loads((out / "results.json").read_text())["results"]
     assert results["networks"]["relu-learned"]["looks"][-1]["rmse"] == pytest.approx(looks[-1]["rmse"], abs=1e-3)
     assert "asked as they were: ReLU 5 × 1024, learned p after 20 steps." in (out / "report.html").read_text()
+    assert (out / "parts" / "relu-learned-20.json").exists(), "it is asked once"
     assert state.exists(), "the training can still go on"
 
 

@@ -126,5 +126,6 @@ def _fit(networks: Plain) -> Figure:
     dress(rates, title="learned p, mean over layers", x="step").set_ylim(0, None)
     for ax in (seasons, errors, rates):
         ax.set_xscale("log")
+        ax.set_xlim(left=10)
     drawing.legend(*seasons.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return drawing

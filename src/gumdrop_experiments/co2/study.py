@@ -1,5 +1,6 @@
 """Gaussian processes and networks on the record, each judged by what came to pass."""
 
+from collections.abc import Iterable
 from functools import partial
 
 from gumdrop_experiments.co2 import sampled
@@ -8,7 +9,7 @@ from gumdrop_experiments.co2.networks import NETWORKS, build
 from gumdrop_experiments.co2.processes import kernels, process
 from gumdrop_experiments.co2.series import ASKED, Series, series
 from gumdrop_experiments.co2.settings import KINDS, Settings
-from gumdrop_experiments.co2.training import Schedule, train
+from gumdrop_experiments.co2.training import Schedule, steps_done, train
 from gumdrop_experiments.data.download import sha256_of
 from gumdrop_experiments.data.mauna_loa import MAUNA_LOA, read_mauna_loa
 from gumdrop_experiments.harness.folders import data_folder
@@ -39,9 +40,9 @@ def study(settings: Settings, run: Run) -> Plain:
     kinds = settings.networks or KINDS
     there = [name for name in NETWORKS if name.rpartition("-")[2] in kinds or run.has(name)]
     found = run.parts(calls | {name: partial(_network, run, settings, data, name) for name in there})
-    # Only now: the end of a part removes the checkpoints that were asked for.
-    stopped = [name for name in NETWORKS if name not in there and run.checkpoint(name).exists()]
-    found |= {name: _network(run, settings, data, name, train_on=False) for name in stopped}
+    stopped = _stopped(run, [name for name in NETWORKS if name not in there])
+    asked = run.parts({part: partial(_network, run, settings, data, name, train_on=False) for name, part in stopped})
+    found |= {name: asked[part] for name, part in stopped}
     return {
         "record": {"sha256": sha256_of(place), "scale_ppm": data.scale},
         "settings": {"draws": settings.num_samples, "bfloat16": settings.bfloat16},
@@ -49,9 +50,15 @@ def study(settings: Settings, run: Run) -> Plain:
         "asked": rounded(ASKED),
         "processes": {name.removeprefix("gp-"): found[name] for name in calls},
         "networks": {name: found[name] for name in NETWORKS if name in found},
-        "stopped": stopped,
+        "stopped": [name for name, _ in stopped],
         "missing": [network.label for name, network in NETWORKS.items() if name not in found],
     }
+
+
+def _stopped(run: Run, names: Iterable[str]) -> list[tuple[str, str]]:
+    """Find networks whose training was stopped; name the part that asks each, which is another after more steps."""
+    steps = {name: steps_done(run.checkpoint(name, keep=True)) for name in names}
+    return [(name, f"{name}-{count}") for name, count in steps.items() if count]
 
 
 def _network(run: Run, settings: Settings, data: Series, name: str, *, train_on: bool = True) -> Plain:
@@ -61,7 +68,7 @@ def _network(run: Run, settings: Settings, data: Series, name: str, *, train_on:
     model = build(network, width=settings.width, seed=seed).to(run.options.device)
     hold = steps // 2 if network.held else 0
     schedule = Schedule(steps=steps if train_on else 0, bfloat16=settings.bfloat16, seed=seed, hold=hold)
-    looks = train(model, data, schedule, run.checkpoint(name))
+    looks = train(model, data, schedule, run.checkpoint(name, keep=not train_on))
     return {
         "label": network.label,
         "rates": looks[-1]["rates"],

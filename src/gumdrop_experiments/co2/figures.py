@@ -80,6 +80,7 @@ def _panels(results: Plain, kind: str) -> Figure:
         dress(ax, title=f"drawn functions, {network['label']}", x="month, standardised")
     if len(networks) == 1:
         axes[1, 1].remove()
+        axes[0, 1].tick_params(labelbottom=True)
     for ax in axes[:, 0]:
         ax.set_ylabel("CO₂ less trend, standardised")
     axes[0, 0].set(xlim=(x[0], x[-1]), ylim=(-4.5, 9))

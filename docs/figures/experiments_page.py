@@ -148,8 +148,8 @@ def co2() -> str:
     networks = found("co2")["networks"]
     bands = {name: f"{each['band_at_last']:.2f} → {each['band_at_end']:.2f}" for name, each in networks.items()}
     return (
-        f"p = .2: ReLU {bands['relu-fixed']}, tanh {bands['tanh-fixed']}; "
-        f"learned: {bands['relu-learned']}, {bands['tanh-learned']}"
+        f"p = .1: ReLU {bands['relu-scripts']}, tanh {bands['tanh-scripts']}; "
+        f"learned, 4 x 128: {bands['relu-narrow']}, {bands['tanh-narrow']}"
     )
 
 

@@ -71,6 +71,7 @@ def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch,
         assert all(0 <= row["insertion"]["mean"] <= 1 for row in found.values())
     for row in results["speed"]["networks"].values():
         assert row["largest_difference"] < 1e-3
+        assert row["network_times_faster"] == pytest.approx(row["network_alone"] / row["network_batch"])
     assert "pictures" not in results["shown"]
     for name in ("digits", "curves", "planted", "photographs"):
         assert (out / f"attribution-{name}.png").stat().st_size > 5000

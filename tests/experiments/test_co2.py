@@ -91,10 +91,31 @@ def test_a_small_run_leaves_every_figure_and_number(data, tmp_path, monkeypatch,
     page = (out / "report.html").read_text()
     assert "GP, seasonal kernel" in page
 
+    (out / "parts" / "tanh-fixed.json").unlink()
     assert reproduce(data, out, *SMALL, "--networks", "scripts", "--resume") == 0, "more networks can be added"
-    contents = json.loads((out / "results.json").read_text())
-    assert set(contents["results"]["networks"]) == {"relu-scripts", "tanh-scripts"}
-    assert ".12 → 5.0" in (out / "report.html").read_text()
+    results = json.loads((out / "results.json").read_text())["results"]
+    assert list(results["networks"]) == ["relu-scripts", "tanh-scripts", "relu-fixed", "relu-narrow", "tanh-narrow"]
+    assert results["networks"]["relu-narrow"] == networks["relu-narrow"]
+    page = (out / "report.html").read_text()
+    assert ".12 → 5.0" in page
+    assert "Not trained: tanh 5 × 1024, p = .2; ReLU 4 × 128, learned p, held at first;" in page
+    assert "Stopped" not in page
+
+
+def test_a_network_that_was_stopped_is_reported_as_it_is(data, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sampled, "installed", lambda: False)
+    monkeypatch.setattr(training, "SAVED_EVERY", 10)
+    out = tmp_path / "out"
+    found, schedule = series(record()), training.Schedule(steps=20, bfloat16=False, seed=0)
+    assert reproduce(data, out, *SMALL, "--networks", "narrow") == 0
+    state = out / "parts" / "relu-learned.checkpoint"
+    looks = training.train(build(NETWORKS["relu-learned"], width=16, seed=0), found, schedule, state)
+    assert reproduce(data, out, *SMALL, "--networks", "narrow", "--resume") == 0
+    results = json.loads((out / "results.json").read_text())["results"]
+    assert results["networks"]["relu-learned"]["looks"][-1]["rmse"] == pytest.approx(looks[-1]["rmse"], abs=1e-3)
+    assert "asked as they were: ReLU 5 × 1024, learned p after 20 steps." in (out / "report.html").read_text()
+    assert (out / "parts" / "relu-learned-20.json").exists(), "it is asked once"
+    assert state.exists(), "the training can still go on"
 
 
 def test_a_training_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypatch) -> None:

@@ -118,7 +118,7 @@ def _planted_table(found: Mapping[str, Any]) -> Table:
 
 
 def _speed_table(found: Mapping[str, Any]) -> Table:
-    keys = ("batch", "alone", "usual")
+    keys = ("batch", "alone", "usual", "network_batch", "network_alone")
     rows = [
         [
             name,
@@ -131,7 +131,9 @@ def _speed_table(found: Mapping[str, Any]) -> Table:
     caption = (
         f"Milliseconds for an image at equal steps ({found['iterations']}), masks ({found['num_samples']} of either "
         f"kind) and mask size, {found['images']} digits: all at once, the same code for one image after the other, and "
-        "the usual loop (two calls of the model, gumbel_softmax, loss.backward). Median of three rounds."
+        "the usual loop (two calls of the model, gumbel_softmax, loss.backward). Beside them the network's own passes "
+        "in a batch and one by one, which a search cannot do without. Processor time, median of three rounds."
     )
-    head = ["network", "batch", "one by one", "usual loop", "times faster than one by one", "than the usual loop"]
+    times = ["times faster than one by one", "than the usual loop"]
+    head = ["network", "batch", "one by one", "usual loop", "network, batch", "network, one by one", *times]
     return Table(caption, head, rows)

@@ -39,7 +39,11 @@ def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
 
 def kinds(results: Plain) -> list[str]:
     """Say which kinds of networks there are."""
-    return [kind for kind in KINDS if f"relu-{kind}" in results["networks"]]
+    return [kind for kind in KINDS if _of_kind(results, kind)]
+
+
+def _of_kind(results: Plain, kind: str) -> list[Plain]:
+    return [each for name, each in results["networks"].items() if name.rpartition("-")[2] == kind]
 
 
 def _record(results: Plain) -> Figure:
@@ -53,28 +57,30 @@ def _record(results: Plain) -> Figure:
 
 
 def _panels(results: Plain, kind: str) -> Figure:
-    """Draw weight averaging, a Gaussian process, and drawn functions of both networks, with bands of two SDs."""
+    """Draw weight averaging, a Gaussian process, and drawn functions of the networks, with bands of two SDs."""
     drawing = Figure(figsize=(10, 6.2), layout="constrained")
     axes = drawing.subplots(2, 2, sharex=True, sharey=True)
-    x, process = results["asked"], BESIDE.get(kind, "")
-    relu, tanh = (results["networks"][f"{activation}-{kind}"] for activation in ("relu", "tanh"))
+    x, process, networks = results["asked"], BESIDE.get(kind, ""), _of_kind(results, kind)
     for ax in axes.flat:
         _data(ax, results)
-    _averaged(axes[0, 0], x, relu)
+    _averaged(axes[0, 0], x, networks[0])
     if process in results["processes"]:
         curve = results["processes"][process]["curve"]
         _line(axes[0, 1], x, curve["mean"])
         _band(axes[0, 1], x, curve["mean"], curve["std"], plots.BLUE, "2 SD, noise included")
         dress(axes[0, 1], title=PROCESSES[process])
     else:
-        _averaged(axes[0, 1], x, tanh)
-    for ax, network in zip(axes[1], (relu, tanh), strict=True):
+        _averaged(axes[0, 1], x, networks[-1])
+    for ax, network in zip(axes[1], networks, strict=False):
         curve = network["curve"]
         _line(ax, x, curve["mean"])
         total = np.hypot(curve["epistemic"], network["noise"])
         _band(ax, x, curve["mean"], total, plots.BLUE, "2 SD, noise included")
         _band(ax, x, curve["mean"], curve["epistemic"], plots.ORANGE, "2 SD of drawn functions")
         dress(ax, title=f"drawn functions, {network['label']}", x="month, standardised")
+    if len(networks) == 1:
+        axes[1, 1].remove()
+        axes[0, 1].tick_params(labelbottom=True)
     for ax in axes[:, 0]:
         ax.set_ylabel("CO₂ less trend, standardised")
     axes[0, 0].set(xlim=(x[0], x[-1]), ylim=(-4.5, 9))
@@ -121,5 +127,6 @@ def _fit(networks: Plain) -> Figure:
     dress(rates, title="learned p, mean over layers", x="step").set_ylim(0, None)
     for ax in (seasons, errors, rates):
         ax.set_xscale("log")
+        ax.set_xlim(left=10)
     drawing.legend(*seasons.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return drawing

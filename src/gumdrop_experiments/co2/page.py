@@ -120,9 +120,21 @@ def _parameters(results: Plain) -> Table:
     return Table(caption, columns, rows)
 
 
+def _unfinished(results: Plain) -> list[str]:
+    """Name the networks that were stopped, and those that are not there."""
+    stopped = [results["networks"][name] for name in results["stopped"]]
+    after = "; ".join(f"{each['label']} after {each['looks'][-1]['step']:,} steps" for each in stopped)
+    said = {
+        "Stopped before the last step, and asked as they were": after,
+        "Not trained": "; ".join(results["missing"]),
+    }
+    return [f"{what}: {which}." for what, which in said.items() if which]
+
+
 def _notes(results: Plain) -> list[str]:
     bfloat16 = ", in bfloat16 where that is safe" if results["settings"]["bfloat16"] else ""
     return [
+        *_unfinished(results),
         "Networks: dropout in front of every layer but the first, Adam at 1e-4 on all months at once, as in the "
         f"tutorial's scripts{bfloat16}. What differs from them: the loss is the likelihood with one learned noise "
         "variance under a weak prior (length scale .1) in place of the squared error, and steps are fewer. Learned "

@@ -33,7 +33,7 @@ class Settings(BaseSettings):
     """Train in bfloat16 where that is safe."""
     networks: tuple[str, ...] = dataclasses.field(default=(), metadata={"recorded": False})
     """Kinds of networks to train now, of scripts, fixed, narrow, held and learned; all by default. More of them can be
-    added with --resume."""
+    added with --resume. Networks that an earlier run has trained, or began to train, are reported as they are."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""

@@ -1,14 +1,15 @@
 """Gaussian processes and networks on the record, each judged by what came to pass."""
 
+from collections.abc import Iterable
 from functools import partial
 
 from gumdrop_experiments.co2 import sampled
 from gumdrop_experiments.co2.extrapolation import extrapolate
-from gumdrop_experiments.co2.networks import NETWORKS, Network, build
+from gumdrop_experiments.co2.networks import NETWORKS, build
 from gumdrop_experiments.co2.processes import kernels, process
 from gumdrop_experiments.co2.series import ASKED, Series, series
 from gumdrop_experiments.co2.settings import KINDS, Settings
-from gumdrop_experiments.co2.training import Schedule, train
+from gumdrop_experiments.co2.training import Schedule, steps_done, train
 from gumdrop_experiments.data.download import sha256_of
 from gumdrop_experiments.data.mauna_loa import MAUNA_LOA, read_mauna_loa
 from gumdrop_experiments.harness.folders import data_folder
@@ -37,28 +38,37 @@ def study(settings: Settings, run: Run) -> Plain:
     else:
         print("co2: numpyro is not installed, so gp-sampled is left out (pip install 'gumdrop[mcmc]')")
     kinds = settings.networks or KINDS
-    chosen = {name: each for name, each in NETWORKS.items() if name.rpartition("-")[2] in kinds}
-    found = run.parts(
-        calls | {name: partial(_network, run, settings, data, name, each) for name, each in chosen.items()}
-    )
+    there = [name for name in NETWORKS if name.rpartition("-")[2] in kinds or run.has(name)]
+    found = run.parts(calls | {name: partial(_network, run, settings, data, name) for name in there})
+    stopped = _stopped(run, [name for name in NETWORKS if name not in there])
+    asked = run.parts({part: partial(_network, run, settings, data, name, train_on=False) for name, part in stopped})
+    found |= {name: asked[part] for name, part in stopped}
     return {
         "record": {"sha256": sha256_of(place), "scale_ppm": data.scale},
         "settings": {"draws": settings.num_samples, "bfloat16": settings.bfloat16},
         "data": {name: rounded(getattr(data, name)) for name in ("x", "y", "later_x", "later_y")},
         "asked": rounded(ASKED),
         "processes": {name.removeprefix("gp-"): found[name] for name in calls},
-        "networks": {name: found[name] for name in chosen},
+        "networks": {name: found[name] for name in NETWORKS if name in found},
+        "stopped": [name for name, _ in stopped],
+        "missing": [network.label for name, network in NETWORKS.items() if name not in found],
     }
 
 
-def _network(run: Run, settings: Settings, data: Series, name: str, network: Network) -> Plain:
-    """Train a network and ask it."""
-    seed = run.options.seed
+def _stopped(run: Run, names: Iterable[str]) -> list[tuple[str, str]]:
+    """Find networks whose training was stopped; name the part that asks each, which is another after more steps."""
+    steps = {name: steps_done(run.checkpoint(name, keep=True)) for name in names}
+    return [(name, f"{name}-{count}") for name, count in steps.items() if count]
+
+
+def _network(run: Run, settings: Settings, data: Series, name: str, *, train_on: bool = True) -> Plain:
+    """Train a network and ask it, or ask it as its checkpoint has it."""
+    network, seed = NETWORKS[name], run.options.seed
     steps = settings.learned_steps if network.rate is None else settings.steps
     model = build(network, width=settings.width, seed=seed).to(run.options.device)
     hold = steps // 2 if network.held else 0
-    schedule = Schedule(steps=steps, bfloat16=settings.bfloat16, seed=seed, hold=hold)
-    looks = train(model, data, schedule, run.checkpoint(name))
+    schedule = Schedule(steps=steps if train_on else 0, bfloat16=settings.bfloat16, seed=seed, hold=hold)
+    looks = train(model, data, schedule, run.checkpoint(name, keep=not train_on))
     return {
         "label": network.label,
         "rates": looks[-1]["rates"],

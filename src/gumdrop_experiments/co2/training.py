@@ -13,7 +13,7 @@ from gumdrop.training import epoch_seed
 from gumdrop_experiments.co2.series import Series, explained
 from gumdrop_experiments.harness.checkpoints import restore, save
 
-__all__ = ["Look", "Schedule", "looks_at", "train"]
+__all__ = ["Look", "Schedule", "looks_at", "steps_done", "train"]
 
 LR, NOISE_LR, RATE_LR = 1e-4, 1e-2, 1e-3
 LENGTHSCALE: Lengthscale = 0.1
@@ -62,6 +62,11 @@ def looks_at(steps: int) -> list[int]:
     """
     decades = {round(10 ** (k / LOOKS_PER_DECADE)) for k in range(LOOKS_PER_DECADE * len(str(steps)))}
     return sorted({each for each in decades | set(range(SAVED_EVERY, steps, SAVED_EVERY)) if each < steps} | {steps})
+
+
+def steps_done(checkpoint: Path) -> int:
+    """Read after how many steps a training was stopped; 0 where there is no checkpoint."""
+    return int(torch.load(checkpoint, weights_only=True)["done"][-1]["step"]) if checkpoint.exists() else 0
 
 
 def train(model: nn.Module, data: Series, schedule: Schedule, checkpoint: Path) -> list[Look]:

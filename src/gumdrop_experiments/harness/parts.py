@@ -87,17 +87,30 @@ class Parts:
             )
         return self._group.from_first(lambda: {name: read_json(self._file(name)) for name in computes})
 
-    def checkpoint(self, name: str) -> Path:
+    def has(self, name: str) -> bool:
+        """Whether an earlier run has computed a part.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Whether its file is there.
+        """
+        return self._group.from_first(lambda: self._file(name).exists())
+
+    def checkpoint(self, name: str, *, keep: bool = False) -> Path:
         """Find a place for the state of a training run; it is removed when the part that asked for it is done.
 
         Args:
             name: Name of the training run, new for each.
+            keep: Whether it stays, as for a part that only looks at a training that was stopped.
 
         Returns:
             Path for `gumdrop.training.fit(checkpoint=...)`.
         """
         path = self.folder / "parts" / f"{name}.checkpoint"
-        self._checkpoints.append(path)
+        if not keep:
+            self._checkpoints.append(path)
         return path
 
     def _note_time(self) -> None:

@@ -28,7 +28,7 @@ from gumdrop_experiments.uci.work import LR, NUM_SAMPLES, Work, in_units, mean_r
 from timing import write_results
 
 SETS = ("boston-housing", "concrete-strength", "wine-quality-red", "kin8nm")
-SPLITS = 5
+SPLITS = 3
 SEED = 0
 
 

@@ -1,6 +1,6 @@
 """Other ways to a rate, each an ensemble for what `rates` trains on one split in any case.
 
-All take the same held-out rows of the training part, and each leaves as many networks as the default does.
+All hold out fifths of the training part, and each leaves as many networks as the default does.
 
 References:
     Caruana et al. 2004, "Ensemble Selection from Libraries of Models" (ICML).

@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore test test-kernels test-lowest lint types docs docs-quick docs-serve docs-links docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-growth benchmark-segmentation \
-  benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale \
+  benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
   experiments-page performance-page clean
 
 help: ## Show this list
@@ -84,6 +84,9 @@ benchmarks: $(VENV)/installed-dev ## Compare priors (some minutes); writes docs/
 
 benchmark-prior: $(VENV)/installed-dev ## Try the default prior on many kinds of model (half an hour), with DATA=DIR on more; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/default_prior.py $(if $(DATA),--data $(DATA))
+
+benchmark-grid: $(VENV)/installed-dev ## Compare one network with learned rates and a grid with its refit, with DATA=DIR (ten minutes); writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/grid_cost.py --data $(DATA)
 
 benchmark-export: $(VENV)/installed-dev ## Compare exported files with torch, in value and in time; writes docs/results
 	$(BIN)/python benchmarks/export.py

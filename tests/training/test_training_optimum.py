@@ -1,4 +1,4 @@
-"""The rate that training finds is the minimiser of the exact objective."""
+"""The rate that training finds minimises the objective under relaxed masks, and is near that of Bernoulli masks."""
 
 import math
 

@@ -1,6 +1,6 @@
 """Other ways to a rate, each an ensemble for what `rates` trains on one split in any case.
 
-All take the same held-out rows of the training part, and each leaves as many networks as the default does.
+All hold out fifths of the training part, and each leaves as many networks as the default does.
 
 References:
     Caruana et al. 2004, "Ensemble Selection from Libraries of Models" (ICML).
@@ -20,6 +20,7 @@ from gumdrop.ensembles import EnsembleFit
 from gumdrop.training import STRENGTHS, choose_strength
 from gumdrop_experiments.rates.draws import fit_by_draws
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, by_held_out_rows, fixed, learned
+from gumdrop_experiments.rates.responses import fit_by_response
 from gumdrop_experiments.rates.results import FIXED, OFF
 
 __all__ = ["ARMS", "Arm", "Trained", "greedy"]
@@ -118,11 +119,17 @@ def draws(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
     return fit_by_draws(setup, trained.learned[1.0]), ""
 
 
+def response(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
+    """Learn the rates by held-out rows, through the response of the weights, see `fit_by_response`."""
+    return fit_by_response(setup, trained.learned[1.0]), ""
+
+
 ARMS: dict[str, Arm] = {
     "sites": sites,
     "front": partial(profile, FRONT),
     "hidden": partial(profile, HIDDEN),
     "pool": pool,
     "draws": draws,
+    "response": response,
 }
 """All of them, by the name that ``--arms`` takes."""

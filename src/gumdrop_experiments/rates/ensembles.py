@@ -1,4 +1,4 @@
-"""Ensembles that differ in their rates alone: same networks, folds, steps and held-out noise."""
+"""Ensembles that differ in their rates: same kind of networks, number of folds and steps, and held-out noise."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -38,6 +38,7 @@ ARM_LABELS = {
     "hidden": "fixed as 0:2:1, none at the inputs",
     "pool": "ten networks of a pool of all rates",
     "draws": "learned, rates by 4 draws together",
+    "response": "learned, rates by held-out rows (STN)",
 }
 """What pages call the ways of ``--arms``; held-out rows choose the size of the fixed ones."""
 

@@ -19,7 +19,7 @@ class Settings(BaseSettings):
     """Splits of a table at most; by default 10, and fewer of long tables."""
 
     arms: tuple[str, ...] = ()
-    """Other ways to a rate to try beside: sites, front, hidden, pool, draws; none by default."""
+    """Other ways to a rate to try beside: sites, front, hidden, pool, draws, response; none by default."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""

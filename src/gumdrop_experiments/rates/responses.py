@@ -1,0 +1,161 @@
+r"""Rates that follow held-out rows through the response of the weights to them: self-tuning networks.
+
+The best weights depend on the rates, :math:`w^*(\lambda)` with the logits :math:`\lambda`, one for each layer. Around
+the present logits :math:`\lambda_0` each layer has a linear response to them, a gate on its outputs,
+
+.. math:: W(\lambda) = \big(1 + \operatorname{diag}(V (\lambda - \lambda_0))\big) W, \qquad
+          b(\lambda) = b + C (\lambda - \lambda_0).
+
+Three losses share each step, and each moves its own parameters:
+
+- W, b: the loss of a training batch at :math:`\lambda_0`, and the prior, as with fixed rates;
+- V, C: the loss of the same batch at :math:`\lambda_0 + \epsilon` with the weights :math:`W(\lambda_0 + \epsilon)`,
+  :math:`\epsilon \sim N(0, \sigma^2)` for each row, W and b held;
+- :math:`\lambda`: the loss of held-out rows, :math:`-\log \frac1m \sum_s p(y \mid x, z_s, W(\lambda))`, by way of the
+  masks :math:`z_s` and by way of the weights.
+
+The first two are those of the centred successor, with the network itself in place of its linearisation. Both papers
+gate other weights than W, which are learned with the gates; 2,500 steps are too few for that. The response leaves out
+that the prior, too, depends on the rates.
+
+References:
+    MacKay et al. 2019, "Self-Tuning Networks" (arXiv:1903.03088); Bae & Grosse 2020, "Delta-STN: Efficient Bilevel
+    Optimization for Neural Networks using Structured Response Jacobians" (arXiv:2010.13514).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from gumdrop.ensembles import EnsembleFit, schedule
+from gumdrop.functional import concrete_dropout
+from gumdrop.layers import UNIT, dropout_blocks
+from gumdrop.networks import fix_dropout
+from gumdrop.objective import LIKELIHOODS
+from gumdrop.training import fit_stacked
+from gumdrop_experiments.rates.draws import NUM_DRAWS
+from gumdrop_experiments.rates.ensembles import Setup
+
+__all__ = ["Answers", "SelfTuning", "fit_by_response", "nll_by_response"]
+
+SPREAD = 0.5
+"""Standard deviation of what the logits are moved by while the response is learned."""
+
+
+class Answers(NamedTuple):
+    """What a network says while it is trained; each has a gradient for its own parameters alone."""
+
+    output: Tensor
+    """Of the training rows at the present rates, shape (B, D)."""
+    moved: Tensor
+    """The same at other rates with the weights that respond to them."""
+    held_out: Tensor
+    """Of held-out rows under several relaxed masks, shape (m, B, D)."""
+    y_held_out: Tensor
+    """Their targets."""
+
+
+class SelfTuning(nn.Module):
+    """A dense network whose weights respond to its rates; an ordinary one when it is not trained.
+
+    Args:
+        network: What `gumdrop.networks.mlp` builds; its rates become buffers that follow ``logits``. In the unit of
+            weights these move a tenth as fast as other rates, so that the response keeps up with them.
+        num_inputs: Inputs of the network, F. A row that it is trained on goes on with the inputs of a held-out row and
+            its target, one number or a class index.
+        num_draws: ``m``, draws of a held-out row.
+        spread: Standard deviation of the moves of the logits.
+    """
+
+    def __init__(
+        self, network: nn.Module, num_inputs: int, *, num_draws: int = NUM_DRAWS, spread: float = SPREAD
+    ) -> None:
+        super().__init__()
+        self.network, self.num_inputs, self.num_draws, self.spread = fix_dropout(network), num_inputs, num_draws, spread
+        layers = [layer for layer in network.children() if isinstance(layer, nn.Linear)]
+        self.logits = nn.Parameter(torch.stack([block.site.p_logit for block in dropout_blocks(network)]))
+        gates = [nn.Linear(len(layers), 2 * layer.out_features, bias=False) for layer in layers]
+        self.gates = nn.ModuleList(gates)
+        for gate in gates:
+            nn.init.zeros_(gate.weight)
+
+    def forward(self, x: Tensor) -> Answers | Tensor:
+        """Call the network on rows, shape (B, F + F + 1); the first F columns count where it is not trained."""
+        rows, beside, y = x.split([self.num_inputs, self.num_inputs, 1], dim=1)
+        if not self.training:
+            output: Tensor = self.network(rows)
+            return output
+        here = self.logits.detach()
+        for block, logit in zip(dropout_blocks(self.network), here, strict=True):
+            block.site.scaled_logit.copy_(logit / UNIT)
+        moves = self.spread * torch.randn_like(here.expand(len(rows), -1))
+        moved = self._at(rows, here + moves, moves, relaxed=False)
+        held_out = self._at(beside.repeat(self.num_draws, 1), self.logits, self.logits - here, relaxed=True)
+        return Answers(self.network(rows), moved, held_out.unflatten(0, (self.num_draws, -1)), y)
+
+    def _at(self, a: Tensor, logits: Tensor, moves: Tensor, *, relaxed: bool) -> Tensor:
+        """Run the network at other logits; its weights have no gradient, nor has the response to relaxed masks."""
+        layers = zip(self.gates, logits.split(1, dim=-1), strict=True)
+        for layer in self.network.children():
+            if isinstance(layer, nn.Linear):
+                gate, logit = next(layers)
+                v, c = linear(moves, gate.weight.detach() if relaxed else gate.weight).chunk(2, dim=-1)
+                a = concrete_dropout(a, logit, hard=not relaxed)
+                a = (1 + v) * linear(a, layer.weight.detach()) + layer.bias.detach() + c
+            else:
+                a = layer(a)
+        return a
+
+
+def nll_by_response(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Answers | Tensor, Tensor], Tensor]:
+    """Give weights, response and rates the gradient of the loss of each.
+
+    Args:
+        nll_of: Negative log likelihood of each row.
+
+    Returns:
+        The same as a function of what a `SelfTuning` returns. Its value is that of the training rows.
+    """
+
+    def nll(found: Answers | Tensor, y: Tensor) -> Tensor:
+        if isinstance(found, Tensor):
+            return nll_of(found, y)
+        target = found.y_held_out.view_as(y).to(y.dtype)
+        log_p = torch.stack([-nll_of(draw, target) for draw in found.held_out])
+        others = nll_of(found.moved, y) - log_p.logsumexp(0)  # up to log m
+        return nll_of(found.output, y) + others - others.detach()
+
+    return nll
+
+
+def fit_by_response(setup: Setup, like: EnsembleFit) -> EnsembleFit:
+    """Train an ensemble on the folds of another one, whose held-out rows move the rates.
+
+    Args:
+        setup: What it has in common with that one.
+        like: That one.
+
+    Returns:
+        The fit.
+    """
+    x, y = setup.train
+    settings, rows = setup.settings, torch.arange(len(y))
+    with torch.random.fork_rng(devices=[]):
+        torch.random.default_generator.manual_seed(settings.seed)
+        members = [SelfTuning(setup.build(), x.shape[1]) for _ in like.held_out]
+        beside = [held_out[torch.randperm(len(y)) % len(held_out)] for held_out in like.held_out]
+    batch_size, epochs = schedule(len(y), batch_size=settings.batch_size, epochs=settings.epochs)
+    results = fit_stacked(
+        members,
+        [(torch.cat([x, x[other], y[other].view(-1, 1).to(x.dtype)], dim=1), y) for other in beside],
+        likelihood=nll_by_response(LIKELIHOODS["gaussian" if setup.regression else "categorical"]),
+        epochs=epochs,
+        rows=[rows[~torch.isin(rows, held_out)] for held_out in like.held_out],
+        held_out=like.held_out,
+        keep_best=not setup.regression,
+        **settings.of_members(regression=setup.regression, batch_size=batch_size),
+    )
+    return setup.mixed([member.network for member in members], like)._replace(members=results)

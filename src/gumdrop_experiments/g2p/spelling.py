@@ -19,7 +19,7 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.networks.spellers import Speller
 
-__all__ = ["spelling"]
+__all__ = ["UNCERTAINTIES", "spelling"]
 
 LR = 3e-3
 BEAM, WORDS_AT_ONCE = 5, 200

@@ -29,7 +29,7 @@ def study(settings: Settings, run: Run) -> Plain:
     calls |= {part_name(variant): partial(pooled, run, words, settings, variant) for variant in readers}
     done = run.parts(calls)
     return {
-        "data": words.counts,
+        "data": words.counts | {"trained": len(words.train), "tested": len(words.test_words)},
         "pooled": {variant: done[part_name(variant)] for variant in readers},
         "spellers": {variant: done[part_name("speller", variant)] for variant in spellers},
     }

@@ -16,6 +16,10 @@ from gumdrop import cli
 pytest.importorskip("rapidfuzz")
 
 from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
+from gumdrop_experiments.g2p.reported import train_as_reported
+from gumdrop_experiments.g2p.words import Rows
+from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.spellers import ByLength, PooledReader, Speller, phone_nll
 
 
@@ -49,6 +53,49 @@ def test_every_setting_runs_and_what_is_said_is_judged(data, tmp_path):
         assert judged["no_draws"]["per"] < 1
         assert len(judged["doubt"]) == judged["words"] <= 6
         assert losses[-1] < losses[0]
+
+
+def test_networks_are_trained_as_reported_and_more_of_them_later(data, tmp_path):
+    out = tmp_path / "out"
+    words = ["reproduce", "g2p", "--data", str(data), "--out", str(out), "--as-reported", "--pooled-epochs", "2"]
+    words += ["--test-words", "6", "--resume", "--networks"]
+    assert cli.main([*words, "broken"]) == 0
+    assert cli.main([*words, "fixed 0.1", "broken"]) == 0
+    contents = json.loads((out / "results.json").read_text())
+    assert contents["figures"] == ["g2p-pooled.png"]
+    found = contents["results"]
+    assert list(found["pooled"]) == ["fixed 0.1", "broken"]
+    assert not found["spellers"]
+    assert all(len(scores) == 2 for each in found["pooled"].values() for scores in each["history"].values())
+    rates = found["pooled"]["broken"]["rates"]
+    assert set(rates) == {*(f"per_step.{i}" for i in range(5)), "head"}
+    assert [each[-1] for name, each in rates.items() if name != "head"] == found["pooled"]["broken"]["per_step_rates"]
+
+
+def test_networks_are_known(data, capsys):
+    assert cli.main(["reproduce", "g2p", "--data", str(data), "--networks", "learned, given factors"]) == 2
+    assert "there is no network 'learned, given factors'" in capsys.readouterr().err
+
+
+def test_a_reported_training_that_was_stopped_goes_on_as_if_it_had_not(tmp_path):
+    letters, phones = torch.randint(1, 6, (40, 3)), torch.randint(1, 5, (40, 4))
+    rows = Rows((letters, phones), (letters[:8], phones[:8]))
+
+    def trained(folder, *stops):
+        run = Run("g2p", RunOptions(out=tmp_path / folder, resume=True), notify=lambda note: None)
+        for epochs in stops:
+            torch.manual_seed(1)
+            model = PooledReader(6, 5, steps=4, size=4, num_norms=5)
+            gd.learn_dropout(model, report=lambda report: None)
+            with torch.random.fork_rng():
+                run.part("start", dict) if not (tmp_path / folder).exists() else None
+                found = train_as_reported(run, model, rows, name="it", epochs=epochs, lengthscale=1.0, num_data=40)
+        return found, model
+
+    (once, model), (twice, same) = trained("once", 3), trained("twice", 1, 3)
+    assert once == twice
+    assert all(map(torch.equal, model.parameters(), same.parameters()))
+    assert not model.training
 
 
 @pytest.mark.parametrize("flag", ["words", "pooled-epochs", "epochs", "num-samples", "test-words"])
@@ -132,3 +179,15 @@ def test_the_pooled_network_forgets_padding():
     padded = torch.tensor([[2, 3, 0, 0], [4, 3, 2, 5]])
     torch.testing.assert_close(model(padded)[:1], model(word))
     assert math.prod(model(word).shape) == 1 * 4 * 5
+
+
+def test_the_decoder_is_normalised_over_what_is_said():
+    model = PooledReader(6, 5, steps=4, size=4, num_norms=5)
+    rows = []
+    for norm in model.norms:
+        norm.norm.register_forward_hook(lambda norm, inputs, output: rows.append(len(inputs[0])))
+    words, said = torch.tensor([[2, 3, 0], [4, 5, 2]]), torch.tensor([[True, True, False], [True, True, True]])
+    assert model.train()(words, said).shape == (2, 3, 5)
+    assert rows == [5, 5, 5, 5, 5]
+    torch.testing.assert_close(model.eval()(words, said)[said], model(words)[:, :3][said])
+    assert rows[-2:] == [8, 8]

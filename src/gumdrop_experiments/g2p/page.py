@@ -1,14 +1,16 @@
 """The page of `g2p`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gumdrop_experiments.g2p import PUBLISHED
+from gumdrop_experiments.g2p.spelling import UNCERTAINTIES
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
 __all__ = ["page"]
 
 
+CURVES = "Held-out scores of each setting of the report's network over training, and where rates went."
 DISAGREEMENT = "Test words in ten groups by disagreement: good are bars that rise. Dotted: all words."
 NOTES = (
     "Hamming distance: positions that differ from the nearest way of the dictionary, the shorter filled up, averaged "
@@ -21,41 +23,45 @@ NOTES = (
 
 
 def page(results: Plain) -> Page:
-    """Hold learned rates against the best of the fixed ones, for both networks."""
+    """Hold learned rates against fixed ones, for both networks."""
+    readers = results["pooled"]
     judged = {variant: each["judged"] for variant, each in results["spellers"].items()}
-    learned = judged["learned"]
-    hamming = {name: each["hamming"]["no_draws"] for name, each in results["pooled"].items()}
-    fixed = {name: value for name, value in hamming.items() if name.startswith("fixed")}
-    best = min(fixed, key=lambda name: fixed[name])
-    return Page(
-        title="From letters to phones (CMUdict)",
-        lead=(
-            f"The report's network gets {hamming['learned']:.2f} phones of a word wrong with learned rates, "
-            f"{fixed[best]:.2f} with the best of the fixed ones ({best}), {hamming['broken']:.2f} in the report's "
-            f"broken setting. A network with attention says {100 * learned['draws']['wer']:.1f} % of the words wrong "
-            f"with learned rates and {100 * judged['fixed 0.2']['draws']['wer']:.1f} % with fixed ones of 0.2; the "
-            f"disagreement of drawn functions announces wrong words with an AUROC of "
-            f"{_number(learned['auroc']['disagreement on phones'])} and "
-            f"{_number(judged['fixed 0.2']['auroc']['disagreement on phones'])}."
-        ),
-        body=[
-            _pooled_table(results),
-            Figure("g2p-pooled", "Held-out loss of each setting of the report's network, and where rates went."),
+    body = [_pooled_table(readers), Figure("g2p-pooled", CURVES)] if readers else []
+    if judged:
+        body += [
             _errors_table(judged),
             Figure("g2p-doubt", DISAGREEMENT),
-            Figure("g2p-spellers", "The network with attention: loss and learned rates over training."),
+            Figure("g2p-spellers", "The network with attention: loss and rates over training."),
             *(_examples_table(variant, each["examples"]) for variant, each in judged.items()),
-        ],
-        notes=[_protocol(results), *NOTES],
+        ]
+    return Page(
+        title="From letters to phones (CMUdict)",
+        lead=" ".join([*_readers_in_words(readers), *_spellers_in_words(judged)]),
+        body=body,
+        notes=[_protocol(results["data"]), *NOTES],
     )
 
 
-def _protocol(results: Plain) -> str:
-    data, tested = results["data"], results["spellers"]["learned"]["judged"]["words"]
+def _readers_in_words(readers: Plain) -> Iterator[str]:
+    if readers:
+        found = ", ".join(f"{each['hamming']['no_draws']:.2f} ({name})" for name, each in readers.items())
+        yield f"Phones of a word that the report's network gets wrong: {found}."
+
+
+def _spellers_in_words(judged: Plain) -> Iterator[str]:
+    for variant, each in judged.items():
+        yield (
+            f"A network with attention ({variant}) says {100 * each['draws']['wer']:.1f} % of the words wrong; the "
+            f"disagreement of drawn functions announces them with an AUROC of "
+            f"{_number(each['auroc']['disagreement on phones'])}."
+        )
+
+
+def _protocol(data: Plain) -> str:
     return (
-        f"Pronunciations: {data['train']:,} to train with, {data['validation']:,} held out, {data['test']:,} of the "
-        f"test part, of which {tested:,} words were tested. A word goes to its part by its SHA-256, with all its "
-        "pronunciations. Right is what the dictionary has for it."
+        f"Pronunciations: {data['train']:,} to train with, of which {data['trained']:,} were, {data['validation']:,} "
+        f"held out, {data['test']:,} of the test part, of which {data['tested']:,} words were tested. A word goes to "
+        "its part by its SHA-256, with all its pronunciations. Right is what the dictionary has for it."
     )
 
 
@@ -63,16 +69,16 @@ def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.3f}"
 
 
-def _pooled_table(results: Plain) -> Table:
+def _pooled_table(readers: Plain) -> Table:
     rows = []
-    for name, each in results["pooled"].items():
+    for name, each in readers.items():
         distance = each["hamming"]
-        loss = min(each["history"]["validation_nll"])
-        rows.append(
-            [name, f"{distance['no_draws']:.3f}", f"{distance['draws']:.3f}", f"{loss:.3f}", PUBLISHED.get(name, "–")]
-        )
-    columns = ["rates", "Hamming distance, no draws", "10 draws", "held-out loss, nats", "published distance"]
-    return Table("The report's network, test words.", columns, rows, ours=[len(rows) - 1])
+        losses = each["history"]["validation_nll"]
+        numbers = (distance["no_draws"], distance["draws"], min(losses), losses[-1])
+        rows.append([name, *(f"{number:.3f}" for number in numbers), PUBLISHED.get(name, "–")])
+    columns = ["rates", "Hamming distance, no draws", "10 draws", "held-out loss, best epoch, nats", "last epoch"]
+    ours = [i for i, name in enumerate(readers) if name.startswith("learned")]
+    return Table("The report's network, test words.", [*columns, "published distance"], rows, ours=ours)
 
 
 def _errors_table(judged: Plain) -> Table:
@@ -83,7 +89,7 @@ def _errors_table(judged: Plain) -> Table:
     rows.append(
         ["none of the best five right, %", *(f"{100 - 100 * e['any_of_the_best']:.1f}" for e in judged.values())]
     )
-    for name in judged["learned"]["auroc"]:
+    for name in UNCERTAINTIES:
         rows.append([f"AUROC of wrong words: {name}", *(_number(each["auroc"][name]) for each in judged.values())])
     return Table("The network with attention, test words.", ["", *judged], rows)
 

@@ -1,27 +1,28 @@
 """The report's network: a pooled reading of the letters, and all phones at once."""
 
-import statistics
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from gumdrop.networks import fix_dropout, learn_dropout, set_strength
+from gumdrop.objective import Lengthscale
 from gumdrop.prediction import predict_classification
-from gumdrop_experiments.g2p.settings import Settings
+from gumdrop_experiments.g2p.reported import train_as_reported
+from gumdrop_experiments.g2p.scores import hamming
+from gumdrop_experiments.g2p.settings import GIVEN, Settings
 from gumdrop_experiments.g2p.training import recorded, train
-from gumdrop_experiments.g2p.words import Words, until_end
+from gumdrop_experiments.g2p.words import Rows, Words
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.regularisers import prior_of
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import START, rate_of
 from gumdrop_experiments.networks.spellers import PerStepDropout, PooledReader
 
-__all__ = ["GIVEN", "POOLED", "pooled"]
+__all__ = ["pooled"]
 
-POOLED = ("fixed 0", "fixed 0.1", "fixed 0.2", "fixed 0.3", "fixed 0.4", "broken", "learned")
-GIVEN = "learned, given factors"
-"""The variant that takes the factors of ``--regularisers``."""
 LR, LENGTHSCALE = 5e-3, 1.0
+ENCODER_LAYERS, RECURRENT_LAYERS = 3, 5
+"""Layers with normalised inputs: without and with those of the decoder."""
 NO_KL = 10**12
 """So many data that the KL of each counts for nothing: how the report forgot it."""
 NUM_SAMPLES, WORDS_AT_ONCE = 10, 200
@@ -30,21 +31,21 @@ NUM_SAMPLES, WORDS_AT_ONCE = 10, 200
 def pooled(run: Run, words: Words, settings: Settings, variant: str) -> Plain:
     """Train the report's network in one setting, and count the phones that it gets wrong."""
     is_broken = variant == "broken"
-    per_step = [PerStepDropout(p=START) for _ in range(3)] if is_broken else None
-    model, lengthscale = _build(run, words, variant, per_step), LENGTHSCALE
+    layers = RECURRENT_LAYERS if settings.as_reported else ENCODER_LAYERS
+    per_step = [PerStepDropout(p=START) for _ in range(layers)] if is_broken else []
+    model, lengthscale = _build(run, words, variant, layers, per_step), LENGTHSCALE
     if variant == GIVEN and settings.regularisers is not None:
         # The report's loss is a mean over the positions of a word, those behind its end included.
         lengthscale, strength = prior_of(settings.regularisers, num_data=len(words.train), scale=1 / words.longest)
         set_strength(model, strength)
-    result = train(
+    learned = (train_as_reported if settings.as_reported else _train)(
         run,
         model,
         words.for_reader(),
         name=variant,
         epochs=settings.pooled_epochs,
-        lr=LR,
         lengthscale=lengthscale,
-        num_data=NO_KL if is_broken else None,
+        num_data=NO_KL if is_broken else len(words.train),
     )
     letters = words.letters(words.test_words).to(run.options.device)
     drawn = predict_classification(
@@ -57,35 +58,33 @@ def pooled(run: Run, words: Words, settings: Settings, variant: str) -> Plain:
     )
     with torch.inference_mode():
         plain = torch.cat([model(part).argmax(-1) for part in letters.split(WORDS_AT_ONCE)])
+    references = [words.references[word] for word in words.test_words]
     return {
-        **recorded(result),
+        **learned,
         "per_step_rates": [site.p for site in per_step] if per_step else None,
-        "hamming": {"no_draws": _hamming(plain, words), "draws": _hamming(drawn.label, words)},
+        "hamming": {"no_draws": hamming(plain, references), "draws": hamming(drawn.label, references)},
     }
 
 
-def _build(run: Run, words: Words, variant: str, per_step: list[PerStepDropout] | None) -> PooledReader:
+def _train(
+    run: Run, model: PooledReader, rows: Rows, *, name: str, epochs: int, lengthscale: Lengthscale, num_data: int
+) -> Plain:
+    """Train as the other network, and keep the best epoch by the held-out words."""
+    result = train(run, model, rows, name=name, epochs=epochs, lr=LR, lengthscale=lengthscale, num_data=num_data)
+    return recorded(result)
+
+
+def _build(run: Run, words: Words, variant: str, num_norms: int, per_step: Sequence[PerStepDropout]) -> PooledReader:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.options.seed)
-        model = PooledReader(words.num_letters, len(words.phones), steps=words.longest, per_step=per_step)
+        model = PooledReader(
+            words.num_letters, len(words.phones), steps=words.longest, num_norms=num_norms, per_step=per_step
+        )
     model.to(run.options.device)
     learn_dropout(
         model,
-        p=rate_of(variant) if per_step is None else START,
-        include=["encoder*", "decoder*", "head"] if per_step is None else ["head"],
+        p=START if per_step else rate_of(variant),
+        include=["head"] if per_step else ["encoder*", "decoder*", "head"],
         report=lambda report: None,
     )
     return fix_dropout(model) if variant.startswith("fixed") else model
-
-
-def _hamming(labels: Tensor, words: Words) -> float:
-    """Positions that differ from the nearest way of the dictionary, on average over words; the shorter is filled up."""
-    distances = []
-    for row, word in zip(labels.tolist(), words.test_words, strict=True):
-        said = until_end(row)
-        distances.append(min(_positions_that_differ(said, way) for way in words.references[word]))
-    return statistics.fmean(distances)
-
-
-def _positions_that_differ(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    return sum(a != b for a, b in zip(one, other, strict=False)) + abs(len(one) - len(other))

@@ -1,11 +1,19 @@
 """The flags of `g2p`."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
-from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers
+from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers, known
 
-__all__ = ["Settings"]
+__all__ = ["GIVEN", "POOLED", "SPELLERS", "Settings"]
+
+POOLED = ("fixed 0", "fixed 0.1", "fixed 0.2", "fixed 0.3", "fixed 0.4", "broken", "learned")
+"""Ways to set the rates of the report's network."""
+GIVEN = "learned, given factors"
+"""The way that takes the factors of ``--regularisers``."""
+SPELLERS = ("learned", "fixed 0.2")
+"""Ways to set the rates of the network with attention."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,15 +34,30 @@ class Settings(BaseSettings):
     """Words to test with, the first of the test part."""
     lengthscale: float | Literal["fan_in", "weak"] = 7.0
     """Of the prior of the network with attention: a number, fan_in or weak."""
-
+    as_reported: bool = False
+    """Train the report's network as the report does: batch normalisation in the decoder too, RMSprop at 0.001 all along
+    without clipping, and the parameters of the last epoch. The report has 100 epochs."""
     regularisers: tuple[float, float] | None = None
     """Train the report's network in one more way: rates learned under these factors on the squared weights and on the
     entropy of the masks. The report has 1e-4 for the weights, and no number for the entropy."""
+    networks: tuple[str, ...] = field(default=(), metadata={"recorded": False})
+    """Networks to train now: the report's by the way to set its rates ("fixed 0.1", broken, learned, "learned, given
+    factors"), the one with attention as "speller learned" and "speller fixed 0.2"; all by default. More can be added
+    with --resume."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
         at_least(self, 1, "words", "pooled_epochs", "epochs", "num_samples", "test_words")
         check_regularisers(self.regularisers)
+
+    def for_run(self, options: RunOptions) -> Self:
+        """Check the names of networks."""
+        known("network", self.networks, (*self.readers(), *(f"speller {variant}" for variant in SPELLERS)))
+        return super().for_run(options)
+
+    def readers(self) -> tuple[str, ...]:
+        """All ways to set the rates of the report's network that these settings have."""
+        return POOLED if self.regularisers is None else (*POOLED, GIVEN)
 
     def quick(self) -> Self:
         """Return settings for a twentieth of the words and a few epochs."""

@@ -3,9 +3,9 @@
 from functools import partial
 
 from gumdrop_experiments.data.texts import CMUDICT
-from gumdrop_experiments.g2p.pooled import GIVEN, POOLED, pooled
-from gumdrop_experiments.g2p.settings import Settings
-from gumdrop_experiments.g2p.spelling import SPELLERS, spelling
+from gumdrop_experiments.g2p.pooled import pooled
+from gumdrop_experiments.g2p.settings import SPELLERS, Settings
+from gumdrop_experiments.g2p.spelling import spelling
 from gumdrop_experiments.g2p.words import Words
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
@@ -19,13 +19,17 @@ def study(settings: Settings, run: Run) -> Plain:
     """Train all networks, and count what each says wrong."""
     folder = data_folder(run.options, "g2p", sources=CMUDICT, files=[CMUDICT[0].name])
     words = Words(folder, settings)
+    readers = settings.readers()
+    spellers = SPELLERS
+    if settings.networks:
+        readers = tuple(variant for variant in readers if variant in settings.networks)
+        spellers = tuple(variant for variant in spellers if f"speller {variant}" in settings.networks)
     # The longest comes first, so that with several processes the others share the rest.
-    calls = {part_name("speller", variant): partial(spelling, run, words, settings, variant) for variant in SPELLERS}
-    variants = POOLED if settings.regularisers is None else (*POOLED, GIVEN)
-    calls |= {part_name(variant): partial(pooled, run, words, settings, variant) for variant in variants}
+    calls = {part_name("speller", variant): partial(spelling, run, words, settings, variant) for variant in spellers}
+    calls |= {part_name(variant): partial(pooled, run, words, settings, variant) for variant in readers}
     done = run.parts(calls)
     return {
-        "data": words.counts,
-        "pooled": {variant: done[part_name(variant)] for variant in variants},
-        "spellers": {variant: done[part_name("speller", variant)] for variant in SPELLERS},
+        "data": words.counts | {"trained": len(words.train), "tested": len(words.test_words)},
+        "pooled": {variant: done[part_name(variant)] for variant in readers},
+        "spellers": {variant: done[part_name("speller", variant)] for variant in spellers},
     }

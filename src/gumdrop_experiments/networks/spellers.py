@@ -101,34 +101,58 @@ class PooledReader(nn.Module):
         phones: Number of phones.
         steps: Phones in the longest word.
         size: Width of the embedding and of each layer.
-        per_step: The report's own dropout, in front of each encoder layer.
+        num_norms: Recurrent layers that get normalised inputs, from the first one on.
+        per_step: The report's own dropout, in front of as many of the recurrent layers.
     """
 
     def __init__(
-        self, letters: int, phones: int, *, steps: int, size: int = 100, per_step: Sequence[nn.Module] | None = None
+        self,
+        letters: int,
+        phones: int,
+        *,
+        steps: int,
+        size: int = 100,
+        num_norms: int = 3,
+        per_step: Sequence[nn.Module] = (),
     ) -> None:
         super().__init__()
         self.steps = steps
-        self.per_step = nn.ModuleList(per_step or [nn.Identity() for _ in range(3)])
+        self.per_step = nn.ModuleList(per_step)
         self.embedding = nn.Embedding(letters, size, padding_idx=0)
-        self.norms = nn.ModuleList(_Normalised(size) for _ in range(3))
+        self.norms = nn.ModuleList(_Normalised(size) for _ in range(num_norms))
         self.encoder = nn.ModuleList(nn.LSTM(size, size, batch_first=True) for _ in range(3))
         self.decoder = nn.ModuleList(nn.LSTM(size, size, batch_first=True) for _ in range(2))
         self.head = nn.Linear(size, phones)
 
-    def forward(self, words: Tensor) -> Tensor:
-        """Give the logits of the phone at each position, shape (N, steps, phones)."""
+    def forward(self, words: Tensor, said: Tensor | None = None) -> Tensor:
+        """Give the logits of the phone at each position.
+
+        Args:
+            words: Letters, shape (N, L), 0 behind the end.
+            said: Which positions hold a phone or the end, shape (N, T): those that are normalised in training; all of
+                ``steps`` if None.
+
+        Returns:
+            Shape (N, T, phones).
+        """
         lengths = (words != 0).sum(1)
         words = words[:, : int(lengths.max())]
         present = words != 0
         x = self.embedding(words)
-        for norm, dropout, layer in zip(self.norms, self.per_step, self.encoder, strict=True):
-            x, _ = layer(dropout(norm(x, present)))
+        for i, layer in enumerate(self.encoder):
+            x, _ = layer(self._entering(i, x, present))
         pooled = (x * present.unsqueeze(-1)).sum(1) / lengths.unsqueeze(-1)
-        x = pooled.unsqueeze(1).expand(-1, self.steps, -1)
-        for layer in self.decoder:
-            x, _ = layer(x)
+        said = present.new_ones(len(words), self.steps) if said is None else said
+        x = pooled.unsqueeze(1).expand(-1, said.shape[1], -1)
+        for i, layer in enumerate(self.decoder, start=len(self.encoder)):
+            x, _ = layer(self._entering(i, x, said))
         return self.head(x)
+
+    def _entering(self, i: int, x: Tensor, present: Tensor) -> Tensor:
+        """What the recurrent layer of this number reads."""
+        if i < len(self.norms):
+            x = self.norms[i](x, present)
+        return self.per_step[i](x) if i < len(self.per_step) else x
 
 
 class Speller(nn.Module):

@@ -67,6 +67,7 @@ def _epochs(results: Plain) -> Figure:
             dress(ax, title=title if score == "nll" else "", x="epoch" if score == "accuracy" else "")
             ax.locator_params(axis="x", integer=True)
         row[0].set_ylabel(label)
+    panels[0, 0].plot([], [], "o", color=plots.INK, markersize=4, label="epoch kept")
     panels[0, 0].legend(fontsize=8, frameon=False)
     return drawing
 

@@ -130,6 +130,8 @@ def test_the_pool_takes_another_member_of_its_fits_for_each_place() -> None:
     fit, chosen = ARMS["pool"](setup, best)
     assert chosen == "4 x 0.5"
     assert list(fit.model.members) == list(fits["0.5"].model.members)
+    assert not torch.equal(fits["0.5"].held_out[0], fits[1.0].held_out[0])
+    assert all(map(torch.equal, fit.held_out, fits["0.5"].held_out))  # not the folds of another ensemble
 
 
 def test_the_gradient_of_rates_by_draws_is_that_of_all_masks() -> None:

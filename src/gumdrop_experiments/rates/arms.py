@@ -92,7 +92,12 @@ def pool(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
     count = len(like.model.members)
     chosen = [names[i] for i in greedy(torch.stack([fit.scores for fit in fits.values()]), count)]
     members = [fits[name].model.members[i] for i, name in enumerate(chosen)]
-    return setup.mixed(members, like), ", ".join(f"{n} x {name}" for name, n in Counter(chosen).items())
+    # Each ensemble has folds of its own: the noise is judged on the rows that the chosen network has not seen.
+    own = like._replace(
+        members=[fits[name].members[i] for i, name in enumerate(chosen)],
+        held_out=[fits[name].held_out[i] for i, name in enumerate(chosen)],
+    )
+    return setup.mixed(members, own), ", ".join(f"{n} x {name}" for name, n in Counter(chosen).items())
 
 
 def greedy(log_p: Tensor, count: int) -> list[int]:

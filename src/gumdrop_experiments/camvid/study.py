@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
-from gumdrop.functional.floats import widened
 from gumdrop.machine.files import replacing
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import dropout_rates, fix_dropout, learn_dropout, set_strength
@@ -210,7 +209,7 @@ def _predict(
             return predict_classification(model, x, num_samples=scenes.settings.num_samples, seed=seed, output=output)
     with torch.inference_mode(), scenes.autocast():
         logits = model(x) if output is None else output(model(x))
-    return ClassificationPrediction.from_log_probabilities(torch.log_softmax(widened(logits), dim=1))
+    return ClassificationPrediction.from_log_probabilities(torch.log_softmax(logits.float(), dim=1))
 
 
 def _scores(scenes: _Scenes, model: nn.Module, variant: str, seed: int, *, draws: bool) -> Plain:
@@ -237,7 +236,7 @@ def _averages(scenes: _Scenes, variant: str) -> Plain:
             x = as_input(picture).to(scenes.run.options.device)
             with torch.no_grad(), scenes.autocast():
                 logits = sample(model, x, num_samples=settings.num_samples, seed=seed) if draws else [model(x)]
-                stacked = torch.stack([widened(each) for each in logits])
+                stacked = torch.stack([each.float() for each in logits])
             yield torch.log_softmax(stacked, dim=2).cpu(), truth
 
     return {how: calibration_by_averages(log_probabilities(draws=how == "draws")) for how in ("no_draws", "draws")}

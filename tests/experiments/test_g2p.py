@@ -67,6 +67,9 @@ def test_networks_are_trained_as_reported_and_more_of_them_later(data, tmp_path)
     assert list(found["pooled"]) == ["fixed 0.1", "broken"]
     assert not found["spellers"]
     assert all(len(scores) == 2 for each in found["pooled"].values() for scores in each["history"].values())
+    mean, sd = found["pooled"]["broken"]["last_epochs"]["nll"]
+    first, second = found["pooled"]["broken"]["history"]["nll"]
+    assert (mean, sd) == pytest.approx(((first + second) / 2, (first - second) / 2))
     rates = found["pooled"]["broken"]["rates"]
     assert set(rates) == {*(f"per_step.{i}" for i in range(5)), "head"}
     assert [each[-1] for name, each in rates.items() if name != "head"] == found["pooled"]["broken"]["per_step_rates"]

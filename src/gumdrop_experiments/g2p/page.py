@@ -12,6 +12,11 @@ __all__ = ["page"]
 
 CURVES = "Held-out scores of each setting of the report's network over training, and where rates went."
 DISAGREEMENT = "Test words in ten groups by disagreement: good are bars that rise. Dotted: all words."
+SETTLED = {
+    "nll": "loss in training, nats",
+    "validation_nll": "held-out loss, nats",
+    "validation_hamming": "Hamming distance, held-out words",
+}
 NOTES = (
     "Hamming distance: positions that differ from the nearest way of the dictionary, the shorter filled up, averaged "
     "over words. The report does not say how it counts; its figures are .82 (fixed .1) and .96 (its learned dropout, "
@@ -26,7 +31,7 @@ def page(results: Plain) -> Page:
     """Hold learned rates against fixed ones, for both networks."""
     readers = results["pooled"]
     judged = {variant: each["judged"] for variant, each in results["spellers"].items()}
-    body = [_pooled_table(readers), Figure("g2p-pooled", CURVES)] if readers else []
+    body = [_pooled_table(readers), *_settled_table(readers), Figure("g2p-pooled", CURVES)] if readers else []
     if judged:
         body += [
             _errors_table(judged),
@@ -79,6 +84,16 @@ def _pooled_table(readers: Plain) -> Table:
     columns = ["rates", "Hamming distance, no draws", "10 draws", "held-out loss, best epoch, nats", "last epoch"]
     ours = [i for i, name in enumerate(readers) if name.startswith("learned")]
     return Table("The report's network, test words.", [*columns, "published distance"], rows, ours=ours)
+
+
+def _settled_table(readers: Plain) -> Iterator[Table]:
+    there = {name: each["last_epochs"] for name, each in readers.items() if "last_epochs" in each}
+    rows = [
+        [name, *(f"{mean:.3f} ({sd:.3f})" for mean, sd in (each[score] for score in SETTLED))]
+        for name, each in there.items()
+    ]
+    if rows:
+        yield Table("The last ten epochs: mean and standard deviation.", ["rates", *SETTLED.values()], rows)
 
 
 def _errors_table(judged: Plain) -> Table:

@@ -1,5 +1,6 @@
 """The report's network in every setting, and the network with attention at learned and fixed rates."""
 
+import statistics
 from functools import partial
 
 from gumdrop_experiments.data.texts import CMUDICT
@@ -13,6 +14,8 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name
 
 __all__ = ["study"]
+
+LAST_EPOCHS = 10
 
 
 def study(settings: Settings, run: Run) -> Plain:
@@ -30,6 +33,17 @@ def study(settings: Settings, run: Run) -> Plain:
     done = run.parts(calls)
     return {
         "data": words.counts | {"trained": len(words.train), "tested": len(words.test_words)},
-        "pooled": {variant: done[part_name(variant)] for variant in readers},
+        "pooled": {variant: _settled(done[part_name(variant)]) for variant in readers},
         "spellers": {variant: done[part_name("speller", variant)] for variant in spellers},
+    }
+
+
+def _settled(reader: Plain) -> Plain:
+    """Add means and standard deviations of the last epochs where each counts: a constant learning rate leaves noise."""
+    history = reader["history"]
+    if "validation_hamming" not in history:
+        return reader
+    last = {name: values[-LAST_EPOCHS:] for name, values in history.items()}
+    return reader | {
+        "last_epochs": {name: [statistics.fmean(each), statistics.pstdev(each)] for name, each in last.items()}
     }

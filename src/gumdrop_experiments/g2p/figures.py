@@ -56,8 +56,10 @@ def _pooled(readers: Plain) -> Figure:
 
 def _look(variant: str) -> dict[str, Any]:
     """How the curve of a setting is drawn: the smaller a fixed rate, the darker."""
+    if variant == "fixed 0":
+        return {"color": plots.PALETTE[3], "linewidth": 1.3}
     if variant.startswith("fixed"):
-        return {"color": plots.BLUE, "alpha": 1 - 1.8 * float(variant.removeprefix("fixed ")), "linewidth": 1.3}
+        return {"color": plots.BLUE, "alpha": 1.2 - 2 * float(variant.removeprefix("fixed ")), "linewidth": 1.3}
     if variant == "broken":
         return {"color": plots.INK, "linestyle": "--", "linewidth": 1.5}
     return {"color": plots.ORANGE if variant == "learned" else plots.PALETTE[2], "linewidth": 2.2}

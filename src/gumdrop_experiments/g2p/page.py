@@ -31,7 +31,9 @@ def page(results: Plain) -> Page:
     """Hold learned rates against fixed ones, for both networks."""
     readers = results["pooled"]
     judged = {variant: each["judged"] for variant, each in results["spellers"].items()}
-    body = [_pooled_table(readers), *_settled_table(readers), Figure("g2p-pooled", CURVES)] if readers else []
+    body: list[Figure | Table] = []
+    if readers:
+        body += [_pooled_table(readers), *_settled_table(readers), Figure("g2p-pooled", CURVES)]
     if judged:
         body += [
             _errors_table(judged),

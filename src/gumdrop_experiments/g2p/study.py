@@ -22,8 +22,8 @@ def study(settings: Settings, run: Run) -> Plain:
     """Train all networks, and count what each says wrong."""
     folder = data_folder(run.options, "g2p", sources=CMUDICT, files=[CMUDICT[0].name])
     words = Words(folder, settings)
-    readers = settings.readers()
-    spellers = SPELLERS
+    readers: tuple[str, ...] = settings.readers()
+    spellers: tuple[str, ...] = SPELLERS
     if settings.networks:
         readers = tuple(variant for variant in readers if variant in settings.networks)
         spellers = tuple(variant for variant in spellers if f"speller {variant}" in settings.networks)

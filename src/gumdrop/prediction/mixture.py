@@ -206,7 +206,7 @@ class RegressionPrediction:
         Raises:
             ValueError: If the draws were not kept.
         """
-        at = self.scale.to_gaussian(value).expand(self.mean.shape)
+        at = self.scale.to_gaussian(value)
         return scaled_mixture.in_parts(scaled_mixture.below, *self.components(), self.scale, at)
 
     def log_probability(self, lower: Tensor, upper: Tensor) -> Tensor:
@@ -232,8 +232,7 @@ class RegressionPrediction:
             >>> fair.log_probability(torch.tensor(-1.0), torch.tensor(1.0)).exp()
             tensor([0.6827], dtype=torch.float64)
         """
-        ends = (end.expand(self.mean.shape) for end in (lower, upper))
-        return scaled_mixture.in_parts(scaled_mixture.log_mass, *self.components(), self.scale, *ends)
+        return scaled_mixture.in_parts(scaled_mixture.log_mass, *self.components(), self.scale, lower, upper)
 
     def level_probabilities(self, levels: Sequence[float], step: float) -> Tensor:
         """Probability of each level of a target that is recorded in steps: that it lies within half a step of it.

@@ -46,13 +46,21 @@ def in_parts(
         means: On the scale, shape (S, N, D).
         variances: On the scale, shape (S, N, D).
         scale: The scale.
-        values: Further arguments, with N rows each in dimension 0.
+        values: Further arguments, which broadcast with shape (N, D).
 
     Returns:
         What it gives of all rows, in dimension 0.
     """
+    shape = means.shape[1:]
+    if any(torch.broadcast_shapes(each.shape, shape) != shape for each in values):  # several values for each row
+        return function(means, variances, scale, *values)
     rows = max(1, AT_ONCE // max(1, means[:, :1].numel()))
-    split = zip(means.split(rows, 1), variances.split(rows, 1), *(each.split(rows) for each in values), strict=True)
+    split = zip(
+        means.split(rows, 1),
+        variances.split(rows, 1),
+        *(each.expand(shape).split(rows) for each in values),
+        strict=True,
+    )
     parts = [function(some, their_variances, scale, *more) for some, their_variances, *more in split]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 

@@ -102,8 +102,8 @@ class SelfTuning(nn.Module):
         for layer in self.network.children():
             if isinstance(layer, nn.Linear):
                 gate, logit = next(layers)
-                (weight,) = gate.parameters()
-                v, c = linear(moves, weight.detach() if relaxed else weight).chunk(2, dim=-1)
+                assert isinstance(gate, nn.Linear)
+                v, c = linear(moves, gate.weight.detach() if relaxed else gate.weight).chunk(2, dim=-1)
                 a = concrete_dropout(a, logit, hard=not relaxed)
                 a = (1 + v) * linear(a, layer.weight.detach()) + layer.bias.detach() + c
             else:

@@ -42,12 +42,14 @@ def _regret(found: Mapping[str, Any], labels: Mapping[str, str], gaps: Sequence[
             look = {"markerfacecolor": "white"} if name in gaps else {"alpha": 0.8}
             axes.plot(min(regret, MOST), i, "o", color=colour, markersize=5, **look)
         last = max((name for name in names if name not in gaps), key=lambda name: regrets[name])
-        edge = max(min(regret, MOST) for regret in regrets.values())
-        axes.annotate(
-            f"{worst:.2f}, {labels[last]}", (edge, i), (6, 0), textcoords="offset points", va="center", fontsize=8
-        )
+        widest = max(regrets, key=lambda name: regrets[name])
+        said = f"{worst:.2f}, {labels[last]}"
+        if widest != last:  # the bar ends before a hollow dot, beside which the words stand
+            said += f"; {regrets[widest]:.2f}, {labels[widest]}"
+        edge = min(regrets[widest], MOST)
+        axes.annotate(said, (edge, i), (6, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_yticks(range(len(ways)), [LABELS[way] for way in ways], fontsize=9)
-    axes.set_xlim(0, MOST * 1.45)
+    axes.set_xlim(0, MOST * 1.62)
     axes.set_xticks([0, 0.1, 0.2, 0.3, 0.4, 0.5], ["0", "0.1", "0.2", "0.3", "0.4", "0.5 or more"], fontsize=8)
     axes.set_xlabel("log likelihood lost on the best rate for the table, nats per row", fontsize=9)
     axes.set_title(

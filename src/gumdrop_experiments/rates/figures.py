@@ -49,7 +49,7 @@ def _regret(found: Mapping[str, Any], labels: Mapping[str, str], gaps: Sequence[
         edge = min(regrets[widest], MOST)
         axes.annotate(said, (edge, i), (6, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_yticks(range(len(ways)), [LABELS[way] for way in ways], fontsize=9)
-    axes.set_xlim(0, MOST * 1.62)
+    axes.set_xlim(0, MOST * 1.75)
     axes.set_xticks([0, 0.1, 0.2, 0.3, 0.4, 0.5], ["0", "0.1", "0.2", "0.3", "0.4", "0.5 or more"], fontsize=8)
     axes.set_xlabel("log likelihood lost on the best rate for the table, nats per row", fontsize=9)
     axes.set_title(

@@ -110,11 +110,7 @@ class _Scenes:
 def _train_and_score(scenes: _Scenes, variant: str, seed: int) -> Plain:
     """Train a network, keep it in a file, and score the test pictures."""
     model = _build(scenes, variant, seed)
-    if scenes.settings.bfloat16 and variant.startswith("learned"):
-        # Learned masks are float32, whose product with maps of bfloat16 is slow with channels last.
-        model = model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     result = _train(scenes, model, variant, seed)
-    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     with replacing(_place(scenes, variant, seed), "wb") as file:
         torch.save(model.state_dict(), file)
     pixels = scenes.settings.crop**2
@@ -140,6 +136,7 @@ def _build(scenes: _Scenes, variant: str, seed: int) -> nn.Module:
     learn_dropout(model, p=rate_of(variant), exclude=["first"], report=lambda report: None)
     set_strength(model, scenes.prior(variant).strength)
     model = model if variant.startswith("learned") else fix_dropout(model)
+    # Channels last is the quicker order for maps of many pixels and few channels.
     return model.to(scenes.run.options.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 

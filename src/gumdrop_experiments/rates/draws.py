@@ -22,10 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from gumdrop.ensembles import EnsembleFit, schedule
+from gumdrop.ensembles import EnsembleFit
 from gumdrop.layers import SITE, ConcreteDropout
-from gumdrop.objective import LIKELIHOODS
-from gumdrop.training import fit_stacked
 from gumdrop_experiments.rates.ensembles import Setup
 
 __all__ = ["NUM_DRAWS", "Drawing", "Drawn", "fit_by_draws", "nll_by_draws"]
@@ -115,20 +113,8 @@ def fit_by_draws(setup: Setup, like: EnsembleFit) -> EnsembleFit:
     Returns:
         The fit.
     """
-    _, y = setup.train
-    settings, count, rows = setup.settings, len(like.held_out), torch.arange(len(y))
+    count = len(like.held_out)
     with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(settings.seed)
+        torch.random.default_generator.manual_seed(setup.settings.seed)
         members = [Drawing(setup.build()) for _ in range(count)]
-    batch_size, epochs = schedule(len(y), batch_size=settings.batch_size, epochs=settings.epochs)
-    results = fit_stacked(
-        members,
-        [setup.train] * count,
-        likelihood=nll_by_draws(LIKELIHOODS["gaussian" if setup.regression else "categorical"]),
-        epochs=epochs,
-        rows=[rows[~torch.isin(rows, held_out)] for held_out in like.held_out],
-        held_out=like.held_out,
-        keep_best=not setup.regression,
-        **settings.of_members(regression=setup.regression, batch_size=batch_size),
-    )
-    return setup.mixed([member.network for member in members], like)._replace(members=results)
+    return setup.trained(members, [setup.train] * count, nll_by_draws, like)

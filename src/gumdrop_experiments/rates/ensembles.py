@@ -1,13 +1,16 @@
 """Ensembles that differ in their rates: same kind of networks, number of folds and steps, and held-out noise."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import EnsembleFit, EnsembleSettings, ensemble_of, fit_ensembles
+from gumdrop.ensembles import EnsembleFit, EnsembleSettings, ensemble_of, fit_ensembles, schedule
 from gumdrop.layers import dropout_blocks
 from gumdrop.networks import fix_dropout
+from gumdrop.objective import LIKELIHOODS
+from gumdrop.training import fit_stacked
 
 __all__ = ["ALMOST_NONE", "Setup", "by_held_out_rows", "fixed", "learned"]
 
@@ -30,6 +33,39 @@ class Setup(NamedTuple):
     def fit(self, makes: Sequence[Callable[[], nn.Module]]) -> list[EnsembleFit]:
         """Train an ensemble of each kind of networks, all as one program."""
         return fit_ensembles(makes, [self.train] * len(makes), self.settings, regression=self.regression)
+
+    def trained(
+        self,
+        members: Sequence[nn.Module],
+        train: Sequence[tuple[Tensor, Tensor]],
+        nll_by: Callable[[Callable[[Tensor, Tensor], Tensor]], Callable[[Any, Tensor], Tensor]],
+        like: EnsembleFit,
+    ) -> EnsembleFit:
+        """Train networks that are wrapped for a loss of their own on the folds of another fit, and mix them.
+
+        Args:
+            members: Modules with the network to keep as ``network``, one for each fold of ``like``.
+            train: Inputs and targets of each.
+            nll_by: Makes the loss of what they return out of that of each row.
+            like: The other fit.
+
+        Returns:
+            The fit.
+        """
+        y, settings = self.train[1], self.settings
+        rows = torch.arange(len(y))
+        batch_size, epochs = schedule(len(y), batch_size=settings.batch_size, epochs=settings.epochs)
+        results = fit_stacked(
+            members,
+            train,
+            likelihood=nll_by(LIKELIHOODS["gaussian" if self.regression else "categorical"]),
+            epochs=epochs,
+            rows=[rows[~torch.isin(rows, held_out)] for held_out in like.held_out],
+            held_out=like.held_out,
+            keep_best=not self.regression,
+            **settings.of_members(regression=self.regression, batch_size=batch_size),
+        )
+        return self.mixed([member.get_submodule("network") for member in members], like)._replace(members=results)
 
     def mixed(self, members: Sequence[nn.Module], like: EnsembleFit) -> EnsembleFit:
         """Mix trained networks that hold out the same rows as the first members of another fit."""

@@ -30,12 +30,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from gumdrop.ensembles import EnsembleFit, schedule
+from gumdrop.ensembles import EnsembleFit
 from gumdrop.functional import concrete_dropout
 from gumdrop.layers import UNIT, dropout_blocks
 from gumdrop.networks import fix_dropout
-from gumdrop.objective import LIKELIHOODS
-from gumdrop.training import fit_stacked
 from gumdrop_experiments.rates.draws import NUM_DRAWS
 from gumdrop_experiments.rates.ensembles import Setup
 
@@ -143,20 +141,9 @@ def fit_by_response(setup: Setup, like: EnsembleFit) -> EnsembleFit:
         The fit.
     """
     x, y = setup.train
-    settings, rows = setup.settings, torch.arange(len(y))
     with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(settings.seed)
+        torch.random.default_generator.manual_seed(setup.settings.seed)
         members = [SelfTuning(setup.build(), x.shape[1]) for _ in like.held_out]
         beside = [held_out[torch.randperm(len(y)) % len(held_out)] for held_out in like.held_out]
-    batch_size, epochs = schedule(len(y), batch_size=settings.batch_size, epochs=settings.epochs)
-    results = fit_stacked(
-        members,
-        [(torch.cat([x, x[other], y[other].view(-1, 1).to(x.dtype)], dim=1), y) for other in beside],
-        likelihood=nll_by_response(LIKELIHOODS["gaussian" if setup.regression else "categorical"]),
-        epochs=epochs,
-        rows=[rows[~torch.isin(rows, held_out)] for held_out in like.held_out],
-        held_out=like.held_out,
-        keep_best=not setup.regression,
-        **settings.of_members(regression=setup.regression, batch_size=batch_size),
-    )
-    return setup.mixed([member.network for member in members], like)._replace(members=results)
+    train = [(torch.cat([x, x[other], y[other].view(-1, 1).to(x.dtype)], dim=1), y) for other in beside]
+    return setup.trained(members, train, nll_by_response, like)

@@ -36,12 +36,18 @@ def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(data, tmp
     assert (whole["settings"]["epochs"], whole["test_images"]) == ({"perceptron": 2, "lenet": 1}, 240)
     networks = whole["networks"]
     assert list(networks) == list(NETWORKS)
-    assert [len(part["errors"]) for part in networks.values()] == [2, 2, 2, 2, 1, 1, 1]
+    assert [len(part["errors"]) for part in networks.values()] == [2, 2, 2, 2, 2, 1, 1, 1]
     assert all(0 <= errors <= 240 for part in networks.values() for errors in part["errors"])
     for kind in ("test_nll", "train_nll"):
         assert all(len(part[kind]) == len(part["errors"]) for part in networks.values())
     assert [len(networks[f"{name}-learned"]["rates_over_training"][-1]) for name in ("perceptron", "lenet")] == [3, 3]
     assert not networks["lenet-half"]["rates_over_training"]
+    tuned = networks["perceptron-strength"]
+    assert tuned["strength"] == float(min(tuned["held_out_nll"], key=tuned["held_out_nll"].get))
+    one = json.loads((tmp_path / "whole" / "parts" / "perceptron-strength-1.json").read_text())
+    assert len(tuned["held_out_nll"]) == 4
+    assert len(one["errors"]) == 1  # a third of the epochs, on part of the images
+    assert min(one["errors"]) <= 40
     assert networks["lenet-none"]["parameters"] == 520 + 25_050 + 1_225_500 + 5_010
     page = (tmp_path / "whole" / "report.html").read_text()
     assert "135.4 → 126.7" in page

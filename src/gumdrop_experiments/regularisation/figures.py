@@ -1,6 +1,5 @@
 """The figure of `regularisation`."""
 
-import statistics
 from collections.abc import Iterator
 
 from matplotlib.figure import Figure
@@ -8,18 +7,18 @@ from matplotlib.figure import Figure
 from gumdrop.views import plots
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
+from gumdrop_experiments.regularisation.networks import LAST, at_the_end
 
-__all__ = ["FAMILIES", "LAST", "at_the_end", "figures"]
+__all__ = ["FAMILIES", "figures"]
 
-LAST = 10
-"""Epochs at the end whose errors are averaged; the counts of single epochs jump."""
 FAMILIES = {"perceptron": "dense, 2 x 800 tanh", "lenet": "LeNet"}
 """What the names of networks begin with, and the titles of their panels."""
 STYLES = {
     "perceptron-none": (plots.INK, ":"),
     "perceptron-hidden": (plots.ORANGE, "--"),
     "perceptron-both": (plots.ORANGE, "-"),
-    "perceptron-learned": (plots.BLUE, "-"),
+    "perceptron-learned": (plots.BLUE, "--"),
+    "perceptron-strength": (plots.BLUE, "-"),
     "lenet-none": (plots.INK, ":"),
     "lenet-half": (plots.ORANGE, "-"),
     "lenet-learned": (plots.BLUE, "-"),
@@ -36,7 +35,7 @@ def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
         curves = {key: found[key]["errors"] for key in STYLES if key.startswith(family)}
         for key, errors in curves.items():
             colour, style = STYLES[key]
-            label = f"{found[key]['label'].split(', ')[1]}: {at_the_end(found[key]):.1f}"
+            label = f"{found[key]['label'].split(', ', 1)[1]}: {at_the_end(errors):.1f}"
             ax.plot(range(1, len(errors) + 1), errors, style, color=colour, label=label, linewidth=0.9)
         ax.set_yscale("log")
         # What the first epochs do is the same everywhere, and would press the rest together.
@@ -50,11 +49,6 @@ def figures(results: Plain) -> Iterator[tuple[str, Figure]]:
         heading = f"dropout: errors, mean of last {LAST}"
         ax.legend(frameon=False, title=heading, fontsize=9, title_fontsize=9, loc="upper right")
     yield "regularisation", drawing
-
-
-def at_the_end(network: Plain) -> float:
-    """Average the errors of a network over its last epochs."""
-    return statistics.fmean(network["errors"][-LAST:])
 
 
 def _ticks(low: float, high: float) -> list[int]:

@@ -3,8 +3,8 @@
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.regularisation import PUBLISHED
-from gumdrop_experiments.regularisation.figures import FAMILIES, LAST, at_the_end
-from gumdrop_experiments.regularisation.networks import NETWORKS
+from gumdrop_experiments.regularisation.figures import FAMILIES
+from gumdrop_experiments.regularisation.networks import LAST, NETWORKS, at_the_end
 
 __all__ = ["page"]
 
@@ -48,19 +48,21 @@ NOTES = (
 def page(results: Plain) -> Page:
     """Say how many errors learned rates leave, and how many the best fixed ones."""
     found, count = results["networks"], results["test_images"]
-    end = {key: at_the_end(network) for key, network in found.items()}
+    tuned = {key: network for key, network in found.items() if NETWORKS[key].tuned}
+    end = {key: at_the_end(network["errors"]) for key, network in found.items()}
     fixed = [key for key in found if not NETWORKS[key].learned]
     best = {family: min((key for key in fixed if key.startswith(family)), key=end.__getitem__) for family in FAMILIES}
     return Page(
         title="Dropout as a regulariser",
         lead=(
             f"The dense network that learns its rates errs {end['perceptron-learned']:.1f} times among {count:,} test "
-            f"images (mean of the last {LAST} epochs), the best with fixed rates "
+            f"images (mean of the last {LAST} epochs), {end['perceptron-strength']:.1f} times where held-out images "
+            f"choose the strength of its dropout, the best with fixed rates "
             f"({found[best['perceptron']]['label']}) {end[best['perceptron']]:.1f} times; LeNet "
             f"{end['lenet-learned']:.1f} times with learned rates, {end[best['lenet']]:.1f} times as "
             f"{found[best['lenet']]['label']}."
         ),
-        body=[Figure("regularisation", FIGURE), _table(found, count)],
+        body=[Figure("regularisation", FIGURE), _table(found, count), *map(_strengths, tuned.values())],
         notes=(*NOTES, _masks(results["masks"])),
     )
 
@@ -70,7 +72,7 @@ def _table(found: Plain, count: int) -> Table:
         [
             network["label"],
             f"{len(network['errors'])}",
-            f"{at_the_end(network):.1f}",
+            f"{at_the_end(network['errors']):.1f}",
             f"{network['errors'][-1]}",
             f"{network['test_nll'][-1]:.4f}",
             f"{network['train_nll'][-1]:.4f}",
@@ -81,6 +83,18 @@ def _table(found: Plain, count: int) -> Table:
     ]
     ours = [i for i, key in enumerate(found) if NETWORKS[key].learned]
     return Table(f"Wrong answers among {count:,} test images, dropout off. {TABLE}", COLUMNS, rows, ours)
+
+
+def _strengths(network: Plain) -> Table:
+    """What held-out images say of each strength."""
+    scores = network["held_out_nll"]
+    return Table(
+        f"{network['label']}: negative log likelihood of held-out training images by strength, in nats, mean of "
+        f"the last {LAST} epochs. The lowest is chosen, and the network trained again on all training images.",
+        ("strength", "NLL on held-out images"),
+        [[strength, f"{nll:.4f}"] for strength, nll in scores.items()],
+        [list(scores).index(f"{network['strength']:g}")],
+    )
 
 
 def _masks(masks: Plain) -> str:

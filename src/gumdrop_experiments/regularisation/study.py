@@ -1,12 +1,13 @@
-"""Test errors over training: five networks of the tutorial, and two that learn their rates."""
+"""Test errors over training: five networks of the tutorial, and three that learn their rates."""
 
+import math
 from functools import partial
 
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.regularisation.networks import NETWORKS, START
+from gumdrop_experiments.regularisation.networks import NETWORKS, START, at_the_end
 from gumdrop_experiments.regularisation.settings import Settings
 from gumdrop_experiments.regularisation.training import (
     BATCH_SIZE,
@@ -21,6 +22,10 @@ from gumdrop_experiments.regularisation.training import (
 __all__ = ["study"]
 
 EPOCHS = {"perceptron": 200, "lenet": 60}
+STRENGTHS = (1.0, 4.0, 16.0, 64.0)
+"""Held-out images choose among them."""
+HELD_OUT, CHOOSING = 6, 0.3
+"""One in so many training images is held out for that, and the share of the epochs that the choice takes."""
 QUICK_EPOCHS, QUICK_TRAIN, QUICK_TEST = 2, 2000, 1000
 
 
@@ -32,20 +37,30 @@ def study(settings: Settings, run: Run) -> Plain:
     epochs = {family: given[family] or usual[family] for family in EPOCHS}
     lr = {"perceptron": PERCEPTRON_LR, "lenet": settings.lenet_lr}
 
-    def of(key: str) -> Plain:
+    def of(key: str, *, strength: float = 1.0, choosing: bool = False) -> Plain:
         network = NETWORKS[key]
+        whole = epochs[network.family]
         return trained(
             network,
-            digits,
-            epochs=epochs[network.family],
+            _held_out(digits.train) if choosing else digits,
+            epochs=math.ceil(CHOOSING * whole) if choosing else whole,
             lr=lr[network.family],
             seed=run.options.seed,
             device=run.options.device,
-            checkpoint=run.checkpoint(key),
+            checkpoint=run.checkpoint(_try(key, strength) if choosing else key),
+            strength=strength,
         )
 
-    masks = partial(compare_masks, digits.train, run.options.seed)
-    found = run.parts({"masks": masks, **{key: partial(of, key) for key in NETWORKS}})
+    tuned = [key for key, network in NETWORKS.items() if network.tuned]
+    calls = {"masks": partial(compare_masks, digits.train, run.options.seed)}
+    calls |= {key: partial(of, key) for key in NETWORKS if key not in tuned}
+    calls |= {_try(key, s): partial(of, key, strength=s, choosing=True) for key in tuned for s in STRENGTHS}
+    found = run.parts(calls)
+    chosen = {key: {f"{s:g}": at_the_end(found[_try(key, s)]["test_nll"]) for s in STRENGTHS} for key in tuned}
+    best = {key: float(min(scores, key=scores.__getitem__)) for key, scores in chosen.items()}
+    found |= run.parts({key: partial(of, key, strength=best[key]) for key in tuned})
+    for key in tuned:
+        found[key] |= {"strength": best[key], "held_out_nll": chosen[key]}
     return {
         "settings": {
             "epochs": epochs,
@@ -59,6 +74,19 @@ def study(settings: Settings, run: Run) -> Plain:
         "masks": found["masks"],
         "networks": {key: found[key] for key in NETWORKS},
     }
+
+
+def _try(key: str, strength: float) -> str:
+    """Name the part that tries a strength."""
+    return f"{key}-{strength:g}"
+
+
+def _held_out(train: DigitImages) -> Digits:
+    """Hold the last of the training images out, in the place of the test images."""
+    count = len(train.labels) - len(train.labels) // HELD_OUT
+    return Digits(
+        DigitImages(train.images[:count], train.labels[:count]), DigitImages(train.images[count:], train.labels[count:])
+    )
 
 
 def _digits(run: Run) -> Digits:

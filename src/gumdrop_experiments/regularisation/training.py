@@ -1,13 +1,13 @@
 """Training by plain gradient descent, as the tutorial has it: a step, a network, and the masks of a step."""
 
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.networks import dropout_rates, parameter_groups
+from gumdrop.networks import dropout_rates, parameter_groups, set_strength
 from gumdrop.objective import Lengthscale, negative_elbo
 from gumdrop.training import epoch_seed
 from gumdrop_experiments.data.mnist import DigitImages
@@ -45,7 +45,15 @@ class Digits(NamedTuple):
 
 
 def trained(
-    network: Network, digits: Digits, *, epochs: int, lr: float, seed: int, device: str, checkpoint: Path
+    network: Network,
+    digits: Digits,
+    *,
+    epochs: int,
+    lr: float,
+    seed: int,
+    device: str,
+    checkpoint: Path,
+    strength: float = 1.0,
 ) -> Plain:
     """Train a network, and count its errors on the test images after each epoch.
 
@@ -57,6 +65,7 @@ def trained(
         seed: Of weights, order of batches and masks.
         device: Where to train.
         checkpoint: File that is written after each epoch; a run that was stopped goes on from it.
+        strength: Of learned dropout.
 
     Returns:
         Errors and negative log likelihoods of each epoch, and the learned rates.
@@ -64,7 +73,9 @@ def trained(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = network.build().to(device)
-    groups = parameter_groups(model, rate_lr=RATE_LR) if network.learned else [{"params": list(model.parameters())}]
+    groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
+    if network.learned:
+        groups = parameter_groups(set_strength(model, strength), rate_lr=RATE_LR)
     optimizer = torch.optim.SGD(groups, lr=lr)
     done: list[Epoch] = restore(checkpoint, model, optimizer)
     with torch.random.fork_rng():

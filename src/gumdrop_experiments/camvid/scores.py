@@ -60,7 +60,7 @@ class PixelScores:
             ratio = getattr(prediction, name)[known].clamp(min=LEAST_UNCERTAINTY) / LEAST_UNCERTAINTY
             place = (UNCERTAINTY_BINS * ratio.log() / span).long().clamp(max=UNCERTAINTY_BINS - 1)
             for row, chosen in ((0, right), (1, ~right)):
-                sums[row] += torch.bincount(place[chosen], minlength=UNCERTAINTY_BINS)
+                sums[row] += torch.bincount(place[chosen], minlength=UNCERTAINTY_BINS).cpu()
 
     def result(self) -> Plain:
         """Form the scores.
@@ -102,11 +102,11 @@ def confusion(truth: Tensor, label: Tensor, num_classes: int) -> Tensor:
         num_classes: Number of classes.
 
     Returns:
-        Counts, shape (C, C), float64.
+        Counts on the CPU, shape (C, C), float64.
     """
     known = truth != VOID
     pairs = torch.bincount(truth[known].long() * num_classes + label[known], minlength=num_classes**2)
-    return pairs.view(num_classes, num_classes).double()
+    return pairs.view(num_classes, num_classes).double().cpu()
 
 
 def mean_iou(counts: Tensor) -> float:
@@ -132,12 +132,12 @@ def binned(p: Tensor, hit: Tensor) -> Tensor:
         hit: Whether each came true, shape (N,).
 
     Returns:
-        The three sums, shape (3, NUM_BINS), float64.
+        The three sums on the CPU, shape (3, NUM_BINS), float64.
     """
     place = (p * NUM_BINS).long().clamp(max=NUM_BINS - 1)
     return torch.stack(
         [torch.bincount(place, weights=weight.double(), minlength=NUM_BINS) for weight in (p, hit, torch.ones_like(p))]
-    )
+    ).cpu()
 
 
 def calibration_error(bins: Tensor) -> float:

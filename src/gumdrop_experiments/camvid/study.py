@@ -148,7 +148,7 @@ def _train(scenes: _Scenes, model: nn.Module, variant: str, seed: int) -> FitRes
         if _is_noisy(variant):
             noise = torch.randn(NOISE_DRAWS, *output.chunk(2, dim=1)[0].shape, device=output.device)
             output = noisy_log_probabilities(output, noise)
-        counts.add_(confusion(labels, output.detach().argmax(1), NUM_CLASSES).cpu())
+        counts.add_(confusion(labels, output.detach().argmax(1), NUM_CLASSES))
         return scale * pixel_nll(output, labels)
 
     def measure(model: nn.Module, epoch: int) -> dict[str, float]:

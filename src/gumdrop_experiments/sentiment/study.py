@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gumdrop import metrics
 from gumdrop.networks import fix_dropout, learn_dropout, set_strength
@@ -30,6 +30,9 @@ __all__ = ["NUM_SAMPLES", "study"]
 BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 64, 1e-3, 5.0, 1.0
 NUM_SAMPLES, VALIDATION_SAMPLES = 50, 5
 ROWS_AT_ONCE = 512
+ACCURACIES = ("train_accuracy", "validation_accuracy")
+"""Shares of right training sentences, under masks, and of right development sentences, over draws. The likelihood
+counts them: only training asks for gradients."""
 NUM_BINS = 10
 QUICK_SENTENCES = 2000
 """Sentences of each part that a quick run reads."""
@@ -139,7 +142,7 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Varian
         learn_dropout(model, p=variant.p, embeddings=variant.words, report=lambda report: None)
         if not variant.learned:
             fix_dropout(model)
-        result, accuracy = _train(run, data, settings, variant, seed, model)
+        result = _train(run, data, settings, variant, seed, model)
     words, labels = (part.to(run.options.device) for part in data.test)
     drawn = predict_classification(model, words, num_samples=NUM_SAMPLES, seed=seed, batch_size=ROWS_AT_ONCE)
     plain = plain_prediction(model, words, batch_size=ROWS_AT_ONCE)
@@ -150,29 +153,33 @@ def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Varian
         "best_epoch": result.best_epoch,
         "train_nll": [record.nll for record in result.history],
         "validation_nll": [record.validation_nll for record in result.history],
-        **accuracy,
+        **{name: [(record.measured or {})[name] for record in result.history] for name in ACCURACIES},
         "rates": {name: [record.rates[name] for record in result.history] for name in result.history[0].rates},
         "reliability": {name: value.tolist() for name, value in bins._asdict().items()},
     }
 
 
-def _train(
-    run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int, model: SentenceReader
-) -> tuple[FitResult, Plain]:
-    """Train a network; give the result, and how often drawn functions were right in each epoch."""
+def _train(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int, model: SentenceReader) -> FitResult:
+    """Train a network, and measure how often drawn functions were right in each epoch."""
     train = data.phrases if variant.phrases else data.train
     epochs = settings.phrase_epochs if variant.phrases else settings.epochs
     lengthscale = LENGTHSCALE
     if variant.regularisers is not None:
         lengthscale, strength = prior_of(variant.regularisers, num_data=len(train[1]))
         set_strength(model, strength)
-    right: dict[bool, list[Tensor]] = {True: [], False: []}
+    right: dict[str, list[Tensor]] = {name: [] for name in ACCURACIES}
 
     def nll_of(logits: Tensor, target: Tensor) -> Tensor:
-        right[logits.requires_grad].append(logits.argmax(1) == target)  # no gradient: development sentences
+        right[ACCURACIES[0 if logits.requires_grad else 1]].append(logits.argmax(1) == target)
         return categorical_nll(logits, target)
 
-    result = fit(
+    def measure(model: nn.Module, epoch: int) -> dict[str, float]:
+        shares = {name: torch.cat(each).double().mean().item() for name, each in right.items()}
+        for each in right.values():
+            each.clear()
+        return shares
+
+    return fit(
         model,
         train,
         likelihood=nll_of,
@@ -186,17 +193,8 @@ def _train(
         seed=seed,
         checkpoint=run.checkpoint(part_name(variant.label, seed)),
         progress=f"{variant.label}, seed {seed}",
+        measure=measure,
     )
-    return result, {
-        "train_accuracy": _by_epoch(right[True], len(train[1]), epochs),
-        "validation_accuracy": _by_epoch(right[False], len(data.dev[1]) * VALIDATION_SAMPLES, epochs),
-    }
-
-
-def _by_epoch(right: Sequence[Tensor], rows: int, epochs: int) -> list[float | None]:
-    """Share of what was right in each epoch of so many rows; None for epochs before a stop, which nobody counted."""
-    shares = [each.double().mean().item() for each in torch.cat(list(right)).split(rows)] if right else []
-    return [None] * (epochs - len(shares)) + shares
 
 
 def _scores(prediction: ClassificationPrediction, labels: Tensor) -> dict[str, float]:

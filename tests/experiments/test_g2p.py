@@ -75,6 +75,23 @@ def test_networks_are_trained_as_reported_and_more_of_them_later(data, tmp_path)
     assert [each[-1] for name, each in rates.items() if name != "head"] == found["pooled"]["broken"]["per_step_rates"]
 
 
+def test_networks_of_several_seeds_speak_together(data, tmp_path):
+    out = tmp_path / "out"
+    words = ["reproduce", "g2p", "--data", str(data), "--out", str(out), "--epochs", "2", "--test-words", "6"]
+    words += ["--num-samples", "3", "--resume", "--networks", "speller learned"]
+    assert cli.main(words) == 0
+    assert list(json.loads((out / "results.json").read_text())["results"]["spellers"]) == ["learned"]
+    first = (out / "parts" / "speller-learned.json").read_text()
+    assert cli.main([*words, "--members", "2"]) == 0
+    spellers = json.loads((out / "results.json").read_text())["results"]["spellers"]
+    assert list(spellers) == ["learned", "learned, seed 1", "2 learned together"]
+    assert (out / "parts" / "speller-learned.json").read_text() == first
+    assert spellers["learned"]["history"] != spellers["learned, seed 1"]["history"]
+    doubt = [sum(each["judged"]["doubt"]) for each in spellers.values()]
+    assert doubt[2] > max(doubt[:2])  # networks of two seeds disagree more than draws of one
+    assert "2 learned together" in (out / "report.html").read_text()
+
+
 def test_networks_are_known(data, capsys):
     assert cli.main(["reproduce", "g2p", "--data", str(data), "--networks", "learned, given factors"]) == 2
     assert "there is no network 'learned, given factors'" in capsys.readouterr().err
@@ -101,7 +118,7 @@ def test_a_reported_training_that_was_stopped_goes_on_as_if_it_had_not(tmp_path)
     assert not model.training
 
 
-@pytest.mark.parametrize("flag", ["words", "pooled-epochs", "epochs", "num-samples", "test-words"])
+@pytest.mark.parametrize("flag", ["words", "pooled-epochs", "epochs", "members", "num-samples", "test-words"])
 def test_numbers_are_at_least_one(flag, data, capsys):
     assert cli.main(["reproduce", "g2p", "--data", str(data), f"--{flag}", "0"]) == 2
     assert f"`{flag.replace('-', '_')}` must be at least 1, got 0" in capsys.readouterr().err
@@ -121,13 +138,16 @@ def all_ways(phones, longest):
     return torch.tensor(ways)
 
 
-def test_a_wide_beam_finds_the_best_of_all_ways():
-    model, words = spelled()
-    longest = 3
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_a_wide_beam_finds_the_best_of_all_ways(seeds):
+    models, longest = [spelled(seed)[0] for seed in seeds], 3
+    _, words = spelled()
     ways = all_ways((3, 4), longest)
     rows = torch.cat([words[:1].expand(len(ways), -1), torch.ones(len(ways), 1, dtype=torch.long), ways[:, :-1]], 1)
-    log_p = -phone_nll(model(rows), ways)
-    found, scores = beam_search(model, words, width=12, longest=longest)
+    # Networks that speak together have the mean of their probabilities at each step.
+    mean = torch.stack([model(rows).softmax(-1) for model in models]).mean(0)
+    log_p = -phone_nll(mean.log(), ways)
+    found, scores = beam_search(models, words, width=12, longest=longest)
     ended = (found[0] == Speller.END).any(1)
     best = log_p.argsort(descending=True)
     torch.testing.assert_close(scores[0][ended][:3], log_p[best[:3]])
@@ -137,8 +157,8 @@ def test_a_wide_beam_finds_the_best_of_all_ways():
 def test_judging_is_the_mixture_of_the_drawn_functions():
     model, words = spelled()
     gd.learn_dropout(model, p=0.3, exclude=["letters", "phones"], report=lambda report: None)
-    ways, _ = beam_search(model.eval(), words, width=2, longest=4)
-    prediction, disagreement = judge(model, words, ways, num_samples=5, seed=3)
+    ways, _ = beam_search([model.eval()], words, width=2, longest=4)
+    prediction, disagreement = judge([model], words, ways, num_samples=5, seed=3)
     start = torch.ones(4, 1, dtype=torch.long)
     rows = torch.cat([words.repeat_interleave(2, 0), start, ways.flatten(0, 1)[:, :-1]], 1)
     drawn = torch.stack(

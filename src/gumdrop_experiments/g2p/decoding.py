@@ -1,5 +1,6 @@
 """Find the best ways to say a word, ask drawn functions about them, and count errors."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,11 +16,11 @@ __all__ = ["Errors", "beam_search", "count_errors", "judge"]
 
 
 @torch.inference_mode()
-def beam_search(model: Speller, words: Tensor, *, width: int, longest: int) -> tuple[Tensor, Tensor]:
+def beam_search(models: Sequence[Speller], words: Tensor, *, width: int, longest: int) -> tuple[Tensor, Tensor]:
     """Find the most probable ways to say words, phone by phone.
 
     Args:
-        model: In eval.
+        models: In eval; the probability of a phone is their mean.
         words: Letters, shape (N, L).
         width: Ways that are kept, ``B``.
         longest: Most phones, the end among them.
@@ -28,19 +29,26 @@ def beam_search(model: Speller, words: Tensor, *, width: int, longest: int) -> t
         Phones, shape (N, B, longest), 0 behind the end, most probable first; and their log probabilities, (N, B).
     """
     count = len(words)
-    memory, present = (part.repeat_interleave(width, dim=0) for part in model.read(words))
-    said = torch.full((count * width, 1), model.START)
+    read = []
+    for model in models:
+        memory, present = model.read(words)
+        read.append((memory.repeat_interleave(width, dim=0), present.repeat_interleave(width, dim=0)))
+    said = torch.full((count * width, 1), Speller.START)
     said_so_far = torch.zeros(count, width, 0, dtype=torch.long)
     # At the start all ways are the same one.
     scores = torch.full((count, width), -torch.inf)
     scores[:, 0] = 0
-    state = None
+    states: list[tuple[Tensor, Tensor] | None] = [None] * len(models)
     for _ in range(longest):
-        logits, state = model.say(said, memory, present, state)
-        log_p = torch.log_softmax(logits[:, -1], dim=-1).view(count, width, -1)
-        log_p[:, :, [0, model.START]] = -torch.inf
+        steps = [
+            model.say(said, memory, present, state)
+            for model, (memory, present), state in zip(models, read, states, strict=True)
+        ]
+        each = torch.stack([torch.log_softmax(logits[:, -1], dim=-1) for logits, _ in steps])
+        log_p = (torch.logsumexp(each, dim=0) - math.log(len(models))).view(count, width, -1)
+        log_p[:, :, [0, Speller.START]] = -torch.inf
         if said_so_far.shape[2]:  # a way that has ended goes on with nothing, at no cost
-            ended = (said_so_far == model.END).any(2)
+            ended = (said_so_far == Speller.END).any(2)
             log_p[ended] = -torch.inf
             log_p[..., 0][ended] = 0
         phones = log_p.shape[2]
@@ -50,26 +58,26 @@ def beam_search(model: Speller, words: Tensor, *, width: int, longest: int) -> t
             [said_so_far.gather(1, parent.unsqueeze(2).expand_as(said_so_far)), phone[..., None]], 2
         )
         rows = (parent + width * torch.arange(count).unsqueeze(1)).flatten()
-        state = (state[0][:, rows], state[1][:, rows])
+        states = [(h[:, rows], c[:, rows]) for _, (h, c) in steps]
         said = phone.view(-1, 1)
-        if (said_so_far == model.END).any(2).all():
+        if (said_so_far == Speller.END).any(2).all():
             break
     padding = longest - said_so_far.shape[2]
     return torch.nn.functional.pad(said_so_far, (0, padding)), scores
 
 
 def judge(
-    model: Speller, words: Tensor, ways: Tensor, *, num_samples: int, seed: int
+    models: Sequence[Speller], words: Tensor, ways: Tensor, *, num_samples: int, seed: int
 ) -> tuple[ClassificationPrediction, Tensor]:
     """Ask drawn functions how probable each way to say a word is.
 
     The ways of one word are the classes, and one more stands for all that are not listed.
 
     Args:
-        model: A converted model.
+        models: Converted models; the functions of all of them are one mixture.
         words: Letters, shape (N, L).
         ways: Phones, shape (N, B, T), as `beam_search` gives them.
-        num_samples: Number of draws.
+        num_samples: Number of draws of each model.
         seed: Same seed, same functions for all words.
 
     Returns:
@@ -78,17 +86,17 @@ def judge(
     """
     count, width, _ = ways.shape
     flat = ways.flatten(0, 1)
-    start = torch.full((len(flat), 1), model.START)
+    start = torch.full((len(flat), 1), Speller.START)
     rows = torch.cat([words.repeat_interleave(width, dim=0), start, flat[:, :-1]], dim=1)
     with torch.inference_mode():
-        logits = sample(model, rows, num_samples=num_samples, seed=seed)
-        listed = torch.stack([-phone_nll(draw, flat) for draw in logits]).view(num_samples, count, width)
+        logits = torch.cat([sample(model, rows, num_samples=num_samples, seed=seed) for model in models])
+        listed = torch.stack([-phone_nll(draw, flat) for draw in logits]).view(-1, count, width)
         rest = torch.log1p(-listed.exp().sum(2, keepdim=True).clamp(max=1 - 1e-6))
         log_p = torch.cat([listed, rest], dim=2)
         entropy = torch.special.entr(log_p.exp()).sum(2).mean(0)
-        mixture = torch.logsumexp(log_p, dim=0) - torch.tensor(float(num_samples)).log()
+        mixture = torch.logsumexp(log_p, dim=0) - math.log(len(log_p))
         best = mixture[:, :width].argmax(1)
-        steps = logits.view(num_samples, count, width, *logits.shape[2:])[:, torch.arange(count), best]
+        steps = logits.view(-1, count, width, *logits.shape[2:])[:, torch.arange(count), best]
         return ClassificationPrediction(mixture, entropy), _disagreement(steps, ways[torch.arange(count), best])
 
 

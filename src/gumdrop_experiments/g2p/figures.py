@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
+from gumdrop_experiments.g2p.settings import SPELLERS
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 
@@ -69,8 +70,9 @@ def _spellers(results: Plain) -> Figure:
     """Learning curves of the network with attention, and its learned rates."""
     drawing = Figure(figsize=(10, 3.8), layout="constrained")
     curves, rates = drawing.subplots(1, 2)
-    for variant, each in results["spellers"].items():
-        history, colour = each["history"], plots.ORANGE if variant == "learned" else plots.BLUE
+    for variant in (variant for variant in SPELLERS if variant in results["spellers"]):
+        history = results["spellers"][variant]["history"]
+        colour = plots.ORANGE if variant == "learned" else plots.BLUE
         epochs = range(1, len(history["nll"]) + 1)
         curves.plot(epochs, history["validation_nll"], color=colour, label=f"{variant}, held out")
         curves.plot(epochs, history["nll"], color=colour, linestyle=":", label=f"{variant}, in training")
@@ -85,13 +87,14 @@ def _spellers(results: Plain) -> Figure:
 def _disagreement(results: Plain) -> Figure:
     """How often words are wrong, by how much drawn functions disagree on their phones."""
     drawing = Figure(figsize=(10, 3.6), layout="constrained")
-    panels = drawing.subplots(1, len(results["spellers"]), sharey=True, squeeze=False)[0]
-    for ax, (variant, each) in zip(panels, results["spellers"].items(), strict=True):
+    heard = {variant: each for variant, each in results["spellers"].items() if "seed" not in variant}
+    panels = drawing.subplots(1, len(heard), sharey=True, squeeze=False)[0]
+    for ax, (variant, each) in zip(panels, heard.items(), strict=True):
         disagreements = np.asarray(each["judged"]["doubt"])
         wrong = np.asarray(each["judged"]["wrong"], dtype=float)
         groups = np.array_split(np.argsort(disagreements, kind="stable"), min(10, len(disagreements)))
         heights = [100 * wrong[group].mean() for group in groups]
-        colour = plots.ORANGE if variant == "learned" else plots.BLUE
+        colour = plots.BLUE if variant.startswith("fixed") else plots.ORANGE
         ax.bar(np.arange(len(groups)) + 0.5, heights, width=0.85, color=colour)
         ax.axhline(100 * wrong.mean(), color=plots.INK, linewidth=1, linestyle=":")
         ax.set_xticks([0, len(groups)], ["least", "most"])

@@ -39,7 +39,7 @@ def page(results: Plain) -> Page:
             _errors_table(judged),
             Figure("g2p-doubt", DISAGREEMENT),
             Figure("g2p-spellers", "The network with attention: loss and rates over training."),
-            *(_examples_table(variant, each["examples"]) for variant, each in judged.items()),
+            *(_examples_table(variant, each["examples"]) for variant, each in judged.items() if "seed" not in variant),
         ]
     return Page(
         title="From letters to phones (CMUdict)",
@@ -58,7 +58,7 @@ def _readers_in_words(readers: Plain) -> Iterator[str]:
 def _spellers_in_words(judged: Plain) -> Iterator[str]:
     for variant, each in judged.items():
         yield (
-            f"A network with attention ({variant}) says {100 * each['draws']['wer']:.1f} % of the words wrong; the "
+            f"With attention ({variant}): {100 * each['draws']['wer']:.1f} % of the words wrong; the "
             f"disagreement of drawn functions announces them with an AUROC of "
             f"{_number(each['auroc']['disagreement on phones'])}."
         )

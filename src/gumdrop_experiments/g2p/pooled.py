@@ -70,7 +70,17 @@ def _train(
     run: Run, model: PooledReader, rows: Rows, *, name: str, epochs: int, lengthscale: Lengthscale, num_data: int
 ) -> Plain:
     """Train as the other network, and keep the best epoch by the held-out words."""
-    result = train(run, model, rows, name=name, epochs=epochs, lr=LR, lengthscale=lengthscale, num_data=num_data)
+    result = train(
+        run,
+        model,
+        rows,
+        name=name,
+        seed=run.options.seed,
+        epochs=epochs,
+        lr=LR,
+        lengthscale=lengthscale,
+        num_data=num_data,
+    )
     return recorded(result)
 
 

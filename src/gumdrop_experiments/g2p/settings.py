@@ -28,8 +28,11 @@ class Settings(BaseSettings):
     """Passes over the data for each setting of the report's network."""
     epochs: int = 16
     """Passes over the data for the network with attention."""
+    members: int = field(default=1, metadata={"recorded": False})
+    """Networks with attention that learn their rates, from as many seeds; more than one are also heard together, as
+    one mixture. More can be added with --resume."""
     num_samples: int = 20
-    """Functions drawn to judge ways to say a word."""
+    """Functions of a network drawn to judge ways to say a word."""
     test_words: int = 2000
     """Words to test with, the first of the test part."""
     lengthscale: float | Literal["fan_in", "weak"] = 7.0
@@ -47,7 +50,7 @@ class Settings(BaseSettings):
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        at_least(self, 1, "words", "pooled_epochs", "epochs", "num_samples", "test_words")
+        at_least(self, 1, "words", "pooled_epochs", "epochs", "members", "num_samples", "test_words")
         check_regularisers(self.regularisers)
 
     def for_run(self, options: RunOptions) -> Self:

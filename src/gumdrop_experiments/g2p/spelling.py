@@ -1,7 +1,8 @@
-"""The network with attention: trained, kept in a file, and heard as it says the test words."""
+"""The network with attention: trained, kept in a file, and heard as it says the test words, alone or with others."""
 
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -19,7 +20,7 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.networks.spellers import Speller
 
-__all__ = ["UNCERTAINTIES", "spelling"]
+__all__ = ["UNCERTAINTIES", "speller_name", "spelling", "together"]
 
 LR = 3e-3
 BEAM, WORDS_AT_ONCE = 5, 200
@@ -39,26 +40,23 @@ class _Heard(NamedTuple):
     """What may announce an error, in the order of `UNCERTAINTIES`, shape (4, W)."""
 
 
-def spelling(run: Run, words: Words, settings: Settings, variant: str) -> Plain:
-    """Train the network with attention, keep it in a file, and hear it say the test words."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.options.seed)
-        model = Speller(words.num_letters, len(words.phones), width=words.width)
-    learn_dropout(model, p=rate_of(variant), exclude=["letters", "phones"], report=lambda report: None)
-    if variant != "learned":
-        fix_dropout(model)
+def spelling(run: Run, words: Words, settings: Settings, variant: str, member: int = 0) -> Plain:
+    """Train a network with attention, keep it in a file, and hear it say the test words."""
+    name, seed = speller_name(variant, member), run.options.seed + member
+    model = _build(words, variant, seed)
     result = train(
         run,
         model,
         words.for_speller(),
-        name=f"speller {variant}",
+        name=name,
+        seed=seed,
         epochs=settings.epochs,
         lr=LR,
         lengthscale=settings.lengthscale,
     )
-    with replacing(run.folder / f"{part_name('speller', variant)}.pt", "wb") as file:
+    with replacing(_place(run, variant, member), "wb") as file:
         torch.save(model.state_dict(), file)
-    heard = _hear(model.eval(), words, settings.num_samples, run.options.seed)
+    heard = _hear([model.eval()], words, settings.num_samples, run.options.seed)
     return {
         **recorded(result),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -66,13 +64,40 @@ def spelling(run: Run, words: Words, settings: Settings, variant: str) -> Plain:
     }
 
 
-def _hear(model: Speller, words: Words, num_samples: int, seed: int) -> _Heard:
+def together(run: Run, words: Words, settings: Settings, variant: str, members: int) -> Plain:
+    """Hear networks that were trained from several seeds say the test words with one voice."""
+    models = []
+    for member in range(members):
+        model = _build(words, variant, run.options.seed + member)
+        model.load_state_dict(torch.load(_place(run, variant, member), weights_only=True))
+        models.append(model.eval())
+    return {"judged": _judged(_hear(models, words, settings.num_samples, run.options.seed), words)}
+
+
+def speller_name(variant: str, member: int = 0) -> str:
+    """Name a network with attention, and its part of the run."""
+    return f"speller {variant}" + f" {member}" * (member > 0)
+
+
+def _place(run: Run, variant: str, member: int) -> Path:
+    return run.folder / f"{part_name(speller_name(variant, member))}.pt"
+
+
+def _build(words: Words, variant: str, seed: int) -> Speller:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Speller(words.num_letters, len(words.phones), width=words.width)
+    learn_dropout(model, p=rate_of(variant), exclude=["letters", "phones"], report=lambda report: None)
+    return model if variant == "learned" else fix_dropout(model)
+
+
+def _hear(models: Sequence[Speller], words: Words, num_samples: int, seed: int) -> _Heard:
     """Say the test words, and ask drawn functions how probable each way is."""
     ways, log_p, uncertainties = [], [], []
     for start in range(0, len(words.test_words), WORDS_AT_ONCE):
         letters = words.letters(words.test_words[start : start + WORDS_AT_ONCE])
-        found, scores = beam_search(model, letters, width=BEAM, longest=words.longest)
-        prediction, disagreement = judge(model, letters, found, num_samples=num_samples, seed=seed)
+        found, scores = beam_search(models, letters, width=BEAM, longest=words.longest)
+        prediction, disagreement = judge(models, letters, found, num_samples=num_samples, seed=seed)
         by_draws = prediction.log_probabilities[:, :BEAM]
         ways += [[until_end(way) for way in word] for word in found.tolist()]
         log_p.append(torch.stack([scores, by_draws]))

@@ -6,7 +6,7 @@ from functools import partial
 from gumdrop_experiments.data.texts import CMUDICT
 from gumdrop_experiments.g2p.pooled import pooled
 from gumdrop_experiments.g2p.settings import SPELLERS, Settings
-from gumdrop_experiments.g2p.spelling import spelling
+from gumdrop_experiments.g2p.spelling import speller_name, spelling, together
 from gumdrop_experiments.g2p.words import Words
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
@@ -28,13 +28,23 @@ def study(settings: Settings, run: Run) -> Plain:
         readers = tuple(variant for variant in readers if variant in settings.networks)
         spellers = tuple(variant for variant in spellers if f"speller {variant}" in settings.networks)
     # The longest comes first, so that with several processes the others share the rest.
-    calls = {part_name("speller", variant): partial(spelling, run, words, settings, variant) for variant in spellers}
+    speaking = partial(spelling, run, words, settings)
+    calls = {part_name(speller_name(variant)): partial(speaking, variant) for variant in spellers}
+    members = settings.members if "learned" in spellers else 1
+    more = [(part_name(speller_name("learned", member)), member) for member in range(1, members)]
+    calls |= {name: partial(speaking, "learned", member) for name, member in more}
     calls |= {part_name(variant): partial(pooled, run, words, settings, variant) for variant in readers}
     done = run.parts(calls)
+    found = {variant: done[part_name(speller_name(variant))] for variant in spellers}
+    if more:
+        found |= {f"learned, seed {run.options.seed + member}": done[name] for name, member in more}
+        found[f"{members} learned together"] = run.part(
+            part_name("spellers", members), partial(together, run, words, settings, "learned", members)
+        )
     return {
         "data": words.counts | {"trained": len(words.train), "tested": len(words.test_words)},
         "pooled": {variant: _settled(done[part_name(variant)]) for variant in readers},
-        "spellers": {variant: done[part_name("speller", variant)] for variant in spellers},
+        "spellers": found,
     }
 
 

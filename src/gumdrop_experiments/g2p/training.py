@@ -23,6 +23,7 @@ def train(
     rows: Rows,
     *,
     name: str,
+    seed: int,
     epochs: int,
     lr: float,
     lengthscale: Lengthscale,
@@ -35,6 +36,7 @@ def train(
         model: The network, converted.
         rows: What to train with, and what chooses the epoch.
         name: What the training is called.
+        seed: Of batches and masks.
         epochs: Passes over the data.
         lr: Learning rate.
         lengthscale: Of the prior.
@@ -57,7 +59,7 @@ def train(
         lr=lr,
         max_norm=MAX_NORM,
         lengthscale=lengthscale,
-        seed=run.options.seed,
+        seed=seed,
         checkpoint=run.checkpoint(part_name(name)),
         progress=name,
     )

@@ -17,8 +17,9 @@ from gumdrop.prediction import ClassificationPrediction
 Image = pytest.importorskip("PIL.Image")
 from gumdrop.attribution.pictures import ImageFileError  # noqa: E402
 from gumdrop_experiments.camvid.averages import calibration_by_averages  # noqa: E402
-from gumdrop_experiments.camvid.figures import figures  # noqa: E402
+from gumdrop_experiments.camvid.figures import by_depth, figures  # noqa: E402
 from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll  # noqa: E402
+from gumdrop_experiments.camvid.networks import NETWORKS  # noqa: E402
 from gumdrop_experiments.camvid.scores import PixelScores  # noqa: E402
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, VOID, read_segnet  # noqa: E402
 from gumdrop_experiments.harness.reproduce import WithPictures  # noqa: E402
@@ -228,6 +229,16 @@ def test_some_variants_of_a_u_net_in_bfloat16(tmp_path):
     assert all(rates[-1] > START for run in found["learned"] for rates in run["rates"].values())
     assert all(0.05 < rates[-1] < START for rates in found["learned from 0.05"][0]["rates"].values())
     assert "Calibration error of each class" in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["56", "small", "unet"])
+def test_rates_are_drawn_in_the_order_in_which_data_pass_them(name):
+    model = gd.learn_dropout(NETWORKS[name](4), exclude=["first"], report=lambda report: None).eval()
+    names, passed = list(gd.dropout_rates(model)), []
+    for site in names:
+        model.get_submodule(site).register_forward_hook(lambda *_, site=site: passed.append(site))
+    model(torch.zeros(1, 3, 64, 64))
+    assert by_depth(names) == passed
 
 
 def test_a_small_run_on_drawn_shapes(tmp_path):

@@ -1,6 +1,6 @@
 """The figures of `camvid`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,13 @@ from gumdrop_experiments.data.camvid import CAMVID_CLASSES, CAMVID_COLOURS, VOID
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["figures"]
+__all__ = ["by_depth", "figures"]
 
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
 NO_CLASS = (0, 0, 0)
 COLOURS = dict(zip(ALL_VARIANTS, (plots.INK, *plots.PALETTE), strict=False))
+SIDES = {"down_blocks": 0, "down": 0, "middle": 1, "up": 2, "up_blocks": 2, "join": 2, "head": 3}
+"""Parts of the networks, in the order in which data pass them: on the way down, between, on the way up, at the end."""
 
 
 def figures(found: WithPictures) -> Iterator[tuple[str, Figure]]:
@@ -31,6 +33,23 @@ def figures(found: WithPictures) -> Iterator[tuple[str, Figure]]:
     yield "camvid-classes", _class_calibration(found.results)
     if found.pictures:
         yield "camvid-maps", _maps(found.pictures)
+
+
+def by_depth(names: Iterable[str]) -> list[str]:
+    """Sort the sites of a network from the picture to the classes; it lists blocks apart from what lies between them.
+
+    Args:
+        names: Names of the sites of a network of `camvid`.
+
+    Returns:
+        The names, as data pass them.
+    """
+
+    def depth(name: str) -> tuple[int, int, int]:
+        kind, stage = [*name.split("."), "0"][:2]
+        return SIDES[kind], int(stage), list(SIDES).index(kind)
+
+    return sorted(names, key=depth)
 
 
 def _curves(results: Results) -> Figure:
@@ -54,11 +73,12 @@ def _rates(results: Results) -> Figure:
     """Learned rates from the picture to the classes, and over training."""
     drawing = Figure(figsize=(10, 3.8), layout="constrained")
     final, over = drawing.subplots(1, 2, sharey=True)
+    names = by_depth(results["learned"][0]["rates"])
     for i, run in enumerate(results["learned"]):
-        names = list(run["rates"])
         final.plot(range(1, len(names) + 1), [run["rates"][name][-1] for name in names], ".-", label=f"fit {i + 1}")
-    run = results["learned"][0]
-    for values, colour in zip(run["rates"].values(), plots.site_colours(len(run["rates"])), strict=True):
+    first = results["learned"][0]["rates"]
+    for name, colour in zip(names, plots.site_colours(len(names)), strict=True):
+        values = first[name]
         over.plot(range(1, len(values) + 1), values, color=colour, linewidth=1, alpha=0.8)
     final.set_ylim(0, None)
     final.locator_params(axis="x", integer=True)

@@ -135,7 +135,7 @@ def _say(network: Network, done: list[Epoch], epochs: int) -> None:
     last = done[-1]
     print(
         f"{network.label}: epoch {len(done)} of {epochs}, {last['errors']} errors, {last['test_nll']:.4f} nats on "
-        f"test images, {last['train_nll']:.4f} in training",
+        f"unseen images, {last['train_nll']:.4f} in training",
         *(f"{p:.3f}" for p in last["rates"]),
         flush=True,
     )

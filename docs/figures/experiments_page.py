@@ -135,10 +135,11 @@ def regularisation() -> str:
     """Errors at the end."""
     networks = found("regularisation")["networks"]
     end = {name: statistics.fmean(each["errors"][-10:]) for name, each in networks.items()}
-    dense = [end[f"perceptron-{way}"] for way in ("none", "hidden", "both", "learned")]
+    dense = [end[f"perceptron-{way}"] for way in ("none", "hidden", "both", "learned", "strength")]
     lenet = [end[f"lenet-{way}"] for way in ("none", "half", "learned")]
     return (
-        f"dense {listed(dense[:3], 1)}, learned {dense[3]:.1f} after 200 epochs; LeNet {listed(lenet[:2], 1)}, "
+        f"dense {listed(dense[:3], 1)}, learned {dense[3]:.1f}, with a held-out strength {dense[4]:.1f} "
+        f"after 200 epochs; LeNet {listed(lenet[:2], 1)}, "
         f"learned {lenet[2]:.1f} after 60"
     )
 
@@ -160,9 +161,9 @@ def cartpole() -> str:
     return f"learned {learned}, no dropout {none}, fixed .1 {fixed}"
 
 
-def camvid(score: str, digits: int) -> str:
+def camvid(file: str, score: str, digits: int) -> str:
     """One score of all ways, in percent."""
-    scores = found("camvid")
+    scores = found(file)
 
     def cell(way: str, how: str) -> str:
         return f"{100 * mean(scores[way], how, score):.{digits}f}"
@@ -178,7 +179,7 @@ def camvid_calibration() -> str:
         100 * mean(scores[way], how, "overconfidence") for way, how in (("fixed 0.2", "draws"), ("learned", "no_draws"))
     )
     sides = f"fixed 0.2 with draws −{-fixed:.2f}, learned without {learned:.2f}"
-    return f"{camvid('ece', 2)}; confidence minus accuracy: {sides}"
+    return f"{camvid('camvid', 'ece', 2)}; confidence minus accuracy: {sides}"
 
 
 def pooled() -> str:
@@ -287,7 +288,8 @@ def transformers() -> str:
 
 
 CELLS: dict[str, Callable[[], str]] = {
-    "camvid": partial(camvid, "miou", 1),
+    "camvid": partial(camvid, "camvid", "miou", 1),
+    "camvid_deep": partial(camvid, "camvid-103", "miou", 1),
     "camvid_calibration": camvid_calibration,
 }
 for each in (line, uci, two_pass, regularisers, tables_won, rivals, gaps, rates, decisions, labels, attribution, pairs):

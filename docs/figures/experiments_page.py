@@ -172,6 +172,14 @@ def camvid(file: str, score: str, digits: int) -> str:
     return "; ".join((f"none {cell('none', 'no_draws')}", *pairs))
 
 
+def camvid_factors() -> str:
+    """What is left of the network under the report's factors."""
+    (run,) = found("camvid-factors")["learned"]
+    last = [rates[-1] for rates in run["rates"].values()]
+    shares = listed((100 * run[how]["miou"] for how in ("no_draws", "draws")), 1)
+    return f"rates {min(last):.3f} to {max(last):.3f}; mean IoU {shares} %, without and with draws"
+
+
 def camvid_calibration() -> str:
     """Calibration error, and on which side of the truth two of the ways are."""
     scores = found("camvid")
@@ -291,6 +299,7 @@ CELLS: dict[str, Callable[[], str]] = {
     "camvid": partial(camvid, "camvid", "miou", 1),
     "camvid_deep": partial(camvid, "camvid-103", "miou", 1),
     "camvid_calibration": camvid_calibration,
+    "camvid_factors": camvid_factors,
 }
 for each in (line, uci, two_pass, regularisers, tables_won, rivals, gaps, rates, decisions, labels, attribution, pairs):
     CELLS[each.__name__] = each

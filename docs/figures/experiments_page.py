@@ -18,6 +18,7 @@ from gumdrop.machine.files import replacing
 from gumdrop_experiments.catalogue import EXPERIMENTS
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.regularisation import PUBLISHED
+from gumdrop_experiments.regularisation.networks import at_the_end
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "experiments.md"
@@ -134,7 +135,7 @@ def mnist() -> str:
 def regularisation() -> str:
     """Errors at the end."""
     networks = found("regularisation")["networks"]
-    end = {name: statistics.fmean(each["errors"][-10:]) for name, each in networks.items()}
+    end = {name: at_the_end(each["errors"]) for name, each in networks.items()}
     dense = [end[f"perceptron-{way}"] for way in ("none", "hidden", "both", "learned", "strength")]
     lenet = [end[f"lenet-{way}"] for way in ("none", "half", "learned")]
     return (
@@ -376,7 +377,7 @@ def regularised() -> str:
     """Means of the last ten epochs beside the tutorial's errors, and the rates at the end."""
     rows = []
     for name, network in found("regularisation")["networks"].items():
-        errors, nll = (statistics.fmean(network[key][-10:]) for key in ("errors", "test_nll"))
+        errors, nll = (at_the_end(network[key]) for key in ("errors", "test_nll"))
         rates = listed(network["rates_over_training"][-1], 3) if network["rates_over_training"] else "–"
         rows.append((network["label"], f"{errors:.1f}", PUBLISHED.get(name, "–"), f"{nll:.3f}", rates))
     return table(("network", "errors", "tutorial, epoch 200 → 1,500", "test NLL, nats", "learned p by layer"), rows)

@@ -73,10 +73,10 @@ def _rates(results: Results) -> Figure:
     """Learned rates from the picture to the classes, and over training."""
     drawing = Figure(figsize=(10, 3.8), layout="constrained")
     final, over = drawing.subplots(1, 2, sharey=True)
-    names = by_depth(results["learned"][0]["rates"])
+    first = results["learned"][0]["rates"]
+    names = by_depth(first)
     for i, run in enumerate(results["learned"]):
         final.plot(range(1, len(names) + 1), [run["rates"][name][-1] for name in names], ".-", label=f"fit {i + 1}")
-    first = results["learned"][0]["rates"]
     for name, colour in zip(names, plots.site_colours(len(names)), strict=True):
         values = first[name]
         over.plot(range(1, len(values) + 1), values, color=colour, linewidth=1, alpha=0.8)

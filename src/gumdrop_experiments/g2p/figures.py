@@ -87,9 +87,8 @@ def _spellers(results: Plain) -> Figure:
 def _disagreement(results: Plain) -> Figure:
     """How often words are wrong, by how much drawn functions disagree on their phones."""
     drawing = Figure(figsize=(10, 3.6), layout="constrained")
-    heard = {variant: each for variant, each in results["spellers"].items() if "seed" not in variant}
-    panels = drawing.subplots(1, len(heard), sharey=True, squeeze=False)[0]
-    for ax, (variant, each) in zip(panels, heard.items(), strict=True):
+    panels = drawing.subplots(1, len(results["spellers"]), sharey=True, squeeze=False)[0]
+    for ax, (variant, each) in zip(panels, results["spellers"].items(), strict=True):
         disagreements = np.asarray(each["judged"]["doubt"])
         wrong = np.asarray(each["judged"]["wrong"], dtype=float)
         groups = np.array_split(np.argsort(disagreements, kind="stable"), min(10, len(disagreements)))

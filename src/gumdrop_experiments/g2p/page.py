@@ -31,15 +31,16 @@ def page(results: Plain) -> Page:
     """Hold learned rates against fixed ones, for both networks."""
     readers = results["pooled"]
     judged = {variant: each["judged"] for variant, each in results["spellers"].items()}
+    seeds = {variant: each["judged"] for variant, each in results["further_seeds"].items()}
     body: list[Figure | Table] = []
     if readers:
         body += [_pooled_table(readers), *_settled_table(readers), Figure("g2p-pooled", CURVES)]
     if judged:
         body += [
-            _errors_table(judged),
+            _errors_table(judged | seeds),
             Figure("g2p-doubt", DISAGREEMENT),
             Figure("g2p-spellers", "The network with attention: loss and rates over training."),
-            *(_examples_table(variant, each["examples"]) for variant, each in judged.items() if "seed" not in variant),
+            *(_examples_table(variant, each["examples"]) for variant, each in judged.items()),
         ]
     return Page(
         title="From letters to phones (CMUdict)",

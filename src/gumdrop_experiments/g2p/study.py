@@ -37,7 +37,6 @@ def study(settings: Settings, run: Run) -> Plain:
     done = run.parts(calls)
     found = {variant: done[part_name(speller_name(variant))] for variant in spellers}
     if more:
-        found |= {f"learned, seed {run.options.seed + member}": done[name] for name, member in more}
         found[f"{members} learned together"] = run.part(
             part_name("spellers", members), partial(together, run, words, settings, "learned", members)
         )
@@ -45,6 +44,7 @@ def study(settings: Settings, run: Run) -> Plain:
         "data": words.counts | {"trained": len(words.train), "tested": len(words.test_words)},
         "pooled": {variant: _settled(done[part_name(variant)]) for variant in readers},
         "spellers": found,
+        "further_seeds": {f"learned, seed {run.options.seed + member}": done[name] for name, member in more},
     }
 
 

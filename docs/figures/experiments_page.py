@@ -258,7 +258,8 @@ def tables_won() -> str:
     """On how many sets the estimator is best."""
     verdicts = found("tables")["verdicts"].values()
     networks, all_ = (sum(each[key] for each in verdicts) for key in ("best_network", "best_of_all"))
-    return f"best network on {networks} of {len(verdicts)} sets, best of all methods on {all_}"
+    among = f"among networks on {networks} of {len(verdicts)} sets, among all methods on {all_}"
+    return f"best, or within a standard error of the best: {among}"
 
 
 def attribution() -> str:

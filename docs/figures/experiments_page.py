@@ -212,9 +212,12 @@ def reported() -> str:
 
 
 def speller() -> str:
-    """Words wrong, and how well disagreement announces it."""
-    judged = found("g2p")["spellers"]["learned"]["judged"]
-    return f"{100 * judged['no_draws']['wer']:.1f} % of words wrong"
+    """Words wrong, of one network on two processors and of three networks together."""
+    one, again, three = (
+        100 * found(name)["spellers"][label]["judged"]["no_draws"]["wer"]
+        for name, label in (("g2p", "learned"), ("g2p-members", "learned"), ("g2p-members", "3 learned together"))
+    )
+    return f"one network {one:.1f} and, trained again, {again:.1f} %; three together {three:.1f} %"
 
 
 def sentiment() -> str:

@@ -28,7 +28,7 @@ class Settings(BaseSettings):
     num_samples: int = 100
     """Functions that are drawn to choose by; a fifth of them to test."""
     test_images: int = 10_000
-    """Digits to test on."""
+    """Digits to test on, spread over all test images."""
     epoch_images: int = 5056
     """Digits of an epoch of training, the labelled ones again and again."""
     pools: tuple[str, ...] = dataclasses.field(default=(), metadata={"recorded": False})

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import torch
+
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
@@ -19,7 +21,10 @@ def study(settings: Settings, run: Run) -> Plain:
     """Ask in each way, a part for each way, pool and seed, and sum up the seeds."""
     folder = data_folder(run.options, "mnist", sources=MNIST)
     train, test = read_mnist(folder), read_mnist(folder, train=False)
-    test = DigitImages(test.images[: settings.test_images], test.labels[: settings.test_images])
+    # Spread over all of them: the first half of the test images is the harder one.
+    count = min(settings.test_images, len(test.labels))
+    rows = torch.arange(count) * len(test.labels) // count
+    test = DigitImages(test.images[rows], test.labels[rows])
     seeds = range(run.options.seed, run.options.seed + settings.seeds)
     pools, ways = settings.pools or POOLS, settings.ways or tuple(WAYS)
     names = {(pool, way, seed): f"{pool}-{way}-{seed}" for seed in seeds for pool in pools for way in ways}

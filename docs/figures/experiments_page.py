@@ -156,7 +156,7 @@ def co2() -> str:
     bands = {name: f"{each['band_at_last']:.2f} → {each['band_at_end']:.2f}" for name, each in networks.items()}
     return (
         f"p = .1: ReLU {bands['relu-scripts']}, tanh {bands['tanh-scripts']}; "
-        f"learned, 4 x 128: {bands['relu-narrow']}, {bands['tanh-narrow']}"
+        f"learned, 4 x 128: {bands['relu-narrow']}, {bands['tanh-narrow']}; 5 x 1024: {bands['relu-learned']} (ReLU)"
     )
 
 

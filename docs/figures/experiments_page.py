@@ -174,7 +174,7 @@ def camvid(file: str, score: str, digits: int) -> str:
     def cell(way: str, how: str) -> str:
         return f"{100 * mean(scores[way], how, score):.{digits}f}"
 
-    ways = [way for way in ("fixed 0.2", "learned", "learned from 0.01") if way in scores]
+    ways = [way for way in ("fixed 0.2", "learned", "learned from 0.05", "learned from 0.01") if way in scores]
     pairs = (f"{way} {cell(way, 'no_draws')}, {cell(way, 'draws')} with draws" for way in ways)
     return "; ".join((f"none {cell('none', 'no_draws')}", *pairs))
 

@@ -127,8 +127,8 @@ def test_an_exported_file_gives_the_moments_of_predict(paid, tmp_path, name, var
             found = served.predict(rows.drop(columns=model.schema.target.name).to_dict("records"))
             assert (found["mean"] >= 0).all()
             variance = found["epistemic"] + found["aleatoric"]
-            np.testing.assert_allclose(found["mean"], expected.mean, rtol=0.15)
-            assert abs(np.log(np.median(variance / expected.variance.numpy()))) < 0.15  # of few draws, rows scatter
+            for ours, theirs in ((found["mean"], expected.mean), (variance, expected.variance)):
+                assert abs(np.log(np.median(ours / theirs.numpy()))) < 0.15  # of few draws, rows scatter
 
 
 def test_an_exported_file_sees_the_same_draws_as_the_formula(paid) -> None:

@@ -49,17 +49,6 @@ def train(
 
 
 class TestSitesThatDoNotAct:
-    def test_a_plain_model_of_the_class_was_compiled_before(self) -> None:
-        """Dynamo looks for hooks once for each class, so the converted model runs the code of the plain one."""
-        torch.compiler.reset()
-        torch.compile(Net(), backend="eager")(torch.randn(16, 4))
-        model = gd.learn_dropout(Net())
-        with pytest.warns(UserWarning, match=rf"{IDLE}, 'second'\).*call torch\.compiler\.reset\(\)"):
-            train(model, call=torch.compile(model, backend="eager"))
-        torch.compiler.reset()
-        model = gd.learn_dropout(Net())
-        train(model, call=torch.compile(model, backend="eager"))
-
     def test_a_weight_that_is_used_without_its_layer(self) -> None:
         model = gd.learn_dropout(Bypassing())
         with pytest.warns(UserWarning, match=rf"{IDLE}\).*learn_dropout\(model, exclude="):

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 from torch._dynamo.testing import CompileCounter
+from torch.ao.quantization import default_dynamic_qconfig, float_qparams_weight_only_qconfig, quantize_dynamic
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn.utils import parametrizations, parametrize
 
@@ -174,6 +175,29 @@ def test_predicate_sees_layers_that_could_be_converted_only():
 def test_a_single_string_is_no_sequence_of_patterns(name):
     with pytest.raises(TypeError, match="`include`, `exclude` and `time_first` must be sequences of patterns"):
         gd.learn_dropout(mlp(), **{name: "0*"})
+
+
+@pytest.mark.filterwarnings("ignore:.*quantiz")
+def test_a_quantised_model_runs_without_dropout():
+    """Quantisation takes over the hooks of layers, and not their sites."""
+    model = gd.learn_dropout(nn.Sequential(nn.Embedding(7, 16), nn.Flatten(), nn.Linear(48, 8)), embeddings=True, p=0.4)
+    words = torch.randint(7, (5, 3))
+    settings = {nn.Linear: default_dynamic_qconfig, nn.Embedding: float_qparams_weight_only_qconfig}
+    quantised = quantize_dynamic(model.eval(), settings)
+    expected = model(words)
+    assert torch.equal(quantised(words), quantised(words))
+    torch.testing.assert_close(quantised(words), expected, atol=0.1, rtol=0)
+    with pytest.raises(ValueError, match="no dropout that can be drawn"):
+        gd.sample(quantised, words)
+
+
+def test_complex_layers_are_left_alone():
+    with pytest.raises(ValueError, match="Linear has complex weights, for which there is no learned dropout"):
+        gd.learn_dropout(nn.Linear(3, 2, dtype=torch.complex64))
+    model = nn.ModuleDict({"signal": nn.Linear(3, 2, dtype=torch.complex64), "head": nn.Linear(2, 1)})
+    with pytest.warns(UserWarning, match="signal: Linear has complex weights"):
+        gd.learn_dropout(model)
+    assert set(gd.dropout_rates(model)) == {"head"}
 
 
 def test_nothing_to_convert():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, distributions, nn
+from torch.nn.utils import prune
 from torch.utils.data import DataLoader, TensorDataset
 
 import gumdrop as gd
@@ -406,6 +407,33 @@ class TestKl:
             assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
         assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
+    @pytest.mark.parametrize("make", [nn.Linear, lambda k, o: nn.Conv1d(k, o, 1), nn.LSTM])
+    @pytest.mark.parametrize("method", ["weight norm", "spectral norm", "pruning", "pruning twice"])
+    @pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+    def test_weights_that_a_hook_computes_are_those_of_the_next_forward(self, make: Any, method: str) -> None:
+        model = gd.learn_dropout(make(4, 3)).eval()
+        name = "weight_ih_l0" if make is nn.LSTM else "weight"
+        if method == "weight norm":
+            nn.utils.weight_norm(model, name)
+        elif method == "spectral norm":
+            nn.utils.spectral_norm(model, name)
+        else:
+            prune.l1_unstructured(model, name, amount=0.3)
+        if method == "pruning twice":
+            prune.random_unstructured(model, name, amount=0.3)
+        before = gd.kl_divergence(model, lengthscale=2.0)
+        source = dict(model.named_parameters())[name + ("_g" if method == "weight norm" else "_orig")]
+        with torch.no_grad():
+            source[1:] *= 3
+        now = gd.kl_divergence(model, lengthscale=2.0)
+        model(torch.randn(2, 4, 4))
+        after = gd.kl_divergence(model, lengthscale=2.0)
+        assert now > before or method == "spectral norm"
+        torch.testing.assert_close(now, after)
+        for _ in range(2):
+            gd.kl_divergence(model).backward()  # no graph is kept
+        assert source.grad is not None
+
     def test_homoscedastic_noise_has_its_gamma_prior(self) -> None:
         layer = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
         noise = gd.HomoscedasticNoise(2, gamma_prior=(3.0, 0.5))
@@ -498,6 +526,13 @@ class TestKl:
             gd.kl_divergence(loose)
         with pytest.raises(ValueError, match="site '0' is attached to no layer"):
             gd.kl_divergence(nn.Sequential(ConcreteDropout(2)))
+        late: Any = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)))
+        late[2].weight = late[0].weight
+        with pytest.raises(ValueError, match=r"'0' and '2' have one weight and a rate each.*tie them before it"):
+            gd.negative_elbo(late(torch.randn(5, 3)).sum(1), late, num_data=5)
+        late[2].bias = late[0].bias
+        late[2].concrete_dropout = late[0].concrete_dropout  # as conversion does
+        torch.testing.assert_close(gd.kl_divergence(late), gd.kl_divergence(late[0]))
 
     @pytest.mark.parametrize("lengthscale", [0, -1.0, math.nan, "fanin", None])
     def test_lengthscale_errors(self, lengthscale: Any) -> None:

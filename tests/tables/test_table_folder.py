@@ -17,8 +17,10 @@ from gumdrop.machine.files import replacing
 from gumdrop.tables import TableError, load_table_model
 from gumdrop.tables.fitting import folder as table_folder
 from gumdrop.tables.fitting.fit import fit_table
-from gumdrop.tables.fitting.folder import NEW, OLD, held_folder, put_in_place, whole_folder
+from gumdrop.tables.fitting.folder import held_folder, put_in_place
 from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.tables.folders import NEW, OLD, whole_folder
+from gumdrop.tables.results import read_results
 
 from builders.tables import NO_GRADE, QUICK, write_table
 
@@ -28,7 +30,8 @@ FIT = ["--target", "price", "--epochs", "2", "--members", "1", "--hidden", "4", 
 KILLED = """
 import os, sys
 from pathlib import Path
-from gumdrop.tables.fitting.folder import NEW, held_folder, put_in_place
+from gumdrop.tables.fitting.folder import held_folder, put_in_place
+from gumdrop.tables.folders import NEW
 
 place, names = Path(sys.argv[1]), sys.argv[2:]
 WRITES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "open"}
@@ -239,6 +242,10 @@ def test_a_model_between_the_two_renames_is_read_from_where_it_is(table, tmp_pat
         assert main(["predict", "run", str(table), "--out", "rows.csv", "--overwrite"]) == 0
         assert main(["info", "run", "--json"]) == 0
         said = capsys.readouterr()
+        with pytest.warns(UserWarning, match="killed while it put the model there"):
+            load_table_model("run")
+        with pytest.warns(UserWarning, match="killed while it put the model there"):
+            read_results(Path("run"))
         words = f"killed while it put the model there: read from run.partial/{left[-1]}, which the next `gumdrop fit`"
         assert words in said.out
         assert words in said.err

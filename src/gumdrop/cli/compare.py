@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Json
-from gumdrop.cli.places import STDIN, check_free, model_folder
+from gumdrop.cli.places import STDIN, check_free
+from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, print_json
 
 __all__ = ["compare"]
@@ -34,7 +35,7 @@ def compare(
     if out is not None:
         check_free(out, Path(STDIN), overwrite)
     given = (first, second, *others)
-    found = compare_runs([model_folder(folder, voice) for folder in given], list(map(str, given)))
+    found = compare_runs([model_folder(folder, voice.say) for folder in given], list(map(str, given)))
 
     from gumdrop.views.comparison import show_comparison, write_page
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Fraction, Json
-from gumdrop.cli.places import check_free, model_folder, table_name, with_coverage
+from gumdrop.cli.places import check_free, table_name, with_coverage
+from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, print_json
 
 __all__ = ["evaluate"]
@@ -39,7 +40,7 @@ def evaluate(
     from gumdrop.tables.reading.header import check_early
 
     voice = Voice(machine)
-    whole = model_folder(folder, voice)
+    whole = model_folder(folder, voice.say)
     if page is not None:
         check_free(page, table, overwrite, "--page")
     check_early(table)

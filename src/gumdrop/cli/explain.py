@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gumdrop.cli.flags import Count, Flag, Json
-from gumdrop.cli.places import STDIN, check_free, model_folder, stem
+from gumdrop.cli.places import STDIN, check_free, stem
+from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, print_json
 
 __all__ = ["explain"]
@@ -52,7 +53,7 @@ def explain(
     place = None if machine and out is None else out or Path(f"{name}.explained.html")
     if place is not None:
         check_free(place, table or Path(STDIN), overwrite)
-    whole = model_folder(folder, voice)
+    whole = model_folder(folder, voice.say)
     for given in filter(None, (table, against)):
         check_early(given)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from gumdrop.cli.flags import Count
-from gumdrop.cli.places import model_folder
+from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, say
 
 __all__ = ["export"]
@@ -36,7 +36,7 @@ def export(
     Raises:
         ValueError: If the file exists.
     """
-    whole = model_folder(folder, Voice())
+    whole = model_folder(folder, Voice().say)
 
     from gumdrop.export.model import FORMATS, export_table  # torch and all: what can be refused was
     from gumdrop.tables.loading import load_table_model

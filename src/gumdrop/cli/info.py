@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gumdrop.cli.flags import Json
-from gumdrop.cli.places import model_folder
+from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, print_json
 
 __all__ = ["info"]
@@ -22,7 +22,7 @@ def info(folder: Path, /, *, machine: Json = False) -> int:
         Exit status.
     """
     voice = Voice(machine)
-    whole = model_folder(folder, voice)
+    whole = model_folder(folder, voice.say)
 
     from gumdrop.tables.info import table_info  # torch and all: what can be refused was
     from gumdrop.tables.plain import plain

@@ -6,12 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gumdrop.views.terminal import Voice
-
 if TYPE_CHECKING:
     from gumdrop.tables.model import TableModel
 
-__all__ = ["STDIN", "check_free", "model_folder", "stem", "table_name", "with_coverage"]
+__all__ = ["STDIN", "check_free", "stem", "table_name", "with_coverage"]
 
 STDIN = "-"
 
@@ -27,15 +25,6 @@ def stem(table: Path) -> str:
 def table_name(table: Path) -> str:
     """What a page calls a table."""
     return "standard input" if str(table) == STDIN else table.name
-
-
-def model_folder(folder: Path, voice: Voice) -> Path:
-    """Find the folder of a model, where a fit was to put it or was killed; refuse one without a model."""
-    from gumdrop.tables.fitting.folder import check_model, whole_folder
-
-    whole = whole_folder(folder, voice.say)
-    check_model(whole)
-    return whole
 
 
 def with_coverage(model: TableModel, coverage: float | None) -> TableModel:

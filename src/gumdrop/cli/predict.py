@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from gumdrop.cli.flags import Flag, Fraction, Json, Several
-from gumdrop.cli.places import STDIN, check_free, model_folder, stem, table_name, with_coverage
+from gumdrop.cli.places import STDIN, check_free, stem, table_name, with_coverage
+from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, print_json
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def predict(
     if stream and machine and to_stdout:
         raise ValueError("the JSON object cannot hold the predictions of a stream: name a file with --out")
     voice = Voice(machine or to_stdout)
-    whole = model_folder(folder, voice)
+    whole = model_folder(folder, voice.say)
     if not to_stdout:
         check_free(place, table, overwrite)
     if page is not None:

@@ -12,11 +12,15 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 
 from gumdrop.functional.devices import read
 from gumdrop.functional.fused_kl import LARGEST_LEARNED, senseless
 from gumdrop.functional.noise import is_traced
 from gumdrop.layers.block import SITE, Block
+from gumdrop.layers.compiled import guard_hooks
 from gumdrop.layers.dense import WeightMatrix, attach_custom, custom_blocks, drop_input
 from gumdrop.layers.embedding import drop_words
 from gumdrop.layers.kinds import DENSE, kind_of
@@ -65,6 +69,7 @@ def attach(
         assert kind is not None
         kind.attach(layer, make_site, recurrent=recurrent, own_input=own_input)
     layer.get_submodule(SITE).train(layer.training)
+    guard_hooks()
 
 
 def dropout_blocks(model: nn.Module) -> Iterator[Block]:
@@ -83,6 +88,7 @@ def dropout_blocks(model: nn.Module) -> Iterator[Block]:
         [('0', (4, 8)), ('2.ih_l0', (12, 4))]
     """
     for name, layer in model.named_modules():
+        _renew_weights(layer)
         holder = layer._modules.get(SITE)
         if holder is None:
             continue
@@ -90,6 +96,17 @@ def dropout_blocks(model: nn.Module) -> Iterator[Block]:
             yield from custom_blocks(name, layer)
         else:  # who places a site by hand does so in front of a dense weight
             yield from (kind_of(layer) or DENSE).blocks(name, layer)
+
+
+def _renew_weights(layer: nn.Module) -> None:
+    """Compute anew what a hook computes in front of each forward, as pruning does: it is that of the last forward."""
+    for hook in layer._forward_pre_hooks.values():
+        if isinstance(hook, BasePruningMethod):
+            setattr(layer, hook._tensor_name, hook.apply_mask(layer))
+        elif isinstance(hook, WeightNorm):
+            setattr(layer, hook.name, hook.compute_weight(layer))
+        elif isinstance(hook, SpectralNorm):
+            setattr(layer, hook.name, hook.compute_weight(layer, do_power_iteration=False))
 
 
 def share_sites(model: nn.Module) -> None:

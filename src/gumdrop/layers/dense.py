@@ -26,19 +26,22 @@ WeightMatrix = Callable[[nn.Module], Tensor]
 """Gives a layer's weight as a matrix (rows, K): column k is what dropping input unit k zeroes."""
 
 
-def drop_input(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+def drop_input(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+) -> tuple[Any, Any] | None:
     """Forward pre-hook: pass the layer's input, positional or by keyword, through its site.
 
     Args:
         module: The layer.
         args: Its positional arguments.
-        kwargs: Its keyword arguments.
+        kwargs: Its keyword arguments; None on a quantised layer, which takes over hooks, and has no site.
 
     Returns:
         The arguments to call it with, or None to leave them.
     """
-    site = module._modules[SITE]  # at every call, and `get_submodule` takes ten times as long
-    assert site is not None
+    site = module._modules.get(SITE)  # at every call, and `get_submodule` takes ten times as long
+    if site is None or kwargs is None:
+        return None
     if args:
         return (site(args[0]), *args[1:]), kwargs
     name = next((name for name, value in kwargs.items() if isinstance(value, Tensor)), None)

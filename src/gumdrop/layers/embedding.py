@@ -35,21 +35,22 @@ def _transposed(weight: Tensor) -> Tensor:
     return weight.T
 
 
-def drop_words(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
+def drop_words(module: nn.Module, args: tuple[Any, ...], kwargs: Any, output: Tensor | None = None) -> Tensor | None:
     """Forward hook: zero the embeddings of the word types that the site of an embedding drops.
 
     Args:
         module: The embedding, which holds its site in ``concrete_dropout``.
         args: Its positional arguments: word indices.
         kwargs: Its keyword arguments.
-        output: What the embedding gives, one dimension more than the indices.
+        output: What the embedding gives, one dimension more than the indices; None on a quantised embedding, which
+            takes over hooks, and has no site.
 
     Returns:
-        The output, with the rows of dropped words at zero.
+        The output, with the rows of dropped words at zero, or None to leave it.
     """
-    site: Any = module.concrete_dropout
-    if not site.is_active:
-        return output
+    site: Any = module._modules.get(SITE)
+    if site is None or output is None or not site.is_active:
+        return None
     indices = args[0] if args else kwargs["input"]
     return (output * _word_factor(site, indices, output).unsqueeze(-1)).to(output.dtype)
 

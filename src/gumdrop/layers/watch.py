@@ -92,8 +92,7 @@ def _watch_sites(blocks: Sequence[Block], stacklevel: int) -> None:
         warnings.warn(
             f"learned dropout did not act in the last objectives ({_listed(idle)}), so that only the KL trains its "
             "rate, which goes to 0.5. If the model is in eval mode, call model.train(). If its code uses the weight of "
-            "a layer without calling the layer, leave it out: learn_dropout(model, exclude=[...]). If a model of this "
-            "class was compiled before this one was converted, call torch.compiler.reset()",
+            "a layer without calling the layer, leave it out: learn_dropout(model, exclude=[...])",
             stacklevel=stacklevel + 1,
         )
     if stuck:

@@ -174,8 +174,11 @@ def _nothing_to_convert(module: nn.Module, kind: LayerKind | None, is_asked_for:
 
 
 def _cannot_convert(module: nn.Module, kind: LayerKind | None, has_matrix: bool) -> str | None:
-    if any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters(recurse=False)):
+    own = list(module.parameters(recurse=False))
+    if any(isinstance(parameter, UninitializedParameter) for parameter in own):
         return f"{type(module).__name__} is not initialised yet; run the model once first"
+    if any(parameter.is_complex() for parameter in own):
+        return f"{type(module).__name__} has complex weights, for which there is no learned dropout"
     if has_matrix:
         return None
     if kind is None:

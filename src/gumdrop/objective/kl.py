@@ -53,8 +53,8 @@ def kl_divergence(
         A scalar tensor with gradient, in float32 or float64.
 
     Raises:
-        ValueError: If the model has no learned dropout, has a site that is attached to no layer, ``lengthscale`` is
-            neither positive nor a name, or its prior needs ``num_data``.
+        ValueError: If the model has no learned dropout, has a site that is attached to no layer, or two sites of one
+            weight; or ``lengthscale`` is neither positive nor a name, or its prior needs ``num_data``.
 
     References:
         Gal, Hron & Kendall 2017 (arXiv:1705.07832), eq. 3.
@@ -87,6 +87,7 @@ def kl_of(
         ValueError: As `kl_divergence`.
     """
     check_lengthscale(lengthscale, num_data)
+    owners: dict[tuple[int, int, int], Block] = {}
     counted: dict[tuple[int, int, int], Tensor] = {}
     blocks: list[tuple[Block, float]] = []
     biases: list[tuple[Tensor, float]] = []
@@ -95,11 +96,18 @@ def kl_of(
     for block in found:
         attached.add(id(block.site))
         precision = precision_of(lengthscale, block.fan_in)
-        if _is_new(block.weight, counted):
+        owner = owners.setdefault(_place_of(block.weight), block)
+        if owner is block:
             blocks.append((block, precision))
             count += block.weight.numel()
+        elif owner.site is not block.site:
+            raise ValueError(
+                f"{owner.name!r} and {block.name!r} have one weight and a rate each, and the KL can only train the "
+                "first: they were tied after `learn_dropout`; tie them before it, and they share a rate"
+            )
         for bias in block.biases:  # not in a comprehension, whose frame torch.compile cannot take by itself
-            if _is_new(bias, counted):
+            if (place := _place_of(bias)) not in counted:
+                counted[place] = bias  # kept, because the id of one that is computed could be given again
                 biases.append((bias, precision))
                 count += bias.numel()
     noises = _check_sites(model, attached)
@@ -178,17 +186,12 @@ def precision_of(lengthscale: Lengthscale, fan_in: int) -> float:
     return float(lengthscale) ** 2
 
 
-def _is_new(parameter: Tensor, counted: dict[tuple[int, int, int], Tensor]) -> bool:
-    """Remember a parameter, or the part of it that a view looks at."""
-    base, start = parameter, 0
-    if parameter._base is not None:
-        base = parameter._base
-        start = int(parameter.storage_offset() - base.storage_offset())
-    key = (id(base), start, parameter.numel())
-    if key in counted:
-        return False
-    counted[key] = base  # kept, because the id of a weight that is computed could be given again
-    return True
+def _place_of(parameter: Tensor) -> tuple[int, int, int]:
+    """Tell parameters apart, or the parts of one that views look at."""
+    if parameter._base is None:
+        return id(parameter), 0, parameter.numel()
+    start = int(parameter.storage_offset() - parameter._base.storage_offset())
+    return id(parameter._base), start, parameter.numel()
 
 
 def _check_sites(model: nn.Module, attached: set[int]) -> list[HomoscedasticNoise]:

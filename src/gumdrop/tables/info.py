@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gumdrop.machine.numerals import readable
 from gumdrop.machine.recording import Steps
-from gumdrop.tables.fitting.folder import MODEL_FILE
+from gumdrop.tables.folders import MODEL_FILE, model_folder
 from gumdrop.tables.loading import load_table_model
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.rates import named_rates
@@ -114,6 +114,7 @@ def table_info(folder: Path) -> TableInfo:
     Raises:
         TableError: If the folder holds no model, or a damaged one, or its results are damaged.
     """
+    folder = model_folder(folder)
     model = load_table_model(folder)
     target = model.schema.target
     known = vars(read_results(folder)) if (folder / RESULTS_FILE).is_file() else {}

@@ -16,7 +16,7 @@ from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.version import VERSION
 from gumdrop.networks.mlp import ACTIVATIONS
 from gumdrop.tables.errors import TableError
-from gumdrop.tables.fitting.folder import MODEL_FILE, check_model
+from gumdrop.tables.folders import MODEL_FILE, model_folder
 from gumdrop.tables.model import (
     BACKGROUND,
     MODEL_FORMAT,
@@ -73,8 +73,7 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
     Raises:
         TableError: If the folder holds no model, or one that is cut short or of another format.
     """
-    place = Path(folder)
-    check_model(place)
+    place = model_folder(folder)
     description = _description(place)
     try:
         contents = (place / WEIGHTS_FILE).read_bytes()

@@ -21,7 +21,7 @@ from gumdrop.machine.threads import limited_threads
 from gumdrop.machine.version import VERSION
 from gumdrop.networks.mlp import ACTIVATIONS, Activation
 from gumdrop.tables.cells import completions, mark_unknown
-from gumdrop.tables.fitting.folder import MODEL_FILE
+from gumdrop.tables.folders import MODEL_FILE
 from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile
 from gumdrop.tables.reading.table import read_rows

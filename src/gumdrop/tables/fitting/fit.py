@@ -22,9 +22,10 @@ from gumdrop.machine.version import VERSION
 from gumdrop.tables.by_column import by_column
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.data import TableData, read_data
-from gumdrop.tables.fitting.folder import NEW, forget_training, held_folder, put_in_place
+from gumdrop.tables.fitting.folder import forget_training, held_folder, put_in_place
 from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, config_text
 from gumdrop.tables.fitting.train import TrainedModel, train_twins, train_until_stopped
+from gumdrop.tables.folders import NEW
 from gumdrop.tables.model import ROWS_FOR_THREADS, TableModel
 from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile, column_profiles

@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,22 +22,18 @@ from filelock import FileLock, Timeout
 from gumdrop.machine.files import followed
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.settings import CONFIG_FILE
+from gumdrop.tables.folders import MODEL_FILE, NEW, OLD, working_folder
 
 __all__ = [
-    "MODEL_FILE",
-    "NEW",
-    "check_model",
     "check_out",
     "forget_training",
     "held_folder",
     "put_in_place",
-    "whole_folder",
 ]
 
-MODEL_FILE = "model.json"
 OWN_FILES = {MODEL_FILE, "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
 """What a fit leaves; a folder with anything else in it is never removed."""
-NEW, OLD, LOCK = "new", "old", "fit.lock"
+LOCK = "fit.lock"
 CHECKPOINT = re.compile(r"(learned|brief|short|fixed|plain)(-\d+)?\.checkpoint")
 PART = re.compile(r"\.\d+\.partial$")  # the end of a name that `gumdrop.machine.files.replacing` writes under
 SECONDS_TO_WAIT = 0.5  # for a fit that is just leaving
@@ -54,20 +51,7 @@ def check_out(out: str | os.PathLike[str], *, overwrite: bool) -> None:
     """
     place = followed(out)
     _check_place(place)
-    _check_free(place.with_name(place.name + ".partial"), place, overwrite)
-
-
-def check_model(folder: Path) -> None:
-    """Refuse a folder without a model.
-
-    Args:
-        folder: The folder.
-
-    Raises:
-        TableError: If it holds none.
-    """
-    if not (folder / MODEL_FILE).is_file():
-        raise TableError(f"{folder} holds no {MODEL_FILE}; name a folder that `gumdrop fit` wrote")
+    _check_free(working_folder(place), place, overwrite)
 
 
 @contextlib.contextmanager
@@ -89,8 +73,8 @@ def held_folder(out: str | os.PathLike[str], *, overwrite: bool, notify: Callabl
     """
     place = followed(out)
     _check_place(place)
-    work = place.with_name(place.name + ".partial")
-    if work.exists() and not work.is_dir():
+    work = working_folder(place)
+    if _is_no_folder(work):
         raise TableError(f"{work} is no folder, and a fit works in one of this name: rename it, or change --out")
     with _alone(work, place, notify):
         try:
@@ -131,28 +115,6 @@ def put_in_place(work: Path, out: str | os.PathLike[str], *, overwrite: bool, ke
     _remove(work / OLD)
     if not keep_checkpoints:
         forget_training(work)
-
-
-def whole_folder(out: Path, notify: Callable[[str], object]) -> Path:
-    """Find the model of a place, also where a fit was killed between the two renames that replace it.
-
-    Args:
-        out: Where a fit was to put it.
-        notify: Called with a sentence if it is elsewhere.
-
-    Returns:
-        The folder to read from; `out` if there is no other.
-    """
-    place = followed(out)
-    if place.exists() or not place.name:
-        return out
-    work = place.with_name(place.name + ".partial")
-    if not (work / OLD).is_dir():
-        return out
-    whole = work / (NEW if (work / NEW).is_dir() else OLD)
-    notify(f"{out} is not there, as the last fit was killed while it put the model there: read from {whole}, which "
-           "the next `gumdrop fit` of that folder puts in place")  # fmt: skip
-    return whole
 
 
 def forget_training(work: Path) -> None:
@@ -217,7 +179,7 @@ def _check_place(place: Path) -> None:
         raise TableError(f"--out must name a new folder, got {str(place)!r}")
     if not place.parent.is_dir():
         raise TableError(f"there is no folder {place.parent} to make {place.name} in; make it, or correct --out")
-    if place.exists() and not place.is_dir():
+    if _is_no_folder(place):
         what = "a file" if place.is_file() else "a device or a pipe"
         raise TableError(f"{place} is {what}, and a fit makes a folder; name another one with --out")
     if place.is_mount():
@@ -264,6 +226,14 @@ def _remove(folder: Path) -> None:
 
 def _is_own(path: Path) -> bool:
     return PART.sub("", path.name) in OWN_FILES and _is_plain(path)
+
+
+def _is_no_folder(path: Path) -> bool:
+    """Whether there is something else, by one look: another fit may remove a folder between two."""
+    try:
+        return not stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _is_plain(path: Path) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from gumdrop.tables.errors import TableError
+from gumdrop.tables.folders import whole_folder
 from gumdrop.tables.plain import FieldError, plain, record
 from gumdrop.tables.results.by_column import ByColumn
 from gumdrop.tables.results.parts import (
@@ -204,6 +205,7 @@ def read_results(folder: Path) -> FitResults:
     Raises:
         TableError: If there is no such folder, or its results are absent, damaged or of another format.
     """
+    folder = whole_folder(folder)
     path = folder / RESULTS_FILE
     if not folder.is_dir():
         raise TableError(f"There is no folder {folder}: give the folder that `gumdrop fit` wrote.")

@@ -1,0 +1,67 @@
+"""Where the model of a folder is."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from gumdrop.machine.files import followed
+from gumdrop.tables.errors import TableError
+
+__all__ = ["MODEL_FILE", "NEW", "OLD", "model_folder", "whole_folder", "working_folder"]
+
+MODEL_FILE = "model.json"
+NEW, OLD = "new", "old"
+"""Folders of the one that a fit works in: where its own grows, and what that replaces."""
+
+
+def working_folder(place: Path) -> Path:
+    """Name the folder that a fit works in."""
+    return place.with_name(place.name + ".partial")
+
+
+def _warn(note: str) -> None:
+    warnings.warn(note, stacklevel=4)
+
+
+def whole_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = _warn) -> Path:
+    """Find the folder that a fit left, also where it was killed between the two renames that replace it.
+
+    Args:
+        out: Where a fit was to put it.
+        notify: Called with a sentence if it is elsewhere.
+
+    Returns:
+        The folder to read from; `out` if there is no other.
+    """
+    place = followed(out)
+    if place.exists() or not place.name:
+        return Path(out)
+    work = working_folder(place)
+    if not (work / OLD).is_dir():
+        return Path(out)
+    whole = work / (NEW if (work / NEW).is_dir() else OLD)
+    notify(f"{out} is not there, as the last fit was killed while it put the model there: read from {whole}, which "
+           "the next `gumdrop fit` of that folder puts in place")  # fmt: skip
+    return whole
+
+
+def model_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = _warn) -> Path:
+    """Find the folder of a model, see `whole_folder`.
+
+    Args:
+        out: Where a fit was to put it.
+        notify: Called with a sentence if it is elsewhere.
+
+    Returns:
+        The folder to read from.
+
+    Raises:
+        TableError: If it holds no model.
+    """
+    whole = whole_folder(out, notify)
+    if not (whole / MODEL_FILE).is_file():
+        raise TableError(f"{whole} holds no {MODEL_FILE}; name a folder that `gumdrop fit` wrote")
+    return whole

@@ -14,7 +14,7 @@ SPHINX = $(BIN)/python -m sphinx --fail-on-warning --keep-going -d build/doctree
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore test test-kernels test-lowest lint types docs docs-quick docs-serve docs-links docs-figures docs-tables \
+.PHONY: help demo explore house test test-kernels test-lowest lint types docs docs-quick docs-serve docs-links docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
   experiments-page performance-page clean
@@ -67,6 +67,9 @@ docs-figures: $(VENV)/installed-dev demo ## Write the figures and results of REA
 	PYTHONPATH=tests $(BIN)/python docs/figures/demo_picture.py
 	PYTHONPATH=tests $(BIN)/python docs/figures/explore_pictures.py
 
+house: ## Print how heavy the code is: lines of each room, arguments, names, pairs of files that share lines
+	@$(PYTHON) tests/builders/house.py
+
 docs-tables: $(VENV)/installed-dev ## Run the commands of docs/tables.md again, and write their answers into it
 	$(BIN)/python docs/figures/tables_page.py
 
@@ -93,7 +96,6 @@ benchmark-export: $(VENV)/installed-dev ## Compare exported files with torch, in
 
 benchmark-prediction: $(VENV)/installed-dev ## Time predictions (a quarter of an hour), with DATA=DIR also on trained networks; writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/prediction.py $(if $(DATA),--uci $(DATA)/uci)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/equal_draws.py
 	$(BIN)/python benchmarks/performance_page.py
 
 benchmark-rows: $(VENV)/installed-dev ## Time predictions of a table model, of one row and of many (a minute); writes docs/results

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from gumdrop.ensembles import EnsembleSettings, fit_ensembles
+from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
+from gumdrop.likelihoods import Gaussian, RegressionPrediction
 from gumdrop.networks import set_strength
-from gumdrop.prediction import RegressionPrediction
 from gumdrop.training import STRENGTHS, choose_strength
 from gumdrop_experiments.data.uci import Split, read_splits
 from gumdrop_experiments.uci.methods import METHODS
@@ -39,9 +39,9 @@ def learned(work: Work) -> tuple[RegressionPrediction, dict[str, Any]]:
     started = time.process_time()
     fits = fit_ensembles(
         [partial(of_strength, split, strength) for strength in STRENGTHS],
-        [(split.x_train, split.y_train)] * len(STRENGTHS),
+        [Rows(split.x_train, split.y_train)] * len(STRENGTHS),
         EnsembleSettings(num_members=1, epochs=epochs, batch_size=batch_size, lr=LR, seed=work.seed),
-        regression=True,
+        Gaussian(),
     )
     strength = choose_strength({strength: fit.scores for strength, fit in zip(STRENGTHS, fits, strict=True)})
     fit = fits[STRENGTHS.index(strength)]

@@ -29,9 +29,6 @@ import gumdrop as gd
 from gumdrop.ensembles import schedule
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import mlp
-from gumdrop.objective.likelihoods import LIKELIHOODS
-from gumdrop.training.dense_layers import dense_layers_of
-from gumdrop.training.dense_stack import DenseStack
 
 import steps
 from timing import RESULTS, interleaved, summary, write_results
@@ -80,18 +77,8 @@ def models(count: int) -> Found:
     """Time of a step of several small networks that train as one program."""
     torch.manual_seed(steps.SEED)
     networks = [mlp(COLUMNS, 1, hidden=[64, 64], homoscedastic_noise=True) for _ in range(count)]
-    nll_of = LIKELIHOODS["gaussian"]
-    parts = dense_layers_of(networks, nll_of)
-    assert parts is not None
-    stack = DenseStack(networks, parts, "weak")
-    optimizer = torch.optim.AdamW(stack.groups(0.0, 1e-4), lr=1e-4, fused=True)
     x, y = torch.randn(count, START["batch"], COLUMNS), torch.randn(count, START["batch"], 1)
-    sizes = torch.full((count,), float(steps.NUM_DATA))
-
-    def run() -> None:
-        stack.backward(x, y, sizes, nll_of)
-        optimizer.step()
-
+    run = steps.stacked_step(networks, x, y, "gaussian")
     return summary(interleaved({"gumdrop": run}, rounds=ROUNDS), "gumdrop")
 
 

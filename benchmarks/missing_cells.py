@@ -24,8 +24,8 @@ import torch
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.model_selection import train_test_split
 
-from gumdrop.ensembles import fit_one, run_pilots
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.ensembles import Rows, choose, fit
+from gumdrop.likelihoods import Gaussian, RegressionPrediction
 from gumdrop.tables import TableModel, load_table_model
 from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.fitting.settings import FitSettings
@@ -104,10 +104,10 @@ def fitted(place: Path, train: pd.DataFrame, count: int) -> TableModel:
     background = x[spread(len(x), count)]
     versions = completer(mark_unknown(schema, encoded.x, encoded.unknown, background), background)
     build = partial(task_of(schema.target).network, schema.num_features)
-    rows, settings = (x, y), SETTINGS.ensemble()
-    architecture = run_pilots(build, rows, settings, regression=True, versions=versions).architecture
-    fit = fit_one(build, architecture, rows, settings, regression=True, versions=versions)
-    model = TableModel(schema, fit.model, architecture.hidden, background=background)
+    rows, settings = Rows(x, y, versions=versions), SETTINGS.ensemble()
+    architecture = choose(build, rows, settings, Gaussian())
+    found = fit(build, rows, settings, Gaussian(), architecture=architecture)
+    model = TableModel(schema, found.model, architecture.hidden, background=background)
     place.mkdir(parents=True, exist_ok=True)
     model.save(place)
     return model

@@ -24,9 +24,8 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop.networks import mlp
-from gumdrop.prediction import propagate_moments
+from gumdrop.prediction import draws, propagate_moments
 from gumdrop.prediction.moments import propagation
-from gumdrop.prediction.ways import evaluate as draws
 from gumdrop.training import fit_stacked
 from gumdrop_experiments.data.uci import read_splits
 
@@ -116,12 +115,12 @@ def made(name: str) -> tuple[nn.Module, Tensor]:
 @contextmanager
 def loop_over_draws():
     """Context in which predictions take no other way than the loop over draws."""
-    ways = draws._ways
-    draws._ways = lambda *args: ways(*args)[:1]
+    ways = draws._Call.ways
+    draws._Call.ways = lambda call: iter([call._one_by_one])
     try:
         yield
     finally:
-        draws._ways = ways
+        draws._Call.ways = ways
 
 
 def predict(model: nn.Module, x: Tensor, num_samples: int) -> Callable[[], object]:
@@ -265,7 +264,7 @@ def compare_moments(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def by_slopes(model: nn.Module, x: Tensor) -> gd.prediction.RegressionPrediction:
+def by_slopes(model: nn.Module, x: Tensor) -> gd.likelihoods.RegressionPrediction:
     """Predict without sampling as networks of many units or high rates do."""
     rare = propagation.drops_are_rare
     propagation.drops_are_rare = lambda layers: False
@@ -280,7 +279,7 @@ def _moments_of(model: nn.Module, x: Tensor) -> dict[str, Any]:
     many = gd.predict_regression(model, x, num_samples=100_000, seed=SEED, keep_draws=False)
     reference = many.epistemic.sqrt()
 
-    def error(prediction: gd.prediction.RegressionPrediction) -> dict[str, float]:
+    def error(prediction: gd.likelihoods.RegressionPrediction) -> dict[str, float]:
         ratio = prediction.epistemic.sqrt() / reference
         return {"mean_absolute_error": float((ratio - 1).abs().mean()), "median_ratio": float(ratio.median())}
 

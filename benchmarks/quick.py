@@ -23,9 +23,6 @@ import gumdrop as gd
 import prediction
 from gumdrop.layers import dropout_blocks
 from gumdrop.networks import mlp
-from gumdrop.objective.likelihoods import LIKELIHOODS
-from gumdrop.training.dense_layers import dense_layers_of
-from gumdrop.training.dense_stack import DenseStack
 
 import sites
 import steps
@@ -114,20 +111,10 @@ def moments(network: str) -> tuple[Function, Function]:
 
 def stacked_step() -> tuple[Function, Function]:
     """A step of a small network in ``fit_stacked``, whose gradients are written out, and one with fixed rates."""
-    name, nll_of = "MLP 2 x 50", LIKELIHOODS["categorical"]
+    name = "MLP 2 x 50"
     x, y = steps.batch_of(steps.NETWORKS[name][1])
-    models = [mlp(x.shape[1], steps.CLASSES, p=steps.P)]
-    parts = dense_layers_of(models, nll_of)
-    assert parts is not None
-    stack = DenseStack(models, parts, "fan_in")
-    optimizer = torch.optim.AdamW(stack.groups(0.0, 1e-4), lr=1e-4, fused=True)
-    batch, sizes = (x.unsqueeze(0), y.unsqueeze(0)), torch.full((1,), float(steps.NUM_DATA))
-
-    def run() -> None:
-        stack.backward(*batch, sizes, nll_of)
-        optimizer.step()
-
-    return run, step(name)[1]
+    model = mlp(x.shape[1], steps.CLASSES, p=steps.P)
+    return steps.stacked_step([model], x.unsqueeze(0), y.unsqueeze(0), "categorical"), step(name)[1]
 
 
 CASES: dict[str, Callable[[], tuple[Function, Function]]] = {

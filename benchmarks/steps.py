@@ -15,7 +15,9 @@ from concretedropout.pytorch import ConcreteDropout2D, ConcreteLinearDropout
 from torch import Tensor, nn
 
 import gumdrop as gd
+from gumdrop.likelihoods import LIKELIHOODS
 from gumdrop.machine.threads import limited_threads
+from gumdrop.networks.stacked import StackedMLP
 
 from timing import RESULTS, interleaved, summary, write_results
 
@@ -169,6 +171,22 @@ def step_of(model: nn.Module, batch: Batch, kl_of: Callable[[nn.Module], Tensor]
         optimizer.step()
 
     return step
+
+
+def stacked_step(models: list[nn.Module], x: Tensor, y: Tensor, likelihood: str) -> Callable[[], None]:
+    """One step of several small networks as `gumdrop.training.fit_stacked` takes it."""
+    stacked = StackedMLP(models)
+    optimizer = torch.optim.AdamW(stacked.groups(0.0, 1e-4), lr=1e-4, fused=True)
+    precisions = torch.tensor([[float(units) for units in stacked.units]])
+
+    def run() -> None:
+        output, kl = stacked(x, precisions)
+        nll = LIKELIHOODS[likelihood].nll(output.flatten(0, 1), y.flatten(0, 1)).view(len(y), -1)
+        optimizer.zero_grad()
+        (nll.mean(1) + kl / NUM_DATA).sum().backward()
+        optimizer.step()
+
+    return run
 
 
 def gumdrop_kl(model: nn.Module) -> Tensor:

@@ -45,12 +45,13 @@ def products(functions: DrawnFunctions, num_rows: int, rows_at_once: int) -> Cal
     """The batched products of all layers alone, for as many rows at a time as a prediction takes."""
     count = functions.factors[0].shape[0]
     share = functions.factors[0].shape[1]
-    inputs = [torch.randn(count, share * rows_at_once, weight.shape[1]) for weight in functions.weights]
+    parts = functions.dense
+    inputs = [torch.randn(count, share * rows_at_once, weight.shape[2]) for weight in parts.weights]
 
     def run() -> None:
         for _ in range(-(-num_rows // rows_at_once)):
-            for x, weight, bias in zip(inputs, functions.weights, functions.biases, strict=True):
-                torch.baddbmm(bias, x, weight)
+            for x, weight, bias in zip(inputs, parts.weights, parts.biases, strict=True):
+                torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
 
     return run
 

@@ -22,7 +22,7 @@ EXTRAS = [
     "captum",
     "gymnasium",
 ]
-CORE = ["functional", "layers", "machine", "networks", "objective", "prediction"]
+CORE = ["functional", "layers", "likelihoods", "machine", "networks", "objective", "prediction"]
 
 BLOCKER = """
     import importlib.abc
@@ -74,13 +74,13 @@ USE = """
     optimizer = torch.optim.AdamW(gumdrop.parameter_groups(model, weight_decay=0.01))
     x, y = torch.randn(5, 3), torch.randn(5, 2)
     mean, log_variance = model(x).chunk(2, dim=-1)
-    gumdrop.negative_elbo(gumdrop.gaussian_nll(mean, log_variance, y), model, num_data=5).backward()
+    nll = gumdrop.gaussian_nll(mean, log_variance, y)
+    gumdrop.negative_elbo(nll, model, num_data=5, likelihood="gaussian").backward()
     optimizer.step()
     prediction = gumdrop.predict_regression(model, x, num_samples=3, seed=0)
     gumdrop.predict_classification(nn.Sequential(model[0], model[1]), x, num_samples=3, seed=0)
     gumdrop.fix_dropout(model)
-    with gumdrop.draw(model, seed=0):
-        model(x)
+    gumdrop.draw(model, seed=0)(x)
     print(json.dumps({"at_first": at_first, "modules": sorted(sys.modules), "shape": list(prediction.mean.shape)}))
 """
 

@@ -14,16 +14,17 @@ SOURCE = Path(gumdrop.__file__).parent.parent
 RANKS = {
     **{"gumdrop.machine": 0, "gumdrop.functional": 0},
     **{"gumdrop.layers": 1},
-    **{"gumdrop.networks": 2, "gumdrop.objective": 2, "gumdrop.prediction": 2},
-    **{"gumdrop.metrics": 3, "gumdrop.training": 3, "gumdrop.attribution": 3},
-    **{"gumdrop.ensembles": 4},
-    **{"gumdrop.tables": 5},
-    **{"gumdrop.estimators": 6, "gumdrop.export": 6, "gumdrop.views": 6},
-    **{"gumdrop": 6},  # the top level is for experiments and commands; the library names the module that has the thing
-    **{"gumdrop_experiments": 7},
-    **{"gumdrop.cli": 8},
+    **{"gumdrop.networks": 2, "gumdrop.likelihoods": 2},
+    **{"gumdrop.objective": 3, "gumdrop.prediction": 3},
+    **{"gumdrop.metrics": 4, "gumdrop.training": 4, "gumdrop.attribution": 4},
+    **{"gumdrop.ensembles": 5},
+    **{"gumdrop.tables": 6},
+    **{"gumdrop.estimators": 7, "gumdrop.export": 7, "gumdrop.views": 7},
+    **{"gumdrop": 7},  # the top level is for experiments and commands; the library names the module that has the thing
+    **{"gumdrop_experiments": 8},
+    **{"gumdrop.cli": 9},
 }
-CORE = 2
+CORE = 3
 """The highest rank that `import gumdrop` may load; it needs torch and numpy alone."""
 ANYONE = {"gumdrop.machine.version"}
 

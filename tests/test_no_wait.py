@@ -21,21 +21,19 @@ from gumdrop.attribution.infills import RANDOM, make_infill
 from gumdrop.attribution.masks import find_layout
 from gumdrop.attribution.targets import log_odds
 from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
-from gumdrop.layers import UNIT, PiecewiseLinear, dropout_blocks
+from gumdrop.layers import PiecewiseLinear, dropout_blocks
+from gumdrop.likelihoods import Gaussian
 from gumdrop.networks import mlp
-from gumdrop.objective import likelihoods as training_likelihoods
-from gumdrop.prediction.ways import evaluate, masks
+from gumdrop.networks.stacked import StackedMLP
+from gumdrop.prediction import draws
 from gumdrop.training import single, stacked
 from gumdrop.training.data import prepared
-from gumdrop.training.dense_layers import Parts, dense_layers_of
-from gumdrop.training.dense_stack import DenseStack
 from gumdrop.training.held_out_noise import noise_of, without_gradient
 from gumdrop.training.in_turn import InTurn
 from gumdrop.training.processes.group import ProcessGroup
 from gumdrop.training.rows import StackedRows
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.state import TrainingState
-from gumdrop.training.together import Together
 
 META = torch.device("meta")
 
@@ -175,7 +173,7 @@ def test_a_training_step(name: str, fixed: bool) -> None:
     optimizer = torch.optim.SGD(model.train().parameters(), lr=0.1)
     with no_wait():
         for _ in range(2):
-            loss = gd.negative_elbo(LIKELIHOODS["categorical"](model(x)), model, num_data=100)
+            loss = gd.negative_elbo(LIKELIHOODS["categorical"](model(x)), model, num_data=100, likelihood="poisson")
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -188,7 +186,11 @@ def test_the_objective(likelihood: str, lengthscale: Any) -> None:
     model, x = on_device("dense")
     with no_wait():
         gd.negative_elbo(
-            LIKELIHOODS[likelihood](model.train()(x)), model, num_data=100, lengthscale=lengthscale
+            LIKELIHOODS[likelihood](model.train()(x)),
+            model,
+            num_data=100,
+            likelihood=likelihood,
+            lengthscale=lengthscale,
         ).backward()
 
 
@@ -207,7 +209,7 @@ def test_steps_of_fit(options: dict[str, Any], home: str, monkeypatch: pytest.Mo
         network=model,
         data=prepared(rows),
         held_out=prepared(rows),
-        nll_of=lambda out, y: gd.gaussian_nll(*out.chunk(2, -1), y),
+        likelihood=Gaussian(),
         noise=noise,
         num_data=6,
         settings=TrainingSettings(epochs=1, batch_size=2, **options),
@@ -218,39 +220,20 @@ def test_steps_of_fit(options: dict[str, Any], home: str, monkeypatch: pytest.Mo
     assert state.steps == 3
 
 
-@pytest.mark.parametrize("stack_of", [DenseStack, Together])
-def test_steps_of_fit_stacked(stack_of: type[Any]) -> None:
-    models = [on_device("dense")[0] for _ in range(2)]
-    if stack_of is DenseStack:
-        parts = [Parts(None, [model[0], model[2]], nn.ReLU, None, (False, 0.1)) for model in models]
-        stack = DenseStack(models, parts, "fan_in")
-    else:
-        stack = Together(models, "fan_in")
-    x, y = torch.empty(2, 6, 4, device=META), torch.empty(2, 6, device=META, dtype=torch.long)
-    sizes = torch.full((2,), 6.0, device=META)
-    with no_wait():
-        for _ in range(2):
-            stack.backward(x, y, sizes, gd.categorical_nll)
-        stack.drawn(x, 3)
-
-
 @pytest.mark.parametrize("home", ["cpu", "meta"])
-@pytest.mark.parametrize("stack_of", [DenseStack, Together, InTurn])
+@pytest.mark.parametrize("stack_of", [StackedMLP, InTurn])
 def test_an_epoch_of_fit_stacked(stack_of: type[Any], home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacked, "STEPS_BETWEEN_NOISE", 1)
     models = [mlp(4, 1, hidden=[8], homoscedastic_noise=True).to(META) for _ in range(2)]
     x, y = torch.zeros(6, 4, device=home), torch.zeros(6, 1, device=home)
     data = StackedRows([(x, y)] * 2, [torch.arange(6)] * 2, None, META)
-    nll_of = training_likelihoods.LIKELIHOODS["gaussian"]
     settings = TrainingSettings(epochs=1, batch_size=2, held_out_noise=True)
     with without_gradient([noise_of(model, x) for model in models]):
-        parts = dense_layers_of(models, nll_of)
-        assert parts is not None
-        stack = DenseStack(models, parts, "weak") if stack_of is DenseStack else stack_of(models, "weak")
+        stack = stack_of(models)
         optimizer = torch.optim.SGD(stack.groups(0.0, 0.1), lr=0.1)
         state = TrainingState(stack, optimizer, steps=3, settings={}, checkpoint=None, states=stack.states)
         with no_wait(), end_of_epoch():
-            stacked._Stacked(stack, data, data, nll_of, settings, False).train(1, state)
+            stacked._Stacked(stack, data, data, Gaussian(), settings, False).train(1, state)
     assert state.steps == 3
 
 
@@ -273,12 +256,13 @@ def test_steps_of_an_attribution(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert found.curves.shape == (2, 3, 6)
 
 
-@pytest.mark.parametrize("context", [gd.sampling, gd.draw])
+@pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_calls_in_a_context(context: Any, name: str) -> None:
+def test_calls_of_a_drawn_network(fresh: bool, name: str) -> None:
     model, x = on_device(name)
-    with context(model, seed=0), no_wait(), torch.no_grad():
-        model(x)
+    drawn = gd.draw(model, seed=0, fresh=fresh)
+    with no_wait(), torch.no_grad():
+        drawn(x)
 
 
 def test_functions_of_an_ensemble() -> None:
@@ -303,7 +287,7 @@ PREDICTIONS: dict[str, Callable[[nn.Module, Tensor], object]] = {
 
 @pytest.mark.parametrize("kind", PREDICTIONS)
 def test_kinds_of_predictions(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masks, "fetched", lambda logits: torch.full((sum(x.numel() for x in logits),), -2.0 / UNIT))
+    monkeypatch.setattr(draws, "fetched", lambda logits: torch.full((sum(x.numel() for x in logits),), -2.0))
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device=None: False)
     model, x = on_device("dense")
     with no_wait():
@@ -321,15 +305,13 @@ def test_draws_of_a_prediction(name: str, rate: float, in_turn: bool, monkeypatc
     def fetched(logits: list[Tensor]) -> Tensor:
         assert devices_of([each.reshape(-1) for each in logits]) == {"meta"}
         reads.append(len(logits))
-        return torch.logit(torch.full((sum(each.numel() for each in logits),), rate)) / UNIT
+        return torch.logit(torch.full((sum(each.numel() for each in logits),), rate))
 
-    monkeypatch.setattr(masks, "fetched", fetched)
-    monkeypatch.setattr(evaluate, "EQUAL", 0)
+    monkeypatch.setattr(draws, "fetched", fetched)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device=None: False)
-    monkeypatch.setattr(evaluate.MaskNoise, "restore", lambda noise, state: pytest.fail("another way was taken"))
+    monkeypatch.setattr(draws.MaskNoise, "restore", lambda noise, state: pytest.fail("another way was taken"))
     if in_turn:
-        ways = evaluate._ways
-        monkeypatch.setattr(evaluate, "_ways", lambda *args: ways(*args)[:1])
+        monkeypatch.setattr(draws._Call, "ways", lambda call: iter([call._one_by_one]))
     warned = pytest.warns(UserWarning, match="none of the 40 draws") if rate < 1e-7 else nullcontext()
     with no_wait(), warned:
         prediction = gd.predict_regression(model, x, num_samples=40, seed=0)

@@ -66,7 +66,7 @@ optimizer = torch.optim.AdamW(gd.parameter_groups(model, rate_lr=0.02), lr=2e-3)
 
 def negative_elbo(model, rows):
     nll = gd.categorical_nll(model(images[rows]), labels[rows])
-    return gd.negative_elbo(nll, model, num_data=len(train))
+    return gd.negative_elbo(nll, model, num_data=len(train), likelihood="categorical")
 
 
 train_for(model, 8, optimizer, negative_elbo)

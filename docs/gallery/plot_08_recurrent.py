@@ -53,10 +53,10 @@ print({name: round(p, 3) for name, p in gd.dropout_rates(model).items()})
 def path(seed):
     noise = torch.Generator().manual_seed(seed)
     values = series[NOW - WINDOW : NOW].tolist()
-    with gd.draw(model, seed=seed):
-        for _ in range(AHEAD):
-            mean, log_variance = model(torch.tensor(values[-WINDOW:]).view(1, WINDOW, 1))[0]
-            values.append(mean.item() + (log_variance / 2).exp().item() * torch.randn((), generator=noise).item())
+    drawn = gd.draw(model, seed=seed)
+    for _ in range(AHEAD):
+        mean, log_variance = drawn(torch.tensor(values[-WINDOW:]).view(1, WINDOW, 1))[0]
+        values.append(mean.item() + (log_variance / 2).exp().item() * torch.randn((), generator=noise).item())
     return values[WINDOW:]
 
 

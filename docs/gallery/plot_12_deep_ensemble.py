@@ -14,8 +14,8 @@ import torch
 
 import gumdrop as gd
 from gumdrop import training
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.networks import mlp
-from gumdrop.prediction import RegressionPrediction
 
 generator = torch.Generator().manual_seed(0)
 x = torch.cat(

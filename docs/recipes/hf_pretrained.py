@@ -29,7 +29,7 @@ def train(model: ConcreteDropoutClassifier, steps: int) -> None:
     for _ in range(steps):
         rows = torch.randperm(len(tokens))[:50]
         nll = gd.categorical_nll(model(tokens[rows]).logits, (tokens[rows, 0] > 3).long())
-        loss = gd.negative_elbo(nll, model, num_data=len(tokens))
+        loss = gd.negative_elbo(nll, model, num_data=len(tokens), likelihood="categorical")
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -36,7 +36,7 @@ class ConcreteDropoutTrainer(Trainer):
         nll = gd.categorical_nll(outputs.logits, labels)
         loss = nll.mean()
         if model.training:
-            loss = gd.negative_elbo(nll, model, num_data=len(self.train_dataset)).total
+            loss = gd.negative_elbo(nll, model, num_data=len(self.train_dataset), likelihood="categorical").total
         return (loss, outputs) if return_outputs else loss
 
     def create_optimizer(self, model=None):

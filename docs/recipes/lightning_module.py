@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 import gumdrop as gd
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.networks import mlp
-from gumdrop.prediction import RegressionPrediction
 
 
 class Regression(lightning.LightningModule):
@@ -35,7 +35,7 @@ class Regression(lightning.LightningModule):
         """Negative ELBO of a batch, in nats per example."""
         x, y = batch
         nll = gd.gaussian_nll(*self(x).chunk(2, dim=-1), y)
-        loss = gd.negative_elbo(nll, self.network, num_data=self.hparams.num_data)
+        loss = gd.negative_elbo(nll, self.network, num_data=self.hparams.num_data, likelihood="gaussian")
         self.log_dict({"train_nll": loss.nll, "train_kl": loss.kl}, on_step=False, on_epoch=True)
         return loss.total
 

@@ -25,6 +25,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 import gumdrop as gd
 from gumdrop import metrics
+from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.data.texts import Vocabulary, read_sst, read_sst_phrases
@@ -139,7 +140,7 @@ def scores(model: nn.Module, rows: Rows, method: str) -> dict[str, float]:
     tokens, labels = rows
     if method == "no dropout":
         log_p = model.eval()(**inputs(tokens)).logits.log_softmax(1)
-        prediction = gd.prediction.ClassificationPrediction(log_p, torch.special.entr(log_p.exp()).sum(1))
+        prediction = ClassificationPrediction.from_log_probabilities(log_p)
     else:
         options: dict[str, Any] = {"num_samples": 10, "seed": 0, "output": lambda result: result.logits}
         prediction = gd.predict_classification(model, inputs(tokens), batch_size=128, **options)

@@ -29,7 +29,7 @@ class ConcreteDropoutNet(NeuralNetClassifier):
         nll = gd.categorical_nll(y_pred, y_true)
         if not training:
             return nll.mean()
-        return gd.negative_elbo(nll, self.module_, num_data=self.num_data_).total
+        return gd.negative_elbo(nll, self.module_, num_data=self.num_data_, likelihood="categorical").total
 
     def fit(self, X, y, **fit_params):
         """Count the rows first: the KL is divided by their number."""

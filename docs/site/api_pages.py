@@ -22,6 +22,7 @@ ROOMS = {
     "gumdrop": "The core",
     "gumdrop.networks": "Networks: convert, build, freeze",
     "gumdrop.objective": "Objective: the negative ELBO",
+    "gumdrop.likelihoods": "Likelihoods and predictions",
     "gumdrop.prediction": "Monte Carlo prediction",
     "gumdrop.training": "Training",
     "gumdrop.training.processes": "Training on several processes",

@@ -12,32 +12,32 @@ from gumdrop.machine.version import VERSION
 
 if TYPE_CHECKING:
     from gumdrop.layers import HomoscedasticNoise
+    from gumdrop.likelihoods import bernoulli_nll, categorical_nll, gaussian_nll, poisson_nll
     from gumdrop.networks.learn import learn_dropout
     from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups
     from gumdrop.objective.elbo import negative_elbo
     from gumdrop.objective.kl import kl_divergence
-    from gumdrop.objective.likelihoods import bernoulli_nll, categorical_nll, gaussian_nll, poisson_nll
-    from gumdrop.prediction import draw, predict_classification, predict_counts, predict_regression, sample, sampling
+    from gumdrop.prediction import draw, predict, predict_classification, predict_counts, predict_regression, sample
 else:
     __getattr__ = names_on_use(
         __name__,
         {
             "gumdrop.layers": ["HomoscedasticNoise"],
+            "gumdrop.likelihoods": ["bernoulli_nll", "categorical_nll", "gaussian_nll", "poisson_nll"],
             "gumdrop.networks.learn": ["learn_dropout"],
             "gumdrop.networks.rates": ["dropout_rates", "fix_dropout", "parameter_groups"],
             "gumdrop.objective.elbo": ["negative_elbo"],
             "gumdrop.objective.kl": ["kl_divergence"],
-            "gumdrop.objective.likelihoods": ["bernoulli_nll", "categorical_nll", "gaussian_nll", "poisson_nll"],
             "gumdrop.prediction": [
                 "draw",
+                "predict",
                 "predict_classification",
                 "predict_counts",
                 "predict_regression",
                 "sample",
-                "sampling",
             ],
         },
-        rooms=["functional", "layers", "networks", "objective", "prediction"],
+        rooms=["functional", "layers", "likelihoods", "networks", "objective", "prediction"],
     )
 
 __version__ = VERSION
@@ -55,11 +55,11 @@ __all__ = [
     "negative_elbo",
     "parameter_groups",
     "poisson_nll",
+    "predict",
     "predict_classification",
     "predict_counts",
     "predict_regression",
     "sample",
-    "sampling",
 ]
 
 

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.metrics import accuracy, brier_score, calibration_error
-from gumdrop.prediction import ClassificationPrediction
 
 __all__ = ["class_scores", "plain_prediction"]
 

@@ -14,6 +14,7 @@ from torch.utils.data.distributed import DistributedSampler
 import gumdrop as gd
 from gumdrop.functional import concrete_dropout
 from gumdrop.layers import ConcreteDropout
+from gumdrop.likelihoods import LIKELIHOODS
 from gumdrop.networks import mlp
 from gumdrop.training import fit, processes, state
 
@@ -143,7 +144,7 @@ def user_loop():
     for batch, target in DataLoader(TensorDataset(x, y), batch_size=BATCH // group.world_size, sampler=sampler):
         nll = gd.gaussian_nll(*wrapped(batch).chunk(2, -1), target)
         optimizer.zero_grad()
-        gd.negative_elbo(nll, model, num_data=96).backward()
+        gd.negative_elbo(nll, model, num_data=96, likelihood="gaussian").backward()
         optimizer.step()
     return {"weights": {name: value.clone() for name, value in model.state_dict().items()}}
 
@@ -160,7 +161,8 @@ def masks():
     model = network()
     for parameter in model.parameters():
         parameter.data.fill_(0.1)
-    fit(model, (torch.ones(BATCH, 3), y[:BATCH]), likelihood=likelihood, epochs=1, batch_size=BATCH)
+    options = {"likelihood": likelihood, "lengthscale": "classification", "epochs": 1, "batch_size": BATCH}
+    fit(model, (torch.ones(BATCH, 3), y[:BATCH]), **options)
     return {"drawn": [row.tolist() for row in group.gather(seen[0])]}
 
 
@@ -188,12 +190,13 @@ def checkpointed(folder=None, sharded=False):
         if died and len(calls) == 14 and group.rank == group.world_size - 1 and not died.exists():
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return gd.objective.LIKELIHOODS["gaussian"](output, target)
+        return LIKELIHOODS["gaussian"].nll(output, target)
 
     model = blocks_sharded() if sharded else network()
     place = None if folder is None else folder / f"{sharded}.checkpoint"
     inputs = x if sharded else x[:, :3]
-    found = trained(model, (inputs, y), epochs=6, likelihood=likelihood, checkpoint=place)
+    options = {"likelihood": likelihood, "lengthscale": "regression", "checkpoint": place}
+    found = trained(model, (inputs, y), epochs=6, **options)
     return found | {"steps": len(calls)}
 
 

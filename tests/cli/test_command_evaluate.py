@@ -10,7 +10,6 @@ import torch
 
 from gumdrop.cli import main
 from gumdrop.tables import load_table_model
-from gumdrop.tables.evaluation import rows_of
 from gumdrop.tables.prediction import predict_frame
 
 from builders.browser import views
@@ -89,7 +88,7 @@ def test_many_rows_are_scored_in_part_and_in_pieces(place, monkeypatch) -> None:
 def test_rows_of_a_prediction_are_picked_from_all_of_its_parts(place) -> None:
     model, frame = load_table_model(place / "run"), pd.read_csv(place / "houses.csv").head(5)
     prediction = model.predict_encoded(torch.from_numpy(model.schema.encode_inputs(frame).x))
-    some = rows_of(prediction, np.array([3, 1]))
+    some = prediction.rows(torch.tensor([3, 1]))
     assert some.draw_means.shape == (len(prediction.draw_means), 2, 1)
     assert some.mean.tolist() == prediction.mean[[3, 1]].tolist()
     torch.testing.assert_close(some.quantile(0.3), prediction.quantile(0.3)[[3, 1]])

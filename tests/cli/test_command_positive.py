@@ -14,7 +14,7 @@ from gumdrop.ensembles.scaling import Scaling
 from gumdrop.export import export_table
 from gumdrop.export.serving import ServedModel
 from gumdrop.export.table_scale import ScaledMoments
-from gumdrop.prediction import RegressionPrediction, TargetScale
+from gumdrop.likelihoods import RegressionPrediction, TargetScale
 from gumdrop.tables import load_table_model, read_table
 from gumdrop.tables.model import checksum_of
 from gumdrop.tables.prediction import predict_frame

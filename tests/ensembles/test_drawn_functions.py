@@ -12,7 +12,7 @@ from gumdrop.ensembles import ClassificationEnsemble, NoiseFunction, RegressionE
 from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
 from gumdrop.networks import mlp
-from gumdrop.prediction.ways import evaluate
+from gumdrop.prediction import draws
 
 Ensemble = RegressionEnsemble | ClassificationEnsemble
 X = torch.randn(150, 3, generator=torch.Generator().manual_seed(1))
@@ -62,7 +62,7 @@ def test_all_at_once_is_what_the_members_say(
     make: Callable[[], Ensemble], num_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ensemble, x = make(), X[:num_rows]
-    monkeypatch.setattr("gumdrop.ensembles.drawn.CACHED", evaluate.CACHED // 512)  # several parts of the rows
+    monkeypatch.setattr("gumdrop.ensembles.drawn.CACHED", draws.CACHED // 512)  # several parts of the rows
     functions = ensemble.functions(10, 7)
     assert isinstance(functions, DrawnFunctions)
     expected = one_by_one(ensemble, x, num_samples=10, seed=7)

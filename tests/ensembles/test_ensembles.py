@@ -4,8 +4,8 @@ import copy
 import math
 import pickle
 import statistics
-import typing
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -14,30 +14,36 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop.ensembles import (
     ClassificationEnsemble,
+    EnsembleFit,
+    EnsembleSettings,
     NoiseFunction,
     RegressionEnsemble,
-    fit_classification_ensembles,
-    fit_regression_ensembles,
+    Rows,
+    fit_ensembles,
     folds,
     models,
     schedule,
-    settings,
 )
-from gumdrop.ensembles import correction as noise_fit
 from gumdrop.ensembles import noise as noise_module
+from gumdrop.ensembles.correction import settle
 from gumdrop.ensembles.folds import folds_of, threads_for
+from gumdrop.likelihoods import Categorical, ClassificationPrediction, Gaussian, Likelihood, RegressionPrediction
 from gumdrop.metrics import central_coverage, interval_coverage
 from gumdrop.networks import mlp
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction, predict_regression
+from gumdrop.prediction import predict_regression
 from gumdrop.training.strength import STRENGTHS
 
 MAKE = partial(mlp, 2, 1, hidden=[16], homoscedastic_noise=True)
+NUMBERS, CLASSES = Gaussian(), partial(mlp, 2, 3, hidden=[32])
 
 
-def table(seed: int = 0, num_rows: int = 80) -> tuple[torch.Tensor, torch.Tensor]:
+def table(seed: int = 0, num_rows: int = 80) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(num_rows, 2, generator=generator)
     return x, x[:, :1] + 0.3 * torch.randn(num_rows, 1, generator=generator)
+
+
+TABLE = Rows(*table())
 
 
 def draws(num_draws: int, num_rows: int, seed: int = 0, num_outputs: int = 1) -> RegressionPrediction:
@@ -45,6 +51,14 @@ def draws(num_draws: int, num_rows: int, seed: int = 0, num_outputs: int = 1) ->
     means = torch.randn(num_draws, num_rows, num_outputs, generator=generator)
     variances = 0.1 + torch.rand(num_draws, num_rows, num_outputs, generator=generator)
     return RegressionPrediction(means.mean(0), means.var(0, correction=0), variances.mean(0), means, variances)
+
+
+def fitted(
+    rows: Rows = TABLE, *, make: Any = MAKE, likelihood: Likelihood = NUMBERS, checkpoint: Any = None, **options: Any
+) -> EnsembleFit:
+    settings = EnsembleSettings(**{"epochs": 3, "num_members": 3} | options)
+    (found,) = fit_ensembles([make], [rows], settings, likelihood, checkpoint=checkpoint)
+    return found
 
 
 # Records
@@ -60,28 +74,23 @@ def test_a_mixture_has_the_moments_and_the_density_of_all_draws() -> None:
     y = torch.linspace(-2, 2, 5).unsqueeze(1)
     density = torch.distributions.Normal(means, variances.sqrt()).log_prob(y).exp().mean(0)
     torch.testing.assert_close(mixture.log_prob(y), density.log().squeeze(1))
-
-
-def test_a_mixture_without_draws_keeps_its_moments() -> None:
-    kept = [draws(7, 5, seed) for seed in range(3)]
-    parts = [RegressionPrediction(p.mean, p.epistemic, p.aleatoric, None, None) for p in kept]
-    mixture = RegressionPrediction.mixture(parts)
-    torch.testing.assert_close(mixture.variance, RegressionPrediction.mixture(kept).variance)
-    assert mixture.draw_means is None
-    for wrong in ([], [kept[0], parts[0]], [kept[0], draws(3, 5)]):
+    moments = [RegressionPrediction(p.mean, p.epistemic, p.aleatoric, None, None) for p in parts]
+    torch.testing.assert_close(RegressionPrediction.mixture(moments).variance, mixture.variance)
+    assert RegressionPrediction.mixture(moments).draw_means is None
+    for wrong in ([], [parts[0], moments[0]], [parts[0], draws(3, 5)]):
         with pytest.raises(ValueError, match="`parts` must be predictions with the same number of draws"):
             RegressionPrediction.mixture(wrong)
 
 
-def test_joined_predictions_are_those_of_all_rows() -> None:
-    whole = draws(7, 5)
-    cut = [
-        RegressionPrediction(*(part[..., rows, :] for part in vars(whole).values() if isinstance(part, Tensor)))
-        for rows in (slice(0, 2), slice(2, 5))
-    ]
-    joined = RegressionPrediction.joined(cut)
-    for name, value in ((name, part) for name, part in vars(whole).items() if isinstance(part, Tensor)):
-        assert torch.equal(getattr(joined, name), value)
+def test_rows_are_picked_put_in_place_and_joined() -> None:
+    whole, other = draws(7, 5), draws(7, 2, seed=1)
+    cut = [whole.rows(torch.arange(2)), whole.rows(torch.arange(2, 5))]
+    changed = whole.with_rows(torch.tensor([4, 1]), other)
+    for name, value in vars(whole).items():
+        if isinstance(value, Tensor):
+            assert torch.equal(getattr(RegressionPrediction.joined(cut), name), value)
+            assert torch.equal(getattr(changed.rows(torch.tensor([4, 1])), name), getattr(other, name))
+            assert torch.equal(getattr(changed, name)[..., [0, 2, 3], :], value[..., [0, 2, 3], :])
 
 
 def test_scaled_noise_leaves_what_is_epistemic() -> None:
@@ -89,7 +98,7 @@ def test_scaled_noise_leaves_what_is_epistemic() -> None:
     scaled = prediction.scale_noise(torch.full((5, 1), 4.0))
     assert torch.equal(scaled.epistemic, prediction.epistemic)
     torch.testing.assert_close(scaled.aleatoric, 4 * prediction.aleatoric)
-    torch.testing.assert_close(scaled.draw_variances, 4 * prediction.draw_variances)
+    torch.testing.assert_close(scaled.components()[1], 4 * prediction.components()[1])
 
 
 def test_a_mixture_of_classes_averages_probabilities() -> None:
@@ -130,12 +139,20 @@ def test_the_schedule_takes_enough_steps_and_passes(num_rows) -> None:
     assert schedule(num_rows, batch_size=7, epochs=3) == (7, 3)
 
 
+@pytest.mark.parametrize(("likelihood", "prior"), [(NUMBERS, "weak"), (Categorical(), 1.0)])
+def test_members_have_the_prior_of_what_is_watched_unless_there_is_another(likelihood: Likelihood, prior: Any) -> None:
+    for given, expected in ((None, prior), ("faint", "faint")):
+        settings = EnsembleSettings(lengthscale=given).of_members(likelihood, epochs=1, batch_size=8)
+        assert settings.lengthscale == expected
+
+
 # The noise function
 
 
-def test_an_unfitted_noise_function_changes_nothing() -> None:
-    noise = NoiseFunction(3, 2)
-    assert torch.equal(noise(torch.randn(5, 3), torch.randn(5, 2)), torch.ones(5, 2))
+def unit_noise(num_draws: int, num_rows: int, num_outputs: int = 1) -> RegressionPrediction:
+    """Draws that all say a standard normal."""
+    zero = torch.zeros(num_draws, num_rows, num_outputs)
+    return RegressionPrediction(zero[0], zero[0], zero[0] + 1, zero, zero + 1)
 
 
 def test_noise_that_depends_on_the_inputs_is_found() -> None:
@@ -144,23 +161,22 @@ def test_noise_that_depends_on_the_inputs_is_found() -> None:
     x = torch.randn(3000, 2, generator=generator)
     std = torch.cat([torch.exp(0.8 * x[:, :1]), torch.ones(3000, 1)], dim=1)
     y = std * torch.randn(3000, 2, generator=generator)
-    zero = torch.zeros(4, 3000, 2)
-    prediction = RegressionPrediction(zero[0], zero[0], zero[0] + 1, zero, zero + 1)
-    noise = NoiseFunction(2, 2)
+    noise, prediction = NoiseFunction(2, 2), unit_noise(4, 3000, 2)
+    assert torch.equal(noise(x, prediction.mean), torch.ones(3000, 2))
     noise.fit(x, y, prediction)
-    ratio = noise(x, zero[0]) / std.square()
+    ratio = noise(x, prediction.mean) / std.square()
     assert ratio[x[:, 0].abs() < 2].log().abs().mean() < 0.1
     assert noise.weight[1].abs().max() < 0.1
     assert not any(buffer.requires_grad for buffer in noise.buffers())
 
 
-def test_few_rows_leave_the_noise_nearly_constant() -> None:
-    """The prior holds the weights where ten rows say little."""
-    x, y = table(num_rows=10)
-    prediction = draws(4, 10)
+def test_few_rows_leave_the_noise_nearly_constant_and_make_no_tail() -> None:
+    """The prior holds what ten rows say little of."""
     noise = NoiseFunction(2, 1)
-    noise.fit(x, y, prediction)
+    noise.fit(*table(num_rows=10), draws(4, 10))
     assert noise.weight.abs().max() < 0.3
+    noise.fit(*table(num_rows=20), unit_noise(50, 20))
+    assert noise.tail.item() < 0.3
 
 
 def test_the_fit_of_the_noise_is_a_maximum() -> None:
@@ -191,9 +207,8 @@ def test_the_noise_far_outside_is_that_of_three_deviations() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(800, 1, generator=generator)
     y = torch.exp(0.3 * x) * torch.randn(800, 1, generator=generator)
-    zero = torch.zeros(1, 800, 1)
     noise = NoiseFunction(1, 1)
-    noise.fit(x, y, RegressionPrediction(zero[0], zero[0], zero[0] + 1, zero, zero + 1))
+    noise.fit(x, y, unit_noise(1, 800))
     places = x.mean() + x.std(correction=0) * torch.tensor([[-50.0], [-3.0], [-2.0], [2.0], [3.0], [4.0], [50.0]])
     factor = noise(places, torch.zeros(7, 1)).log().squeeze(1)
     expected = torch.tensor([-3.0, -3.0, -2.0, 2.0, 3.0, 3.0, 3.0])
@@ -202,20 +217,10 @@ def test_the_noise_far_outside_is_that_of_three_deviations() -> None:
     torch.testing.assert_close(factor[[0, 6]], factor[[1, 4]], rtol=1e-4, atol=1e-5)
 
 
-def test_the_units_of_the_features_do_not_matter_to_the_noise() -> None:
-    x, y = table(num_rows=60)
-    prediction = draws(6, 60)
-    one, other = NoiseFunction(2, 1), NoiseFunction(2, 1)
-    one.fit(x, y, prediction)
-    units = torch.tensor([100.0, 0.01])
-    other.fit(x * units + 5, y, prediction)
-    torch.testing.assert_close(other(x * units + 5, prediction.mean), one(x, prediction.mean), rtol=0.02, atol=0.0)
-
-
 # The tail of the noise
 
 
-def spread_variances(variances: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
+def spread_variances(variances: Tensor, tail: Tensor) -> Tensor:
     """The formula, draw by draw: variances whose logs are spread by the tail, with the mean that they had."""
     count = len(variances)
     order = sorted(range(count), key=lambda s: s * (math.sqrt(5) - 1) / 2 % 1)
@@ -227,17 +232,17 @@ def spread_variances(variances: torch.Tensor, tail: torch.Tensor) -> torch.Tenso
 
 def test_a_tail_spreads_the_noise_of_the_draws_and_leaves_the_moments() -> None:
     noise, prediction = NoiseFunction(3, 2), draws(12, 5, num_outputs=2)
-    assert torch.equal(noise.with_tail(prediction).draw_means, prediction.draw_means)
-    torch.testing.assert_close(noise.with_tail(prediction).draw_variances, prediction.draw_variances)
+    means, before = prediction.components()
+    torch.testing.assert_close(noise.with_tail(prediction).components(), (means, before))
     noise.tail = torch.tensor([0.7, 0.2])
     found = noise.with_tail(prediction)
-    variances = spread_variances(prediction.draw_variances, noise.tail)
-    torch.testing.assert_close(found.draw_variances, variances)
-    torch.testing.assert_close(found.draw_variances.mean(0), prediction.aleatoric)
+    variances = spread_variances(before, noise.tail)
+    torch.testing.assert_close(found.components()[1], variances)
+    torch.testing.assert_close(found.components()[1].mean(0), prediction.aleatoric)
     for name in ("mean", "epistemic", "aleatoric", "draw_means"):
         assert getattr(found, name) is getattr(prediction, name)
     y = torch.linspace(-2, 2, 10).view(5, 2)
-    density = torch.distributions.Normal(prediction.draw_means, variances.sqrt()).log_prob(y).sum(2).exp().mean(0)
+    density = torch.distributions.Normal(means, variances.sqrt()).log_prob(y).sum(2).exp().mean(0)
     torch.testing.assert_close(found.log_prob(y), density.log())
 
 
@@ -261,12 +266,6 @@ def test_each_member_has_small_and_large_noise_however_the_draws_are_ordered(mem
         assert below == pytest.approx(0.5, abs=0.21)
 
 
-def unit_noise(num_draws: int, num_rows: int, num_outputs: int = 1) -> RegressionPrediction:
-    """Draws that all say a standard normal."""
-    zero = torch.zeros(num_draws, num_rows, num_outputs)
-    return RegressionPrediction(zero[0], zero[0], zero[0] + 1, zero, zero + 1)
-
-
 def test_the_tail_of_each_output_is_found() -> None:
     """Log variances are spread by .9 for the first output, and not at all for the second."""
     generator = torch.Generator().manual_seed(0)
@@ -278,14 +277,6 @@ def test_the_tail_of_each_output_is_found() -> None:
     assert noise.tail[0].item() == pytest.approx(0.9, abs=0.1)
     assert 0 <= noise.tail[1].item() < 0.2
     assert noise.offset.abs().max() < 0.1
-
-
-def test_a_few_rows_do_not_make_a_tail() -> None:
-    generator = torch.Generator().manual_seed(0)
-    x, y = torch.randn(2, 20, 1, generator=generator)
-    noise = NoiseFunction(1, 1)
-    noise.fit(x, y, unit_noise(50, 20))
-    assert noise.tail.item() < 0.3
 
 
 @pytest.mark.parametrize("degrees", [3.0, math.inf])
@@ -325,34 +316,34 @@ def line(slope: float) -> nn.Module:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("slopes", [(0.9, 1.0, 1.2), (-3.0, 1.0, 5.0)])
-def test_the_noise_is_less_by_what_it_holds_of_the_spread(slopes, weighted) -> None:
-    """By 2 (1 - 1/M) V, with V the variance between members, and by half at most."""
+@pytest.mark.parametrize("slopes", [(0.9, 1.0, 1.2), (-3.0, 1.0, 5.0), (0.9, 1.0, 1.2, 1.1, 0.85, 0.95)])
+def test_the_noise_is_less_by_what_it_holds_of_the_spread(slopes: tuple[float, ...], weighted: bool) -> None:
+    """By 2 (1/F - 1/M) V, of M members F to a fold and V the variance between them, and by half at most."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(90, 1, generator=generator)
     y = x + 0.5 * torch.randn(90, 1, generator=generator)
     weights = 0.2 + (x.squeeze(1) > 0.5).float() * 5 if weighted else torch.ones(90)
-    members = [line(slope) for slope in slopes]
-    held_out = [torch.arange(90)[i::3] for i in range(3)]
-    ensemble = RegressionEnsemble(members, NoiseFunction(1, 1))
-    noise_fit.fit_noise(ensemble, x, y, weights if weighted else None, held_out, None, seed=0)
+    count, folds = len(slopes), [torch.arange(90)[i::3] for i in range(3)]
+    ensemble = RegressionEnsemble([line(slope) for slope in slopes], NoiseFunction(1, 1))
+    table = Rows(x, y, weights if weighted else None)
+    scores = settle(ensemble, table, [folds[i % 3] for i in range(count)], seed=0)
 
-    rows = torch.cat(held_out)
-    means = torch.cat([slope * x[part] for slope, part in zip(slopes, held_out, strict=True)])
+    rows, slope = torch.cat(folds), torch.tensor(slopes)
+    means = torch.cat([slope[i::3].view(-1, 1, 1) * x[part] for i, part in enumerate(folds)], dim=1)
+    means = means.repeat_interleave(50, 0)
     ones = torch.ones_like(means)
-    outside = RegressionPrediction(means, 0 * ones, ones, means.unsqueeze(0), ones.unsqueeze(0))
+    outside = RegressionPrediction(means.mean(0), means.var(0, correction=0), ones[0], means, ones)
     twin = NoiseFunction(1, 1)
     twin.fit(x[rows], y[rows], outside, weights[rows])
-    noise = (weights[rows] @ twin(x[rows], means)) / weights.sum()
-    spread = weights @ (x.squeeze(1).square() * torch.tensor(slopes).var()) / weights.sum()
-    correction = max(0.5, (1 - 2 * (1 - 1 / 3) * spread / noise).item())
-    assert correction == 0.5 if slopes[0] < 0 else 0.6 < correction < 0.9
+    factor = twin(x[rows], outside.mean)
+    spread = weights @ (x.squeeze(1).square() * slope.var()) / weights.sum()
+    excess = 3 / count - 1 / count
+    correction = max(0.5, (1 - 2 * excess * spread / (weights[rows] @ factor / weights.sum())).item())
+    assert correction == 0.5 if slopes[0] < 0 else 0.6 < correction < 0.95
     torch.testing.assert_close(ensemble.noise.weight, twin.weight, rtol=0.0, atol=5e-3)
     torch.testing.assert_close(ensemble.noise.offset, twin.offset + math.log(correction), rtol=0.0, atol=5e-3)
-
-
-def fitted(**options):
-    return fit_regression_ensembles(MAKE, [table()], epochs=3, num_members=3, **options)[0]
+    expected = twin.with_tail(outside.scale_noise(factor)).log_prob(y[rows])
+    torch.testing.assert_close(scores[rows], expected, rtol=0.0, atol=2e-2)
 
 
 def test_the_prediction_is_the_mixture_of_the_members_with_the_noise_of_the_rows() -> None:
@@ -376,7 +367,7 @@ def test_versions_of_the_inputs_are_predicted_by_the_members_in_turn() -> None:
     found = ensemble.predict_versions(iter(versions), num_samples=4, seed=7)
     seeds = models.member_seeds(7, 4)
     parts = [predict_regression(members[i % 2], x, num_samples=1, seed=seeds[i]) for i, x in enumerate(versions)]
-    torch.testing.assert_close(found.draw_means, torch.cat([part.draw_means for part in parts]))
+    torch.testing.assert_close(found.draw_means, torch.cat([part.components()[0] for part in parts]))
     torch.testing.assert_close(found.epistemic, found.draw_means.var(0, correction=0))
     noise = [part.aleatoric * ensemble.noise(x, part.mean) for x, part in zip(versions, parts, strict=True)]
     torch.testing.assert_close(found.aleatoric, torch.stack(noise).mean(0))
@@ -413,22 +404,15 @@ def test_members_draw_masks_of_their_own() -> None:
 
 def test_numbers_end_with_the_last_epoch_unless_they_may_stop_early() -> None:
     assert [(each.best_epoch, each.history[-1].validation_nll) for each in fitted().members] == [(3, None)] * 3
-    (stopping,) = fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=3, patience=2)
-    for each in stopping.members:
+    for each in fitted(patience=2).members:
         scores = [record.validation_nll for record in each.history]
         assert scores[each.best_epoch - 1] == min(scores)
 
 
 @pytest.mark.parametrize(("fraction", "rows"), [(0.5, 40), (0.25, 20), (0.1, 10)])
-def test_members_do_without_as_many_rows_as_asked(fraction, rows) -> None:
-    (fit,) = fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1, held_out_fraction=fraction)
-    assert [len(held_out) for held_out in fit.held_out] == [rows] * 2
-
-
-def test_the_batch_size_of_a_prediction_changes_nothing() -> None:
-    model, x = fitted().model, table()[0]
-    whole, cut = model.predict(x, seed=0), model.predict(x, seed=0, batch_size=7)
-    torch.testing.assert_close(whole.log_prob(x[:, :1]), cut.log_prob(x[:, :1]))
+def test_members_do_without_as_many_rows_as_asked(fraction: float, rows: int) -> None:
+    found = fitted(num_members=2, epochs=1, held_out_fraction=fraction)
+    assert [len(held_out) for held_out in found.held_out] == [rows] * 2
 
 
 def test_an_ensemble_survives_state_dict_pickle_and_copy() -> None:
@@ -442,7 +426,8 @@ def test_an_ensemble_survives_state_dict_pickle_and_copy() -> None:
 
 def test_several_tables_train_as_one_program_and_do_not_mix() -> None:
     x, y = table()
-    first, second = fit_regression_ensembles(MAKE, [(x, y), (x, -y)], num_members=2, epochs=40)
+    settings = EnsembleSettings(num_members=2, epochs=40)
+    first, second = fit_ensembles([MAKE] * 2, [Rows(x, y), Rows(x, -y)], settings, NUMBERS)
     assert torch.corrcoef(torch.stack([first.model.predict(x).mean[:, 0], y[:, 0]]))[0, 1] > 0.9
     assert torch.corrcoef(torch.stack([second.model.predict(x).mean[:, 0], y[:, 0]]))[0, 1] < -0.9
     assert [len(each.members) for each in (first, second)] == [2, 2]
@@ -453,8 +438,7 @@ def test_outputs_have_noise_of_their_own() -> None:
     x = torch.randn(400, 2, generator=generator)
     y = torch.cat([x[:, :1], x[:, 1:]], dim=1) + torch.tensor([0.1, 0.6]) * torch.randn(400, 2, generator=generator)
     make = partial(mlp, 2, 2, hidden=[32], homoscedastic_noise=True)
-    (fit,) = fit_regression_ensembles(make, [(x, y)], num_members=3, epochs=100)
-    std = fit.model.predict(x, seed=0).aleatoric.mean(0).sqrt()
+    std = fitted(Rows(x, y), make=make, epochs=100).model.predict(x, seed=0).aleatoric.mean(0).sqrt()
     assert std[0] == pytest.approx(0.1, abs=0.05)
     assert std[1] == pytest.approx(0.6, abs=0.12)
 
@@ -465,8 +449,7 @@ def test_intervals_hold_on_noise_that_depends_on_the_input() -> None:
     x = torch.rand(1200, 2, generator=generator) * 4 - 2
     std = 0.3 * torch.exp(0.6 * x[:, :1])
     y = torch.sin(x[:, :1]) + std * torch.randn(1200, 1, generator=generator)
-    (fit,) = fit_regression_ensembles(MAKE, [(x[:400], y[:400])], num_members=5, epochs=100)
-    prediction = fit.model.predict(x[400:], seed=0)
+    prediction = fitted(Rows(x[:400], y[:400]), num_members=5, epochs=100).model.predict(x[400:], seed=0)
     assert central_coverage(prediction, y[400:], torch.tensor([0.9])).item() == pytest.approx(0.9, abs=0.04)
     lower, upper = prediction.interval(0.9)
     noisy = x[400:, 0] > 0
@@ -477,10 +460,10 @@ def test_intervals_hold_on_noise_that_depends_on_the_input() -> None:
 
 def test_one_member_and_constant_noise() -> None:
     x, y = table()
-    (one,) = fit_regression_ensembles(MAKE, [(x, y)], num_members=1, epochs=3)
-    assert one.model.noise.weight.abs().max() > 0
-    (plain,) = fit_regression_ensembles(MAKE, [(x, y)], num_members=2, epochs=3, input_noise=False)
+    assert fitted(num_members=1).model.noise.weight.abs().max() > 0
+    plain = fitted(input_noise=False)
     assert torch.equal(plain.model.noise(x, y), torch.ones_like(y))
+    assert plain.scores.isnan().all()
 
 
 def test_a_stopped_fit_goes_on(tmp_path) -> None:
@@ -500,7 +483,7 @@ def test_classes_are_learned_and_each_member_keeps_its_best_epoch() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(240, 2, generator=generator)
     y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
-    (fit,) = fit_classification_ensembles(partial(mlp, 2, 3, hidden=[32]), [(x[:200], y[:200])], epochs=60)
+    fit = fitted(Rows(x[:200], y[:200]), make=CLASSES, likelihood=Categorical(), num_members=None, epochs=60)
     assert isinstance(fit.model, ClassificationEnsemble)
     prediction = fit.model.predict(x[200:], seed=0)
     assert (prediction.label == y[200:]).float().mean() > 0.85
@@ -517,42 +500,18 @@ def test_classes_are_learned_and_each_member_keeps_its_best_epoch() -> None:
         ({"num_members": 0}, "`num_members` must be at least 1, got 0"),
         ({"held_out_fraction": 0.6}, "`held_out_fraction` must be above 0 and at most 1/2, got 0.6"),
         ({"lr": 0.0}, "`lr` must be positive"),
-        ({"epochs": -1}, "`epochs` must be at least 1"),
         ({"epochs": 0}, "`epochs` must be at least 1"),
         ({"batch_size": 0}, "`batch_size` must be at least 1"),
+        ({"rows": Rows(*table(num_rows=3))}, "at least 4 rows"),
+        ({"rows": Rows(TABLE.x, TABLE.y[:, 0])}, r"targets of shape \(N, D\), got \(80, 2\) and \(80,\)"),
+        ({"rows": Rows(TABLE.y.log().expand(80, 2), TABLE.y)}, "the inputs in `rows` hold .* that are NaN"),
+        ({"rows": Rows(TABLE.x, torch.zeros(3).long()), "likelihood": Categorical()}, "as many inputs as targets"),
+        ({"make": lambda: gd.learn_dropout(nn.Linear(2, 2))}, "with one `gumdrop"),
     ],
 )
-def test_bad_arguments(options, words) -> None:
+def test_what_cannot_be_used_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        fit_regression_ensembles(MAKE, [table()], **options)
-
-
-def test_the_keyword_arguments_are_the_settings() -> None:
-    fields = typing.get_type_hints(settings.EnsembleSettings)
-    regression, classes = (typing.get_type_hints(o) for o in (settings.RegressionOptions, settings.EnsembleOptions))
-    assert regression == classes | {"input_noise": bool} == fields
-    assert all(f"``{name}``" in fit_regression_ensembles.__doc__ for name in fields)
-
-
-def test_data_that_cannot_be_used_are_refused_before_any_training() -> None:
-    x, y = table()
-    with pytest.raises(ValueError, match=r"targets of shape \(N, D\), got \(80, 2\) and \(80,\)"):
-        fit_regression_ensembles(MAKE, [(x, y[:, 0])])
-    with pytest.raises(ValueError, match="the inputs in `train` hold 1 values that are NaN"):
-        fit_regression_ensembles(MAKE, [(x.masked_fill(x == x.max(), math.nan), y)])
-    with pytest.raises(ValueError, match="as many inputs as targets"):
-        fit_classification_ensembles(partial(mlp, 2, 2), [(x, torch.zeros(3).long())])
-
-
-def test_too_few_rows_and_networks_without_noise() -> None:
-    x, y = table(num_rows=3)
-    for data in ([(x, y)], []):
-        with pytest.raises(ValueError, match="at least 4 rows"):
-            fit_regression_ensembles(MAKE, data)
-    with pytest.raises(ValueError, match="with one `gumdrop"):
-        fit_regression_ensembles(lambda: gd.learn_dropout(nn.Linear(2, 2)), [table()])
-    with pytest.raises(ValueError, match="`num_samples` must be"):
-        fitted().model.predict(x, num_samples=0)
+        fitted(**options)
 
 
 # Weights of rows
@@ -578,21 +537,20 @@ def test_weights_move_an_ensemble() -> None:
     x, _ = table(num_rows=200)
     y = (torch.arange(200) % 2 * 2.0 - 1).unsqueeze(1)
     weights = torch.where(y.squeeze(1) > 0, 1.5, 0.5)
-    (fitted,) = fit_regression_ensembles(MAKE, [(x, y)], num_members=2, epochs=60, weights=[weights])
-    assert fitted.model.predict(x, seed=0).mean.mean() == pytest.approx(0.5, abs=0.15)
-    logits = partial(mlp, 2, 2, hidden=[16])
-    labels = (y.squeeze(1) > 0).long()
-    (classes,) = fit_classification_ensembles(logits, [(x, labels)], num_members=2, epochs=40, weights=[weights])
-    assert classes.model.predict(x, seed=0).probabilities[:, 1].mean() == pytest.approx(0.75, abs=0.08)
+    numbers = fitted(Rows(x, y, weights), num_members=2, epochs=60).model
+    assert numbers.predict(x, seed=0).mean.mean() == pytest.approx(0.5, abs=0.15)
+    labels, make = Rows(x, (y.squeeze(1) > 0).long(), weights), partial(mlp, 2, 2, hidden=[16])
+    classes = fitted(labels, make=make, likelihood=Categorical(), num_members=2, epochs=40).model
+    assert classes.predict(x, seed=0).probabilities[:, 1].mean() == pytest.approx(0.75, abs=0.08)
 
 
 def test_small_networks_train_on_one_thread_and_the_number_of_threads_is_left_alone(monkeypatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
-    fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1)
+    fitted(epochs=1)
     monkeypatch.setattr(folds, "SMALL_STEP", 0)
-    fit_regression_ensembles(MAKE, [table()], num_members=2, epochs=1)
+    fitted(epochs=1)
     assert asked == [1, 3, 3, 3]
 
 

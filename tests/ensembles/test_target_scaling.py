@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from gumdrop.ensembles import Architecture, EnsembleSettings, RegressionEnsemble, choose_architecture, fit_one
+from gumdrop.ensembles import Architecture, EnsembleSettings, RegressionEnsemble, Rows, choose, fit
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
+from gumdrop.likelihoods import PLAIN, Gaussian, RegressionPrediction, TargetScale
+from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.networks import mlp
-from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
-from gumdrop.prediction.target_scale import Kind
 
 QUICK = EnsembleSettings(num_members=2, epochs=40, batch_size=32)
 SCALE = TargetScale(least=0.0)
@@ -42,22 +42,22 @@ def plain_networks(monkeypatch) -> None:
 def test_held_out_rows_decide_for_a_scale(kind: str, scale: Kind) -> None:
     x, y = table(kind)
     mean, std = y.mean().item(), y.std().item()
-    standard = (x, (y - mean) / std)
-    chosen = choose_architecture(build, standard, QUICK, regression=True, scale=SCALE.rescaled(1 / std, -mean / std))
-    assert chosen.target_scale == scale
+    rows, bounded = Rows(x, (y - mean) / std), SCALE.rescaled(1 / std, -mean / std)
+    assert choose(build, rows, QUICK, Gaussian(), scale=bounded).target_scale == scale
 
 
 def test_there_is_no_other_scale_without_a_bound_or_with_targets_on_it() -> None:
     x, y = table("log-normal")
-    assert choose_architecture(build, (x, y), QUICK, regression=True).target_scale == "identity"
+    assert choose(build, Rows(x, y), QUICK, Gaussian()).target_scale == "identity"
     y[3] = 0.0
-    assert choose_architecture(build, (x, y), QUICK, regression=True, scale=SCALE).target_scale == "identity"
+    assert choose(build, Rows(x, y), QUICK, Gaussian(), scale=SCALE).target_scale == "identity"
 
 
 @pytest.mark.parametrize("kind", ["identity", "sqrt", "log"])
 def test_log_likelihoods_are_comparable_and_predictions_stay_above_the_bound(kind: Kind) -> None:
     x, y = table("log-normal")
-    fitted = fit_one(build, Architecture((16,), "silu", target_scale=kind), (x, y), QUICK, regression=True, scale=SCALE)
+    kinds = Architecture((16,), "silu", target_scale=kind)
+    fitted = fit(build, Rows(x, y), QUICK, Gaussian(), architecture=kinds, scale=SCALE)
     prediction = fitted.model.predict(x, seed=0)
     assert prediction.scale == TargetScale(least=0.0, kind=kind)
     assert (prediction.interval(0.99)[0] >= 0).all()
@@ -68,13 +68,12 @@ def test_log_likelihoods_are_comparable_and_predictions_stay_above_the_bound(kin
 
 def test_the_scale_travels_in_the_state(tmp_path) -> None:
     x, y = table("log-normal")
-    fitted = fit_one(
-        build, Architecture((16,), "silu", target_scale="log"), (x, y), QUICK, regression=True, scale=SCALE
-    )
-    model: RegressionEnsemble = fitted.model
+    kind = Architecture((16,), "silu", target_scale="log")
+    model = fit(build, Rows(x, y), QUICK, Gaussian(), architecture=kind, scale=SCALE).model
+    assert isinstance(model, RegressionEnsemble)
     assert model.scaling.scale.kind == "log"
     np.testing.assert_allclose([model.scaling.center, model.scaling.spread], [y.log().mean(), y.log().std()], rtol=0.01)
-    other = RegressionEnsemble([build(Architecture((16,), "silu"), None) for _ in range(2)], model.noise)
+    other = RegressionEnsemble([build(kind, None) for _ in range(2)], model.noise)
     other.load_state_dict(model.state_dict())
     torch.testing.assert_close(other.eval().predict(x, seed=0).mean, model.eval().predict(x, seed=0).mean)
     old = {name: value for name, value in model.state_dict().items() if name != "target_scaling"}

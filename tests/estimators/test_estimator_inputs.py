@@ -28,16 +28,14 @@ def numbers(num_rows: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def folds(monkeypatch):
     """The inputs that each member held out, of the fits that were made, in the units of the networks."""
     held_out = []
-    for name in ("fit_one", "fit_chosen"):
-        train = getattr(of_estimators, name)
+    train = of_estimators.fit
 
-        def noted(*arguments, train=train, **options):
-            fitted = train(*arguments, **options)
-            x = next(each for each in arguments if isinstance(each, tuple))[0]
-            held_out.append([x[rows].numpy() for rows in fitted.held_out])
-            return fitted
+    def noted(build, rows, *arguments, **options):
+        fitted = train(build, rows, *arguments, **options)
+        held_out.append([rows.x[each].numpy() for each in fitted.held_out])
+        return fitted
 
-        monkeypatch.setattr(of_estimators, name, noted)
+    monkeypatch.setattr(of_estimators, "fit", noted)
     return held_out
 
 

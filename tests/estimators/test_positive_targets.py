@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gumdrop.estimators import ConcreteDropoutRegressor
-from gumdrop.prediction import TargetScale
+from gumdrop.likelihoods import TargetScale
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 2))

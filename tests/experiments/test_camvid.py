@@ -12,7 +12,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop import cli
-from gumdrop.prediction import ClassificationPrediction
+from gumdrop.likelihoods import ClassificationPrediction
 
 Image = pytest.importorskip("PIL.Image")
 from gumdrop.attribution.pictures import ImageFileError  # noqa: E402

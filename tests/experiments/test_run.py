@@ -180,7 +180,8 @@ def test_a_training_goes_on_from_its_checkpoint(tmp_path, monkeypatch) -> None:
         steps = 0
         torch.manual_seed(0)
         network = mlp(1, 2, hidden=(4,))
-        result = fit(network, (x, x), likelihood=likelihood, epochs=5, checkpoint=run.checkpoint("network"))
+        checkpoint = run.checkpoint("network")
+        result = fit(network, (x, x), likelihood=likelihood, lengthscale="weak", epochs=5, checkpoint=checkpoint)
         return [steps, *(record.nll for record in result.history)]
 
     options = RunOptions(out=tmp_path / "a", resume=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gumdrop import cli
-from gumdrop.objective import categorical_nll
+from gumdrop.likelihoods import categorical_nll
 from gumdrop.training import state
 from gumdrop_experiments.sentiment import study
 from gumdrop_experiments.sentiment.figures import rates

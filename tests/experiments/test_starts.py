@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from gumdrop import cli, dropout_rates, sampling
+from gumdrop import cli, draw, dropout_rates
 from gumdrop.functional import soft_keep
 from gumdrop_experiments.starts import results, study
 from gumdrop_experiments.starts.networks import STARTS, UNIFORM, LearnedTemperature, network
@@ -60,8 +60,7 @@ def test_a_learned_temperature_is_that_of_the_masks_in_training_alone() -> None:
     model(x).sum().backward()
     torch.testing.assert_close(dropped[-1], soft_keep(site.p_logit, noise, temperature=0.7) / (1 - site.p))
     assert model.scaled_log.grad != 0
-    with sampling(model.eval(), seed=0):
-        model(x)
+    draw(model, seed=0)(x)
     assert dropped[-1].unique().tolist() == pytest.approx([0, 1 / 0.9])
-    model(x)
+    model.eval()(x)
     assert torch.equal(dropped[-1], x)

@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 from gumdrop.cli import main
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop_experiments.tables import running
 from gumdrop_experiments.tables import study as tables
 from gumdrop_experiments.tables.methods import METHODS, Method

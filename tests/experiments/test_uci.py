@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from gumdrop.cli import main
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.uci import methods as uci_methods
 from gumdrop_experiments.uci import results

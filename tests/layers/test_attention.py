@@ -352,8 +352,8 @@ def test_copies_run_on_their_own_weights_and_rates(twin_by):
     module = gd.learn_dropout(make(), p=P)
     twin = twin_by(module)
     inputs = make_inputs(module)
-    with gd.sampling(module, seed=0), gd.sampling(twin, seed=0):
-        assert_same(twin(*inputs), module(*inputs), rtol=0, atol=0)
+    drawn = [gd.draw(each, seed=0, fresh=True) for each in (twin, module)]
+    assert_same(drawn[0](*inputs), drawn[1](*inputs), rtol=0, atol=0)
     with torch.no_grad():
         for parameter in twin.parameters():
             parameter.zero_()
@@ -442,14 +442,14 @@ def test_draws_of_a_transformer_differ_without_gradients(build, norm_first, batc
     """PyTorch's fused path would skip every site, silently."""
     model = gd.learn_dropout(build(norm_first=norm_first, batch_first=batch_first, dropout=0.0), p=0.5).eval()
     x = torch.randn(BATCH, TIME, WIDTH) if batch_first else torch.randn(TIME, BATCH, WIDTH)
-    call = functools.partial(model, x, src_key_padding_mask=padding() if padded else None)
+    mask = padding() if padded else None
+    sampler, function = gd.draw(model, seed=0, fresh=True), gd.draw(model, seed=0)
     with torch.no_grad():
-        expected = call()
-        with gd.sampling(model, seed=0):
-            first, second = call(), call()
-        with gd.draw(model, seed=0):
-            assert torch.equal(call(), call())
-        assert torch.equal(call(), expected)
+        expected = model(x, src_key_padding_mask=mask)
+        first, second = (sampler(x, src_key_padding_mask=mask) for _ in range(2))
+        one, other = (function(x, src_key_padding_mask=mask) for _ in range(2))
+        assert torch.equal(one, other)
+        assert torch.equal(model(x, src_key_padding_mask=mask), expected)
     assert not torch.allclose(first, second)
     assert first.shape == expected.shape
 

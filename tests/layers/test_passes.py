@@ -48,8 +48,8 @@ def test_spread_of_training_and_of_predictions_agree() -> None:
     expected = 5**2 * 4 * 0.4 / 0.6
     with torch.no_grad():
         relaxed = model.train()(x).sum((0, 2)).var()
-        with gd.sampling(model, seed=0, shared=False):
-            sampled = model(x).sum((0, 2)).var()
+        drawn = gd.draw(model, seed=0, shared=False, fresh=True)
+        sampled = drawn(x).sum((0, 2)).var()
     drawn = gd.sample(model, x[:1], num_samples=20_000, seed=0, output=lambda y: y.sum((0, 2))).var()
     for variance, tolerance in ((relaxed, 0.15), (sampled, 0.05), (drawn, 0.05)):  # a relaxed mask varies a little less
         assert variance.item() == pytest.approx(expected, rel=tolerance)
@@ -57,8 +57,9 @@ def test_spread_of_training_and_of_predictions_agree() -> None:
 
 def test_sampling_draws_once_for_each_pass() -> None:
     model, x = cell(), torch.ones(3, 200)
-    with gd.sampling(model, seed=0), torch.no_grad():
-        first, second = model(x), model(x)
+    drawn = gd.draw(model, seed=0, fresh=True)
+    with torch.no_grad():
+        first, second = drawn(x), drawn(x)
         assert torch.equal(first[0], first[2])
         assert not torch.equal(first, second)
         assert not torch.equal(model.linear(x), model.linear(x))  # outside of a pass each call is one
@@ -114,8 +115,9 @@ def test_tied_layers_share_the_mask_of_their_weight() -> None:
     nn.init.eye_(model[0].weight)  # type: ignore[arg-type]
     for layer in model:
         nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
-    with gd.sampling(model, seed=0, shared=False), torch.no_grad():
-        assert sorted(model(torch.ones(3, 50)).unique().tolist()) == pytest.approx([0, 1 / 0.6**2])
+    drawn = gd.draw(model, seed=0, shared=False, fresh=True)
+    with torch.no_grad():
+        assert sorted(drawn(torch.ones(3, 50)).unique().tolist()) == pytest.approx([0, 1 / 0.6**2])
 
 
 def test_a_part_that_was_converted_by_itself_joins_the_pass_around_it() -> None:

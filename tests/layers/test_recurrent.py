@@ -314,13 +314,16 @@ def test_sampling_draws_and_restores(kind, recurrent):
     module = gd.learn_dropout(make("lstm", 2, True, batch_first=kind == "batch_first"), p=P, recurrent=recurrent).eval()
     x = make_input(kind)
     expected = module(x)
-    with torch.no_grad(), gd.sampling(module, seed=0):
-        first, second = leaves(module(x)), leaves(module(x))
+    drawn = gd.draw(module, seed=0, fresh=True)
+    with torch.no_grad():
+        first, second = leaves(drawn(x)), leaves(drawn(x))
     assert not torch.equal(first[0], second[0])
-    with torch.no_grad(), gd.sampling(module, seed=0, shared=False):
-        assert leaves(module(x))[0].shape == first[0].shape
-    with torch.no_grad(), gd.draw(module, seed=0):
-        assert_same(module(x), module(x), rtol=0, atol=0)
+    drawn = gd.draw(module, seed=0, shared=False, fresh=True)
+    with torch.no_grad():
+        assert leaves(drawn(x))[0].shape == first[0].shape
+    drawn = gd.draw(module, seed=0)
+    with torch.no_grad():
+        assert_same(drawn(x), drawn(x), rtol=0, atol=0)
     assert_same(module(x), expected, rtol=0, atol=0)
 
 
@@ -402,8 +405,8 @@ def test_copies_run_on_their_own_weights_and_rates(twin_by):
     module = gd.learn_dropout(make("lstm", 2), p=P)
     twin = twin_by(module)
     x = make_input("time_first")
-    with gd.sampling(module, seed=0), gd.sampling(twin, seed=0):
-        assert_same(twin(x), module(x), rtol=0, atol=0)
+    drawn = [gd.draw(each, seed=0, fresh=True) for each in (twin, module)]
+    assert_same(drawn[0](x), drawn[1](x), rtol=0, atol=0)
     with torch.no_grad():
         for parameter in twin.parameters():
             parameter.zero_()

@@ -34,11 +34,12 @@ def test_training_leaves_the_compiler_alone() -> None:
     code = """
 import sys, torch
 from functools import partial
-from gumdrop.ensembles import fit_regression_ensembles
+from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
+from gumdrop.likelihoods import Gaussian
 from gumdrop.networks import mlp
 x = torch.randn(20, 2)
 make = partial(mlp, 2, 1, hidden=[4], homoscedastic_noise=True)
-fit_regression_ensembles(make, [(x, x[:, :1])], num_members=2, epochs=2)
+fit_ensembles([make], [Rows(x, x[:, :1])], EnsembleSettings(num_members=2, epochs=2), Gaussian())
 print("torch._dynamo" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

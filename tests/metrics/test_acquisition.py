@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.metrics import choose, choose_jointly
-from gumdrop.prediction import RegressionPrediction
 
 
 def record(draws: torch.Tensor, noise: torch.Tensor) -> RegressionPrediction:

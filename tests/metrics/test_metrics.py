@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gumdrop import metrics
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction, TargetScale, scaled_mixture
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction, TargetScale, scaled_mixture
 
 
 def mixture(num_draws: int = 7, num_rows: int = 5, seed: int = 0) -> RegressionPrediction:

@@ -178,7 +178,7 @@ def check_a_step(model, inputs):
     before = gd.dropout_rates(model)
     output = logits(model(**inputs)).reshape(3, -1)
     nll = gd.categorical_nll(torch.stack([output.mean(1), output.square().mean(1)], 1), torch.tensor([0, 1, 0]))
-    loss = gd.negative_elbo(nll, model, num_data=1000)
+    loss = gd.negative_elbo(nll, model, num_data=1000, likelihood="categorical")
     loss.backward()
     optimizer.step()
     assert loss.total.isfinite()

@@ -144,8 +144,8 @@ def test_draws_differ_and_leave_nothing(case):
     state = copy.deepcopy(model.state_dict())
     with torch.no_grad():
         expected = run(case, model, inputs)
-        with gd.sampling(model, seed=0):
-            first, second = run(case, model, inputs), run(case, model, inputs)
+        drawn = gd.draw(model, seed=0, fresh=True)
+        first, second = run(case, drawn, inputs), run(case, drawn, inputs)
         assert torch.equal(run(case, model, inputs), expected)
     assert not torch.allclose(first, second)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
@@ -195,7 +195,12 @@ def test_a_training_step_gives_every_rate_a_gradient(case, per_unit):
         assert block.site.scaled_logit.grad.isfinite().all(), block.name
         assert block.site.scaled_logit.grad.any(), block.name
     optimizer.zero_grad()
-    loss = gd.negative_elbo(gd.categorical_nll(run(case, model, inputs).flatten(1)[:, :3], target), model, num_data=100)
+    loss = gd.negative_elbo(
+        gd.categorical_nll(run(case, model, inputs).flatten(1)[:, :3], target),
+        model,
+        num_data=100,
+        likelihood="categorical",
+    )
     loss.backward()
     optimizer.step()
     assert loss.total.isfinite()

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import gumdrop as gd
 from gumdrop.layers import UNIT, ConcreteDropout
-from gumdrop.objective import LIKELIHOODS
+from gumdrop.likelihoods import LIKELIHOODS
 
 from builders import reference as ref
 from builders.rates import set_logit
@@ -99,12 +99,12 @@ class TestLikelihoods:
         output = torch.randn(4, 4)
         table = LIKELIHOODS
         assert set(table) == {"gaussian", "categorical", "bernoulli", "poisson"}
-        torch.testing.assert_close(table["gaussian"](output, y), gd.gaussian_nll(output[:, :2], output[:, 2:], y))
+        torch.testing.assert_close(table["gaussian"].nll(output, y), gd.gaussian_nll(output[:, :2], output[:, 2:], y))
         torch.testing.assert_close(
-            table["categorical"](output, torch.arange(4)), gd.categorical_nll(output, torch.arange(4))
+            table["categorical"].nll(output, torch.arange(4)), gd.categorical_nll(output, torch.arange(4))
         )
         with pytest.raises(ValueError, match="halves of its last dimension"):
-            table["gaussian"](torch.randn(4, 3), y)
+            table["gaussian"].nll(torch.randn(4, 3), y)
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     def test_half_precision_outputs_are_summed_in_float32(self, dtype: torch.dtype) -> None:
@@ -529,7 +529,7 @@ class TestKl:
         late: Any = gd.learn_dropout(nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)))
         late[2].weight = late[0].weight
         with pytest.raises(ValueError, match=r"'0' and '2' have one weight and a rate each.*tie them before it"):
-            gd.negative_elbo(late(torch.randn(5, 3)).sum(1), late, num_data=5)
+            gd.negative_elbo(late(torch.randn(5, 3)).sum(1), late, num_data=5, likelihood="categorical")
         late[2].bias = late[0].bias
         late[2].concrete_dropout = late[0].concrete_dropout  # as conversion does
         torch.testing.assert_close(gd.kl_divergence(late), gd.kl_divergence(late[0]))
@@ -559,7 +559,7 @@ class TestNegativeElbo:
     def test_weight_of_the_kl_is_independent_of_the_batch(self, batch: int) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
         kl = gd.kl_divergence(model).item()
-        loss = gd.negative_elbo(torch.full((batch,), 1.5), model, num_data=250)
+        loss = gd.negative_elbo(torch.full((batch,), 1.5), model, num_data=250, likelihood="categorical")
         assert loss.kl.item() == pytest.approx(kl / 250, rel=1e-6)
         assert loss.nll.item() == pytest.approx(1.5)
 
@@ -571,21 +571,26 @@ class TestNegativeElbo:
         def nll(rows: slice) -> Tensor:
             return gd.gaussian_nll(model(x[rows]), torch.tensor(0.3), y[rows])
 
-        whole = gd.negative_elbo(nll(slice(None)), model, num_data=60).total
-        parts = [gd.negative_elbo(nll(slice(i, i + 12)), model, num_data=60).total for i in range(0, 60, 12)]
+        whole = gd.negative_elbo(nll(slice(None)), model, num_data=60, likelihood="gaussian").total
+        parts = [
+            gd.negative_elbo(nll(slice(i, i + 12)), model, num_data=60, likelihood="gaussian").total
+            for i in range(0, 60, 12)
+        ]
         torch.testing.assert_close(torch.stack(parts).mean(), whole)
 
     def test_mean_nll_is_taken_as_it_is(self) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2))
         nll = torch.rand(8)
-        one = gd.negative_elbo(nll, model, num_data=20)
-        other = gd.negative_elbo(nll.mean(), model, num_data=20)
+        one = gd.negative_elbo(nll, model, num_data=20, likelihood="gaussian")
+        other = gd.negative_elbo(nll.mean(), model, num_data=20, likelihood="gaussian")
         assert torch.equal(one.total, other.total)
 
     def test_backward_reaches_weights_and_rates(self) -> None:
         model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)))
         for _ in range(2):
-            loss = gd.negative_elbo(model(torch.randn(8, 3)).square().sum(1), model, num_data=100)
+            loss = gd.negative_elbo(
+                model(torch.randn(8, 3)).square().sum(1), model, num_data=100, likelihood="categorical"
+            )
             loss.backward()
         for name, parameter in model.named_parameters():
             assert parameter.grad is not None, name
@@ -593,8 +598,8 @@ class TestNegativeElbo:
 
     def test_it_is_computed_with_like_any_loss(self) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
-        loss = gd.negative_elbo(torch.rand(4), model, num_data=40)
-        other = gd.negative_elbo(torch.rand(4), model, num_data=40)
+        loss = gd.negative_elbo(torch.rand(4), model, num_data=40, likelihood="categorical")
+        other = gd.negative_elbo(torch.rand(4), model, num_data=40, likelihood="categorical")
         number = loss.total.item()
         assert loss.item() == float(loss.detach()) == number == pytest.approx((loss.nll + loss.kl).item())
         results = [loss / 4, 4 * loss, loss * 4, -loss, loss + 1, sum([loss, other]), loss.detach(), loss.total]
@@ -625,7 +630,7 @@ class TestNegativeElbo:
 
         def loss() -> gd.objective.NegativeElbo:
             nll = gd.categorical_nll(model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
-            return gd.negative_elbo(nll, model, num_data=40)
+            return gd.negative_elbo(nll, model, num_data=40, likelihood="categorical")
 
         one = loss()
         expected = torch.autograd.grad(one.nll + one.kl, list(model.parameters()))
@@ -639,7 +644,7 @@ class TestNegativeElbo:
         for model, enabled in zip(models, (True, False), strict=True):
             scaler, optimizer = torch.amp.GradScaler("cpu", enabled=enabled), torch.optim.SGD(model.parameters(), 0.1)
             nll = gd.categorical_nll(model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
-            scaler.scale(gd.negative_elbo(nll, model, num_data=40)).backward()
+            scaler.scale(gd.negative_elbo(nll, model, num_data=40, likelihood="categorical")).backward()
             scaler.step(optimizer)
             scaler.update()
         for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
@@ -656,7 +661,7 @@ class TestNegativeElbo:
 
             def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
                 nll = gd.categorical_nll(self.network(batch[0]), batch[1])
-                loss = gd.negative_elbo(nll, self.network, num_data=40)
+                loss = gd.negative_elbo(nll, self.network, num_data=40, likelihood="categorical")
                 self.log("loss", loss)
                 return loss.total if self.total else loss
 
@@ -686,7 +691,7 @@ class TestNegativeElbo:
 
         def loss(x: Tensor) -> gd.objective.NegativeElbo:
             nll = gd.categorical_nll(model(x), torch.zeros(8, dtype=torch.long))
-            return gd.negative_elbo(nll, model, num_data=40)
+            return gd.negative_elbo(nll, model, num_data=40, likelihood="categorical")
 
         def step(x: Tensor) -> Tensor:
             each = loss(x)
@@ -712,7 +717,7 @@ class TestNegativeElbo:
 
             def forward(self) -> Tensor:
                 nll = gd.categorical_nll(self.model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
-                return gd.negative_elbo(nll, self.model, num_data=40)
+                return gd.negative_elbo(nll, self.model, num_data=40, likelihood="categorical")
 
         def of(values: dict[str, Tensor]) -> Any:
             return torch.func.functional_call(loss, {f"model.{name}": value for name, value in values.items()}, ())
@@ -724,14 +729,16 @@ class TestNegativeElbo:
 
     def test_numpy_integers_count(self) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2))
-        loss = gd.negative_elbo(torch.ones(4), model, num_data=np.int64(100))  # type: ignore[arg-type]
-        assert torch.equal(loss.total, gd.negative_elbo(torch.ones(4), model, num_data=100).total)
+        loss = gd.negative_elbo(torch.ones(4), model, num_data=np.int64(100), likelihood="categorical")  # type: ignore[arg-type]
+        assert torch.equal(
+            loss.total, gd.negative_elbo(torch.ones(4), model, num_data=100, likelihood="categorical").total
+        )
 
     @pytest.mark.parametrize("num_data", [100.0, True, None, "100", torch.tensor(100)])
     def test_num_data_must_be_an_integer(self, num_data: Any) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2))
         with pytest.raises(TypeError, match="`num_data` must be an integer, the number of examples in"):
-            gd.negative_elbo(torch.ones(4), model, num_data=num_data)
+            gd.negative_elbo(torch.ones(4), model, num_data=num_data, likelihood="categorical")
 
     def test_num_data_has_no_default(self) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2))
@@ -744,13 +751,13 @@ class TestNegativeElbo:
     def test_num_data_is_at_least_the_batch(self, nll: tuple[int, ...], num_data: int) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2))
         with pytest.raises(ValueError, match=r"`num_data` must be at least the batch of \d, got .*loader\.dataset"):
-            gd.negative_elbo(torch.ones(nll), model, num_data=num_data)
+            gd.negative_elbo(torch.ones(nll), model, num_data=num_data, likelihood="categorical")
 
     @pytest.mark.parametrize("shape", [(4, 1), (4, 8, 8)])
     def test_nll_must_be_one_number_for_each_example(self, shape: tuple[int, ...]) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2))
         with pytest.raises(ValueError, match=r"`nll` must hold one value for each example, shape \(N,\), got"):
-            gd.negative_elbo(torch.ones(shape), model, num_data=1000)
+            gd.negative_elbo(torch.ones(shape), model, num_data=1000, likelihood="categorical")
 
     def test_published_coefficients(self) -> None:
         """The table of method.md: exact NLL has l^2 / (2 N) and 1 / N; fixed precision tau scales both by 2 / tau."""

@@ -9,7 +9,7 @@ from scipy import special, stats
 from torch import Tensor, nn
 
 import gumdrop as gd
-from gumdrop.prediction import CountPrediction
+from gumdrop.likelihoods import CountPrediction
 
 
 def mixture(*shape: int, size: int = 7, scale: float = 1.0) -> CountPrediction:

@@ -1,8 +1,7 @@
 """Draws that run at once against the loop over draws: the same seed gives the same functions, however they run."""
 
-import functools
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,13 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import gumdrop as gd
-from gumdrop.layers import ConcreteDropout
+from gumdrop.layers import ConcreteDropout, PiecewiseLinear
+from gumdrop.likelihoods.running import RunningMoments
 from gumdrop.networks import mlp
+from gumdrop.networks.dense import DenseFunctions
+from gumdrop.prediction import draws
 from gumdrop.prediction.inputs import arguments
-from gumdrop.prediction.running import RunningMoments
-from gumdrop.prediction.ways import evaluate as draws
-from gumdrop.prediction.ways import masks, vmap
-from gumdrop.prediction.ways.folding import foldable, folded
 
 from builders.models import Transformer, Words, converted, data, dense
 from builders.rates import set_logit
@@ -51,6 +49,17 @@ class Recurrent(nn.Module):
         return self.head(output[-1] + (final[1] if self.rnn.mode == "LSTM" else final)[-1])
 
 
+class Primed(nn.Module):
+    """A recurrent layer whose first state comes from a dropped layer, and its sequences do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start, self.rnn, self.head = nn.Linear(3, 5), nn.GRU(3, 5), nn.Linear(5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.rnn(x.transpose(0, 1), self.start(x.mean(1)).tanh()[None])[0][-1])
+
+
 def convolutional() -> nn.Module:
     stem = nn.Sequential(nn.Conv2d(3, 6, 3), nn.GroupNorm(2, 6), nn.ReLU(inplace=True), nn.AvgPool2d(2))
     return converted(nn.Sequential(stem, nn.Conv2d(6, 4, 1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 9, 2)))
@@ -59,7 +68,6 @@ def convolutional() -> nn.Module:
 CHAINS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "dense": lambda: (dense(), data(9, 4)),
     "one row": lambda: (dense(), data(1, 4)),
-    "mlp": lambda: (mlp(4, 1, hidden=(6,), homoscedastic_noise=True), data(9, 4)),
     "tokens": lambda: (
         converted(nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.LayerNorm(6), nn.Linear(6, 2))),
         data(5, 3, 4),
@@ -81,6 +89,12 @@ CHAINS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
         data(9, 4).bfloat16(),
     ),
 }
+STACKED: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
+    "noise, ReLU": lambda: (mlp(4, 1, hidden=(6,), homoscedastic_noise=True, p=0.3), data(9, 4)),
+    "SiLU": lambda: (converted(nn.Sequential(nn.Linear(4, 6), nn.SiLU(), nn.Linear(6, 2))), data(9, 4)),
+    "one layer": lambda: (converted(nn.Sequential(nn.Linear(4, 2))), data(9, 4)),
+    "encoded": lambda: (mlp(4, 2, hidden=(6, 5), p=0.3, encoding=PiecewiseLinear.fitted(data(40, 4), 3)), data(9, 4)),
+}
 BATCHED: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "residual": lambda: (converted(nn.Sequential(nn.Linear(4, 6), Residual(6), nn.Linear(6, 2))), data(9, 4)),
     "softmax over rows": lambda: (converted(nn.Sequential(nn.Linear(4, 2), nn.Softmax(dim=0))), data(9, 4)),
@@ -89,6 +103,7 @@ BATCHED: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
         converted(Recurrent(nn.LSTM, num_layers=2), recurrent=True), data(9, 6, 3)
     ),
     "gru, both directions": lambda: (converted(Recurrent(nn.GRU, bidirectional=True, batch_first=True)), data(9, 6, 3)),
+    "gru, first state dropped": lambda: (converted(Primed()), data(9, 6, 3)),
     "rnn, time first": lambda: (converted(Recurrent(nn.RNN)), data(9, 6, 3)),
     "lstm without sites": lambda: (
         converted(nn.Sequential(nn.Linear(3, 3), Recurrent(nn.LSTM, batch_first=True)), types=nn.Linear), data(9, 6, 3)
@@ -96,29 +111,26 @@ BATCHED: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "words": lambda: (converted(Words(), embeddings=True), torch.arange(20).reshape(4, 5) % 11),
     "transformer": lambda: (converted(Transformer()), torch.arange(20).reshape(4, 5) % 11),
 }  # fmt: skip
+MODELS = {**STACKED, **CHAINS, **BATCHED}
 
 
-def loop_alone(monkeypatch: pytest.MonkeyPatch, *, folds: bool = False) -> None:
-    ways = draws._ways
-    monkeypatch.setattr(draws, "_ways", lambda *args: ways(*args)[:1])
-    if not folds:
-        monkeypatch.setattr(draws, "foldable", lambda model: [])
-
-
-def batched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave no other way, so that a model that needs the loop is an error."""
-    ways = draws._ways
-    monkeypatch.setattr(draws, "_ways", lambda *args: ways(*args)[1:2])
-
-
-def chain_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    ways = draws._ways
-    monkeypatch.setattr(draws, "_ways", lambda *args: ways(*args)[2:])
+@contextlib.contextmanager
+def alone(way: str) -> Iterator[pytest.MonkeyPatch]:
+    """Leave one way to run a model, so that one which needs another is an error."""
+    ways = draws._Call.ways
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(draws._Call, "ways", lambda call: [each for each in ways(call) if way in repr(each)])
+        yield patch
 
 
 def by_loop(model: nn.Module, x: Any, num_samples: int = S, **options: Any) -> Tensor:
-    with pytest.MonkeyPatch.context() as patch:
-        loop_alone(patch)
+    with alone("_one_by_one"):
+        return gd.sample(model, x, num_samples=num_samples, seed=3, **options)
+
+
+def at_once(model: nn.Module, x: Any, num_samples: int = S, **options: Any) -> Tensor:
+    with alone("_at_once") as patch:
+        patch.setattr(draws, "LEAST_AT_ONCE", 1)
         return gd.sample(model, x, num_samples=num_samples, seed=3, **options)
 
 
@@ -134,31 +146,30 @@ def _seeded() -> None:
 
 class TestSameAsTheLoop:
     @pytest.mark.parametrize("budget", [1, 300, 2**21])
-    @pytest.mark.parametrize("name", CHAINS)
-    def test_chains(self, name: str, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, x = CHAINS[name]()
+    @pytest.mark.parametrize("name", STACKED)
+    def test_stacks(self, name: str, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, x = STACKED[name]()
         expected = by_loop(model, x)
         assert expected.std(0).max() > 0
         monkeypatch.setattr(draws, "CACHED", budget)
-        chain_alone(monkeypatch)
-        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+        with alone("_of_dense"):
+            assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+            assert_same(gd.sample(model, x, num_samples=S, seed=3, batch_size=2), expected)
 
-    @pytest.mark.parametrize("budget", [1, 2**21])
+    @pytest.mark.parametrize("budget", [1, 300, 2**21])
     @pytest.mark.parametrize("name", [name for name in [*CHAINS, *BATCHED] if name != "channels last"])
     def test_any_model_that_can_be_batched(self, name: str, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, x = {**CHAINS, **BATCHED}[name]()
+        model, x = MODELS[name]()
         expected = by_loop(model, x)
         monkeypatch.setattr(draws, "CACHED", budget)
-        monkeypatch.setattr(draws._AtOnce, "least", 1)
-        batched_alone(monkeypatch)
-        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+        assert_same(at_once(model, x), expected)
 
     @pytest.mark.parametrize("name", [name for name in BATCHED if name != "softmax over rows"])
     def test_batch_size(self, name: str) -> None:
         model, x = BATCHED[name]()
         assert_same(gd.sample(model, x, num_samples=S, seed=3, batch_size=2), by_loop(model, x))
 
-    @pytest.mark.parametrize("name", ["dense", "tokens", "convolutional"])
+    @pytest.mark.parametrize("name", ["tokens", "convolutional"])
     def test_batch_size_of_chains(self, name: str) -> None:
         model, x = CHAINS[name]()
         assert_same(gd.sample(model, x, num_samples=S, seed=3, batch_size=2), by_loop(model, x))
@@ -173,7 +184,7 @@ class TestSameAsTheLoop:
 
     @pytest.mark.parametrize("name", ["dense", "convolutional", "residual"])
     def test_under_autocast(self, name: str) -> None:
-        model, x = {**CHAINS, **BATCHED}[name]()
+        model, x = MODELS[name]()
         with torch.autocast("cpu", dtype=torch.bfloat16):
             expected = by_loop(model, x)
             ours = gd.sample(model, x, num_samples=S, seed=3)
@@ -182,8 +193,7 @@ class TestSameAsTheLoop:
 
     def test_predictions(self) -> None:
         model, x = dense(), data(9, 4)
-        with pytest.MonkeyPatch.context() as patch:
-            loop_alone(patch)
+        with alone("_one_by_one"):
             regression = gd.predict_regression(model, x, num_samples=S, seed=3)
             classification = gd.predict_classification(model, x, num_samples=S, seed=3)
         ours = gd.predict_regression(model, x, num_samples=S, seed=3)
@@ -208,153 +218,6 @@ class TestSameAsTheLoop:
         assert torch.equal(gd.sample(model, x, num_samples=S, seed=3), gd.sample(model, x, num_samples=S, seed=3))
         longer = gd.sample(model, x, num_samples=3 * S, seed=3)
         assert_same(longer[:S], gd.sample(model, x, num_samples=S, seed=3))
-
-
-class Pictures(nn.Module):
-    """Maps that are larger than the kernels, and a dense layer whose weight is larger than its input."""
-
-    def __init__(self, dims: int) -> None:
-        super().__init__()
-        convolution = [nn.Conv1d, nn.Conv2d, nn.Conv3d][dims - 1]
-        transposed = [nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d][dims - 1]
-        self.first = convolution(3, 4, 2)
-        self.again = convolution(4, 4, 1)
-        self.grouped = convolution(4, 4, 1, groups=2)
-        self.up = transposed(4, 5, 2, stride=2)
-        self.head = nn.Linear(5 * 9**dims, 20)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.grouped(self.again(self.again(self.first(x).relu())))
-        return self.head(self.up(x, output_size=[9] * (x.ndim - 2)).flatten(1))
-
-
-class NormalisedWeights(nn.Module):
-    """A forward that asks a site itself, a direct ``forward``, which no dropout reaches, and masks for each row."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.site, self.direct, self.rows = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.linear(self.site.concrete_dropout(x), F.normalize(self.site.weight))
-        x = self.direct.forward(x)
-        with gd.sampling(self.rows, seed=1, shared=False):
-            return self.rows(x)
-
-
-class Threads(nn.Module):
-    """Branches that run at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.branch, self.head = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 2, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        with ThreadPoolExecutor(2) as pool:
-            one, other = pool.map(self.branch, (x, x.flip(-1)))
-        return self.head(one + other).mean((2, 3))
-
-
-def contents(model: nn.Module) -> list[dict[str, int]]:
-    """Identity of everything that a model's modules hold."""
-    return [{name: id(value) for name, value in (*vars(m).items(), *m._parameters.items())} for m in model.modules()]
-
-
-class TestFolded:
-    """Columns of weights that are dropped in place of the units of larger inputs."""
-
-    @pytest.mark.parametrize("name", [*CHAINS, *BATCHED])
-    def test_same_as_dropped_inputs(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, x = {**CHAINS, **BATCHED}[name]()
-        expected = by_loop(model, x)
-        loop_alone(monkeypatch, folds=True)
-        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
-
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-    @pytest.mark.parametrize("dims", [1, 2, 3])
-    def test_convolutions(self, dims: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, x = converted(Pictures(dims)).to(dtype), data(2, 3, *[5] * dims).to(dtype)
-        assert {layer for layer, site in foldable(model)} == {model.first, model.again, model.up, model.head}
-        before = contents(model), {name: value.clone() for name, value in model.state_dict().items()}
-        expected = by_loop(model, x)
-        loop_alone(monkeypatch, folds=True)
-        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
-        assert contents(model) == before[0]
-        torch.testing.assert_close(dict(model.state_dict()), before[1], rtol=0, atol=0)
-
-    def test_the_smaller_one_is_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, x = converted(nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 50))), data(9, 6)
-        seen = []
-        linear = F.linear
-        monkeypatch.setattr(F, "linear", lambda x, weight, bias: seen.append((x, weight)) or linear(x, weight, bias))
-        loop_alone(monkeypatch, folds=True)
-        gd.sample(model, x, num_samples=S, seed=3)
-        for (wide, small_weight), (narrow, large_weight) in zip(seen[::2], seen[1::2], strict=True):
-            assert torch.equal(wide, x)
-            assert large_weight is model[1].weight
-            ratio = small_weight / model[0].weight
-            torch.testing.assert_close(ratio, ratio[:1].expand_as(ratio))  # whole columns
-            torch.testing.assert_close(ratio, torch.where(ratio > 0, 1 / 0.7, 0.0))
-            assert set((narrow == 0).sum(0).tolist()) <= {0, 9}
-        assert any((weight == 0).any() for _, weight in seen[::2])
-        assert any((x == 0).any() for x, _ in seen[1::2])
-
-    def test_a_short_last_part_is_rounded_as_the_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, x = converted(nn.Linear(64, 100)).bfloat16(), data(1, 64).bfloat16().expand(301, 64)
-        loop_alone(monkeypatch, folds=True)
-        y = gd.sample(model, x, num_samples=S, seed=3, batch_size=150)
-        # Another kernel for one row rounds few of them otherwise; with masks on the other factor half would differ.
-        assert (y[:, -1] == y[:, 0]).float().mean() > 0.8
-        torch.testing.assert_close(y[:, -1], y[:, 0])
-
-    def test_only_calls_of_layers_are_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, x = converted(NormalisedWeights()), data(9, 4)
-        expected = by_loop(model, x)
-        loop_alone(monkeypatch, folds=True)
-        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
-
-    def test_threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, x = converted(Threads()), data(4, 3, 32, 32)
-        before = contents(model)
-        loop_alone(monkeypatch, folds=True)
-        gd.sample(model, x, num_samples=100, seed=3)
-        assert contents(model) == before
-
-    def test_an_error_leaves_nothing_behind(self) -> None:
-        model = converted(Pictures(2))
-        before = contents(model)
-        with pytest.raises(ValueError, match="must have 3 units at dimension -3, got shape"):
-            gd.sample(model, data(2, 4, 5, 5))
-        with pytest.raises(ValueError, match="requested an output size"):
-            gd.sample(model, data(2, 3, 9, 9))
-        assert contents(model) == before
-
-    def test_what_is_left_as_it_is(self) -> None:
-        """Layers of which someone else has changed something, and sites with another meaning."""
-        assert not foldable(torch.compile(converted(Pictures(2)), backend="eager"))
-        model = converted(Pictures(2))
-        model.up.register_forward_hook(lambda module, args, result: None)
-        model.again.forward = functools.partial(type(model.again).forward, model.again)
-        torch.nn.utils.parametrizations.weight_norm(model.first)
-        assert [layer for layer, site in foldable(model)] == [model.head]
-        site = model.head.concrete_dropout
-        site.forward = functools.partial(type(site).forward, site)
-        assert not foldable(model)
-        with folded(foldable(other := converted(nn.Linear(4, 2)))):
-            assert not foldable(other)
-        last = converted(nn.Conv1d(6, 6, 1), custom={nn.Conv1d: lambda layer: layer.weight[:, :, 0]})
-        assert not foldable(last)
-
-    def test_one_weight_in_two_layers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        one, other = nn.Linear(3, 3), nn.Linear(3, 3)
-        other.weight = one.weight
-        model = converted(nn.Sequential(one, nn.ReLU(), other))
-        assert len(foldable(model)) == 2
-        assert foldable(model)[0][1] is foldable(model)[1][1]
-        x = data(9, 3)
-        expected = by_loop(model, x)
-        loop_alone(monkeypatch, folds=True)
-        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
 
 
 class Forked(nn.Module):
@@ -392,35 +255,6 @@ class Overwriting(Forked):
         return result
 
 
-class TestDrawsInCommon:
-    """Draws that drop the same units of a recurrent layer's input are one, where few units make them likely."""
-
-    @pytest.mark.parametrize(("p", "most"), [(0.3, 2**3), (0.6, 40)])
-    @pytest.mark.parametrize("batch_size", [None, 4])
-    def test_each_is_run_once(
-        self, p: float, most: int, batch_size: int | None, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        model, x = gd.learn_dropout(Recurrent(nn.LSTM, batch_first=True), p=p), data(9, 6, 3)
-        expected = by_loop(model, x, num_samples=40)
-        rows: list[int] = []
-        run = vmap._run_folded
-
-        def counted(*args: Any) -> tuple[Tensor, ...]:
-            rows.append(args[4])
-            return run(*args)
-
-        monkeypatch.setattr(vmap, "_run_folded", counted)
-        monkeypatch.setattr(vmap, "COPIED", 1000)
-        monkeypatch.setattr(draws._AtOnce, "first_count", 40)
-        monkeypatch.setattr(draws, "CACHED", 2 * 9 * 6 * 5 * 4)  # two draws of the output
-        batched_alone(monkeypatch)
-        ours = gd.sample(model, x, num_samples=40, seed=3, batch_size=batch_size)
-        assert_same(ours, expected)
-        parts = 1 if batch_size is None else 3
-        assert sum(rows) <= most * parts
-        assert batch_size is not None or p != 0.3 or max(rows) == 2  # memory is bounded by the budget
-
-
 class TestWhatOnlyTheLoopCanDo:
     @pytest.mark.parametrize("make", [Forked, Remembering, RememberingInBuffer, Overwriting])
     def test_forward(self, make: type[nn.Module]) -> None:
@@ -442,13 +276,10 @@ class TestWhatOnlyTheLoopCanDo:
         assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
 
     @pytest.mark.parametrize("make", [Remembering, RememberingInBuffer])
-    def test_what_keeps_something_is_not_run_at_once(
-        self, make: type[nn.Module], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_keeps_something_is_not_run_at_once(self, make: type[nn.Module]) -> None:
         """It would keep several draws, where the loop keeps the last."""
-        batched_alone(monkeypatch)
-        with pytest.raises(RuntimeError, match="the model keeps something of what it computes"):
-            gd.sample(converted(make()), data(9, 4), num_samples=S, seed=3)
+        with pytest.raises(ValueError, match="did not use any of its dropout"):
+            at_once(converted(make()), data(9, 4))
 
     def test_failure_after_some_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         calls: list[Tensor] = []
@@ -466,7 +297,7 @@ class TestWhatOnlyTheLoopCanDo:
         calls.clear()
         armed.append(True)
         monkeypatch.setattr(draws, "CACHED", 2 * 4 * 9 * 4)
-        monkeypatch.setattr(draws._AtOnce, "least", 1)
+        monkeypatch.setattr(draws, "LEAST_AT_ONCE", 1)
         assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
         assert len(calls) > 3
 
@@ -508,7 +339,7 @@ class TestWhatOnlyTheLoopCanDo:
         assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
 
 
-class TestDeterministicPrefix:
+class TestRatesOfZeroOrOne:
     def rows_of(self, monkeypatch: pytest.MonkeyPatch, model: nn.Module, x: Tensor, **options: Any) -> list[int]:
         """Rows that each call of a linear map saw."""
         rows = []
@@ -522,15 +353,6 @@ class TestDeterministicPrefix:
         gd.sample(model, x, num_samples=S, seed=3, **options)
         return rows
 
-    def test_first_layer_whose_rate_is_zero_to_rounding(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, x = dense(), data(9, 4)
-        set_logit(model[0].concrete_dropout, -30.0)
-        expected = by_loop(model, x)
-        monkeypatch.setattr(draws, "CACHED", 2 * 4 * 9 * 6)  # two draws
-        rows = self.rows_of(monkeypatch, model, x)
-        assert rows.count(9) - (S % 2) * 2 == 1  # once; a last chunk of one draw has as many rows in the others
-        assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
-
     def test_rates_of_zero_everywhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
         model, x = dense(), data(9, 4)
         for site in model.modules():
@@ -543,17 +365,13 @@ class TestDeterministicPrefix:
         assert prediction.epistemic.max() == 0
 
     @pytest.mark.parametrize("name", BATCHED)
-    def test_sites_that_rest_in_other_models(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_sites_that_rest_in_other_models(self, name: str) -> None:
         model, x = BATCHED[name]()
         sites = [site for site in model.modules() if isinstance(site, ConcreteDropout)]
         for resting in (sites[:1], sites):
             for site in resting:
                 set_logit(site, -30.0)
-            expected = by_loop(model, x)
-            with pytest.MonkeyPatch.context() as patch:
-                batched_alone(patch)
-                patch.setattr(draws._AtOnce, "least", 1)
-                assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
+            assert_same(at_once(model, x), by_loop(model, x))
 
     def test_a_rate_of_one(self) -> None:
         model, x = dense(), data(9, 4)
@@ -570,38 +388,31 @@ class TestEqualDraws:
                 site.start_at(p)
         return model
 
-    @pytest.mark.parametrize("name", [*CHAINS, *BATCHED])
-    def test_same_as_the_loop(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(draws, "EQUAL", 0)
-        monkeypatch.setattr(draws._AtOnce, "least", 1)
-        model, x = {**CHAINS, **BATCHED}[name]()
+    @pytest.mark.parametrize("name", MODELS)
+    def test_same_as_the_loop(self, name: str) -> None:
+        model, x = MODELS[name]()
         self.with_rates(model, 0.03)
         assert_same(gd.sample(model, x, num_samples=40, seed=3), by_loop(model, x, 40))
 
     def test_rows_that_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(draws, "EQUAL", 0)
-        model, x = self.with_rates(dense(), 0.03), data(9, 4)
+        model, x = self.with_rates(mlp(4, 2, hidden=[6, 6]), 0.03), data(9, 4)
         distinct = len(by_loop(model, x, 40).unique(dim=0))
-        run, counts = draws.run_chain, set()
+        run, counts = DenseFunctions.outputs, []
 
-        def counted(chain: Any, x: Tensor, chunk: Any) -> Tensor:
-            counts.add(chunk.count)
-            return run(chain, x, chunk)
+        def counted(dense: DenseFunctions, x: Tensor, factors: list[Tensor]) -> Tensor:
+            counts.append(len(factors[0][0]))
+            return run(dense, x, factors)
 
-        monkeypatch.setattr(draws, "run_chain", counted)
+        monkeypatch.setattr(DenseFunctions, "outputs", counted)
         gd.sample(model, x, num_samples=40, seed=3)
         assert len(counts) == 1
-        assert distinct <= counts.pop() < 30  # masks that differ in units that are 0 are one function, too
-
-    def test_few_numbers_are_not_looked_through(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(masks, "distinct_draws", lambda keeps: pytest.fail("looked"))
-        gd.sample(self.with_rates(dense(), 1e-3), data(1, 4), num_samples=40, seed=3)
+        assert distinct <= counts[0] < 30  # masks that differ in units that are 0 are one function, too
 
 
 class TestMemory:
-    @pytest.mark.parametrize("name", [*CHAINS, *BATCHED])
+    @pytest.mark.parametrize("name", MODELS)
     def test_chunks_are_bounded(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, x = {**CHAINS, **BATCHED}[name]()
+        model, x = MODELS[name]()
         budget = 4000
         monkeypatch.setattr(draws, "CACHED", budget)
         monkeypatch.setattr(draws, "LOOPED", 1)

@@ -184,7 +184,7 @@ class TestLoaders:
         graphs = [{"x": torch.randn(size, 3), "edge_index": edges} for size in (4, 2, 3)]
         got = gd.predict_regression(model, iter(graphs), shared=["edge_index"], seed=0, num_samples=5)
         parts = [gd.predict_regression(model, each, shared=["edge_index"], seed=0, num_samples=5) for each in graphs]
-        assert_same(got, gd.prediction.RegressionPrediction.joined(parts))
+        assert_same(got, gd.likelihoods.RegressionPrediction.joined(parts))
 
     def test_moments_and_draws_that_are_not_kept(self) -> None:
         model, x = network(), torch.randn(7, 3)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.likelihoods import RegressionPrediction
 
 
 def mixture(num_rows: int = 4) -> RegressionPrediction:

@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,11 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 
 from builders import reference as ref
 from builders.models import fingerprint, mixed_model
 from builders.rates import set_logit
-
-Context = Callable[..., AbstractContextManager[Any]]
-CONTEXTS = [gd.sampling, gd.draw]
 
 
 def linear(num_units: int, num_outputs: int = 1, *, p: float, **options: Any) -> Any:
@@ -34,8 +30,9 @@ class TestClosedForm:
     def test_a_mask_for_each_row(self, p: float) -> None:
         model = linear(20, p=p)
         x = torch.randn(20)
-        with torch.no_grad(), gd.sampling(model, seed=1, shared=False):
-            y = model(x.expand(100_000, 20))
+        drawn = gd.draw(model, seed=1, shared=False, fresh=True)
+        with torch.no_grad():
+            y = drawn(x.expand(100_000, 20))
         self.check(model, x, y[:, 0], p)
 
     def test_rows_of_many_draws(self) -> None:
@@ -50,8 +47,9 @@ class TestClosedForm:
         rates = torch.tensor([0.1, 0.4, 0.7])
         set_logit(model.concrete_dropout, rates.logit())
         x = torch.randn(3)
-        with torch.no_grad(), gd.sampling(model, seed=1, shared=False):
-            y = model(x.expand(100_000, 3))[:, 0]
+        drawn = gd.draw(model, seed=1, shared=False, fresh=True)
+        with torch.no_grad():
+            y = drawn(x.expand(100_000, 3))[:, 0]
         expected = (rates / (1 - rates) * (model.weight[0] * x).square()).sum().item()
         assert y.var().item() == pytest.approx(expected, rel=0.02)
 
@@ -104,29 +102,14 @@ def single_layer_lstm() -> nn.LSTM:
 
 
 class TestNothingLeftBehind:
-    @pytest.mark.parametrize("context", CONTEXTS)
-    def test_context(self, context: Context) -> None:
+    @pytest.mark.parametrize("fresh", [False, True])
+    def test_draw(self, fresh: bool) -> None:
         model, x = mixed_model(), torch.randn(5, 6)
         before = fingerprint(model)
-        with context(model):
-            model(x)
-            assert not any(module.training for module in model.modules())
-            torch.rand(3)  # the caller's draws inside do not count either
-        assert fingerprint(model) == before
-
-    @pytest.mark.parametrize("context", CONTEXTS)
-    def test_context_after_an_exception(self, context: Context) -> None:
-        model = mixed_model()
-        before = fingerprint(model)
-        with pytest.raises(ValueError, match="must have 6 units"), context(model):
-            model(torch.zeros(5, 7))
-        assert fingerprint(model) == before
-
-    def test_flags_that_are_changed_inside(self) -> None:
-        model = mixed_model()
-        before = fingerprint(model)
-        with gd.sampling(model):
-            model.train()
+        drawn = gd.draw(model, fresh=fresh)
+        drawn(x)
+        with pytest.raises(ValueError, match="must have 6 units"):
+            drawn(torch.zeros(5, 7))
         assert fingerprint(model) == before
 
     @pytest.mark.parametrize("predict", [gd.sample, gd.predict_regression, gd.predict_classification])
@@ -172,54 +155,36 @@ class TestNothingLeftBehind:
         monkeypatch.setattr(torch.cuda, "manual_seed_all", forbidden)
         gd.sample(linear(3, p=0.5), torch.randn(2, 3), num_samples=2, seed=0)
 
-    def test_own_forward_of_a_dropout_comes_back(self) -> None:
-        """Other libraries set forwards of instances as well."""
-        model = nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 1))
 
-        def own(x: Tensor) -> Tensor:
-            return x
-
-        vars(model[0])["forward"] = own
-        with gd.sampling(model), gd.draw(model):
-            pass
-        assert vars(model[0])["forward"] is own
-
-
-class TestContexts:
-    def test_nested_contexts_do_not_add_up(self) -> None:
-        """The inner one rules; of two masks at once the variance would be 3 / (1 - p) times too large."""
+class TestDraw:
+    def test_the_draw_of_a_draw_has_one_mask(self) -> None:
+        """Of two masks at once the variance would be 3 / (1 - p) times too large."""
         p, x = 0.5, torch.ones(1, 4)
         model = nn.Sequential(nn.Dropout(p), nn.Linear(4, 1, bias=False))
         nn.init.ones_(model[1].weight)  # type: ignore[arg-type]
         alone = gd.sample(model, x, num_samples=200, seed=3)
-        for outer in CONTEXTS:
-            with outer(model, seed=1):
-                assert torch.equal(gd.sample(model, x, num_samples=200, seed=3), alone)
+        for fresh in (False, True):
+            assert torch.equal(gd.sample(gd.draw(model, seed=1, fresh=fresh), x, num_samples=200, seed=3), alone)
 
-    def test_outer_context_goes_on_after_the_inner_one(self) -> None:
-        model, x = mixed_model(), torch.randn(3, 6)
-        with gd.draw(model, seed=1):
-            expected = model(x)
-            with gd.draw(model, seed=2):
-                assert not torch.equal(model(x), expected)
-            with gd.sampling(model, seed=2):
-                assert not torch.equal(model(x), model(x))
-            assert torch.equal(model(x), expected)
+    def test_training_the_one_trains_the_other(self) -> None:
+        model, x = gd.learn_dropout(nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 2)), p=0.1), torch.randn(3, 6)
+        drawn = gd.draw(model, seed=1)
+        before = drawn(x)
+        assert {id(p) for p in drawn.parameters()} == {id(p) for p in model.parameters()}
+        with torch.no_grad():
+            model[0].weight.mul_(2)
+        assert not torch.allclose(drawn(x), before)
 
     def test_part_of_a_model(self) -> None:
         model = mixed_model()
-        first: Any = model[0]
-        with gd.sampling(first):
-            assert first.concrete_dropout.is_active
-            assert model[5].concrete_dropout.factor_source is None  # type: ignore[union-attr]
+        drawn: Any = gd.draw(model[0], fresh=True)
+        assert drawn.concrete_dropout.is_active
+        assert not model[0].concrete_dropout.is_active  # type: ignore[union-attr]
 
-    @pytest.mark.parametrize("context", CONTEXTS)
-    def test_seeds(self, context: Context) -> None:
+    @pytest.mark.parametrize("fresh", [False, True])
+    def test_seeds(self, fresh: bool) -> None:
         model, x = nn.Sequential(ConcreteDropout(200, p=0.5), nn.Dropout(0.5)), torch.randn(3, 200)  # 2^400 draws
-        outputs = []
-        for seed in (0, 0, 1, None, None):
-            with context(model, seed=seed):
-                outputs.append(model(x).detach())
+        outputs = [gd.draw(model, seed=seed, fresh=fresh)(x).detach() for seed in (0, 0, 1, None, None)]
         assert torch.equal(outputs[0], outputs[1])
         for first, second in itertools.combinations(outputs[1:], 2):
             assert not torch.equal(first, second)
@@ -228,22 +193,22 @@ class TestContexts:
     def test_masks_are_shared_by_rows_or_not(self, plain: bool) -> None:
         model = nn.Sequential(nn.Dropout(0.5)) if plain else nn.Sequential(ConcreteDropout(200, p=0.5))
         x = torch.ones(6, 200)
-        with gd.sampling(model, seed=0):
-            y = model(x)
-            assert set(y.unique().tolist()) == {0.0, 2.0}
-            assert (y == y[0]).all()
-            assert not torch.equal(model(x), y)
-        with gd.sampling(model, seed=0, shared=False):
-            y = model(x)
-            assert len(y.unique(dim=0)) == 6
-            correlation = torch.corrcoef(y)[~torch.eye(6, dtype=torch.bool)]
-            assert correlation.abs().max() < 0.3
+        drawn = gd.draw(model, seed=0, fresh=True)
+        y = drawn(x)
+        assert set(y.unique().tolist()) == {0.0, 2.0}
+        assert (y == y[0]).all()
+        assert not torch.equal(drawn(x), y)
+        drawn = gd.draw(model, seed=0, shared=False, fresh=True)
+        y = drawn(x)
+        assert len(y.unique(dim=0)) == 6
+        correlation = torch.corrcoef(y)[~torch.eye(6, dtype=torch.bool)]
+        assert correlation.abs().max() < 0.3
 
     def test_draws_have_gradients(self) -> None:
         """Thompson sampling and attribution differentiate through a drawn function."""
         model, x = linear(4, p=0.4), torch.randn(3, 4, requires_grad=True)
-        with gd.draw(model, seed=0):
-            model(x).sum().backward()
+        drawn = gd.draw(model, seed=0)
+        drawn(x).sum().backward()
         assert x.grad is not None
         mask = x.grad[0] / model.weight[0]
         kept = mask > 0.5
@@ -253,38 +218,31 @@ class TestContexts:
     def test_draw_is_one_function_for_every_input(self) -> None:
         model = mixed_model()
         x, z = torch.randn(9, 6), torch.randn(4, 6)
-        with torch.no_grad(), gd.draw(model, seed=3) as drawn:
-            assert drawn is model
-            y = model(x)
-            torch.testing.assert_close(model(x), y, rtol=0, atol=0)
-            torch.testing.assert_close(model(x[2:5]), y[2:5])
-            torch.testing.assert_close(torch.cat([model(z), model(x)])[4:], y)
-            torch.testing.assert_close(torch.cat([model(row[None]) for row in x]), y)
+        drawn = gd.draw(model, seed=3)
+        with torch.no_grad():
+            y = drawn(x)
+            torch.testing.assert_close(drawn(x), y, rtol=0, atol=0)
+            torch.testing.assert_close(drawn(x[2:5]), y[2:5])
+            torch.testing.assert_close(torch.cat([drawn(z), drawn(x)])[4:], y)
+            torch.testing.assert_close(torch.cat([drawn(row[None]) for row in x]), y)
 
     def test_drawn_convolution_does_not_depend_on_the_image_size(self) -> None:
         model: Any = gd.learn_dropout(nn.Conv2d(8, 2, 3), p=0.5)
         x = torch.randn(2, 8, 9, 9)
-        with torch.no_grad(), gd.draw(model, seed=3):
-            torch.testing.assert_close(model(x[..., :6]), model(x)[..., :4])
+        drawn = gd.draw(model, seed=3)
+        with torch.no_grad():
+            torch.testing.assert_close(drawn(x[..., :6]), drawn(x)[..., :4])
 
     def test_transformer_fast_path(self) -> None:
         """The fused path of an encoder layer in eval skips dropout under no_grad."""
         model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True).eval()
-        assert torch.backends.mha.get_fastpath_enabled()
         x = torch.randn(3, 5, 8)
-        with torch.no_grad(), gd.sampling(model):
-            assert not torch.backends.mha.get_fastpath_enabled()
-            assert not torch.equal(model(x), model(x))
-        assert torch.backends.mha.get_fastpath_enabled()
+        drawn = gd.draw(model, fresh=True)
+        with torch.no_grad():
+            assert not torch.equal(drawn(x), drawn(x))
         y = gd.sample(model, x, num_samples=5, seed=0)
         assert (y.var(0) > 0).all()
-        torch.backends.mha.set_fastpath_enabled(False)
-        try:
-            with gd.sampling(model):
-                pass
-            assert not torch.backends.mha.get_fastpath_enabled()  # as it was, whatever that is
-        finally:
-            torch.backends.mha.set_fastpath_enabled(True)
+        assert torch.backends.mha.get_fastpath_enabled()
 
     @pytest.mark.parametrize(
         "make",
@@ -302,25 +260,27 @@ class TestContexts:
         x = torch.randn(3, 5, 8)
         arguments = (x, x, x) if isinstance(model, nn.MultiheadAttention) else (x,)
 
-        def call() -> Tensor:
-            output = model(*arguments)
+        def call(drawn: nn.Module) -> Tensor:
+            output = drawn(*arguments)
             return output if isinstance(output, Tensor) else output[0]
 
         outputs = []
         for seed in (0, 0, 1):
-            with torch.no_grad(), gd.sampling(model, seed=seed):
-                outputs.append(call())
-                assert not torch.equal(call(), outputs[-1])
+            drawn = gd.draw(model, seed=seed, fresh=True)
+            with torch.no_grad():
+                outputs.append(call(drawn))
+                assert not torch.equal(call(drawn), outputs[-1])
         assert torch.equal(outputs[0], outputs[1])
         assert not torch.equal(outputs[0], outputs[2])
-        with pytest.raises(ValueError, match="no dropout"), gd.draw(model):
-            pass
+        with pytest.raises(ValueError, match="no dropout"):
+            gd.draw(model)
 
     def test_draw_switches_off_what_it_cannot_keep(self) -> None:
         model = gd.learn_dropout(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)).eval()
         x = torch.randn(3, 5, 8)
-        with torch.no_grad(), gd.draw(model, seed=0):
-            assert torch.equal(model(x), model(x))
+        drawn = gd.draw(model, seed=0)
+        with torch.no_grad():
+            assert torch.equal(drawn(x), drawn(x))
 
     @pytest.mark.parametrize(
         "model",
@@ -337,9 +297,9 @@ class TestContexts:
     def test_error_if_nothing_is_stochastic(self, model: nn.Module) -> None:
         x = torch.randn(2, 3)
         before = fingerprint(model)
-        for context in CONTEXTS:
-            with pytest.raises(ValueError, match=r"`model` has no dropout.*gumdrop.learn_dropout"), context(model):
-                pass
+        for fresh in (False, True):
+            with pytest.raises(ValueError, match=r"`model` has no dropout.*gumdrop.learn_dropout"):
+                gd.draw(model, fresh=fresh)
         for predict in (gd.sample, gd.predict_regression, gd.predict_classification):
             with pytest.raises(ValueError, match="`model` has no dropout"):
                 predict(model, x)
@@ -353,8 +313,9 @@ class TestPlainDropout:
     def test_variance_has_the_closed_form(self, p: float) -> None:
         model: Any = nn.Sequential(nn.Dropout(p), nn.Linear(20, 1)).eval()
         x = torch.randn(20)
-        with torch.no_grad(), gd.sampling(model, seed=1, shared=False):
-            y = model(x.expand(100_000, 20))[:, 0]
+        drawn = gd.draw(model, seed=1, shared=False, fresh=True)
+        with torch.no_grad():
+            y = drawn(x.expand(100_000, 20))[:, 0]
         TestClosedForm.check(model[1], x, y, p)
         draws = gd.sample(model, x[None], num_samples=20_000, seed=1).flatten()
         assert draws.var().item() == pytest.approx(y.var().item(), rel=0.05)
@@ -377,14 +338,14 @@ class TestPlainDropout:
     ) -> None:
         model = dropout(0.5)
         kept = torch.zeros(mask)
-        with gd.sampling(model, seed=0):
-            for _ in range(40):
-                y = model(torch.ones(shape))
-                assert y.shape == shape
-                assert set(y.unique().tolist()) <= {0.0, 2.0}
-                corner = y[tuple(slice(size) for size in mask)]
-                assert torch.equal(corner.expand(shape), y)
-                kept += corner / 2
+        drawn = gd.draw(model, seed=0, fresh=True)
+        for _ in range(40):
+            y = drawn(torch.ones(shape))
+            assert y.shape == shape
+            assert set(y.unique().tolist()) <= {0.0, 2.0}
+            corner = y[tuple(slice(size) for size in mask)]
+            assert torch.equal(corner.expand(shape), y)
+            kept += corner / 2
         assert (kept > 0).all()
         assert (kept < 40).all()
         assert len(kept.unique()) > 1
@@ -397,8 +358,8 @@ class TestPlainDropout:
             (nn.Dropout2d(0.3), torch.ones(10_000, 3, 2, 2)),
         ]:
             expected = model.train()(x)
-            with gd.sampling(model, seed=0, shared=False):
-                y = model(x)
+            drawn = gd.draw(model, seed=0, shared=False, fresh=True)
+            y = drawn(x)
             assert y.mean().item() == pytest.approx(expected.mean().item(), abs=0.02)
             assert y.std().item() == pytest.approx(expected.std().item(), abs=0.02)
             mine, theirs = (value.flatten(1).mean(1).std().item() for value in (y, expected))
@@ -406,18 +367,17 @@ class TestPlainDropout:
 
     def test_everything_dropped(self) -> None:
         model = nn.Dropout(1.0)
-        with gd.sampling(model):
-            assert torch.equal(model(torch.randn(3, 2)), torch.zeros(3, 2))
+        drawn = gd.draw(model, fresh=True)
+        assert torch.equal(drawn(torch.randn(3, 2)), torch.zeros(3, 2))
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
     def test_dtype(self, dtype: torch.dtype) -> None:
-        with gd.sampling(model := nn.Dropout(0.5)):
-            assert model(torch.ones(3, 2, dtype=dtype)).dtype == dtype
+        assert gd.draw(nn.Dropout(0.5), fresh=True)(torch.ones(3, 2, dtype=dtype)).dtype == dtype
 
     def test_input_is_not_changed(self) -> None:
         model, x = nn.Dropout(0.5, inplace=True), torch.ones(3, 50)
-        with gd.sampling(model):
-            model(x)
+        drawn = gd.draw(model, fresh=True)
+        drawn(x)
         assert torch.equal(x, torch.ones(3, 50))
 
     def test_two_uses_of_one_module_have_two_masks(self) -> None:
@@ -437,8 +397,8 @@ class TestPlainDropout:
         for batch_size in (1, 2, 5):  # each pass over the model begins with the first mask
             draws = gd.sample(model, x, num_samples=50, seed=0, batch_size=batch_size)
             assert torch.equal(draws[:, :, 0], y[:50, None].expand(50, 5))
-        with gd.draw(model, seed=0):
-            assert torch.equal(model(x), model(x))
+        drawn = gd.draw(model, seed=0)
+        assert torch.equal(drawn(x), drawn(x))
 
     def test_learned_site_used_twice_has_one_mask(self) -> None:
         """Its mask is a draw of the weights of its layer, and these are the same."""
@@ -508,8 +468,8 @@ class TestInvariance:
     def test_sites_have_independent_masks(self) -> None:
         """Two sites of one size and one seed must not draw the same units."""
         model = nn.Sequential(ConcreteDropout(500, p=0.5), ConcreteDropout(500, p=0.5))
-        with gd.sampling(model, seed=0):
-            y = model(torch.ones(1, 500))
+        drawn = gd.draw(model, seed=0, fresh=True)
+        y = drawn(torch.ones(1, 500))
         assert (y > 0).float().mean().item() == pytest.approx(0.25, abs=0.06)
 
     def test_many_seeds_give_as_many_functions(self) -> None:
@@ -518,19 +478,16 @@ class TestInvariance:
         assert len({gd.sample(model, x, num_samples=1, seed=seed).item() for seed in range(300)}) == 300
         sites = [linear(64, p=0.5) for _ in range(300)]
         masks = []
-        with gd.sampling(nn.ModuleList(sites), seed=0):
-            for site in sites:
-                masks.append(tuple((site.concrete_dropout(torch.ones(1, 64)) > 0).flatten().tolist()))
+        for site in gd.draw(nn.ModuleList(sites), seed=0, fresh=True):
+            masks.append(tuple((site.concrete_dropout(torch.ones(1, 64)) > 0).flatten().tolist()))
         assert len(set(masks)) == 300
 
     def test_a_pass_more_of_one_site_does_not_move_another(self) -> None:
-        first, second = ConcreteDropout(20, p=0.5), ConcreteDropout(20, p=0.5)
-        model, x = nn.Sequential(first, second), torch.ones(1, 20)
-        with gd.sampling(model, seed=0):
-            expected = second(x)
-        with gd.sampling(model, seed=0):
-            first(x)
-            assert torch.equal(second(x), expected)
+        model, x = nn.Sequential(ConcreteDropout(20, p=0.5), ConcreteDropout(20, p=0.5)), torch.ones(1, 20)
+        expected = gd.draw(model, seed=0, fresh=True)[1](x)
+        first, second = gd.draw(model, seed=0, fresh=True)
+        first(x)
+        assert torch.equal(second(x), expected)
 
     def test_float64_and_half_models(self) -> None:
         for dtype in (torch.float64, torch.bfloat16):
@@ -686,8 +643,9 @@ class TestRegression:
 
     def test_coverage_of_targets_from_the_mixture(self) -> None:
         model, x = linear(6, p=0.4), torch.randn(4000, 6)
-        with torch.no_grad(), gd.sampling(model, seed=7, shared=False):
-            target = model(x) + 0.3 * torch.randn(4000, 1)
+        drawn = gd.draw(model, seed=7, shared=False, fresh=True)
+        with torch.no_grad():
+            target = drawn(x) + 0.3 * torch.randn(4000, 1)
         prediction = gd.predict_regression(model, x, num_samples=300, seed=0, log_variance=math.log(0.09))
         low, high = prediction.interval(0.8)
         inside = ((target >= low) & (target <= high)).float().mean().item()

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from gumdrop.likelihoods import PLAIN, RegressionPrediction, TargetScale, scaled_mixture
+from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.metrics import central_coverage, choose_jointly, crps
-from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale, scaled_mixture
-from gumdrop.prediction.target_scale import Kind
 
 SCALES = [
     TargetScale(),
@@ -196,7 +196,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     two = RegressionPrediction.gaussian(torch.zeros(1, 2), torch.ones(1, 2))
     with pytest.raises(ValueError, match="must be plain for several outputs"):
         two.on(TargetScale(least=0.0))
-    with pytest.raises(ValueError, match="on the same scale"):
+    with pytest.raises(ValueError, match="must be predictions of one kind"):
         RegressionPrediction.joined([mixture(), mixture(SCALES[1])])
     with pytest.raises(ValueError, match="draws were not kept"):
         replace(mixture(), draw_means=None).on(SCALES[1])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables.by_column import by_column
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.inference import infer_schema

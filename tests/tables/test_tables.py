@@ -18,6 +18,7 @@ from gumdrop.tables.explained import (
     Overall,
     TableExplanation,
 )
+from gumdrop.tables.fitting import data as fitting_data
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.info import _what
@@ -28,7 +29,6 @@ from gumdrop.tables.results import Rate
 from gumdrop.tables.schema.schema import Target
 from gumdrop.tables.scoring import shown
 from gumdrop.tables.task import Classification
-from gumdrop.tables.task import base as task_base
 from gumdrop.training.state import TrainingState
 from gumdrop.views.explanation import headline, signed
 
@@ -176,14 +176,14 @@ def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> 
 
 def test_the_twins_are_the_same_ensemble_at_one_rate(regression, tmp_path, monkeypatch) -> None:
     rates = []
-    fit = task_base.fit_one
+    fit = fitting_data.fit
 
     def watched(*arguments, **options):
         fitted = fit(*arguments, **options)
         rates.append([dropout_rates(member) for member in fitted.model.members])
         return fitted
 
-    monkeypatch.setattr(task_base, "fit_one", watched)
+    monkeypatch.setattr(fitting_data, "fit", watched)
     fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     learned, fixed, none = rates
     assert len(learned) == len(fixed) == len(none) == 3

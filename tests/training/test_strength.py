@@ -7,7 +7,7 @@ from torch import nn
 import gumdrop as gd
 from gumdrop.functional import bernoulli_entropy
 from gumdrop.networks import mlp, set_strength
-from gumdrop.training import choose_strength, fit_stacked, tune_strength
+from gumdrop.training import choose_strength, tune_strength
 
 
 def network(per_unit: bool = False) -> nn.Module:
@@ -39,27 +39,12 @@ def test_the_strength_multiplies_the_entropy_of_each_site_and_nothing_else(per_u
     units = 1 if per_unit else 6
     expected = 2 * units / 10 * (logit * logit.sigmoid() * (1 - logit.sigmoid())).detach()  # counted in tens
     torch.testing.assert_close(slope - blocks(model)[0].site.scaled_logit.grad, expected)
+    assert "strength=3" in repr(set_strength(model, 3.0))
+    assert "strength" not in repr(network())
 
 
 def blocks(model: nn.Module) -> list:
     return list(gd.layers.dropout_blocks(model))
-
-
-def test_more_strength_gives_larger_rates_and_is_shown() -> None:
-    found = []
-    for strength in (0.1, 10.0):
-        model = set_strength(network(), strength)
-        optimizer = torch.optim.Adam(gd.parameter_groups(model, rate_lr=0.05), lr=1e-2)
-        x, y = rows()
-        for _ in range(100):
-            loss = gd.negative_elbo((model(x) - y).square().sum(1), model, num_data=120, lengthscale=1.0)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        found.append(gd.dropout_rates(model)["2"])
-    assert found[0] < found[1]
-    assert "strength=10" in repr(model)
-    assert "strength" not in repr(network())
 
 
 @pytest.mark.parametrize("strength", [0.0, -1.0, float("inf"), float("nan")])
@@ -111,26 +96,3 @@ def test_noise_asks_for_more_dropout_than_the_elbo_has(dense: bool) -> None:
 def test_without_a_strength_there_is_nothing_to_choose() -> None:
     with pytest.raises(ValueError, match="`strengths` must hold at least one"):
         tune_strength(network(), rows(), rows(), likelihood="gaussian", epochs=1, strengths=[])
-
-
-def test_a_checkpoint_of_another_strength_is_refused(tmp_path) -> None:
-    def two(strength: float) -> list[nn.Module]:
-        torch.manual_seed(0)
-        return [mlp(6, 1, hidden=[4], homoscedastic_noise=True, strength=strength) for _ in range(2)]
-
-    options = {"likelihood": "gaussian", "epochs": 1, "lengthscale": "weak", "checkpoint": tmp_path / "c"}
-    fit_stacked(two(1.0), [rows()] * 2, **options)
-    with pytest.raises(gd.training.CheckpointError):
-        fit_stacked(two(2.0), [rows()] * 2, **options)
-
-
-def test_a_rate_that_has_fallen_comes_back_when_more_strength_asks_for_it() -> None:
-    model = network()
-    for block in blocks(model):
-        block.site.start_at(1e-12)
-    optimizer = torch.optim.Adam(gd.parameter_groups(model, rate_lr=0.05), lr=1e-3)
-    for _ in range(100):
-        optimizer.zero_grad()
-        gd.kl_divergence(set_strength(model, 4.0), lengthscale=0.1).backward()
-        optimizer.step()
-    assert min(gd.dropout_rates(model).values()) > 0.3

@@ -12,34 +12,28 @@ References:
 """
 
 from gumdrop.ensembles.architecture import Architecture, Build, candidates
-from gumdrop.ensembles.choosing import choose_architecture, fit_chosen, fit_one
-from gumdrop.ensembles.fitting import (
-    EnsembleFit,
-    ensemble_of,
-    fit_classification_ensembles,
-    fit_ensembles,
-    fit_regression_ensembles,
-)
+from gumdrop.ensembles.choosing import choose, fit
+from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of, fit_ensembles
 from gumdrop.ensembles.folds import schedule
-from gumdrop.ensembles.models import ClassificationEnsemble, RegressionEnsemble
+from gumdrop.ensembles.models import ClassificationEnsemble, Ensemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
+from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.settings import EnsembleSettings
 
 __all__ = [
     "Architecture",
     "Build",
     "ClassificationEnsemble",
+    "Ensemble",
     "EnsembleFit",
     "EnsembleSettings",
     "NoiseFunction",
     "RegressionEnsemble",
+    "Rows",
     "candidates",
-    "choose_architecture",
+    "choose",
     "ensemble_of",
-    "fit_chosen",
-    "fit_classification_ensembles",
+    "fit",
     "fit_ensembles",
-    "fit_one",
-    "fit_regression_ensembles",
     "schedule",
 ]

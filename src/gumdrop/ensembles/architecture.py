@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.likelihoods import Lengthscale, Likelihood
+from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.networks.mlp import Activation, mlp
-from gumdrop.objective.kl import Lengthscale
-from gumdrop.prediction.target_scale import Kind
 from gumdrop.training import RowSource
 
 __all__ = ["Architecture", "Build", "candidates", "num_many_valued"]
@@ -120,21 +120,22 @@ Build = Callable[[Architecture, PiecewiseLinear | None], nn.Module]
 """Builds one network, with an encoding in front or none."""
 
 
-def candidates(num_inputs: int, *, regression: bool) -> list[Architecture]:
+def candidates(num_inputs: int, likelihood: Likelihood) -> list[Architecture]:
     """Kinds of networks to try on a table.
 
     Args:
         num_inputs: Inputs of more than two values.
-        regression: Whether targets are numbers; classes otherwise.
+        likelihood: What networks are trained on.
 
     Returns:
-        Plain inputs, for numbers with a weak and a fainter prior, and inputs in bins where that is possible.
+        Plain inputs, for densities with a weak and a fainter prior, and inputs in bins where that is possible.
 
     Example:
-        >>> [each.bins_per_input for each in candidates(8, regression=True)]
+        >>> from gumdrop.likelihoods import Gaussian
+        >>> [each.bins_per_input for each in candidates(8, Gaussian())]
         [0, 0, 32]
     """
-    faint: Lengthscale | None = "faint" if regression else None
+    faint: Lengthscale | None = "faint" if likelihood.is_density else None
     kinds = [Architecture(HIDDEN, "silu"), Architecture(HIDDEN, "silu", lengthscale=faint)]
     bins = min(BINS_PER_INPUT, MOST_BINS // max(1, num_inputs))
     if bins >= LEAST_BINS:

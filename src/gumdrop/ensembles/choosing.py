@@ -8,83 +8,91 @@ import copy
 import os
 from dataclasses import replace
 from functools import partial
-from typing import TypedDict
 
-import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles.architecture import Architecture, Build, candidates, num_many_valued
-from gumdrop.ensembles.correction import Versions
-from gumdrop.ensembles.fitting import EnsembleFit, Table, check_tables, fit_ensembles
+from gumdrop.ensembles.fitting import EnsembleFit, fit_ensembles
 from gumdrop.ensembles.folds import schedule
+from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
 from gumdrop.ensembles.settings import EnsembleSettings
+from gumdrop.likelihoods import PLAIN, Likelihood, TargetScale
+from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.networks import set_strength
-from gumdrop.prediction import PLAIN, TargetScale
-from gumdrop.prediction.target_scale import Kind
 from gumdrop.training.processes.group import process_group
 from gumdrop.training.strength import choose_strength, is_beyond_chance, mean_score
 
-__all__ = ["ChoiceOptions", "choose_architecture", "fit_chosen", "fit_one"]
+__all__ = ["choose", "fit"]
 
 PILOT_STEPS, PILOT_MEMBERS = 500, 5
 PILOT_ROWS = 10_000
 """Rows that rank the kinds; a longer table is sampled."""
-LEAST_GROUPS = 2
 
 
-class ChoiceOptions(TypedDict):
-    """What the choice of networks and their training have in common."""
-
-    regression: bool
-    weights: Tensor | None
-    scale: TargetScale
-    progress: bool | str
-
-
-def fit_chosen(
+def fit(
     build: Build,
-    table: Table,
+    rows: Rows,
     settings: EnsembleSettings,
+    likelihood: Likelihood,
     *,
-    regression: bool,
-    weights: Tensor | None = None,
-    together: Tensor | None = None,
+    architecture: Architecture | None = None,
     scale: TargetScale = PLAIN,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
     """Train an ensemble of the kind of networks, and with the strength of dropout, that held-out rows prefer.
 
+    The networks of all strengths train as one program; where the settings name a strength it is the only one.
+
     Args:
         build: Builds one network.
-        table: Inputs, shape (N, F), and targets.
+        rows: The rows.
         settings: The settings; the chosen kind may have a prior of its own where ``lengthscale`` is None.
-        regression: Whether targets are numbers; classes otherwise.
-        weights: Weight of each row.
-        together: Group of each row, whose rows are held out together.
-        scale: Where targets can lie, see `choose_architecture`.
+        likelihood: As for `fit_ensembles`.
+        architecture: The kind; that which `choose` finds if None.
+        scale: Where targets can lie, in their units, see `choose`.
+        checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show progress bars; a text stands in front of them.
 
     Returns:
         The fit.
 
     Raises:
-        ValueError: As `fit_regression_ensembles`.
+        ValueError: As `fit_ensembles`.
     """
-    options: ChoiceOptions = {"regression": regression, "weights": weights, "scale": scale, "progress": progress}
-    architecture = choose_architecture(build, table, settings, together=together, **options)
-    return fit_one(build, architecture, table, settings, together=together, **options)
+    rows.check(likelihood)
+    if architecture is None:
+        architecture = choose(build, rows, settings, likelihood, scale=scale, progress=progress)
+    strengths = settings.strengths_for(len(rows))
+    encoding = architecture.encoding(rows.x)
+    scaling = AS_IT_IS
+    if likelihood.is_density:
+        scaling = Scaling.fitted(replace(scale, kind=architecture.target_scale), rows.y, rows.weights)
+
+    def network(strength: float) -> nn.Module:
+        return set_strength(build(architecture, copy.deepcopy(encoding)), strength)
+
+    fits = fit_ensembles(
+        [partial(network, strength) for strength in strengths],
+        [replace(rows, y=scaling.encoded(rows.y))] * len(strengths),
+        architecture.settings(settings),
+        likelihood,
+        scaling=scaling,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    scores = {strength: fit.scores for strength, fit in zip(strengths, fits, strict=True)}
+    chosen = process_group().from_first(lambda: choose_strength(scores, rows.weights))
+    return fits[strengths.index(chosen)]._replace(strength=chosen)
 
 
-def choose_architecture(
+def choose(
     build: Build,
-    table: Table,
+    rows: Rows,
     settings: EnsembleSettings,
+    likelihood: Likelihood,
     *,
-    regression: bool,
-    weights: Tensor | None = None,
-    versions: Versions | None = None,
-    together: Tensor | None = None,
     scale: TargetScale = PLAIN,
     progress: bool | str = False,
 ) -> Architecture:
@@ -96,12 +104,9 @@ def choose_architecture(
 
     Args:
         build: Builds one network.
-        table: Inputs, shape (N, F), and targets.
+        rows: The rows; of more than 10,000 a sample is taken.
         settings: The settings.
-        regression: Whether targets are numbers; classes otherwise.
-        weights: Weight of each row.
-        versions: Completions of what is unknown in the rows; of no use above 10,000 rows, of which a sample is taken.
-        together: Group of each row, whose rows are held out together.
+        likelihood: As for `fit_ensembles`.
         scale: Where targets can lie, in their units; its kind is the plain one, or cut off at a bound.
         progress: Show progress bars.
 
@@ -109,45 +114,30 @@ def choose_architecture(
         The choice.
 
     Raises:
-        ValueError: As `fit_regression_ensembles`.
+        ValueError: As `fit_ensembles`.
     """
-    check_tables([table], "gaussian" if regression else "categorical")
-    num_rows, kinds = len(table[0]), candidates(num_many_valued(table[0]), regression=regression)
-    if num_rows > PILOT_ROWS:
-        table, weights, together = _sample(table, weights, together, settings.seed)
-        versions = None
-    if together is not None and len(together.unique()) < LEAST_GROUPS:
-        together = None  # a sample of a table of few and unequal groups
-    trial = _pilot(settings, num_rows, len(table[1]))
+    rows.check(likelihood)
+    kinds = candidates(num_many_valued(rows.x), likelihood)
+    sample = rows.sample(PILOT_ROWS, settings.seed)
+    trial = _pilot(settings, len(rows), len(sample))
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
-    scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((table[1] > scale.bound).all()) else ()
+    scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((sample.y > scale.bound).all()) else ()
 
     def tried(kind: Architecture, number: int) -> Tensor:
         said = progress and f"choosing networks, {number} of {len(kinds) + len(scales)}"
-        options: ChoiceOptions = {"regression": regression, "weights": weights, "scale": scale, "progress": said}
-        return fit_one(build, kind, table, trial, versions=versions, together=together, **options).scores
+        return fit(build, sample, trial, likelihood, architecture=kind, scale=scale, progress=said).scores
 
     scores = [tried(kind, i) for i, kind in enumerate(kinds, 1)]
-    means = [mean_score(each, weights) for each in scores]
+    means = [mean_score(each, sample.weights) for each in scores]
     best = process_group().from_first(lambda: max(range(len(kinds)), key=lambda i: means[i]))
     chosen, score = kinds[best], scores[best]
     for i, each in enumerate(scales, len(kinds) + 1):
         other = replace(chosen, target_scale=each)
         found = tried(other, i)
-        if process_group().from_first(partial(is_beyond_chance, found - score, weights)):
+        if process_group().from_first(partial(is_beyond_chance, found - score, sample.weights)):
             chosen, score = other, found
     return chosen
-
-
-def _sample(
-    table: Table, weights: Tensor | None, together: Tensor | None, seed: int
-) -> tuple[Table, Tensor | None, Tensor | None]:
-    """Draw the rows that rank the kinds."""
-    x, y = table
-    some = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:PILOT_ROWS]
-    weights, together = (None if each is None else each[some] for each in (weights, together))
-    return (x[some], y[some]), weights, together
 
 
 def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int) -> EnsembleSettings:
@@ -162,67 +152,3 @@ def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int) -> Ensem
         input_noise=True,
         strength=settings.strength or 1.0,
     )
-
-
-def fit_one(
-    build: Build,
-    architecture: Architecture,
-    table: Table,
-    settings: EnsembleSettings,
-    *,
-    regression: bool,
-    weights: Tensor | None = None,
-    versions: Versions | None = None,
-    together: Tensor | None = None,
-    scale: TargetScale = PLAIN,
-    checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool | str = False,
-) -> EnsembleFit:
-    """Train an ensemble of one kind of networks with each strength of dropout, and keep what held-out rows prefer.
-
-    The networks of all strengths train as one program; where the settings name a strength it is the only one.
-
-    Args:
-        build: Builds one network.
-        architecture: The kind.
-        table: Inputs and targets.
-        settings: The settings.
-        regression: Whether targets are numbers; classes otherwise. What follows is as for `fit_regression_ensembles`.
-        weights: Weight of each row.
-        versions: Completions of what is unknown in the rows.
-        together: Group of each row, whose rows are held out together.
-        scale: Where targets can lie, in their units, see `choose_architecture`.
-        checkpoint: File to continue from.
-        progress: Show a progress bar.
-
-    Returns:
-        The fit.
-
-    Raises:
-        ValueError: As `fit_regression_ensembles`.
-    """
-    strengths = settings.strengths_for(len(table[1]))
-    encoding = architecture.encoding(table[0])
-    scaling = AS_IT_IS
-    if regression:
-        scaling = Scaling.fitted(replace(scale, kind=architecture.target_scale), table[1], weights)
-
-    def network(strength: float) -> nn.Module:
-        return set_strength(build(architecture, copy.deepcopy(encoding)), strength)
-
-    count = len(strengths)
-    fits = fit_ensembles(
-        [partial(network, strength) for strength in strengths],
-        [(table[0], scaling.encoded(table[1]))] * count,
-        architecture.settings(settings),
-        regression=regression,
-        weights=None if weights is None else [weights] * count,
-        versions=[versions] * count,
-        together=[together] * count,
-        scaling=scaling,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
-    scores = {strength: fit.scores for strength, fit in zip(strengths, fits, strict=True)}
-    chosen = process_group().from_first(lambda: choose_strength(scores, weights))
-    return fits[strengths.index(chosen)]._replace(strength=chosen)

@@ -1,43 +1,33 @@
 """Functions drawn from all members of an ensemble as one program, for members that are dense networks of one shape.
 
-A prediction of one row is some ten thousand multiplications, and what leads to them (a twin, generators and masks of
-each member) costs a hundred times as much. Here it is done once for a seed, and a prediction is a product a layer.
-Asking the members one by one, as `gumdrop.ensembles.models` does with others, is the readable twin, and the test.
+A prediction of one row is some ten thousand multiplications, and what leads to them (generators and masks of each
+member) costs a hundred times as much. Here it is done once for a seed, and a prediction is a product a layer. To ask
+the members one by one, as `gumdrop.ensembles.models` does with others, is the readable twin, and the test.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
-from gumdrop.functional.masks import inverse_keep
-from gumdrop.layers import PiecewiseLinear, check_rates
+from gumdrop.layers import check_rates, dropout_blocks
+from gumdrop.networks.dense import DenseFunctions
 from gumdrop.prediction.drawing import MaskNoise
-from gumdrop.prediction.ways.chain import chain_of
-from gumdrop.prediction.ways.evaluate import CACHED, MOST_BYTES
-from gumdrop.training.dense_layers import ACTIVATIONS, dense_layers_of, site_of
+from gumdrop.prediction.draws import CACHED, MOST_BYTES
 
 __all__ = ["DrawnFunctions"]
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnFunctions:
-    """S functions of each of M members: copies of their weights, and the factors of their sites."""
+    """S functions of each of M members."""
 
-    encoding: PiecewiseLinear | None
-    """What stands in front of all of them."""
-    activation: Callable[[Tensor], Tensor]
-    """Between the layers."""
-    weights: list[Tensor]
-    """Of each layer, (M, K, O)."""
-    biases: list[Tensor]
-    """Of each layer, (M, 1, O)."""
+    dense: DenseFunctions
+    """The members as one."""
     factors: list[Tensor]
     """Of the site in front of each layer, (M, S, 1, K): 0, or the inverse of the probability of keeping."""
-    log_variance: Tensor | None
-    """Of the noise, (M S, 1, D); None where the last layer is the output."""
 
     @classmethod
     @torch.no_grad()
@@ -52,41 +42,26 @@ class DrawnFunctions:
         Returns:
             The functions; None if the members are no dense networks of one shape, or somebody watches their layers.
         """
-        parts = dense_layers_of(members)
-        if num_samples < 1 or parts is None or any(chain_of(member) is None for member in members):
+        dense = DenseFunctions.of(members)
+        if num_samples < 1 or dense is None:
             return None
-        layers = list(zip(*(each.layers for each in parts), strict=False))
-        shapes = {tuple(layer.weight.shape for layer in each.layers) for each in parts}
-        if len(shapes) > 1 or len({each.noise is None for each in parts}) > 1:
+        for member in members:
+            check_rates((block.site for block in dropout_blocks(member)), member)
+        sources = [MaskNoise(len(dense.units), seed) for seed in seeds]
+        noise = [
+            torch.stack([source.of(i, (num_samples, units)) for source in sources])
+            for i, units in enumerate(dense.units)
+        ]
+        return cls(dense, dense.factors([sent(each, dense.p_logits.device) for each in noise]))
+
+    @property
+    def log_variance(self) -> Tensor | None:
+        """Of the noise, (M S, 1, D); None where the last layer is the output."""
+        variances = self.dense.log_variances
+        if variances is None:
             return None
-        noise = []
-        for member, each, seed in zip(members, parts, seeds, strict=True):
-            sites = [site_of(layer) for layer in each.layers]
-            check_rates(sites, member)
-            source = MaskNoise(sites, [], seed, shared=True, pinned=False)
-            noise.append([source.rows(site, num_samples) for site in sites])
-        factors = []
-        for same, drawn in zip(layers, zip(*noise, strict=True), strict=True):
-            logit = torch.stack([site_of(layer).p_logit for layer in same])[:, None, None]
-            keep = sent(torch.stack(drawn), logit.device).ge_(torch.sigmoid(logit))
-            factors.append(keep.mul_(inverse_keep(logit)).unsqueeze(2))
-        variances: list[Tensor] = [each.noise.log_variance for each in parts if each.noise is not None]
-        return cls(
-            parts[0].encoding,
-            ACTIVATIONS[parts[0].activation][0],
-            [torch.stack([layer.weight for layer in same]).mT for same in layers],
-            [torch.stack([layer.bias for layer in same]).unsqueeze(1) for same in layers],
-            factors,
-            torch.stack(variances).repeat_interleave(num_samples, 0).unsqueeze(1) if variances else None,
-        )
+        return variances.repeat_interleave(self.factors[0].shape[1], 0).unsqueeze(1)
 
-    def takes(self, x: Tensor, batch_size: int | None) -> bool:
-        """Tell whether arguments are right; what is wrong with others, the members say when they are asked."""
-        num_inputs = self.factors[0].shape[-1] if self.encoding is None else self.encoding.num_inputs
-        fits = x.ndim == 2 and len(x) > 0 and x.shape[1] == num_inputs and x.dtype == self.weights[0].dtype
-        return fits and (batch_size is None or batch_size >= 1)
-
-    @torch.no_grad()
     def outputs(self, x: Tensor, batch_size: int | None = None) -> Iterator[Tensor]:
         """Evaluate all functions, for so few rows at a time that what a layer gives stays in the cache.
 
@@ -99,12 +74,5 @@ class DrawnFunctions:
         """
         largest = max(factor.numel() for factor in self.factors) * x.element_size()
         step = max(1, (CACHED if x.device.type == "cpu" else MOST_BYTES) // largest)
-        yield from map(self._run, x.split(min(step, batch_size or step)))
-
-    def _run(self, x: Tensor) -> Tensor:
-        a = x if self.encoding is None else self.encoding(x)
-        for i, (weight, bias, factor) in enumerate(zip(self.weights, self.biases, self.factors, strict=True)):
-            # Of the first layer all functions see the same inputs; later ones have memory of their own.
-            a = self.activation(a).unflatten(1, (-1, len(x))).mul_(factor) if i else a * factor
-            a = torch.baddbmm(bias, a.flatten(1, 2), weight)
-        return a.unflatten(1, (-1, len(x))).flatten(0, 1)
+        for part in x.split(min(step, batch_size or step)):
+            yield self.dense.outputs(part, self.factors, with_noise=False).flatten(0, 1)

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.machine.optimizers import without_compiler
-from gumdrop.prediction import RegressionPrediction
 
 __all__ = ["NoiseFunction", "weighted_mean"]
 

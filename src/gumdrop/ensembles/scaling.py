@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from gumdrop.ensembles.noise import weighted_mean
-from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
-from gumdrop.prediction.scaled_mixture import log_density
-from gumdrop.prediction.target_scale import Kind
+from gumdrop.likelihoods import PLAIN, RegressionPrediction, TargetScale
+from gumdrop.likelihoods.scaled_mixture import log_density
+from gumdrop.likelihoods.target_scale import Kind
 
 __all__ = ["AS_IT_IS", "Scaling"]
 

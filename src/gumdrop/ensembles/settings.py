@@ -2,13 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import TypedDict
 
-from gumdrop.objective.kl import Lengthscale
-from gumdrop.training.settings import Options
-from gumdrop.training.strength import STRENGTHS
+from gumdrop.likelihoods import Lengthscale, Likelihood
+from gumdrop.training import STRENGTHS, TrainingSettings
 
-__all__ = ["EnsembleOptions", "EnsembleSettings", "RegressionOptions"]
+__all__ = ["EnsembleSettings"]
 
 VALIDATION_SAMPLES = 8
 """Draws that pick the best of some hundred epochs; twenty would take longer than the training."""
@@ -23,8 +21,8 @@ class EnsembleSettings:
         ValueError: If one is out of its range.
 
     Example:
-        >>> EnsembleSettings(num_members=3).of_members(regression=True, batch_size=32)["lengthscale"]
-        'weak'
+        >>> EnsembleSettings(num_members=3).members_for(455)
+        3
     """
 
     num_members: int | None = None
@@ -89,45 +87,29 @@ class EnsembleSettings:
             return (self.strength,)
         return STRENGTHS if num_rows < MANY_ROWS else (1.0,)
 
-    def of_members(self, *, regression: bool, batch_size: int) -> Options:
+    def of_members(self, likelihood: Likelihood, *, epochs: int, batch_size: int) -> TrainingSettings:
         """Choose the settings of each member.
 
         Args:
-            regression: Whether targets are numbers; classes otherwise.
+            likelihood: What members are trained on.
+            epochs: Passes over the rows.
             batch_size: Rows of a step.
 
         Returns:
-            Keyword arguments for `gumdrop.training.fit_stacked` or `gumdrop.training.fit`.
+            Settings for `gumdrop.training.fit_stacked` or `gumdrop.training.fit`.
         """
-        default: Lengthscale = "weak" if regression else 1.0
-        return {
-            "batch_size": batch_size,
-            "lr": self.lr,
-            "lengthscale": default if self.lengthscale is None else self.lengthscale,
-            "held_out_noise": regression,
-            "patience": self.patience,
-            "tol": self.tol,
-            "validation_samples": VALIDATION_SAMPLES,
-            "seed": self.seed,
-        }
+        return TrainingSettings(
+            epochs=epochs,
+            batch_size=batch_size,
+            lr=self.lr,
+            lengthscale=likelihood.watched_lengthscale if self.lengthscale is None else self.lengthscale,
+            held_out_noise=likelihood.is_density,
+            patience=self.patience,
+            tol=self.tol,
+            validation_samples=VALIDATION_SAMPLES,
+            seed=self.seed,
+        )
 
-
-class EnsembleOptions(TypedDict, total=False):
-    """Settings as keyword arguments of `gumdrop.ensembles.fit_classification_ensembles`, see `EnsembleSettings`."""
-
-    num_members: int | None
-    epochs: int | None
-    batch_size: int | None
-    lr: float
-    lengthscale: Lengthscale | None
-    strength: float | None
-    held_out_fraction: float
-    patience: int | None
-    tol: float
-    seed: int
-
-
-class RegressionOptions(EnsembleOptions, total=False):
-    """Settings as keyword arguments of `gumdrop.ensembles.fit_regression_ensembles`, see `EnsembleSettings`."""
-
-    input_noise: bool
+    def keeps_best(self, likelihood: Likelihood) -> bool:
+        """Whether members keep their best epoch."""
+        return self.patience is not None or not likelihood.is_density

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import DataLoader
 
 from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of
 from gumdrop.ensembles.folds import STEPS, threads_for
+from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.scaling import Scaling
 from gumdrop.ensembles.settings import EnsembleSettings
+from gumdrop.likelihoods import PLAIN, Likelihood, TargetScale
 from gumdrop.machine.threads import limited_threads
-from gumdrop.prediction import PLAIN, TargetScale
 from gumdrop.training import fit
 
 __all__ = ["STREAMED", "fit_streamed_ensemble", "stream_schedule"]
@@ -47,10 +48,10 @@ def stream_schedule(num_rows: int, *, batch_size: int | None = None, passes: int
 def fit_streamed_ensemble(
     make: Callable[[], nn.Module],
     rows: Any,
-    held_out: tuple[Tensor, Tensor],
+    held_out: Rows,
     settings: EnsembleSettings,
+    likelihood: Likelihood,
     *,
-    regression: bool,
     scale: TargetScale = PLAIN,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
@@ -58,12 +59,12 @@ def fit_streamed_ensemble(
     """Train an ensemble on a stream: all members see all rows, in the same order, and have the same held-out rows.
 
     Args:
-        make: Builds a network, as for `gumdrop.ensembles.fit_regression_ensembles`; called once for each member.
+        make: Builds a network, as for `gumdrop.ensembles.fit_ensembles`; called once for each member.
         rows: Dataset of batches with ``num_rows`` and ``epochs_of_a_pass``, as
             `gumdrop.tables.streams.rows.StreamedRows`.
         held_out: Inputs and targets that are not in the stream.
         settings: The settings; ``epochs`` and ``batch_size`` are for `stream_schedule`, and nothing is cut into folds.
-        regression: Whether targets are numbers; classes otherwise.
+        likelihood: As for `gumdrop.ensembles.fit_ensembles`.
         scale: Where targets can lie; networks see them as they are.
         checkpoint: File to continue from if it exists; the number of the member is added to its name.
         progress: Show a progress bar; a text stands in front of it.
@@ -73,7 +74,7 @@ def fit_streamed_ensemble(
     """
     members, results = [], []
     batch_size, passes = stream_schedule(rows.num_rows, batch_size=settings.batch_size, passes=settings.epochs)
-    count = settings.members_for(rows.num_rows)
+    count, epochs = settings.members_for(rows.num_rows), passes * rows.epochs_of_a_pass
     seeds = torch.randint(2**31, (count,), generator=torch.Generator().manual_seed(settings.seed)).tolist()
     for i, seed in enumerate(seeds):
         with torch.random.fork_rng(devices=[]):
@@ -83,20 +84,17 @@ def fit_streamed_ensemble(
             result = fit(
                 member,
                 DataLoader(rows, batch_size=None),
-                likelihood="gaussian" if regression else "categorical",
-                epochs=passes * rows.epochs_of_a_pass,
-                validation=held_out,
+                likelihood=likelihood,
+                validation=(held_out.x, held_out.y),
                 num_data=rows.num_rows,
                 checkpoint=None if checkpoint is None else _numbered(Path(checkpoint), i),
                 progress=progress and f"{progress if isinstance(progress, str) else 'network'} {i + 1} of {count}",
-                **replace(settings, seed=seed).of_members(regression=regression, batch_size=batch_size),
+                settings=replace(settings, seed=seed).of_members(likelihood, epochs=epochs, batch_size=batch_size),
             )
         members.append(member)
         results.append(result)
-    everywhere = [torch.arange(len(held_out[0]))] * count
-    ensemble, scores = ensemble_of(
-        members, held_out, everywhere, settings, regression=regression, scaling=Scaling(scale)
-    )
+    everywhere = [torch.arange(len(held_out))] * count
+    ensemble, scores = ensemble_of(members, held_out, everywhere, settings, likelihood, Scaling(scale))
     return EnsembleFit(ensemble, results, everywhere, scores)
 
 

@@ -18,8 +18,7 @@ from gumdrop.ensembles import Architecture
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.objective.kl import Lengthscale
-from gumdrop.prediction import ClassificationPrediction
+from gumdrop.likelihoods import Categorical, ClassificationPrediction, Lengthscale
 
 if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
@@ -36,7 +35,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
 
     Args:
         hidden_layer_sizes: Units of the hidden layers of each network, which then read the inputs as they are; None
-            chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit_chosen`.
+            chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit`.
         n_members: Networks in the ensemble; None for 10, and 5 from 10,000 rows on.
         max_iter: Epochs; None for 2,500 steps, and at least 20 epochs.
         batch_size: Rows per step; None for 32 to 1,024, more for more rows.
@@ -76,6 +75,8 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         >>> model.predict_proba(X).shape, model.classes_.tolist()
         ((60, 2), ['down', 'up'])
     """
+
+    _likelihood = Categorical()
 
     def __init__(
         self,

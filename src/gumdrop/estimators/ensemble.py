@@ -10,20 +10,18 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, is_regressor
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, fit_chosen, fit_one
-from gumdrop.ensembles.choosing import ChoiceOptions
+from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, fit
 from gumdrop.ensembles.streaming import STREAMED, fit_streamed_ensemble, stream_schedule
 from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, checked_weights, dense, moments
 from gumdrop.estimators.together import held_together
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.likelihoods import PLAIN, Lengthscale, Likelihood, TargetScale
 from gumdrop.networks.rates import dropout_rates
-from gumdrop.objective.kl import Lengthscale
-from gumdrop.prediction import PLAIN, TargetScale
 from gumdrop.training.processes.group import process_group
 
 if TYPE_CHECKING:
@@ -76,6 +74,8 @@ class ConcreteDropoutEnsemble(BaseEstimator):
 
     _targets: ClassVar[dict[str, bool]] = {}
     """How targets are validated."""
+    _likelihood: ClassVar[Likelihood]
+    """What the networks are trained on."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -149,9 +149,9 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         fitted = fit_streamed_ensemble(
             lambda: self._network(len(table.names), self._architecture() or Architecture(STREAMED), None).to(device),
             rows,
-            (held_out[0].to(device), held_out[1].to(device)),
+            Rows(held_out[0].to(device), held_out[1].to(device)),
             self._settings(seed),
-            regression=is_regressor(self),
+            self._likelihood,
             progress=self.verbose,
         )
         self._center, self._scale = table.center, table.scale
@@ -204,23 +204,21 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         seed = process_group().from_first(self._drawn_seed)
         self._center, self._scale = moments(rows.x, rows.indices, rows.weights)
         x = StandardisedRows(rows.x, rows.indices, self._center, self._scale)
-        asked, data, settings = self._architecture(), (x, torch.from_numpy(y)), self._settings(seed)
         weights = None if (rows.weights == 1).all() else torch.from_numpy(rows.weights)
-        together = None if rows.together is None else torch.from_numpy(rows.together)
-        options: ChoiceOptions = {
-            "regression": is_regressor(self),
-            "weights": weights,
-            "scale": scale,
-            "progress": self.verbose,
-        }
+        groups = None if rows.together is None else torch.from_numpy(rows.together)
 
         def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
             return self._network(rows.x.shape[1], architecture, encoding).to(device)
 
-        if asked:
-            fitted = fit_one(build, asked, data, settings, together=together, **options)
-        else:
-            fitted = fit_chosen(build, data, settings, together=together, **options)
+        fitted = fit(
+            build,
+            Rows(x, torch.from_numpy(y), weights, groups),
+            self._settings(seed),
+            self._likelihood,
+            architecture=self._architecture(),
+            scale=scale,
+            progress=self.verbose,
+        )
         self._keep(fitted, seed)
 
     def _settings(self, seed: int) -> EnsembleSettings:

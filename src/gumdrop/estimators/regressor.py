@@ -14,12 +14,12 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture
+from gumdrop.ensembles import Architecture, RegressionEnsemble
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct, moments
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.likelihoods import PLAIN, Gaussian, RegressionPrediction, TargetScale
 from gumdrop.machine.recording import stays_positive, steps_of
-from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
 
 if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
@@ -40,7 +40,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
     Args:
         hidden_layer_sizes: Units of the hidden layers of each network, which then read the inputs as they are; None
-            chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit_chosen`.
+            chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit`.
         n_members: Networks in the ensemble; None for 10, and 5 from 10,000 rows on.
         max_iter: Epochs; None for 2,500 steps, and at least 20 epochs.
         batch_size: Rows per step; None for 32 to 1,024, more for more rows.
@@ -80,6 +80,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     """
 
     _targets: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
+    _likelihood = Gaussian()
+    ensemble_: RegressionEnsemble
 
     def _train(
         self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None

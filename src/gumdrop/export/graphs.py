@@ -9,14 +9,10 @@ from torch import Tensor, nn
 
 from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
-from gumdrop.functional.floats import split_gaussian, widened
-from gumdrop.prediction import (
-    ClassificationPrediction,
-    RegressionPrediction,
-    predict_classification,
-    predict_regression,
-    sample,
-)
+from gumdrop.functional.floats import widened
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
+from gumdrop.likelihoods.gaussian import split_gaussian
+from gumdrop.prediction import predict_classification, predict_regression, sample
 
 __all__ = ["Graph", "Likelihood", "ModelGraph", "Variant", "classes", "gaussian", "gaussian_parts", "named"]
 

@@ -11,7 +11,8 @@ from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph, Variant, classes, gaussian, gaussian_parts, named
 from gumdrop.export.table_encoding import TableEncoder
 from gumdrop.export.table_scale import QUANTILES, ScaledMoments
-from gumdrop.prediction import PLAIN, ClassificationPrediction, RegressionPrediction, predict_regression
+from gumdrop.likelihoods import PLAIN, ClassificationPrediction, RegressionPrediction
+from gumdrop.prediction import predict_regression
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.columns import CategoryColumn
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles import RegressionEnsemble
-from gumdrop.prediction import RegressionPrediction
-from gumdrop.prediction.scaled_mixture import draw_moments, mixed_moments
+from gumdrop.likelihoods import RegressionPrediction
+from gumdrop.likelihoods.scaled_mixture import draw_moments, mixed_moments
 
 __all__ = ["ScaledMoments", "log_ndtr"]
 

@@ -1,4 +1,7 @@
-"""Entropy of masks, and the KL of a site with a Gaussian prior: the formula."""
+"""Entropy of masks, and the KL of a site with a Gaussian prior."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -6,8 +9,9 @@ from torch.nn import functional as F
 
 from gumdrop.functional.floats import widened
 from gumdrop.functional.masks import inverse_keep
+from gumdrop.functional.noise import is_traced
 
-__all__ = ["bernoulli_entropy", "dropout_kl", "dropout_kl_terms"]
+__all__ = ["bernoulli_entropy", "dropout_kl", "total_kl", "whole"]
 
 
 def bernoulli_entropy(p_logit: Tensor) -> Tensor:
@@ -71,29 +75,72 @@ def dropout_kl(
         )
     if p_logit.numel() not in (1, num_units):
         raise ValueError(f"`p_logit` must hold one rate, or one for each of {num_units} units, got {p_logit.numel()}")
-    return dropout_kl_terms(p_logit, square_norm, strength * (num_units // p_logit.numel()), precision).sum()
+    units = strength * (num_units // p_logit.numel())
+    logit = widened(p_logit)
+    kept = square_norm.to(logit.dtype) * _coefficients(logit, 0.5 * precision)
+    return (kept - units * bernoulli_entropy(logit)).sum()
 
 
-def dropout_kl_terms(
-    p_logit: Tensor, square_norm: Tensor, units_per_rate: Tensor | float, precision: Tensor | float
-) -> Tensor:
-    """Elements of the sum in `dropout_kl`, for rates of one site or of many.
+def total_kl(p_logits: Tensor, units: Tensor, precisions: Tensor, tensors: Sequence[Tensor]) -> Tensor:
+    """Sum the KL divergence of many weights, as `dropout_kl` has that of one.
 
     Args:
-        p_logit: Logits of the drop probabilities.
-        square_norm: Sum of squared weights behind each rate.
-        units_per_rate: Number of units that share each rate, times the strength of their entropy.
-        precision: Prior precision ``l^2`` of the weights behind each rate.
+        p_logits: Logit of the drop probability in front of each tensor, shape (T,).
+        units: Number of units that share it, times the strength of their entropy, shape (T,).
+        precisions: Prior precision ``l^2`` of each tensor, shape (T,).
+        tensors: The weights; one may be spread over processes (FSDP2).
 
     Returns:
-        One term for each rate, in float32 or float64.
+        A scalar tensor, in the dtype of the logits.
 
     Example:
-        >>> dropout_kl_terms(torch.zeros(2), torch.tensor([3.0, 1.0]), 4.0, 1.0)
-        tensor([ 0.2274, -1.7726])
+        >>> total_kl(torch.zeros(1), torch.tensor([8.0]), torch.ones(1), [torch.ones(3)])
+        tensor(-2.5452)
     """
-    logit = widened(p_logit)
+    if is_traced() or any(hasattr(tensor, "full_tensor") for tensor in tensors):
+        squares = torch.stack([whole(widened(each).square().sum()).to(p_logits) for each in tensors])
+        return (squares * _coefficients(p_logits, 0.5 * precisions) - units * bernoulli_entropy(p_logits)).sum()
+    return _Total.apply(p_logits, units, precisions, *tensors)
+
+
+def _coefficients(logit: Tensor, half: Tensor | float) -> Tensor:
+    """Half of the precision of weights that are dropped, finite when doubled: a weight of 0 has a gradient of 0."""
     inverse = inverse_keep(logit)
-    # Finite, so that a weight of 0 has a gradient of 0 and not of 0 times infinity.
-    coefficient = (0.5 * precision * inverse).clamp(max=torch.finfo(inverse.dtype).max)
-    return square_norm.to(inverse.dtype) * coefficient - units_per_rate * bernoulli_entropy(logit)
+    return (half * inverse).clamp(max=torch.finfo(inverse.dtype).max / 2)
+
+
+class _Total(torch.autograd.Function):
+    """The same with the gradient by hand: a small network has as many operations in its KL as in all else."""
+
+    @staticmethod
+    def forward(ctx: Any, p_logits: Tensor, units: Tensor, precisions: Tensor, *tensors: Tensor) -> Tensor:
+        norms = torch._foreach_norm(tensors, 2, dtype=p_logits.dtype)
+        squares = torch.stack([norm.to(p_logits) for norm in norms]).square_()
+        coefficients, p = _coefficients(p_logits, 0.5 * precisions), torch.sigmoid(p_logits)
+        ctx.save_for_backward(p_logits, p, units, precisions, squares, coefficients, *tensors)
+        entropies = F.softplus(p_logits) - p * p_logits  # to an absolute rounding, which a sum has anyway
+        return torch.dot(squares, coefficients) - torch.dot(units, entropies)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        p_logits, p, units, precisions, squares, coefficients, *tensors = ctx.saved_tensors
+        if torch.is_grad_enabled():  # this gradient is to have one, too
+            coefficients = _coefficients(p_logits, 0.5 * precisions)
+            squares = torch.stack([tensor.to(p_logits).square().sum() for tensor in tensors])
+            p = torch.sigmoid(p_logits)
+        slopes = g * p * (squares * coefficients + units * p_logits * (1 - p))
+        pulls = zip(tensors, (2 * g * coefficients).unbind(), strict=True)
+        return slopes, None, None, *torch._foreach_mul(tensors, [pull.to(tensor.device) for tensor, pull in pulls])
+
+
+def whole(value: Tensor) -> Tensor:
+    """Sum what processes found, each from its part of a weight that is spread over them (FSDP2).
+
+    Args:
+        value: A sum over a weight; any other tensor is given back as it is.
+
+    Returns:
+        An ordinary tensor.
+    """
+    full_tensor = getattr(value, "full_tensor", None)
+    return value if full_tensor is None else full_tensor()

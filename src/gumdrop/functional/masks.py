@@ -1,4 +1,4 @@
-"""Keep-masks, dropout with a learned rate, entropy and KL terms: pure functions of tensors.
+"""Keep-masks and dropout with a learned rate: pure functions of tensors.
 
 The drop probability is always given by its logit, ``p = sigmoid(p_logit)``. Nothing here forms
 ``log(p)`` or ``log(1 - p)`` from a rounded ``p``: values and gradients are finite for every finite
@@ -10,14 +10,16 @@ References:
     Maddison, Mnih & Teh 2017, "The Concrete Distribution" (arXiv:1611.00712).
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from gumdrop.functional.floats import finite_exp, widened
-from gumdrop.functional.noise import uniform_noise
+from gumdrop.functional.noise import is_traced, uniform_noise
 
-__all__ = ["concrete_dropout", "dropout_scale", "hard_keep", "inverse_keep", "soft_keep"]
+__all__ = ["concrete_dropout", "dropout_scale", "hard_keep", "inverse_keep", "relaxed_dropout", "soft_keep"]
 
 
 def _check_temperature(temperature: float) -> None:
@@ -53,10 +55,13 @@ def soft_keep(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1) -> Te
 
 def _keep_logit(p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
     _check_temperature(temperature)
-    # A uniform draw can be exactly 0, and in lower precision exactly 1: its logit must stay finite.
-    smallest = torch.finfo(noise.dtype).eps / 2
     logit = widened(p_logit)
-    return (torch.logit(noise, eps=smallest).to(logit.dtype) - logit) / temperature
+    return (_finite_logit(noise).to(logit.dtype) - logit) / temperature
+
+
+def _finite_logit(probability: Tensor) -> Tensor:
+    """Logit of what can be exactly 0 or 1, as a uniform draw in lower precision."""
+    return torch.logit(probability, eps=torch.finfo(probability.dtype).eps / 2)
 
 
 def hard_keep(p_logit: Tensor, noise: Tensor) -> Tensor:
@@ -117,7 +122,10 @@ def dropout_scale(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1, h
     """
     if hard:
         p_logit = p_logit.detach()
-        return hard_keep(p_logit, noise) * inverse_keep(p_logit)
+        p, full = torch.sigmoid(widened(p_logit)), inverse_keep(p_logit)
+        if is_traced() or noise.dtype != full.dtype or not _broadcasts_to(p.shape, noise.shape):
+            return (noise >= p) * full
+        return torch.ge(noise, p, out=torch.empty_like(noise)).mul_(full)  # a fifth of the time of the line above
     logit = widened(p_logit)  # once: the two parts of its gradient cancel, and must add up in float32
     return finite_exp(F.logsigmoid(_keep_logit(logit, noise, temperature)) + F.softplus(logit))
 
@@ -172,7 +180,55 @@ def concrete_dropout(
             f"`noise` of shape {tuple(noise.shape)} and `p_logit` of shape {tuple(p_logit.shape)} must broadcast "
             f"to `x` of shape {tuple(x.shape)}; dimensions of size 1 share their mask"
         )
-    return (x * dropout_scale(p_logit, noise, temperature=temperature, hard=hard)).to(x.dtype)
+    if hard:
+        return (x * dropout_scale(p_logit, noise, hard=True)).to(x.dtype)
+    _check_temperature(temperature)
+    return relaxed_dropout(x, p_logit, noise, temperature)
+
+
+def relaxed_dropout(x: Tensor, p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
+    """Drop with a soft mask, as `concrete_dropout` does, without a look at the arguments."""
+    if is_traced():  # a compiler fuses the formula better
+        return (x * dropout_scale(p_logit, noise, temperature=temperature)).to(x.dtype)
+    return _Relaxed.apply(x, widened(p_logit), noise, temperature)
+
+
+class _Relaxed(torch.autograd.Function):
+    r"""The product with a soft factor, in fewer passes over memory than the formula, with the gradient by hand.
+
+    With the factor :math:`s = z / (1 - p)` and :math:`a` the logit of p,
+
+    .. math:: \frac{\partial s}{\partial a} = s \, \Big(p - \frac{1 - z}{t}\Big), \qquad
+              \frac{\partial L}{\partial a} = \sum y \, g \, \Big(p - \frac{1 - z}{t}\Big)
+
+    which asks for the output :math:`y`, that the layer behind keeps anyway, and not for the input.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
+        keep_logit = (_finite_logit(noise).to(p_logit.dtype) - p_logit).div_(temperature)
+        ctx.full = inverse_keep(p_logit)  # the factor of a unit that is kept
+        scale = keep_logit.sigmoid_().mul_(ctx.full)
+        y = torch.mul(x, scale, out=torch.empty_like(x))  # rounded to its dtype without a copy in between
+        ctx.save_for_backward(y, p_logit, scale)
+        ctx.temperature = temperature
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        y, p_logit, scale = ctx.saved_tensors
+        t, full = ctx.temperature, ctx.full
+        if torch.is_grad_enabled():  # this gradient is to have one, too, in which the factor follows the logit
+            full = inverse_keep(p_logit)
+            keep_logit = _finite_logit(scale / ctx.full)
+            scale = torch.sigmoid(keep_logit - (p_logit - p_logit.detach()) / t) * full
+        grad_x = (g * scale).to(g.dtype) if ctx.needs_input_grad[0] else None
+        if not ctx.needs_input_grad[1]:
+            return grad_x, None, None, None
+        product = (widened(y) * g).sum_to_size(scale.shape)
+        # Where nothing is dropped, the difference is 0 exactly.
+        slope = torch.addcmul(torch.sigmoid(p_logit), scale - full, 1 / (t * full))
+        return grad_x, (product * slope).sum_to_size(p_logit.shape), None, None
 
 
 def _broadcasts_to(shape: torch.Size, target: torch.Size) -> bool:

@@ -7,17 +7,15 @@ calls use their own.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import torch
 from torch import nn
 from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
 from gumdrop.functional.devices import read
-from gumdrop.functional.fused_kl import LARGEST_LEARNED, senseless
 from gumdrop.functional.noise import is_traced
 from gumdrop.layers.block import SITE, Block
 from gumdrop.layers.compiled import guard_hooks
@@ -25,9 +23,12 @@ from gumdrop.layers.dense import WeightMatrix, attach_custom, custom_blocks, dro
 from gumdrop.layers.embedding import drop_words
 from gumdrop.layers.kinds import DENSE, kind_of
 from gumdrop.layers.passes import begin_pass, end_pass
-from gumdrop.layers.site import UNIT, ConcreteDropout
+from gumdrop.layers.site import ConcreteDropout
 
 __all__ = ["attach", "check_rates", "dropout_blocks", "is_own_hook", "share_sites"]
+
+LARGEST_LEARNED = 1e4
+"""Size of a logit that no training reaches, while memory that nobody wrote to is mostly beyond, or below all others."""
 
 
 def is_own_hook(hook: Any) -> bool:
@@ -140,15 +141,15 @@ def check_rates(sites: Iterable[ConcreteDropout], model: nn.Module) -> None:
     if is_traced():
         return
     there = [site for site in sites if not site.scaled_logit.is_meta]
-    for site, largest in zip(there, _largest_logits(there), strict=True):
-        if not abs(largest) <= LARGEST_LEARNED:
+    # A norm is one operation, whatever the shape: that of one number is its size, and of several the largest.
+    for site, largest in zip(there, read([site.p_logit.detach().norm(math.inf) for site in there]), strict=True):
+        if not largest <= LARGEST_LEARNED:
             name = next(name for name, module in model.named_modules() if module is site)
-            raise ValueError(senseless(largest, name.replace(f".{SITE}", "").removeprefix(SITE).removeprefix(".")))
-
-
-def _largest_logits(sites: Sequence[ConcreteDropout]) -> list[float]:
-    """Read one number of each site: its logit, or the largest in size, or NaN if one of several is that."""
-    # A norm is one operation, whatever the shape.
-    scaled = [site.scaled_logit.detach() for site in sites]
-    found = [each if each.ndim == 0 else torch.linalg.vector_norm(each, math.inf) for each in scaled]
-    return [UNIT * each for each in read(found)]
+            name = name.replace(f".{SITE}", "").removeprefix(SITE).removeprefix(".")
+            raise ValueError(
+                f"the logit of the drop probability of {name or 'the model'!r} must be a number between "
+                f"{-LARGEST_LEARNED:g} and {LARGEST_LEARNED:g}, got {largest:g}: training diverged, or it was never "
+                "initialised because the model was built on the meta device and loaded from a checkpoint without "
+                "rates; call `reset_parameters()` of each `gumdrop.layers.ConcreteDropout` in `model.modules()`, or "
+                "convert the model after loading"
+            )

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 __all__ = ["SiteUse", "begin_pass", "drawn_once", "end_pass", "open_passes"]
 
@@ -48,18 +48,12 @@ class SiteUse:
         """Steps of the weight since the last one of the rate."""
         self.objectives = 0
         """Objectives so far."""
-        self.start: Tensor | None = None
-        """The logit at the first one."""
-        self.seen: Tensor | None = None
-        """The logit at the last one that was looked at."""
-        self.pace = 0.0
-        """Its longest step."""
         self.whole = 0
         """Rows of an objective whose batch was all of `num_data`."""
         self.was_smaller = False
         """Whether a smaller batch has followed it."""
-        self.targets: list[Tensor] = []
-        """Of the first such objectives the mean target, and its variance if the rows were others at each."""
+        self.told_of_num_data = False
+        """Whether that was said."""
         self.told = False
         """Whether somebody knows that predictions drop nothing, or is not to be told."""
 

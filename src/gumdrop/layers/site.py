@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
-from gumdrop.functional.floats import logit_of
-from gumdrop.functional.fused_masks import Mask, relaxed_dropout
-from gumdrop.functional.masks import dropout_scale
-from gumdrop.functional.noise import bulk_noise
+from gumdrop.functional.floats import widened
+from gumdrop.functional.masks import dropout_scale, relaxed_dropout
+from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers.passes import SiteUse, drawn_once
 
 UNIT = 10.0
@@ -23,11 +22,46 @@ learning rate of weights, Adam takes a logit that is a parameter itself nowhere 
 this unit it takes it as far as 4.
 """
 
+NEVER = -200.0
+"""Logit of a rate that is 0 in float32."""
+
 GONE = 0.005
 """A rate below this drops nothing that shows."""
 
 FactorSource = Callable[["ConcreteDropout", Tensor], Tensor]
 """Gives a site the factor ``z / (1 - p)`` for an input: shape (rows, num_units), or (1, num_units) for all rows."""
+
+
+def logit_of(scaled: Tensor) -> Tensor:
+    """Give the logit that an optimiser learns in units of `UNIT`, with a gradient that suits them.
+
+    Optimisers of the Adam family move each number by their learning rate, whatever the size of its gradient, so that
+    the logit moves `UNIT` times as far. Plain gradient descent goes by the size: under the chain rule it would take
+    the logit the square of that as far. So the gradient is divided by the unit, not multiplied: then gradient descent
+    moves the logit as if it were learned by itself.
+
+    Args:
+        scaled: The logit over `UNIT`.
+
+    Returns:
+        The logit, in float32 or float64. Its derivative, of any order and in either mode, is ``1 / UNIT``.
+
+    Example:
+        >>> scaled = torch.tensor(-0.2, requires_grad=True)
+        >>> logit_of(scaled).backward()
+        >>> scaled.grad
+        tensor(0.1000)
+    """
+    scaled = widened(scaled)
+    if not torch.is_grad_enabled():
+        return scaled * UNIT
+    return torch.add(scaled.detach() * (UNIT - 1 / UNIT), scaled, alpha=1 / UNIT)  # the second part has the gradient
+
+
+def p_logits(sites: Sequence["ConcreteDropout"], num_never: int, device: torch.device) -> Tensor:
+    """Stack the logits of L sites that have one rate each, and of what is never dropped, shape (L + ``num_never``,)."""
+    scaled = [site.scaled_logit.to(device) for site in sites]
+    return logit_of(torch.stack(scaled + [torch.full((), NEVER / UNIT, device=device)] * num_never))
 
 
 class ConcreteDropout(nn.Module):
@@ -109,10 +143,6 @@ class ConcreteDropout(nn.Module):
         self.weight_matrix: Callable[[nn.Module], Tensor] | None = None
         self.use = SiteUse()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out who gives factors for a while: a copy that is made meanwhile has nothing of it."""
-        return {**vars(self), "factor_source": None}
-
     def reset_parameters(self) -> None:
         """Set the rate to the one that it starts from, ``initial_p``."""
         with torch.no_grad():  # not by torch.nn.init, which loaders of checkpoints switch off for a while
@@ -153,7 +183,7 @@ class ConcreteDropout(nn.Module):
     @property
     def p_logit(self) -> Tensor:
         """Logit of the drop probability, with a gradient for ``scaled_logit``: a scalar, or shape ``(num_units,)``."""
-        return logit_of(self.scaled_logit, UNIT)
+        return logit_of(self.scaled_logit)
 
     @property
     def p(self) -> Tensor:
@@ -210,8 +240,8 @@ class ConcreteDropout(nn.Module):
         """Draw the uniform noise of one pass, shape (rows, num_units)."""
         self.use.called = True
         dtype = torch.promote_types(self.scaled_logit.dtype, torch.float32)
-        draw = functools.partial(bulk_noise, (rows, self.num_units), dtype=dtype, device=device)
-        return sent(drawn_once(self.use, (rows, "noise"), draw), device)
+        draw = functools.partial(uniform_noise, (rows, self.num_units), dtype=dtype, device=device)
+        return sent(drawn_once(self.use, rows, draw), device)
 
     def rows_of(self, x: Tensor) -> int:
         """Count the examples of an input."""
@@ -257,16 +287,9 @@ class ConcreteDropout(nn.Module):
             return x
         if self.is_hard:
             return (x * self.factor(x)).to(x.dtype)
-        self.use.called = True
-        trailing = [1] * (-1 - self.feature_dim)
-        scaled_logit = self.scaled_logit.view(-1, *trailing) if self.scaled_logit.ndim else self.scaled_logit
-        shape = self._mask_shape(x)
-        rows = self.rows_of(x)
-
-        def once(kind: str, draw: Callable[[], Mask]) -> Mask:
-            return drawn_once(self.use, (rows, kind), draw)
-
-        return relaxed_dropout(x, scaled_logit, shape, temperature=self.temperature, once=once, unit=UNIT)
+        noise = self.fresh_noise(self.rows_of(x), x.device).view(self._mask_shape(x))
+        p_logit = self.p_logit.view(-1, *[1] * (-1 - self.feature_dim)) if self.scaled_logit.ndim else self.p_logit
+        return relaxed_dropout(x, p_logit, noise, self.temperature)
 
     def extra_repr(self) -> str:
         """Show what is learned and over what."""

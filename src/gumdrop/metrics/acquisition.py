@@ -13,8 +13,8 @@ References:
 import torch
 from torch import Tensor
 
-from gumdrop.prediction import RegressionPrediction
-from gumdrop.prediction.scaled_mixture import draw_moments
+from gumdrop.likelihoods import RegressionPrediction
+from gumdrop.likelihoods.scaled_mixture import draw_moments
 
 __all__ = ["choose", "choose_jointly"]
 

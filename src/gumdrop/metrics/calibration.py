@@ -29,8 +29,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from gumdrop.likelihoods import Bernoulli, Categorical
 from gumdrop.machine.optimizers import without_compiler
-from gumdrop.prediction.classification import class_log_probabilities
 
 __all__ = ["ConformalIntervals", "conformal_sets", "fit_temperature", "outlier_p_values"]
 
@@ -196,9 +196,12 @@ def fit_temperature(
         >>> fit_temperature(torch.tensor([[3.0, 0.0]]).expand(4, 2), torch.tensor([0, 0, 0, 1])).__round__(3)
         2.731
     """
+    likelihoods = {"categorical": Categorical(), "bernoulli": Bernoulli()}
+    if likelihood not in likelihoods:
+        raise ValueError(f"`likelihood` must be 'categorical' or 'bernoulli', got {likelihood!r}")
     of_one = target.ndim + (likelihood == "categorical")
     draws = logits.detach().unsqueeze(0) if logits.ndim == of_one else logits.detach()
-    log_p = class_log_probabilities(draws.double(), likelihood)
+    log_p = likelihoods[likelihood].log_probabilities(draws.double())
     if log_p.shape[1:2] + log_p.shape[3:] != target.shape:
         raise ValueError(
             f"`target` must have the shape of `logits` without draws and classes, got logits {tuple(logits.shape)} and "

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gumdrop.likelihoods import PLAIN, RegressionPrediction, TargetScale, scaled_mixture
 from gumdrop.metrics.scores import check_targets
-from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale, scaled_mixture
 
 __all__ = ["crps"]
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 
 __all__ = [
     "Reliability",

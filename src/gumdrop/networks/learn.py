@@ -3,7 +3,6 @@
 import fnmatch
 import functools
 import itertools
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
 
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 
 from gumdrop.layers import SITE, ConcreteDropout, WeightMatrix, attach, open_passes, share_sites
+from gumdrop.machine.notes import warn
 from gumdrop.networks.choice import choose, reads_one_unit, weight_matrix_of
 from gumdrop.networks.plain_dropout import settle, take_over
 from gumdrop.networks.report import ConversionReport
@@ -103,10 +103,9 @@ def learn_dropout(
     """
     _check_arguments(model, (include, exclude, time_first), plain_dropout)
     if temperature > HIGHEST_TEMPERATURE:
-        warnings.warn(
+        warn(
             f"`temperature={temperature:g}` makes masks that are neither near 0 nor near 1, so that training does not "
-            "see the dropout that predictions draw; 0.1 is the usual choice",
-            stacklevel=2,
+            "see the dropout that predictions draw; 0.1 is the usual choice"
         )
     custom, named = dict(custom or {}), frozenset(include)
     wanted = functools.partial(
@@ -139,10 +138,7 @@ def learn_dropout(
         converted = {name: type(layer).__name__ for name, layer in layers.items()}
         report(ConversionReport(converted, replaced | between, left | remaining, removed))
     elif unexpected:
-        warnings.warn(
-            f"learn_dropout left modules with weights alone ({_listed(unexpected)}); see `custom` and `report`",
-            stacklevel=2,
-        )
+        warn(f"learn_dropout left modules with weights alone ({_listed(unexpected)}); see `custom` and `report`")
     return model
 
 

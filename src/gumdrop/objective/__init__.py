@@ -1,21 +1,10 @@
 """What training minimises, in nats for each row: a negative log likelihood, and the KL of the masks over N.
 
-`likelihoods.py` scores the outputs of a model, `kl.py` reads the rates and weights of its sites, and `elbo.py` adds the
-two into a loss that keeps its terms. Imports `functional` and `layers`.
+`kl.py` reads the rates and weights of a model's sites, and `elbo.py` adds their KL to a negative log likelihood, into a
+loss that keeps its terms. Imports `networks`, `likelihoods` and what is below.
 """
 
 from gumdrop.objective.elbo import NegativeElbo, negative_elbo
-from gumdrop.objective.kl import Lengthscale, kl_divergence
-from gumdrop.objective.likelihoods import LIKELIHOODS, bernoulli_nll, categorical_nll, gaussian_nll, poisson_nll
+from gumdrop.objective.kl import kl_divergence
 
-__all__ = [
-    "LIKELIHOODS",
-    "Lengthscale",
-    "NegativeElbo",
-    "bernoulli_nll",
-    "categorical_nll",
-    "gaussian_nll",
-    "kl_divergence",
-    "negative_elbo",
-    "poisson_nll",
-]
+__all__ = ["NegativeElbo", "kl_divergence", "negative_elbo"]

@@ -1,18 +1,19 @@
 """The KL divergence of a converted model from its prior, and how strong this prior is."""
 
 from collections.abc import Sequence
-from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
+from gumdrop.functional.devices import sent
 from gumdrop.functional.floats import widened
-from gumdrop.functional.fused_kl import Prior, shared_rate_kl, whole
-from gumdrop.functional.kl import dropout_kl
-from gumdrop.layers import UNIT, Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.functional.kl import dropout_kl, total_kl, whole
+from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.layers.site import p_logits
+from gumdrop.likelihoods import Lengthscale
+from gumdrop.networks.stacked import StackedMLP
 
-__all__ = ["CAPS", "WEAK_PRECISION", "Lengthscale", "check_lengthscale", "kl_divergence", "kl_of", "precision_of"]
-
-Lengthscale = float | Literal["classification", "regression", "fan_in", "weak", "faint"]
+__all__ = ["CAPS", "WEAK_PRECISION", "check_lengthscale", "kl_divergence", "kl_of", "precision_of", "precisions_of"]
 
 CAPS = {"classification": 0.05, "regression": 8.0}
 """Nats a row that weights of the fan-in prior's own size cost at most; ``benchmarks/default_prior.py`` compares."""
@@ -122,6 +123,26 @@ def kl_of(
     return total
 
 
+def precisions_of(stack: StackedMLP, *, num_data: Tensor, lengthscale: Lengthscale) -> Tensor:
+    """Precisions of the prior of each layer of the members of a stack, capped as `kl_divergence` does.
+
+    Args:
+        stack: The stack.
+        num_data: Number of examples in the training set of each, shape (M,).
+        lengthscale: See `kl_divergence`.
+
+    Returns:
+        ``l^2``, shape (M or 1, L); 0 for a layer without dropout, which has no prior.
+    """
+    check_lengthscale(lengthscale, 1)
+    numbers = [0.0] * stack.num_free + [precision_of(lengthscale, units) for units in stack.units]
+    precisions = sent(torch.tensor([numbers], dtype=num_data.dtype), num_data.device)
+    if (cap := CAPS.get(str(lengthscale))) is None:
+        return precisions
+    count = sum(weight[0].numel() + len(weight[0]) for weight in stack.views().weights[stack.num_free :])
+    return precisions * (2 * cap / count * num_data).clamp(max=1.0).unsqueeze(1)
+
+
 def check_lengthscale(lengthscale: Lengthscale, num_data: int | Tensor | None) -> None:
     """Refuse what is no prior, or one that needs ``num_data`` where there is none.
 
@@ -154,11 +175,14 @@ def _kl_of_blocks(
 ) -> list[Tensor]:
     """Give the KL of all sites with one rate and of all biases, in operations over all at once, and of other sites."""
     together = [(block, precision) for block, precision in blocks if block.site.scaled_logit.ndim == 0]
-    priors = [Prior(precision, block.site.strength * block.site.num_units) for block, precision in together]
-    priors += [Prior(precision) for _, precision in biases]
-    tensors = [block.weight for block, _ in together] + [bias for bias, _ in biases]
-    logits = [block.site.scaled_logit for block, _ in together]
-    terms = [shared_rate_kl(logits, tensors, priors, scale, UNIT)] if tensors else []
+    terms = []
+    if tensors := [block.weight for block, _ in together] + [bias for bias, _ in biases]:
+        sites = [block.site for block, _ in together]
+        logits = p_logits(sites, len(biases), device=tensors[0].device)
+        numbers = [precision for _, precision in together + biases]
+        numbers += [site.strength * site.num_units for site in sites] + [0.0] * len(biases)
+        precisions, units = sent(torch.tensor(numbers, dtype=logits.dtype), logits.device).chunk(2)
+        terms.append(total_kl(logits, units, scale * precisions, tensors))
     for block, precision in blocks:
         site = block.site
         if site.scaled_logit.ndim:

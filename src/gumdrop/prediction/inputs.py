@@ -1,6 +1,5 @@
 """What a model is called with: arguments with a row for each example, arguments that all share, and batches of both."""
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -11,7 +10,6 @@ from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, Wei
 from torch.utils.data.distributed import DistributedSampler
 
 from gumdrop.functional.devices import sent
-from gumdrop.prediction.switches import Randomness, switched
 
 __all__ = ["Arguments", "Batches", "Inputs", "arguments", "by_batches", "inputs_of"]
 
@@ -177,8 +175,7 @@ def by_batches(
     seed = torch.Generator().seed() if seed is None else seed  # the same masks, whatever the rows
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     parts: list[Result] = []
-    randomness = Randomness(None)  # a loader takes a number of torch's random state
-    with switched([(randomness, randomness.read())], threading.get_ident()):
+    with torch.random.fork_rng(devices=[]):  # a loader takes a number of torch's random state
         for batch in x:  # not in a comprehension, whose frame would count in the place that a warning names
             parts.append(predict(arguments(inputs_of(batch), shared).to(device), seed))
     if not parts:

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.prediction.classification import ClassificationPrediction, predict_classification
+from gumdrop.likelihoods import ClassificationPrediction
+from gumdrop.prediction.predict import predict_classification
 
 __all__ = ["predict_in_tiles"]
 

@@ -6,41 +6,19 @@ and no memory for weights, and what a forward keeps in its modules goes with it.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MethodType
 from typing import Any
 
 from torch import Tensor, nn
 from torch.jit import ScriptModule
 
-__all__ = ["Restart", "twin_of", "uncompiled"]
+__all__ = ["twin_of", "uncompiled"]
 
 STANDARD = frozenset(vars(nn.Module()))
 """Attributes of every module."""
 PLAIN = frozenset({type(None), bool, int, float, str, Tensor, nn.Parameter})
 """What refers to no module."""
-
-
-class Restart:
-    """Forward pre-hook of a context: another pass over a model begins. Neither a copy nor a twin has it.
-
-    Args:
-        calls: What is called then.
-    """
-
-    def __init__(self, *calls: Callable[[], None]) -> None:
-        self.calls = calls
-
-    def __call__(self, model: nn.Module, args: Any) -> None:
-        """Say that it begins."""
-        for call in self.calls:
-            call()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Restart":
-        return Restart()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Restart, ()
 
 
 def twin_of(model: nn.Module) -> nn.Module:
@@ -93,9 +71,8 @@ def _fill(twin: nn.Module, module: nn.Module, twins: Mapping[int, nn.Module]) ->
     if isinstance(module, nn.TransformerEncoderLayer):
         own["activation_relu_or_gelu"] = 0  # rules out the fused path, which skips dropout in eval
     for name in ("_forward_pre_hooks", "_forward_hooks"):
-        if own[name]:
-            hooks = ((key, _twinned(hook, twins)) for key, hook in own[name].items() if not isinstance(hook, Restart))
-            own[name] = type(own[name])(hooks)
+        hooks = ((key, _twinned(hook, twins)) for key, hook in own[name].items())
+        own[name] = type(own[name])(hooks)
     for name in own.keys() - STANDARD:
         if type(own[name]) not in PLAIN:
             own[name] = _twinned(own[name], twins)

@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 
 __all__ = [
     "boosted_classes",

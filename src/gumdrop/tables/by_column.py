@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from gumdrop.machine.threads import limited_threads
-from gumdrop.tables.evaluation import rows_of
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Importance
 from gumdrop.tables.schema.cells import labels_of
@@ -95,7 +94,7 @@ def _importance(model: TableModel, x: Tensor, observed: Tensor) -> tuple[list[Im
             wrong = quick.predict_encoded(mixed)
             for k in range(len(some)):
                 at = np.arange(k * shuffles * count, (k + 1) * shuffles * count).reshape(shuffles, count)
-                gains = [row_gains(model.task, right, rows_of(wrong, rows), observed) for rows in at]
+                gains = [row_gains(model.task, right, wrong.rows(torch.from_numpy(rows)), observed) for rows in at]
                 found.append(_worth(names[start + k], gains))
     found.sort(key=lambda each: -each.gains[LIKELIHOOD].mean)
     return found, count, shuffles

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from gumdrop.machine.numerals import readable
 from gumdrop.machine.threads import limited_threads
@@ -18,10 +15,7 @@ from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.results import Ranking
 from gumdrop.tables.task import Prediction
 
-__all__ = ["Evaluation", "evaluate", "known_target", "rows_of"]
-
-DRAW_FIRST = {"draw_means", "draw_variances"}
-"""Fields of a prediction whose rows are dimension 1."""
+__all__ = ["Evaluation", "evaluate", "known_target"]
 
 
 @dataclass(frozen=True)
@@ -86,12 +80,3 @@ def evaluate(model: TableModel, frame: pd.DataFrame, prediction: Prediction) -> 
         scores = task.scores(prediction, observed, model.coverage)
         ranking = task.ranking(prediction, observed, model.cut)
     return Evaluation(len(frame), scores, {name: each.note for name, each in meanings.items()}, ranking)
-
-
-def rows_of(prediction: Any, rows: np.ndarray) -> Any:
-    """Some rows of a prediction, by their places."""
-    parts = {name: part for name, part in vars(prediction).items() if isinstance(part, Tensor)}
-    places = torch.from_numpy(rows)
-    return replace(
-        prediction, **{name: part.index_select(int(name in DRAW_FIRST), places) for name, part in parts.items()}
-    )

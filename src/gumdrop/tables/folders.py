@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from gumdrop.machine.files import followed
+from gumdrop.machine.notes import warn
 from gumdrop.tables.errors import TableError
 
 __all__ = ["MODEL_FILE", "NEW", "OLD", "model_folder", "whole_folder", "working_folder"]
@@ -22,11 +22,7 @@ def working_folder(place: Path) -> Path:
     return place.with_name(place.name + ".partial")
 
 
-def _warn(note: str) -> None:
-    warnings.warn(note, stacklevel=4)
-
-
-def whole_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = _warn) -> Path:
+def whole_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = warn) -> Path:
     """Find the folder that a fit left, also where it was killed between the two renames that replace it.
 
     Args:
@@ -48,7 +44,7 @@ def whole_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = 
     return whole
 
 
-def model_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = _warn) -> Path:
+def model_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = warn) -> Path:
     """Find the folder of a model, see `whole_folder`.
 
     Args:

@@ -125,7 +125,7 @@ def table_info(folder: Path) -> TableInfo:
         target=TargetInfo(
             target.name, model.unit, target.task, list(target.classes), *model.task.moments, target.steps
         ),
-        likelihood=model.task.likelihood,
+        likelihood=model.task.likelihood_words,
         scale=model.scale_notes,
         networks=Networks(
             len(model.ensemble.members),

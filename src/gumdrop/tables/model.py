@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import ClassificationEnsemble, RegressionEnsemble
+from gumdrop.ensembles import Ensemble, RegressionEnsemble
 from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.threads import limited_threads
@@ -52,7 +52,7 @@ class TableModel:
 
     schema: TableSchema
     """Columns, target, and the statistics of the training part."""
-    ensemble: RegressionEnsemble | ClassificationEnsemble
+    ensemble: Ensemble
     """Networks over the encoded columns; their targets are standardised. They stay as they are once the model predicts,
     which keeps what it draws from them."""
     hidden: tuple[int, ...]
@@ -190,7 +190,7 @@ class TableModel:
         numbers: dict[str, Any] = {"num_samples": self.num_samples, "seed": self.seed, "functions": self._functions}
         prediction = self.ensemble.predict(known, batch_size=ROWS_AT_ONCE, **numbers)
         for some in rows.split(max(1, DISTANCES_AT_ONCE // max(1, len(self.background)))) if len(rows) else ():
-            prediction = _with_rows(prediction, some, self._predict_completions(x[some]))
+            prediction = prediction.with_rows(some, self._predict_completions(x[some]))
         in_units: Prediction = self.task.in_units(prediction)
         return in_units
 
@@ -238,13 +238,3 @@ def checksum_of(description: Mapping[str, object]) -> str:
     """Checksum of all that a description says, in whatever layout."""
     text = json.dumps({name: value for name, value in description.items() if name != "sha256"}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _with_rows(prediction: Any, rows: Tensor, other: Any) -> Any:
-    """A prediction with some rows of another in the place of its own."""
-    parts = {name: part for name, part in vars(prediction).items() if isinstance(part, Tensor)}
-    dims = {"draw_means": 1, "draw_variances": 1}
-    return replace(
-        prediction,
-        **{name: part.index_copy(dims.get(name, 0), rows, getattr(other, name)) for name, part in parts.items()},
-    )

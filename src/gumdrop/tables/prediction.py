@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from gumdrop.tables.cells import drawn_if_missing
 from gumdrop.tables.drift import Drift, find_drift
 from gumdrop.tables.errors import TableError, check_present
-from gumdrop.tables.evaluation import Evaluation, evaluate, known_target, rows_of
+from gumdrop.tables.evaluation import Evaluation, evaluate, known_target
 from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
 from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from gumdrop.tables.schema.schema import Encoded, TableSchema
@@ -78,13 +79,14 @@ def predict_frame(
     check_present(frame.columns, keep)
     starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
     scored, unscored = _rows_to_score(model, frame, most_scored)
-    found, kept = [], []
+    found = []
+    kept: list[Any] = []
     for start in starts:
         part = frame.iloc[start : start + ROWS_OF_A_PART]
         predicted, encoded, prediction = _predict_part(model, part, keep, quantiles, levels)
         found.append((predicted, encoded))
         here = scored[(scored >= start) & (scored < start + len(part))] - start
-        kept += [rows_of(prediction, here)] if len(here) else []
+        kept += [prediction.rows(torch.from_numpy(here))] if len(here) else []
     whole = functools.reduce(_joined, (encoded for _, encoded in found))
     predictions = pd.concat([part for part, _ in found], ignore_index=True)
     notes = [*extra_notes(model.schema, list(frame.columns), keep), *encoding_notes(model.schema, whole, model)]

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
+from gumdrop.likelihoods import Likelihood
 from gumdrop.prediction.inputs import Arguments, Inputs, arguments
 from gumdrop.training.rows import RowSource
 
@@ -96,7 +97,7 @@ def batches_of(data: Prepared) -> Iterator[tuple[Arguments, Tensor]]:
         yield data
 
 
-def check_data(data: Data, name: str, likelihood: Any) -> int:
+def check_data(data: Data, name: str, likelihood: Likelihood) -> int:
     """Check inputs and targets, and count the rows; those of a loader are taken on trust.
 
     Args:
@@ -128,9 +129,7 @@ def check_data(data: Data, name: str, likelihood: Any) -> int:
         ):  # without a copy of the data
             bad = int((~part.isfinite()).sum())
             raise ValueError(f"the {what} in `{name}` hold {bad} values that are NaN or infinite; remove or fill them")
-    low, high = y.min().item(), y.max().item()
-    if (likelihood == "bernoulli" and not 0 <= low <= high <= 1) or (likelihood == "poisson" and low < 0):
-        raise ValueError(f"the targets in `{name}` lie between {low:g} and {high:g}, which no {likelihood} can give")
+    likelihood.check(y, name)
     return len(x)
 
 

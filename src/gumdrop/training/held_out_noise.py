@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
-from gumdrop.functional.floats import split_gaussian
 from gumdrop.layers import HomoscedasticNoise
+from gumdrop.likelihoods.gaussian import split_gaussian
 
 __all__ = ["MOST_NOISE_ROWS", "STEPS_BETWEEN_NOISE", "follow_residuals", "noise_of", "without_gradient"]
 

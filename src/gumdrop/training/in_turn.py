@@ -7,69 +7,42 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.layers import HomoscedasticNoise
+from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks.rates import parameter_groups
-from gumdrop.objective.elbo import default_lengthscale
-from gumdrop.objective.kl import Lengthscale, kl_divergence
-from gumdrop.prediction import sampling
+from gumdrop.objective.kl import kl_divergence
+from gumdrop.prediction import draw
 from gumdrop.training.epochs import mean_rates
-from gumdrop.training.settings import Likelihood
 
-__all__ = ["InTurn", "Losses"]
-
-
-class Losses(nn.Module):
-    """A model that returns its mean negative log likelihood and its KL per datum, both by one functional call."""
-
-    def __init__(self, model: nn.Module, lengthscale: Lengthscale | None) -> None:
-        super().__init__()
-        self.model, self.lengthscale = model, lengthscale
-
-    def forward(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
-        """Call the model on a batch."""
-        nll = nll_of(self.model(x), y)
-        lengthscale = default_lengthscale(nll) if self.lengthscale is None else self.lengthscale
-        return nll.mean(), kl_divergence(self.model, num_data=num_data, lengthscale=lengthscale) / num_data
+__all__ = ["InTurn"]
 
 
 class InTurn(nn.Module):
-    """Models that cannot be stacked, called one after the other; the same calls as `Together`.
+    """Models under the calls of one `gumdrop.networks.stacked.StackedMLP`.
 
     Args:
         models: Converted models.
-        lengthscale: Prior, see `gumdrop.negative_elbo`.
     """
 
-    def __init__(self, models: Sequence[nn.Module], lengthscale: Lengthscale | None) -> None:
+    def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
         self.models = nn.ModuleList(models).train()
-        self._losses = [Losses(model, lengthscale) for model in models]  # in a list: parameters stand once
 
-    def backward(self, x: Tensor, y: Tensor, num_data: Tensor, nll_of: Likelihood) -> tuple[Tensor, Tensor]:
-        """Set the gradients to those of the sum of the losses, each of a model on a batch of its own.
-
-        Args:
-            x: Inputs, shape (models, B, ...).
-            y: Targets, shape (models, B, ...).
-            num_data: Size of the training set of each model, shape (models,).
-            nll_of: Negative log likelihood of each example.
-
-        Returns:
-            Mean negative log likelihood and KL per datum, each of shape (models,).
-        """
-        pairs = [call(*each, nll_of) for call, *each in zip(self._losses, x, y, num_data, strict=True)]
-        nll, kl = (torch.stack(each) for each in zip(*pairs, strict=True))
-        self.zero_grad()
-        (nll + kl).sum().backward()
-        return nll.detach(), kl.detach()
+    def forward(self, x: Tensor, num_data: Tensor, lengthscale: Lengthscale) -> tuple[list[Any], Tensor]:
+        """Call each model on a batch of its own, and give what each returns, and the KL divergence of each."""
+        outputs = [model(each) for model, each in zip(self.models, x, strict=True)]
+        pairs = zip(self.models, num_data, strict=True)
+        return outputs, torch.stack([kl_divergence(model, num_data=n, lengthscale=lengthscale) for model, n in pairs])
 
     @torch.no_grad()
-    def drawn(self, x: Tensor, num_samples: int = 1) -> Tensor:
-        """Outputs under Bernoulli masks, another one for each row and sample: (models, S B, ...), sample by sample."""
-        x = x.repeat(1, num_samples, *[1] * (x.ndim - 2))
+    def drawn(self, x: Tensor, num_samples: int, seed: int | None) -> Tensor:
+        """Outputs under Bernoulli masks, (models, S, B, ...): of functions by their seed, or a mask for each row."""
         outputs = []
         for model, each in zip(self.models, x, strict=True):
-            with sampling(model, seed=int(torch.randint(2**31, ())), shared=False):
-                outputs.append(model(each))
+            if seed is None:
+                function = draw(model, seed=int(torch.randint(2**31, ())), fresh=True, shared=False)
+                outputs.append(torch.stack([function(each) for _ in range(num_samples)]))
+            else:
+                outputs.append(torch.stack([draw(model, seed=seed + i)(each) for i in range(num_samples)]))
         return torch.stack(outputs)
 
     def noises(self) -> list[Tensor]:

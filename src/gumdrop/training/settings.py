@@ -1,20 +1,14 @@
 """The settings of a training run: each named, documented and checked here."""
 
-import functools
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, TypedDict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from gumdrop.objective.kl import Lengthscale
-from gumdrop.objective.likelihoods import LIKELIHOODS
+from gumdrop.likelihoods import Lengthscale, Likelihood
 
-__all__ = ["Likelihood", "Options", "SingleOptions", "TrainingSettings", "find_likelihood", "name_of", "settings_of"]
-
-Likelihood = Callable[[Tensor, Tensor], Tensor]
-"""Negative log likelihood of each example, in nats, of outputs and targets."""
+__all__ = ["TrainingSettings", "chosen"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +34,7 @@ class TrainingSettings:
     weight_decay: float = 0.0
     """Decay of the weights, beside the prior's, at least 0; never applied to rates and noise."""
     lengthscale: Lengthscale | None = None
-    """Prior, see `gumdrop.negative_elbo`; that of the likelihood if None."""
+    """Prior, see `gumdrop.kl_divergence`; that of the likelihood if None, which a function has not."""
     held_out_noise: bool = False
     """Take the variance of the model's `gumdrop.HomoscedasticNoise` from the residuals of the held-out data as training
     goes on, and not from those of the training data, which a network knows too well. The likelihood then stays as
@@ -78,84 +72,33 @@ class TrainingSettings:
         """Largest learning rate of the rates."""
         return self.lr if self.rate_lr is None else self.rate_lr
 
-    def identity(self) -> dict[str, object]:
+    def identity(self, likelihood: Likelihood) -> dict[str, object]:
         """The settings as plain data, for a checkpoint to compare."""
         autocast = None if self.autocast is None else str(self.autocast)
-        return asdict(self) | {"rate_lr": self.largest_rate_lr, "autocast": autocast}
+        return asdict(self) | {
+            "rate_lr": self.largest_rate_lr,
+            "autocast": autocast,
+            "likelihood": likelihood.identity,
+            "lengthscale": likelihood.prior(self.lengthscale),
+        }
 
 
-class Options(TypedDict, total=False):
-    """Settings as keyword arguments of `gumdrop.training.fit_stacked`, see `TrainingSettings`."""
-
-    batch_size: int
-    lr: float
-    rate_lr: float | None
-    weight_decay: float
-    lengthscale: Lengthscale | None
-    held_out_noise: bool
-    patience: int | None
-    tol: float
-    validation_samples: int
-    seed: int
-
-
-class SingleOptions(Options, total=False):
-    """Settings as keyword arguments of `gumdrop.training.fit`, see `TrainingSettings`."""
-
-    max_norm: float | None
-    accumulate: int
-    autocast: torch.dtype | None
-
-
-def settings_of(epochs: int, options: Mapping[str, Any], known: type[Options]) -> TrainingSettings:
-    """Make the settings of keyword arguments.
+def chosen(settings: TrainingSettings | None, changes: Mapping[str, Any]) -> TrainingSettings:
+    """Take settings, and some of them by name.
 
     Args:
-        epochs: Number of epochs.
-        options: Other settings by name.
-        known: Those that there may be.
+        settings: The settings; None where all are named.
+        changes: Settings by name.
 
     Returns:
-        The settings.
+        The settings with these changes.
 
     Raises:
-        TypeError: If there is one of another name.
+        TypeError: If there is one of another name, or ``epochs`` is nowhere.
     """
-    if unknown := options.keys() - known.__annotations__.keys():
-        raise TypeError(f"got a setting `{min(unknown)}`, and the settings here are {', '.join(known.__annotations__)}")
-    return TrainingSettings(epochs=epochs, **options)
-
-
-def find_likelihood(likelihood: str | Likelihood) -> Likelihood:
-    """Look up a likelihood by its name.
-
-    Args:
-        likelihood: A name, or the function itself.
-
-    Returns:
-        The function; one that is given is refused by a `ValueError` where it gives no value for each example.
-
-    Raises:
-        ValueError: If there is none of that name.
-    """
-    if callable(likelihood):
-        return likelihood if likelihood in LIKELIHOODS.values() else functools.partial(_per_example, likelihood)
-    if likelihood not in LIKELIHOODS:
-        raise ValueError(f"`likelihood` must be a function or one of {', '.join(LIKELIHOODS)}, got {likelihood!r}")
-    return LIKELIHOODS[likelihood]
-
-
-def _per_example(nll_of: Likelihood, output: Tensor, target: Tensor) -> Tensor:
-    """Compute a likelihood, and check that nobody has averaged it: then the data would count too little."""
-    nll = nll_of(output, target)
-    if nll.shape != target.shape[:1]:
-        raise ValueError(
-            f"`likelihood` must give one value for each example, shape {tuple(target.shape[:1])}, got "
-            f"{tuple(nll.shape)}; sum over what belongs to one example, and leave the mean over examples to training"
-        )
-    return nll
-
-
-def name_of(likelihood: str | Likelihood) -> str:
-    """Name a likelihood, for a checkpoint."""
-    return str(getattr(likelihood, "__qualname__", likelihood))
+    known = [field.name for field in fields(TrainingSettings)]
+    if unknown := changes.keys() - set(known):
+        raise TypeError(f"got a setting `{min(unknown)}`, and the settings here are {', '.join(known)}")
+    if settings is None and "epochs" not in changes:
+        raise TypeError("`epochs` must be given: the passes over the training data")
+    return TrainingSettings(**changes) if settings is None else replace(settings, **changes)

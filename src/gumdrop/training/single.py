@@ -3,21 +3,22 @@
 import contextlib
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from gumdrop.functional.devices import sent
+from gumdrop.likelihoods import Likelihood, likelihood_of
+from gumdrop.machine.notes import warn
 from gumdrop.machine.optimizers import without_compiler
 from gumdrop.networks.rates import parameter_groups
-from gumdrop.objective.elbo import default_lengthscale, negative_elbo, warn_if_by_heart
-from gumdrop.prediction import sampling
-from gumdrop.prediction.ways.evaluate import drawn
+from gumdrop.objective.elbo import negative_elbo
+from gumdrop.prediction import draw
+from gumdrop.prediction.draws import drawn
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import Data, Prepared, batches_of, check_data, deals_itself, prepared, set_epoch, tensors_of
 from gumdrop.training.epochs import FUSED_DEVICES, epoch_seed, mean_rates, run_epochs
@@ -31,14 +32,7 @@ from gumdrop.training.held_out_noise import (
 from gumdrop.training.processes.group import BatchShard, ProcessGroup, process_group
 from gumdrop.training.processes.sharding import data_parallel, is_sharded
 from gumdrop.training.records import FitResult
-from gumdrop.training.settings import (
-    Likelihood,
-    SingleOptions,
-    TrainingSettings,
-    find_likelihood,
-    name_of,
-    settings_of,
-)
+from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.state import TrainingState
 
 __all__ = ["fit"]
@@ -50,14 +44,14 @@ def fit(
     model: nn.Module,
     train: Data,
     *,
-    likelihood: str | Likelihood,
-    epochs: int,
+    likelihood: str | Likelihood | Callable[[Tensor, Tensor], Tensor],
     validation: Data | None = None,
     num_data: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
     measure: Callable[[nn.Module, int], Mapping[str, float]] | None = None,
-    **settings: Unpack[SingleOptions],
+    settings: TrainingSettings | None = None,
+    **changes: Any,
 ) -> FitResult:
     """Train a converted model in place by AdamW with a one-cycle learning rate.
 
@@ -75,9 +69,8 @@ def fit(
             several as a tuple or mapping, which the model gets as arguments. Batches of a loader follow its own order
             and seed; its sampler or dataset is told the epoch by ``set_epoch``, if it has that.
         likelihood: ``"gaussian"`` (means and log variances in halves of the last output dimension),
-            ``"categorical"``, ``"bernoulli"``, ``"poisson"``, or a function of output and target that gives the
-            negative log likelihood of each example, in nats, shape (N,).
-        epochs: Passes over the data, at least 1.
+            ``"categorical"``, ``"bernoulli"``, ``"poisson"``, a `gumdrop.likelihoods.Likelihood`, or a function of
+            output and target that gives the negative log likelihood of each example, in nats, shape (N,).
         validation: Held-out inputs and targets, or a loader of them, which the model is not trained on.
         num_data: Size of the training set; the number of rows of ``train`` if None.
         checkpoint: File to continue from if it exists, and to keep the state of the run in. It is written whole
@@ -85,9 +78,8 @@ def fit(
         progress: Show a progress bar; a text stands in front of it.
         measure: Called after each epoch with the model, in eval mode, and the number of the epoch. The numbers that it
             gives by name, such as an accuracy, are kept in `EpochRecord.measured` and in the checkpoint; none if None.
-        settings: ``batch_size``, ``lr``, ``rate_lr``, ``weight_decay``, ``lengthscale``, ``held_out_noise``,
-            ``patience``, ``tol``, ``max_norm``, ``accumulate``, ``autocast``, ``validation_samples`` and ``seed``, as
-            `gumdrop.training.TrainingSettings` documents them.
+        settings: The settings; None where all are named.
+        changes: Settings by name: ``epochs``, ``batch_size``, ``lr`` and others of `gumdrop.training.TrainingSettings`.
 
     Returns:
         The history and the best epoch.
@@ -106,32 +98,31 @@ def fit(
         >>> [record.epoch for record in result.history]
         [1, 2]
     """
-    nll_of = find_likelihood(likelihood)
-    size = check_data(train, "train", likelihood)
-    choices = settings_of(epochs, settings, SingleOptions)
-    _check_validation(validation, model, likelihood, choices)
+    nll_of, choices = likelihood_of(likelihood), chosen(settings, changes)
+    size = check_data(train, "train", nll_of)
+    _check_validation(validation, model, nll_of, choices)
     noise = noise_of(model, validation) if choices.held_out_noise else None
     if num_data is not None and choices.batch_size <= num_data < size:  # fewer than a batch are an error
-        warnings.warn(
+        warn(
             f"`num_data` is {num_data}, and `train` has {size} rows: the KL counts as if there were fewer of them; "
-            "leave `num_data` out unless rows are repeated",
-            stacklevel=2,
+            "leave `num_data` out unless rows are repeated"
         )
     num_data = size if num_data is None else num_data
-    identity = choices.identity() | {"likelihood": name_of(likelihood), "num_data": num_data}
+    identity = choices.identity(nll_of) | {"num_data": num_data}
     if checkpoint is not None:
         identity["data"] = checksum(*tensors_of(train), *tensors_of(validation))
     group = process_group()
     optimizer = _optimizer(model, choices)
     steps = group.maximum(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
-    state = TrainingState(model, optimizer, steps=epochs * steps, settings=identity, checkpoint=checkpoint, group=group)
+    steps *= choices.epochs
+    state = TrainingState(model, optimizer, steps=steps, settings=identity, checkpoint=checkpoint, group=group)
     with state.keep_best(), without_gradient([] if noise is None else [noise]):
         learner = _Single(
             model=model,
             network=model if is_sharded(model) else data_parallel(model),
             data=prepared(train),
             held_out=None if validation is None else prepared(validation),
-            nll_of=nll_of,
+            likelihood=nll_of,
             noise=noise,
             num_data=num_data,
             settings=choices,
@@ -139,9 +130,6 @@ def fit(
         )
         measured = None if measure is None else lambda epoch: measure(model.eval(), epoch)
         (result,) = run_epochs(learner, state, choices, group.is_first and progress, measured)
-    if likelihood == "gaussian" and validation is None:
-        last = result.history[-1]
-        warn_if_by_heart(last.kl, max(last.rates.values()), last.epoch, stacklevel=2)
     model.eval()
     return result
 
@@ -152,9 +140,7 @@ def _optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Opti
     return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, fused=fused)
 
 
-def _check_validation(
-    data: Data | None, model: nn.Module, likelihood: str | Likelihood, settings: TrainingSettings
-) -> None:
+def _check_validation(data: Data | None, model: nn.Module, likelihood: Likelihood, settings: TrainingSettings) -> None:
     if data is None:
         if settings.patience is not None:
             raise ValueError("`patience` needs `validation` data")
@@ -175,7 +161,7 @@ class _Single:
     """The model, or what averages its gradients over the processes."""
     data: Prepared
     held_out: Prepared | None
-    nll_of: Likelihood
+    likelihood: Likelihood
     noise: Tensor | None
     """Log variance that follows the residuals of the held-out data."""
     num_data: int
@@ -200,10 +186,7 @@ class _Single:
         """Held-out value, where there are held-out data."""
         if self.held_out is None:
             return None
-        settings = self.settings
-        return [
-            _mixture_nll(self.model, self.held_out, self.nll_of, settings.validation_samples, settings.seed, self.group)
-        ]
+        return [_mixture_nll(self.model, self.held_out, self.likelihood, self.settings, self.group)]
 
     def rates(self) -> list[dict[str, float]]:
         """Drop probability of each site."""
@@ -219,9 +202,8 @@ class _Single:
             with _unsynchronised(self.network, not is_last):
                 with torch.autocast(device.type, autocast, enabled=autocast is not None):
                     output = x.to(device).call(self.network)
-                values = self.nll_of(output, sent(y, device))
-                prior = self.settings.lengthscale
-                prior = default_lengthscale(values) if prior is None else prior
+                values = self.likelihood.nll(output, sent(y, device))
+                prior = self.likelihood.prior(self.settings.lengthscale)
                 nll = values.sum() * (counted > 0)
                 loss = negative_elbo(nll / share, self.model, num_data=self.num_data, lengthscale=prior)
                 totals += torch.stack([nll.detach(), loss.kl.detach() * counted])
@@ -232,9 +214,9 @@ class _Single:
         assert isinstance(self.held_out, tuple)
         x, y = self.held_out
         rows = torch.randperm(len(x))[:MOST_NOISE_ROWS]
-        seed = int(torch.randint(2**31, ()))
-        with torch.no_grad(), sampling(self.model, seed=seed, shared=False):
-            output = x[rows].to(log_variance.device).call(self.model)
+        function = draw(self.model, seed=int(torch.randint(2**31, ())), fresh=True, shared=False)
+        with torch.no_grad():
+            output = x[rows].to(log_variance.device).call(function)
             follow_residuals(log_variance, output, y[sent(rows, y.device)], steps)
         log_variance.copy_(self.group.sum(log_variance) / self.group.world_size)
 
@@ -257,13 +239,12 @@ def _unsynchronised(network: nn.Module, wanted: bool) -> contextlib.AbstractCont
 def _mixture_nll(
     model: nn.Module,
     data: Prepared,
-    nll_of: Likelihood,
-    num_samples: int,
-    seed: int,
+    likelihood: Likelihood,
+    settings: TrainingSettings,
     group: ProcessGroup = ProcessGroup(),
 ) -> float:
     """Score the averaged predictive distribution of a few draws, as prediction will; processes share the rows."""
-    device = _device_of(model)
+    device, num_samples, seed = _device_of(model), settings.validation_samples, settings.seed
     total = _zeros(device)
     # A sharded model must make the same calls on all processes, so that each of them scores all rows.
     mine = slice(None) if is_sharded(model) or deals_itself(data) else slice(group.rank, None, group.world_size)
@@ -274,7 +255,7 @@ def _mixture_nll(
             if not len(x):
                 continue
             draws = torch.cat(list(drawn(model, x, num_samples, seed, MOST_HELD_OUT_ROWS, None, has_parts=False)))
-            nll = torch.stack([nll_of(draw, y) for draw in draws])
+            nll = torch.stack([likelihood.nll(output, y) for output in draws])
             each = math.log(num_samples) - torch.logsumexp(-nll, dim=0)
             total += torch.stack([each.sum().to(total.dtype), total.new_full((), len(x))])
     score, count = group.sum(total).tolist()

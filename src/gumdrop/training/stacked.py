@@ -6,22 +6,22 @@ number of steps are independent, so their parameters can be stacked and every st
 
 import math
 import os
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import vmap
 
 from gumdrop.layers import dropout_blocks
+from gumdrop.likelihoods import Likelihood, likelihood_of
+from gumdrop.machine.memory import keep_what_is_freed
+from gumdrop.machine.notes import warn
 from gumdrop.machine.optimizers import without_compiler
-from gumdrop.objective.kl import Lengthscale
+from gumdrop.networks.stacked import StackedMLP, stack
+from gumdrop.objective.kl import check_lengthscale, precisions_of
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import check_data
-from gumdrop.training.dense_layers import dense_layers_of
-from gumdrop.training.dense_stack import DenseStack
 from gumdrop.training.epochs import FUSED_DEVICES, run_epochs
 from gumdrop.training.held_out_noise import (
     MOST_NOISE_ROWS,
@@ -33,46 +33,44 @@ from gumdrop.training.held_out_noise import (
 from gumdrop.training.in_turn import InTurn
 from gumdrop.training.records import FitResult
 from gumdrop.training.rows import RowSource, StackedRows
-from gumdrop.training.settings import Likelihood, Options, TrainingSettings, find_likelihood, name_of, settings_of
+from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.state import TrainingState
-from gumdrop.training.together import Together
 
 __all__ = ["fit_stacked"]
 
-Stack = Together | DenseStack | InTurn
-
 ROWS_AT_ONCE = 2**16
 """Rows of held-out data, counted once for each draw and model, that are evaluated in one call."""
+ALONE = ("max_norm", "accumulate", "autocast")
+"""Settings that only the training of one model has."""
 
 
 def fit_stacked(
     models: Sequence[nn.Module],
     train: Sequence[tuple[Tensor | RowSource, Tensor]],
     *,
-    likelihood: str | Likelihood,
-    epochs: int,
+    likelihood: str | Likelihood | Callable[[Tensor, Tensor], Tensor],
     rows: Sequence[Tensor] | None = None,
     held_out: Sequence[Tensor] | None = None,
     weights: Sequence[Tensor] | None = None,
     keep_best: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
-    **settings: Unpack[Options],
+    settings: TrainingSettings | None = None,
+    **changes: Any,
 ) -> list[FitResult]:
     """Train models in place, each on its own data or rows, as one program.
 
     Each model is trained as `gumdrop.training.fit` would, with the same optimiser, schedule and objective, on its own
-    batches and masks. Models with fewer rows than another begin theirs again within an epoch, so that all take the
-    same number of steps. Models that cannot be stacked (other shapes, batch normalisation) are called one after the
-    other, with a warning that says why; so are models with dropout of different strengths, without a warning, unless
-    they are plain dense networks.
+    batches. Models with fewer rows than another begin theirs again within an epoch, so that all take the same number of
+    steps. Dense networks of one shape, with a rate in front of each layer, are stacked, and make their masks of the
+    same random numbers; others are called one after the other, with a warning
+    if their dropout is of one strength, see `tune_strength`.
 
     Args:
         models: Converted models with the same layers and shapes.
         train: Inputs and targets of each model, rows in dimension 0. Data that several models share are held once;
             inputs may be a `gumdrop.training.RowSource`, which is not held at all.
         likelihood: As for `gumdrop.training.fit`, like all that is not described here.
-        epochs: Passes over the largest number of rows.
         rows: Indices of the rows that each model trains on; all of its data if None.
         held_out: Indices of the held-out rows of its data, for each model.
         weights: Weight of each row of each of ``train``: a row of weight 3 counts as three equal ones. Rows are then
@@ -81,9 +79,9 @@ def fit_stacked(
             ``patience``, which waits for the last model that gets better.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
-        settings: ``batch_size``, ``lr``, ``rate_lr``, ``weight_decay``, ``lengthscale``, ``held_out_noise``,
-            ``patience``, ``tol``, ``validation_samples`` and ``seed``, as `gumdrop.training.TrainingSettings`
-            documents them.
+        settings: The settings; None where all are named.
+        changes: Settings by name: ``epochs`` and others of `gumdrop.training.TrainingSettings`, but for those of one
+            model alone. Epochs are passes over the largest number of rows.
 
     Returns:
         One result for each model.
@@ -94,36 +92,36 @@ def fit_stacked(
         TypeError: If a setting has another name.
         CheckpointError: If ``checkpoint`` cannot be continued from.
     """
+    nll_of, choices = likelihood_of(likelihood), chosen(settings, changes)
     if rows is None:
-        rows = [torch.arange(check_data(pair, "train", likelihood)) for pair in train]
+        rows = [torch.arange(check_data(pair, "train", nll_of)) for pair in train]
     _check_lengths(models, train, rows, held_out)
     if weights is not None:
         _check_weights(weights, train)
-    nll_of, choices = find_likelihood(likelihood), settings_of(epochs, settings, Options)
     _check_held_out(choices, keep_best, held_out)
-    identity = choices.identity() | {"likelihood": name_of(likelihood), "keep_best": keep_best}
-    identity["model"] = list(dict.fromkeys(map(repr, models)))
+    check_lengthscale(nll_of.prior(choices.lengthscale), 1)
+    identity = choices.identity(nll_of) | {"keep_best": keep_best, "model": list(dict.fromkeys(map(repr, models)))}
     if checkpoint is not None:
         identity["data"] = _checksum_of(
             [*(part for pair in train for part in pair), *rows, *(held_out or []), *(weights or [])]
         )
+    keep_what_is_freed()
     device = next(models[0].parameters()).device
     data = StackedRows(train, rows, weights, device)
     outside = None if held_out is None else StackedRows(train, held_out, weights, device)
     noises = [noise_of(model, held_out) for model in models] if choices.held_out_noise else []
     with without_gradient(noises):
-        stack = _stacked(models, data, nll_of, choices.lengthscale)
-        optimizer = _optimizer(stack, choices, device)
+        stacked = _stacked(models, data)
         state = TrainingState(
-            stack,
-            optimizer,
-            steps=epochs * math.ceil(data.longest / choices.batch_size),
+            stacked,
+            _optimizer(stacked, choices, device),
+            steps=choices.epochs * math.ceil(data.longest / choices.batch_size),
             settings=identity,
             checkpoint=checkpoint,
-            states=stack.states,
+            states=stacked.states,
         )
-        results = run_epochs(_Stacked(stack, data, outside, nll_of, choices, keep_best), state, choices, progress)
-    for model, best in zip(models, state.best_states or stack.states(), strict=True):
+        results = run_epochs(_Stacked(stacked, data, outside, nll_of, choices, keep_best), state, choices, progress)
+    for model, best in zip(models, state.best_states or stacked.states(), strict=True):
         model.load_state_dict(best, strict=False)  # tied parameters stand there once
         model.eval()
     return results
@@ -155,6 +153,9 @@ def _check_held_out(settings: TrainingSettings, keep_best: bool, held_out: Seque
         raise ValueError("`keep_best` needs `held_out` rows")
     if settings.patience is not None and not keep_best:
         raise ValueError("`patience` needs `keep_best=True`, so that the held-out rows are evaluated")
+    for name in ALONE:
+        if getattr(settings, name) != getattr(TrainingSettings, name):
+            raise ValueError(f"`{name}` is for one model alone, see `gumdrop.training.fit`; leave it out")
 
 
 def _checksum_of(parts: Sequence[Tensor | RowSource]) -> int:
@@ -165,43 +166,20 @@ def _checksum_of(parts: Sequence[Tensor | RowSource]) -> int:
     return checksum(*tensors)
 
 
-def _stacked(
-    models: Sequence[nn.Module], data: StackedRows, nll_of: Likelihood, lengthscale: Lengthscale | None
-) -> Stack:
-    """Stack models if they can be, by written gradients if they are dense; of others only a step tells."""
-    shapes = [{name: value.shape for name, value in model.state_dict().items()} for model in models]
-    reason: object = "their layers or shapes differ"
-    if all(shape == shapes[0] for shape in shapes):
-        dense = None if lengthscale is None or data.num_dims > 1 else dense_layers_of(models, nll_of)
-        if dense is not None and lengthscale is not None:
-            stack = DenseStack(models, dense, lengthscale)
-            with torch.random.fork_rng():
-                x, y = data[data.shuffled()[:, :2]]
-                vmap(nll_of)(stack.drawn(x), y)  # says what is wrong with the targets
-            return stack
-        if len(models) == 1:
-            return InTurn(models, lengthscale)  # quicker as it is
-        if len({tuple(block.site.strength for block in dropout_blocks(model)) for model in models}) > 1:
-            return InTurn(models, lengthscale)
-        try:
-            with torch.random.fork_rng():
-                _try(Together(models, lengthscale), data, nll_of)
-            return Together(models, lengthscale)  # another one, whose running statistics have not seen the trial
-        except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-    warnings.warn(f"the models are trained one after the other, because they cannot be stacked: {reason}", stacklevel=3)
-    return InTurn(models, lengthscale)
+def _stacked(models: Sequence[nn.Module], data: StackedRows) -> StackedMLP | InTurn:
+    """Stack models if they can be."""
+    found = stack(models) if data.num_dims == 1 else None
+    strengths = {tuple(block.site.strength for block in dropout_blocks(model)) for model in models}
+    if found is None and len(models) > 1 and len(strengths) == 1:
+        warn(
+            "the models are trained one after the other: only dense networks of one shape, with a learned rate in "
+            "front of each layer, can be stacked"
+        )
+    return InTurn(models) if found is None else found
 
 
-def _try(stack: Together, data: StackedRows, nll_of: Likelihood) -> None:
-    """Do with two rows of each model what a step and an evaluation do."""
-    x, y = data[data.shuffled()[:, :2]]
-    stack.backward(x, y, torch.ones(len(x), device=x.device), nll_of)
-    stack.drawn(x)
-
-
-def _optimizer(stack: Stack, settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
-    groups = stack.groups(settings.weight_decay, settings.largest_rate_lr)
+def _optimizer(stacked: StackedMLP | InTurn, settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
+    groups = stacked.groups(settings.weight_decay, settings.largest_rate_lr)
     return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, fused=device.type in FUSED_DEVICES)
 
 
@@ -209,49 +187,55 @@ def _optimizer(stack: Stack, settings: TrainingSettings, device: torch.device) -
 class _Stacked:
     """The steps of several models, each on a batch of its own, and their held-out values."""
 
-    stack: Stack
+    stack: StackedMLP | InTurn
     data: StackedRows
     held_out: StackedRows | None
-    nll_of: Likelihood
+    likelihood: Likelihood
     settings: TrainingSettings
     keep_best: bool
 
     def train(self, epoch: int, state: TrainingState) -> Tensor:
         """Take the steps of an epoch, see `gumdrop.training.epochs.Learner`."""
         data, totals = self.data, torch.zeros(2, len(self.data.sizes), device=self.data.sizes.device)
+        lengthscale = self.likelihood.prior(self.settings.lengthscale)
+        prior: tuple[Any, ...] = (data.sizes, lengthscale)
+        if isinstance(self.stack, StackedMLP):
+            prior = (precisions_of(self.stack, num_data=data.sizes, lengthscale=lengthscale),)
         for x, y in data.batches(self.settings.batch_size):
-            nll, kl = self.stack.backward(x, y, data.sizes, self.nll_of)
-            state.advance()
+            output, kl = self.stack(x, *prior)
+            losses = torch.stack([self._nll(output, y).mean(1), kl / data.sizes])
+            state.step(losses.sum())
             if self.settings.held_out_noise and state.steps % STEPS_BETWEEN_NOISE == 0:
                 self._follow(state.steps)
-            totals += torch.stack([nll, kl]) * x.shape[1] / data.longest
+            totals += losses.detach() * (x.shape[1] / data.longest)
         return totals.cpu()
 
+    def _nll(self, output: Tensor | list[Any], y: Tensor) -> Tensor:
+        """Of each row of each model, shape (models, B)."""
+        if isinstance(output, list):
+            return torch.stack([self.likelihood.nll(*each) for each in zip(output, y, strict=True)])
+        return self.likelihood.nll(output.flatten(0, 1), y.flatten(0, 1)).view(len(y), -1)
+
     def scores(self) -> list[float] | None:
-        """Held-out value of each model, where it decides on the best epoch."""
+        """Held-out value of each model, where it decides on the best epoch: of the averaged predictive distribution."""
         if self.held_out is None or not self.keep_best:
             return None
-        return _mixture_nll(self.stack, self.held_out, self.nll_of, self.settings.validation_samples).tolist()
+        num_samples, totals = self.settings.validation_samples, []
+        for rows in self.held_out.shuffled().split(max(1, ROWS_AT_ONCE // (num_samples * len(self.data.sizes))), dim=1):
+            x, y = self.held_out[rows]
+            output = self.stack.drawn(x, num_samples, self.settings.seed)
+            nll = self._nll(output.flatten(1, 2), y.repeat(1, num_samples, *[1] * (y.ndim - 2)))
+            totals.append(math.log(num_samples) - torch.logsumexp(-nll.unflatten(1, (num_samples, -1)), dim=1))
+        return list(torch.cat(totals, dim=1).mean(1).tolist())
 
     def rates(self) -> list[dict[str, float]]:
         """Drop probability of each site of each model."""
         return self.stack.rates()
 
+    @torch.no_grad()
     def _follow(self, steps: int) -> None:
         """Let the noise of each model follow the residuals of drawn functions on its held-out rows."""
         assert self.held_out is not None
         x, y = self.held_out[self.held_out.shuffled()[:, :MOST_NOISE_ROWS]]
-        with torch.no_grad():
-            for log_variance, output, target in zip(self.stack.noises(), self.stack.drawn(x), y, strict=True):
-                follow_residuals(log_variance, output, target, steps)
-
-
-def _mixture_nll(stack: Stack, held_out: StackedRows, nll_of: Likelihood, num_samples: int) -> Tensor:
-    """Score the averaged predictive distribution of each model on its held-out rows, shape (models,)."""
-    totals = []
-    for rows in held_out.shuffled().split(max(1, ROWS_AT_ONCE // (num_samples * len(held_out.sizes))), dim=1):
-        x, y = held_out[rows]
-        y = y.repeat(1, num_samples, *[1] * (y.ndim - 2))
-        nll = vmap(nll_of)(stack.drawn(x, num_samples), y).unflatten(1, (num_samples, -1))
-        totals.append(math.log(num_samples) - torch.logsumexp(-nll, dim=1))
-    return torch.cat(totals, dim=1).mean(1)
+        for log_variance, output, target in zip(self.stack.noises(), self.stack.drawn(x, 1, None), y, strict=True):
+            follow_residuals(log_variance, output[0], target, steps)

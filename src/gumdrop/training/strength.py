@@ -2,16 +2,17 @@
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from gumdrop.likelihoods import Likelihood, likelihood_of
 from gumdrop.networks import set_strength
-from gumdrop.prediction import sampling
+from gumdrop.prediction import sample
 from gumdrop.training.records import FitResult
-from gumdrop.training.settings import Likelihood, Options, find_likelihood
+from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.stacked import fit_stacked
 
 __all__ = ["STRENGTHS", "TunedStrength", "choose_strength", "is_beyond_chance", "mean_score", "tune_strength"]
@@ -92,11 +93,11 @@ def tune_strength(
     train: tuple[Tensor, Tensor],
     validation: tuple[Tensor, Tensor],
     *,
-    likelihood: str | Likelihood,
-    epochs: int,
+    likelihood: str | Likelihood | Callable[[Tensor, Tensor], Tensor],
     strengths: Sequence[float] = STRENGTHS,
     num_samples: int = 50,
-    **settings: Unpack[Options],
+    settings: TrainingSettings | None = None,
+    **changes: Any,
 ) -> TunedStrength:
     """Train a model, in place, with that strength of dropout which held-out rows prefer.
 
@@ -108,10 +109,10 @@ def tune_strength(
         train: Inputs and targets, rows in dimension 0.
         validation: Held-out inputs and targets.
         likelihood: As for `gumdrop.training.fit`.
-        epochs: Passes over the training rows.
         strengths: Strengths to choose from, positive.
         num_samples: Monte Carlo samples that the held-out rows are scored with.
         settings: As for `gumdrop.training.fit_stacked`.
+        changes: As for `gumdrop.training.fit_stacked`.
 
     Returns:
         The strength, the score of each, and the history of the training.
@@ -129,6 +130,7 @@ def tune_strength(
     """
     if not strengths:
         raise ValueError("`strengths` must hold at least one strength, such as 1.0")
+    choices = chosen(settings, changes)
     copies = [set_strength(copy.deepcopy(model), strength) for strength in strengths]
     count, num_train = len(copies), len(train[1])
     joined = torch.cat([train[0], validation[0]]), torch.cat([train[1], validation[1]])
@@ -136,31 +138,29 @@ def tune_strength(
         copies,
         [joined] * count,
         likelihood=likelihood,
-        epochs=epochs,
         rows=[torch.arange(num_train)] * count,
         held_out=[torch.arange(num_train, len(joined[1]))] * count,
         keep_best=True,
-        **settings,
+        settings=choices,
     )
-    nll_of, seed = find_likelihood(likelihood), settings.get("seed", 0)
+    nll_of = likelihood_of(likelihood)
     scores = {
-        strength: _log_likelihood(each, validation, nll_of, num_samples, seed)
+        strength: _log_likelihood(each, validation, nll_of, num_samples, choices.seed)
         for strength, each in zip(strengths, copies, strict=True)
     }
-    chosen = choose_strength(scores)
-    place = list(strengths).index(chosen)
-    set_strength(model, chosen).load_state_dict(copies[place].state_dict())
+    strength = choose_strength(scores)
+    place = list(strengths).index(strength)
+    set_strength(model, strength).load_state_dict(copies[place].state_dict())
     model.eval()
-    return TunedStrength(chosen, {strength: mean_score(each) for strength, each in scores.items()}, results[place])
+    return TunedStrength(strength, {each: mean_score(score) for each, score in scores.items()}, results[place])
 
 
 @torch.no_grad()
 def _log_likelihood(
-    model: nn.Module, rows: tuple[Tensor, Tensor], nll_of: Likelihood, num_samples: int, seed: int
+    model: nn.Module, rows: tuple[Tensor, Tensor], likelihood: Likelihood, num_samples: int, seed: int
 ) -> Tensor:
     """Log likelihood of each row under the average of drawn functions, shape (N,)."""
     device = next(model.parameters()).device
     x, y = (part.to(device) for part in rows)
-    with sampling(model, seed=seed):
-        draws = torch.stack([-nll_of(model(x), y) for _ in range(num_samples)])
+    draws = torch.stack([-likelihood.nll(each, y) for each in sample(model, x, num_samples=num_samples, seed=seed)])
     return (torch.logsumexp(draws, dim=0) - math.log(num_samples)).cpu()

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.machine.files import replacing
 from gumdrop.machine.numerals import readable
 from gumdrop.metrics import reliability
-from gumdrop.prediction import ClassificationPrediction
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.prediction import Predicted
 from gumdrop.tables.results import FitResults

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from gumdrop.prediction import ClassificationPrediction
+from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop_experiments.data.camvid import VOID
 from gumdrop_experiments.harness.plain import Plain
 

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
+from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.machine.files import replacing
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import dropout_rates, fix_dropout, learn_dropout, set_strength
-from gumdrop.prediction import ClassificationPrediction, predict_classification, sample
+from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.camvid.averages import calibration_by_averages
 from gumdrop_experiments.camvid.crops import Crops, as_input

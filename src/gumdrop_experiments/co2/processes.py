@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Kernel, WhiteKernel
 
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.co2.series import ASKED, Series, scores
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.co2.series import ASKED, Series, scores
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded

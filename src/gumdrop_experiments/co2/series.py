@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.metrics import central_coverage
-from gumdrop.prediction import RegressionPrediction
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
 __all__ = ["ASKED", "LEFT_OUT", "Series", "explained", "scores", "series"]

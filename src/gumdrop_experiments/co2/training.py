@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop import dropout_rates, gaussian_nll, negative_elbo, parameter_groups
-from gumdrop.objective import Lengthscale
+from gumdrop.likelihoods import Lengthscale
 from gumdrop.training import epoch_seed
 from gumdrop_experiments.co2.series import Series, explained
 from gumdrop_experiments.harness.checkpoints import restore, save

@@ -8,8 +8,8 @@ import torch
 from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
-from gumdrop.functional import widened
-from gumdrop.prediction import ClassificationPrediction, sample
+from gumdrop.likelihoods import ClassificationPrediction
+from gumdrop.prediction import sample
 from gumdrop_experiments.networks.spellers import Speller, phone_nll
 
 __all__ = ["Errors", "beam_search", "count_errors", "judge"]
@@ -102,7 +102,7 @@ def judge(
 
 def _disagreement(logits: Tensor, phones: Tensor) -> Tensor:
     """Mutual information of function and next phone, summed over the phones of a word."""
-    log_p = torch.log_softmax(widened(logits), dim=-1)
+    log_p = torch.log_softmax(logits.float(), dim=-1)
     mean = torch.logsumexp(log_p, dim=0).exp() / len(log_p)
     information = torch.special.entr(mean).sum(-1) - torch.special.entr(log_p.exp()).sum(-1).mean(0)
     return (information * (phones[:, : information.shape[1]] != 0)).sum(1)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
+from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks import fix_dropout, learn_dropout, set_strength
-from gumdrop.objective import Lengthscale
 from gumdrop.prediction import predict_classification
 from gumdrop_experiments.g2p.reported import train_as_reported
 from gumdrop_experiments.g2p.scores import hamming

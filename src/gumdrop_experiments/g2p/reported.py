@@ -5,8 +5,9 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
+from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks import dropout_rates, parameter_groups
-from gumdrop.objective import Lengthscale, negative_elbo
+from gumdrop.objective import negative_elbo
 from gumdrop.training import epoch_seed
 from gumdrop_experiments.g2p.scores import hamming
 from gumdrop_experiments.g2p.training import BATCH_SIZE

@@ -3,7 +3,7 @@
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from gumdrop.objective import Lengthscale
+from gumdrop.likelihoods import Lengthscale
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.g2p.words import Rows
 from gumdrop_experiments.harness.plain import Plain

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gumdrop.functional import bernoulli_entropy, inverse_keep, soft_keep
+from gumdrop.functional import bernoulli_entropy, soft_keep
 from gumdrop_experiments.data.uci import Split, read_splits
 from gumdrop_experiments.harness.plain import Plain
 
@@ -38,7 +38,7 @@ class _Networks:
 
     def __call__(self, x: Tensor, masks: list[Tensor]) -> Tensor:
         for i, mask in enumerate(masks):
-            x = torch.baddbmm(self.biases[i], x * mask * inverse_keep(self.p_logits[i]), self.weights[i])
+            x = torch.baddbmm(self.biases[i], x * mask * F.softplus(self.p_logits[i]).exp(), self.weights[i])
             x = torch.relu(x) if i < len(masks) - 1 else x
         return x
 
@@ -46,7 +46,7 @@ class _Networks:
         """KL divergence from a prior with the precision of the fan-in, summed over splits."""
         total = torch.zeros(())
         for weight, bias, logit, units in zip(self.weights, self.biases, self.p_logits, self.units, strict=True):
-            square = weight.square().sum((1, 2)) * inverse_keep(logit)[:, 0, 0] + bias.square().sum((1, 2))
+            square = weight.square().sum((1, 2)) * F.softplus(logit).exp()[:, 0, 0] + bias.square().sum((1, 2))
             total = total + (units / 2 * square - units * bernoulli_entropy(logit)[:, 0, 0]).sum()
         return total
 

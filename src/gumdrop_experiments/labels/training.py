@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gumdrop import negative_elbo, parameter_groups
-from gumdrop.objective import Lengthscale
+from gumdrop.likelihoods import Lengthscale
 from gumdrop_experiments.data.mnist import DigitImages
 
 __all__ = ["train"]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.layers import dropout_blocks
+from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks import dropout_rates, fix_dropout, mlp
-from gumdrop.objective import Lengthscale
 from gumdrop.prediction import predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist

@@ -1,16 +1,17 @@
 """Ensembles that differ in their rates: same kind of networks, number of folds and steps, and held-out noise."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import EnsembleFit, EnsembleSettings, ensemble_of, fit_ensembles, schedule
+from gumdrop.ensembles import EnsembleFit, EnsembleSettings, Rows, ensemble_of, fit_ensembles, schedule
 from gumdrop.layers import dropout_blocks
+from gumdrop.likelihoods import Categorical, Gaussian, Likelihood
 from gumdrop.networks import fix_dropout
-from gumdrop.objective import LIKELIHOODS
-from gumdrop.training import fit_stacked
+from gumdrop.training import FitResult, fit_stacked
 
 __all__ = ["ALMOST_NONE", "Setup", "by_held_out_rows", "fixed", "learned"]
 
@@ -32,7 +33,12 @@ class Setup(NamedTuple):
 
     def fit(self, makes: Sequence[Callable[[], nn.Module]]) -> list[EnsembleFit]:
         """Train an ensemble of each kind of networks, all as one program."""
-        return fit_ensembles(makes, [self.train] * len(makes), self.settings, regression=self.regression)
+        return fit_ensembles(makes, [Rows(*self.train)] * len(makes), self.settings, self.likelihood)
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """What networks are trained on."""
+        return Gaussian() if self.regression else Categorical()
 
     def trained(
         self,
@@ -41,7 +47,7 @@ class Setup(NamedTuple):
         nll_by: Callable[[Callable[[Tensor, Tensor], Tensor]], Callable[[Any, Tensor], Tensor]],
         like: EnsembleFit,
     ) -> EnsembleFit:
-        """Train networks that are wrapped for a loss of their own on the folds of another fit, and mix them.
+        """Train networks that are wrapped for a loss of their own, in turn, on the folds of another fit, and mix them.
 
         Args:
             members: Modules with the network to keep as ``network``, one for each fold of ``like``.
@@ -55,23 +61,25 @@ class Setup(NamedTuple):
         y, settings = self.train[1], self.settings
         rows = torch.arange(len(y))
         batch_size, epochs = schedule(len(y), batch_size=settings.batch_size, epochs=settings.epochs)
-        results = fit_stacked(
-            members,
-            train,
-            likelihood=nll_by(LIKELIHOODS["gaussian" if self.regression else "categorical"]),
-            epochs=epochs,
-            rows=[rows[~torch.isin(rows, held_out)] for held_out in like.held_out],
-            held_out=like.held_out,
-            keep_best=not self.regression,
-            **settings.of_members(regression=self.regression, batch_size=batch_size),
-        )
+        of_members = settings.of_members(self.likelihood, epochs=epochs, batch_size=batch_size)
+        results: list[FitResult] = []
+        for i, (member, data, held_out) in enumerate(zip(members, train, like.held_out, strict=True)):
+            results += fit_stacked(
+                [member],
+                [data],
+                likelihood=nll_by(self.likelihood.nll),
+                rows=[rows[~torch.isin(rows, held_out)]],
+                held_out=[held_out],
+                keep_best=not self.regression,
+                settings=replace(of_members, seed=settings.seed + i),
+            )
         return self.mixed([member.get_submodule("network") for member in members], like)._replace(members=results)
 
     def mixed(self, members: Sequence[nn.Module], like: EnsembleFit) -> EnsembleFit:
         """Mix trained networks that hold out the same rows as the first members of another fit."""
         count = len(members)
         held_out = like.held_out[:count]
-        model, scores = ensemble_of(members, self.train, held_out, self.settings, regression=self.regression)
+        model, scores = ensemble_of(members, Rows(*self.train), held_out, self.settings, self.likelihood)
         return EnsembleFit(model, like.members[:count], held_out, scores)
 
 

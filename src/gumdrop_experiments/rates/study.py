@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, choose_architecture, schedule
+from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, choose, schedule
+from gumdrop.ensembles import Rows as Data
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.metrics import accuracy, rmse
 from gumdrop.networks import dropout_rates
 from gumdrop.training import STRENGTHS, choose_strength
@@ -81,7 +83,7 @@ def part(table: TableOfRates, rows: Rows, seed: int, epochs: int | None, arms: S
             rows.x_train.shape[1], table.num_classes or 1, encoding, homoscedastic_noise=regression
         )
 
-    kind = choose_architecture(build, train, settings, regression=regression)
+    kind = choose(build, Data(*train), settings, Gaussian() if regression else Categorical())
     setup = Setup(partial(build, kind, kind.encoding(rows.x_train)), train, kind.settings(settings), regression)
     layers = len(kind.hidden) + 1
     trained = Trained(

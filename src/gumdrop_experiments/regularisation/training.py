@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks import dropout_rates, parameter_groups, set_strength
-from gumdrop.objective import Lengthscale, negative_elbo
+from gumdrop.objective import negative_elbo
 from gumdrop.training import epoch_seed
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.harness.checkpoints import restore, save

@@ -9,10 +9,10 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
+from gumdrop.likelihoods import ClassificationPrediction, Lengthscale
 from gumdrop.machine.files import replacing
 from gumdrop.networks import dropout_rates, learn_dropout
-from gumdrop.objective import Lengthscale
-from gumdrop.prediction import ClassificationPrediction, predict_classification, sample
+from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import fit
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder

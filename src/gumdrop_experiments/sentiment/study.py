@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop import metrics
+from gumdrop.likelihoods import ClassificationPrediction, categorical_nll
 from gumdrop.networks import fix_dropout, learn_dropout, set_strength
-from gumdrop.objective import categorical_nll
-from gumdrop.prediction import ClassificationPrediction, predict_classification
+from gumdrop.prediction import predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.texts import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
 from gumdrop_experiments.harness.folders import data_folder

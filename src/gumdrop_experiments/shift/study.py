@@ -9,8 +9,8 @@ from torch import Tensor
 
 from gumdrop import dropout_rates, predict_classification
 from gumdrop.ensembles import EnsembleFit, EnsembleSettings
+from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.networks import mlp
-from gumdrop.prediction import ClassificationPrediction
 from gumdrop.training import STRENGTHS
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder

@@ -1,6 +1,5 @@
 """Starts and temperatures on two UCI sets and on digits."""
 
-import contextlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop import dropout_rates, predict_classification, predict_regression, sampling
+from gumdrop import draw, dropout_rates, predict_classification, predict_regression
+from gumdrop.likelihoods import LIKELIHOODS
 from gumdrop.metrics import interval_coverage, rmse
-from gumdrop.objective import LIKELIHOODS
 from gumdrop.training import EpochRecord, FitResult, fit_stacked
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
 from gumdrop_experiments.data.uci import read_splits
@@ -120,11 +119,13 @@ def _trained(
 
 
 def _learned_temperature(problem: Problem, steps: int, seed: int) -> list[Plain]:
-    """Train networks that learn their temperature on all splits, as one program."""
-    models = [LearnedTemperature(_network(problem, seed + i), START_OF_LEARNED) for i in range(len(problem.data))]
-    found = _trained(problem, models, problem.data, steps, seed)
-    learned = [model.temperature.item() for model in models]
-    return [{**each, "temperature": t} for each, t in zip(found, learned, strict=True)]
+    """Train networks that learn their temperature, which cannot be stacked, split by split."""
+    results = []
+    for i, split in enumerate(problem.data):
+        model = LearnedTemperature(_network(problem, seed + i), START_OF_LEARNED)
+        (found,) = _trained(problem, [model], [split], steps, seed + i)
+        results.append({**found, "temperature": model.temperature.item()})
+    return results
 
 
 def _order(size: int) -> Tensor:
@@ -174,12 +175,11 @@ def _train_nll(problem: Problem, model: nn.Module, x: Tensor, y: Tensor, seed: i
     """Mean NLL of rows, each under a mask of its own: as training sees it, or as a prediction does."""
     total = 0.0
     for i in range(TRAIN_SAMPLES):
-        with torch.random.fork_rng(devices=[]), contextlib.ExitStack() as stack:
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed + i)
-            if not relaxed:
-                stack.enter_context(sampling(model, seed=seed + i, shared=False))
-            output = (model.train() if relaxed else model)(x)
-        total += LIKELIHOODS[problem.likelihood](output, y).mean().item()
+            function = model.train() if relaxed else draw(model, seed=seed + i, fresh=True, shared=False)
+            output = function(x)
+        total += LIKELIHOODS[problem.likelihood].nll(output, y).mean().item()
     model.eval()
     return total / TRAIN_SAMPLES
 

@@ -17,8 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
-from gumdrop.ensembles import fit_classification_ensembles, fit_regression_ensembles, schedule
+from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles, schedule
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor
+from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.networks import fix_dropout, mlp
 from gumdrop.prediction import predict_classification, predict_regression
 from gumdrop.tables import boosted_classes, boosted_regression
@@ -86,8 +87,8 @@ def _fixed_ensemble(task: Task) -> Prediction:
     """An ensemble with held-out noise, like the default of gumdrop, of networks of 2 x 50 with rates that stay."""
     x, y, x_test, in_units = _tensors(task)
     make = functools.partial(_fixed_network, x.shape[1], task.num_classes)
-    train: Any = fit_classification_ensembles if task.num_classes else fit_regression_ensembles
-    (fitted,) = train(make, [(x, y)], epochs=task.epochs, seed=task.seed)
+    settings = EnsembleSettings(epochs=task.epochs, seed=task.seed)
+    (fitted,) = fit_ensembles([make], [Rows(x, y)], settings, Categorical() if task.num_classes else Gaussian())
     return in_units(fitted.model.predict(x_test, num_samples=NUM_SAMPLES, seed=task.seed))
 
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 
 __all__ = ["LEVEL", "QUANTILE_LEVELS", "Prediction", "Quantiles", "gaussian", "probabilities"]
 

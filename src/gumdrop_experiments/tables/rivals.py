@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from sklearn.model_selection import train_test_split
 
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.tables.predictions import QUANTILE_LEVELS, Prediction, Quantiles, gaussian, probabilities
 from gumdrop_experiments.tables.work import Task
 

@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.metrics import accuracy, brier_score, calibration_error, crps, rmse
-from gumdrop.prediction import ClassificationPrediction, RegressionPrediction
 from gumdrop_experiments.tables.predictions import LEVEL, Prediction, Quantiles
 from gumdrop_experiments.uci.work import thinned
 

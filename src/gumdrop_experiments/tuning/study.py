@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from gumdrop.ensembles import Architecture, candidates, schedule
+from gumdrop.likelihoods import Gaussian
 from gumdrop_experiments.data.uci import Split, read_splits, standardised
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
@@ -35,7 +36,7 @@ def _passes(work: Work, factor: float) -> Work:
 
 def _kind(number: int, num_inputs: int) -> Architecture:
     """One of the kinds of networks that held-out rows choose from; that without bins where bins are no choice."""
-    kinds = candidates(num_inputs, regression=True)
+    kinds = candidates(num_inputs, Gaussian())
     return kinds[min(number, len(kinds) - 1)]
 
 

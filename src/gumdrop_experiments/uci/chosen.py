@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import nn
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit, EnsembleSettings, fit_chosen, fit_one
+from gumdrop.ensembles import Architecture, Build, EnsembleSettings, Rows, fit
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
+from gumdrop.likelihoods import Gaussian
 from gumdrop.networks import fix_dropout
 from gumdrop_experiments.harness.variants import NO_DROPOUT
 from gumdrop_experiments.uci.work import NUM_SAMPLES, Outcome, Work, in_units, mean_rates
@@ -35,10 +36,9 @@ def chosen(
     for i, split in enumerate(work.splits, 1):
         num_inputs = split.x_train.shape[1]
         build: Build = partial(_learned if dropout else _without, num_inputs)
-        train: Callable[..., EnsembleFit] = fit_one if kind else fit_chosen
-        one = (build, kind(num_inputs)) if kind else (build,)
         said = f"{work.name}, split {i} of {len(work.splits)}"
-        fits.append(train(*one, (split.x_train, split.y_train), settings, regression=True, progress=said))
+        rows, architecture = Rows(split.x_train, split.y_train), kind(num_inputs) if kind else None
+        fits.append(fit(build, rows, settings, Gaussian(), architecture=architecture, progress=said))
     seconds = time.process_time() - started
     predictions = [
         fitted.model.predict(split.x_test, num_samples=NUM_SAMPLES, seed=work.seed)

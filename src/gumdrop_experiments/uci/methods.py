@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from gumdrop.ensembles import fit_regression_ensembles
+from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
+from gumdrop.likelihoods import Gaussian, Lengthscale, RegressionPrediction
 from gumdrop.networks import mlp, set_strength
-from gumdrop.objective import Lengthscale
-from gumdrop.prediction import RegressionPrediction, predict_regression
+from gumdrop.prediction import predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.harness.regularisers import prior_of
@@ -67,7 +67,7 @@ def ensemble(work: Work, *, dropout: bool = True, num_members: int = 5, **option
         work: What to do.
         dropout: Learn rates; no unit is ever dropped otherwise.
         num_members: Members.
-        options: Others for `gumdrop.ensembles.fit_regression_ensembles`.
+        options: Others for `gumdrop.ensembles.EnsembleSettings`.
 
     Returns:
         What came out.
@@ -75,16 +75,14 @@ def ensemble(work: Work, *, dropout: bool = True, num_members: int = 5, **option
     make = partial(network, work.splits[0], p=START if dropout else NO_DROPOUT, fixed=not dropout)
     batch_size, epochs = work.schedule
     started = time.process_time()
-    fits = fit_regression_ensembles(
-        make,
-        training_parts(work.splits),
-        batch_size=batch_size,
-        epochs=epochs,
-        seed=work.seed,
+    parts = [Rows(*part) for part in training_parts(work.splits)]
+    fits = fit_ensembles(
+        [make] * len(parts),
+        parts,
+        EnsembleSettings(batch_size=batch_size, epochs=epochs, seed=work.seed, num_members=num_members, **options),
+        Gaussian(),
         checkpoint=work.checkpoint("training"),
         progress=work.name,
-        num_members=num_members,
-        **options,
     )
     seconds = time.process_time() - started
     predictions = [
@@ -230,6 +228,8 @@ def _grid(work: Work) -> Outcome:
 def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
     """A scheme of the replication report: weights, noise under a Gamma prior, and rates in turn; three layers of 50.
 
+    Networks of which a part stays as it is cannot be stacked, so they train split by split.
+
     Args:
         work: What to do.
         passes: What is trained in each pass, of ``weights``, ``noise`` and ``rates``; the rest stays as it is.
@@ -252,19 +252,19 @@ def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
         model[-1].gamma_prior = GAMMA_PRIOR  # type: ignore[assignment]
     epochs = max(1, work.scheme_epochs // CYCLES)
     train = partial(_train, epochs=epochs, batch_size=SCHEME_BATCH_SIZE, lengthscale=lengthscale)
-    seconds = 0.0
-    for turn, kinds in itertools.product(range(CYCLES), passes):
-        for model in models:
+    seconds, rates = 0.0, []
+    for i, (model, split) in enumerate(zip(models, work.splits, strict=True)):
+        for turn, kinds in itertools.product(range(CYCLES), passes):
             for name, parameter in model.named_parameters():
                 parameter.requires_grad_(_kind_of(name) in kinds)
-        # No checkpoints: each would hold a part of a turn.
-        cycle = dataclasses.replace(work, seed=work.seed + turn, checkpoint=lambda stage: None)
-        stage = f"{turn + 1}/{CYCLES} {' and '.join(kinds)}"
-        results, spent = train(cycle, models, work.splits, stage)
-        seconds += spent
+            # No checkpoints: each would hold a part of a turn.
+            cycle = dataclasses.replace(work, seed=work.seed + CYCLES * i + turn, checkpoint=lambda stage: None)
+            stage = f"{i + 1}/{len(models)} {turn + 1}/{CYCLES} {' and '.join(kinds)}"
+            results, spent = train(cycle, [model], [split], stage)
+            seconds += spent
+        rates.append(mean_rates(results))
     predictions = _predictions(models, work)
     seen = len(passes) * CYCLES * epochs * sum(len(split.x_train) for split in work.splits)
-    rates = [mean_rates([result]) for result in results]
     return Outcome(in_units(predictions, work.splits), rates, seconds, seen, [])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gumdrop.prediction import RegressionPrediction
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.uci.work import LR, NUM_SAMPLES, PAPER_LENGTHSCALE, Outcome, Work, in_units
 
 __all__ = ["peer"]

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gumdrop.ensembles import fit_regression_ensembles
+from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
+from gumdrop.likelihoods import Gaussian
 from gumdrop.training import fit, fit_stacked
 from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.harness.folders import data_folder
@@ -120,17 +121,9 @@ def _grid_in_turn(work: Work, **options: Any) -> float:
 def _ensemble(work: Work, members: int) -> float:
     """Time the default, or one member of it, on the first training part."""
     batch_size, epochs = work.schedule
-    return _timed(
-        partial(
-            fit_regression_ensembles,
-            partial(network, work.splits[0]),
-            training_parts(work.splits[:1]),
-            num_members=members,
-            epochs=epochs,
-            batch_size=batch_size,
-            seed=work.seed,
-        )
-    )
+    settings = EnsembleSettings(num_members=members, epochs=epochs, batch_size=batch_size, seed=work.seed)
+    rows = [Rows(*part) for part in training_parts(work.splits[:1])]
+    return _timed(partial(fit_ensembles, [partial(network, work.splits[0])], rows, settings, Gaussian()))
 
 
 def _timed(call: Callable[[], object]) -> float:

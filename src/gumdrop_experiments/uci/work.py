@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles import schedule
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.metrics import central_coverage, crps, rmse
 from gumdrop.networks import fix_dropout, mlp
-from gumdrop.prediction import RegressionPrediction
 from gumdrop.training import FitResult
 from gumdrop_experiments.data.uci import Split
 

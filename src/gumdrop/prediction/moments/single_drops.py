@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from gumdrop.functional.floats import finite_exp
 from gumdrop.functional.masks import inverse_keep
-from gumdrop.layers import SITE, UNIT, ConcreteDropout
+from gumdrop.layers import SITE, ConcreteDropout
 
 __all__ = ["Step", "drops_are_rare", "rows_at_once", "single_drops", "site_of"]
 
@@ -57,7 +57,7 @@ def drops_are_rare(layers: Sequence[nn.Module]) -> bool:
     """
     sites = [site for layer in layers if (site := site_of(layer)) is not None]
     few = 0 < sum(site.num_units for site in sites) <= MOST_UNITS
-    return few and all(UNIT * _largest(site.scaled_logit.tolist()) <= math.log(RARE / (1 - RARE)) for site in sites)
+    return few and all(_largest(site.p_logit.tolist()) <= math.log(RARE / (1 - RARE)) for site in sites)
 
 
 def _largest(logits: list[float] | float) -> float:  # read by `tolist`, which stays a number while a graph is made

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit, schedule
+from gumdrop.ensembles import Architecture, Build, EnsembleFit, Rows, choose, fit, schedule
 from gumdrop.ensembles.streaming import STREAMED
 from gumdrop.tables.cells import completer
 from gumdrop.tables.errors import TableError
@@ -20,9 +19,8 @@ from gumdrop.tables.fitting.encoding import Split, split_and_encode
 from gumdrop.tables.fitting.settings import FitSettings, Reading
 from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.schema.inference import with_statistics
-from gumdrop.tables.streams.table import StreamedTable, open_stream
+from gumdrop.tables.streams.table import MOST_WATCHED, StreamedTable, open_stream
 from gumdrop.tables.task import task_of
-from gumdrop.tables.task.base import Completed
 
 __all__ = ["MemoryData", "StreamedData", "TableData", "read_data"]
 
@@ -100,26 +98,32 @@ class MemoryData(TableData):
         checkpoint: Path,
         progress: bool | str,
     ) -> EnsembleFit:
-        """Train an ensemble on the training part."""
-        task, completed = task_of(self.schema.target), self._completed(settings)
-        return task.fit(
-            build, architecture, self.part(self.train), completed, settings, checkpoint, progress, self._groups
+        """Train an ensemble on the training part; noise is beside what is drawn for unknown cells."""
+        task = task_of(self.schema.target)
+        return fit(
+            build,
+            self._rows(settings),
+            settings.ensemble(),
+            task.likelihood,
+            architecture=architecture,
+            scale=task.scale,
+            checkpoint=checkpoint,
+            progress=progress,
         )
 
     def choose(self, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:
         """Find the kind of networks by held-out rows of the training part."""
-        task, completed = task_of(self.schema.target), self._completed(settings)
-        return task.choose(build, self.part(self.train), completed, settings, progress, self._groups)
+        task = task_of(self.schema.target)
+        return choose(
+            build, self._rows(settings), settings.ensemble(), task.likelihood, scale=task.scale, progress=progress
+        )
 
-    @property
-    def _groups(self) -> Tensor | None:
-        return None if self.together is None else torch.from_numpy(self.together)
-
-    def _completed(self, settings: FitSettings) -> Completed:
-        if not self.unknown[self.train].any():
-            return None
-        donors = self.background(settings.num_background)
-        return completer(self.marked(self.train, donors), donors)
+    def _rows(self, settings: FitSettings) -> Rows:
+        groups, versions = None if self.together is None else torch.from_numpy(self.together), None
+        if self.unknown[self.train].any():
+            donors = self.background(settings.num_background)
+            versions = completer(self.marked(self.train, donors), donors)
+        return Rows(*self.part(self.train), groups=groups, versions=versions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +162,8 @@ class StreamedData(TableData):
     ) -> EnsembleFit:
         """Train an ensemble on all rows but the sample, with the strength of the ELBO: each costs passes of its own."""
         make = functools.partial(build, architecture, None)
-        watched = self.part(self.train)
+        x, y = self.part(self.train[:MOST_WATCHED])
+        watched = Rows(x, y.float() if y.is_floating_point() else y)
         return self.streamed.fit(make, self.schema, watched, settings, checkpoint=checkpoint, progress=progress)
 
     def choose(self, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import nn
 
-from gumdrop.ensembles import EnsembleFit
+from gumdrop.ensembles import EnsembleFit, Rows
 from gumdrop.ensembles.streaming import fit_streamed_ensemble, stream_schedule
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.settings import FitSettings
@@ -43,7 +43,7 @@ class StreamedTable:
         self,
         make: Callable[[], nn.Module],
         schema: TableSchema,
-        watched: tuple[Tensor, Tensor],
+        watched: Rows,
         settings: FitSettings,
         *,
         checkpoint: Path,
@@ -71,14 +71,13 @@ class StreamedTable:
             batch_size=batch_size,
             seed=settings.seed,
         )
-        x, y = (part[:MOST_WATCHED] for part in watched)
         task = task_of(schema.target)
         return fit_streamed_ensemble(
             make,
             rows,
-            (x, y.float() if y.is_floating_point() else y),
+            watched,
             settings.ensemble(),
-            regression=schema.target.task == "regression",
+            task.likelihood,
             scale=task.scale,
             checkpoint=checkpoint,
             progress=progress,

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit, RegressionEnsemble, choose_architecture, fit_one
+from gumdrop.ensembles import Architecture, Ensemble, RegressionEnsemble
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.prediction import PLAIN, ClassificationPrediction, RegressionPrediction, TargetScale
-from gumdrop.tables.fitting.settings import FitSettings
+from gumdrop.likelihoods import PLAIN, ClassificationPrediction, Likelihood, RegressionPrediction, TargetScale
 from gumdrop.tables.results import Better, Calibration, ClassificationRows, Ranking, RegressionRows
 from gumdrop.tables.schema.schema import Target
 
-__all__ = ["Completed", "Cut", "Prediction", "ScoreMeaning", "TableTask"]
+__all__ = ["Cut", "Prediction", "ScoreMeaning", "TableTask"]
 
 Prediction = RegressionPrediction | ClassificationPrediction
 P = TypeVar("P", RegressionPrediction, ClassificationPrediction)
-Completed = Callable[[Tensor, int, int], Iterator[Tensor]] | None
-"""What `gumdrop.tables.cells.completer` gives."""
 Moments = tuple[float | None, float | None]
 
 
@@ -59,7 +55,9 @@ class TableTask(ABC, Generic[P]):
     """The model beside others that does not look at the inputs."""
     epistemic: ClassVar[str]
     """The column of predictions that measures epistemic uncertainty."""
-    likelihood: ClassVar[str]
+    likelihood: ClassVar[Likelihood]
+    """What networks are trained on."""
+    likelihood_words: ClassVar[str]
     """The likelihood of a table model, in words."""
 
     @property
@@ -88,55 +86,8 @@ class TableTask(ABC, Generic[P]):
         """Build one network with learned dropout over encoded inputs."""
 
     @abstractmethod
-    def ensemble(self, members: Sequence[nn.Module], num_features: int) -> nn.Module:
+    def ensemble(self, members: Sequence[nn.Module], num_features: int) -> Ensemble:
         """Put networks together, for a file to fill."""
-
-    def choose(
-        self,
-        build: Build,
-        rows: tuple[Tensor, Tensor],
-        completed: Completed,
-        settings: FitSettings,
-        progress: bool | str,
-        together: Tensor | None = None,
-    ) -> Architecture:
-        """Find the kind of networks that suits encoded rows in memory."""
-        regression = self.target.task == "regression"
-        return choose_architecture(
-            build,
-            rows,
-            settings.ensemble(),
-            regression=regression,
-            versions=completed,
-            together=together,
-            scale=self.scale,
-            progress=progress,
-        )
-
-    def fit(
-        self,
-        build: Build,
-        architecture: Architecture,
-        rows: tuple[Tensor, Tensor],
-        completed: Completed,
-        settings: FitSettings,
-        checkpoint: Path,
-        progress: bool | str,
-        together: Tensor | None = None,
-    ) -> EnsembleFit:
-        """Train on encoded rows in memory; noise is beside what is drawn for unknown cells, folds are whole groups."""
-        return fit_one(
-            build,
-            architecture,
-            rows,
-            settings.ensemble(),
-            regression=self.target.task == "regression",
-            versions=completed,
-            together=together,
-            scale=self.scale,
-            checkpoint=checkpoint,
-            progress=progress,
-        )
 
     @abstractmethod
     def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, P]:

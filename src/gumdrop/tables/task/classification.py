@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from gumdrop.ensembles import Architecture, ClassificationEnsemble
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.likelihoods import Categorical, ClassificationPrediction
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
-from gumdrop.prediction import ClassificationPrediction
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking, Threshold
 from gumdrop.tables.task.base import Cut, ScoreMeaning, TableTask
@@ -31,7 +31,8 @@ class Classification(TableTask[ClassificationPrediction]):
 
     unskilled = "class frequencies"
     epistemic = "mutual_information"
-    likelihood = "categorical, averaged over the draws"
+    likelihood = Categorical()
+    likelihood_words = "categorical, averaged over the draws"
 
     @property
     def moments(self) -> tuple[None, None]:

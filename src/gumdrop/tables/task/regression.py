@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from gumdrop.ensembles import Architecture, NoiseFunction, RegressionEnsemble
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.likelihoods import PLAIN, Gaussian, RegressionPrediction, TargetScale
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.crps import crps
 from gumdrop.metrics.scores import central_coverage, interval_coverage, rmse
-from gumdrop.prediction import PLAIN, RegressionPrediction, TargetScale
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, STEP_LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
@@ -40,7 +40,8 @@ class Regression(TableTask[RegressionPrediction]):
 
     unskilled = "mean of the training part"
     epistemic = "epistemic_std"
-    likelihood = "Gaussian for each draw, with noise that depends on the inputs; a mixture of them in all"
+    likelihood = Gaussian()
+    likelihood_words = "Gaussian for each draw, with noise that depends on the inputs; a mixture of them in all"
 
     @property
     def notes(self) -> list[str]:

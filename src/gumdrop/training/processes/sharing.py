@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import nn
 
 from gumdrop.training.processes.group import process_group, with_long_timeout
 from gumdrop.training.records import FitResult
+from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.stacked import fit_stacked
 
 __all__ = ["fit_shared"]
@@ -21,7 +23,7 @@ def fit_shared(
     models: Sequence[nn.Module],
     train: Sequence[Any],
     *,
-    seed: int = 0,
+    settings: TrainingSettings,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
     **options: Any,
@@ -33,7 +35,7 @@ def fit_shared(
     Args:
         models: Converted models, the same on each process.
         train: Inputs and targets of each model.
-        seed: Seed of shuffling and masks.
+        settings: The settings.
         checkpoint: File to continue from if it exists; processes beyond the first add their number to its name.
         progress: Show a progress bar, that of the first process.
         options: All else, for `gumdrop.training.fit_stacked`.
@@ -43,7 +45,7 @@ def fit_shared(
     """
     group = with_long_timeout(process_group())
     if group.world_size == 1:
-        return fit_stacked(models, train, seed=seed, checkpoint=checkpoint, progress=progress, **options)
+        return fit_stacked(models, train, settings=settings, checkpoint=checkpoint, progress=progress, **options)
     mine = range(group.rank, len(models), group.world_size)
     given: dict[str, Any] = {
         name: [value[i] for i in mine] if name in PER_MODEL and value is not None else value
@@ -57,7 +59,7 @@ def fit_shared(
         results = fit_stacked(
             [models[i] for i in mine],
             given.pop("train"),
-            seed=seed + SEEDS_APART * group.rank,
+            settings=replace(settings, seed=settings.seed + SEEDS_APART * group.rank),
             checkpoint=checkpoint,
             progress=group.is_first and progress,
             **given,

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from gumdrop.functional import dropout_scale
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, factors_from
+from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.networks import fix_dropout, mlp
-from gumdrop.prediction import RegressionPrediction, predict_regression
+from gumdrop.prediction import predict_regression
 from gumdrop.training import fit
 from gumdrop_experiments.cartpole.control.settings import (
     HELD_OUT,

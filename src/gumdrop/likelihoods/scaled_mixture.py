@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gumdrop.prediction.target_scale import PLAIN, TargetScale
+from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
 __all__ = [
     "below",

@@ -8,16 +8,18 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from gumdrop.prediction import scaled_mixture
-from gumdrop.prediction.target_scale import PLAIN, TargetScale
+from gumdrop.likelihoods import scaled_mixture
+from gumdrop.likelihoods.likelihood import Prediction
+from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
 __all__ = ["RegressionPrediction"]
 
 
 @dataclass(frozen=True)
-class RegressionPrediction:
+class RegressionPrediction(Prediction):
     """A mixture of Gaussians for each row, one component for each drawn function; N rows, D outputs, S draws."""
 
+    by_draw = frozenset({"draw_means", "draw_variances"})
     mean: Tensor
     """Predictive mean, shape (N, D), in units of the target."""
     epistemic: Tensor
@@ -30,6 +32,10 @@ class RegressionPrediction:
     """Noise variance of each draw, (S, N, D); None if the draws were not kept."""
     scale: TargetScale = PLAIN
     """Scale of the draws; all else is in units of the target."""
+
+    @property
+    def _kind(self) -> object:
+        return self.scale
 
     @property
     def variance(self) -> Tensor:
@@ -122,25 +128,6 @@ class RegressionPrediction:
         )
         moments = (means.mean(0), within + means.var(0, correction=0), aleatoric)
         return RegressionPrediction(*moments, *_concatenated(parts, dim=0)).on(scale)
-
-    @staticmethod
-    def joined(parts: Sequence["RegressionPrediction"]) -> "RegressionPrediction":
-        """Put predictions of different rows one below the other.
-
-        Args:
-            parts: Predictions with the same number of draws each, on the same scale.
-
-        Returns:
-            One prediction with the rows of all.
-
-        Raises:
-            ValueError: If their scales differ.
-        """
-        mean, epistemic, aleatoric = (
-            torch.cat([getattr(part, n) for part in parts]) for n in ("mean", "epistemic", "aleatoric")
-        )
-        draws = _concatenated(parts, dim=1)
-        return RegressionPrediction(mean, epistemic, aleatoric, *draws, _scale_of(parts))
 
     def scale_noise(self, factor: Tensor | float) -> "RegressionPrediction":
         """Multiply the noise variance of every draw, on the scale of the draws.

@@ -6,8 +6,6 @@ draws random numbers of its own or keeps something in the model cannot run so, a
 
 import contextlib
 import functools
-import math
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,54 +13,71 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.layers import SITE, ConcreteDropout, factors_from
-from gumdrop.prediction.switches import FallbackWarning, switched
-from gumdrop.prediction.ways.chain import Chunk
 
-__all__ = ["run_batched"]
+__all__ = ["Chunk", "run_batched"]
 
-REPEATED = 0.25
-"""Probability that a draw keeps all units, from which on draws are looked through for equal ones."""
 COPIED = 16
-"""How many times as large as other activations copies of an output may be, which are written and read once."""
+"""An activation that is copied from one draw to others takes the room of this many that are computed."""
 
 
-def run_batched(model: nn.Module, call: Callable[[], Tensor], sites: list[ConcreteDropout], chunk: Chunk) -> Tensor:
+class Chunk:
+    """A few draws that run as one program.
+
+    Args:
+        count: Number of draws, S.
+        factors: What each site multiplies its units by, (S, K), by the site's identity; only of those that change
+            something.
+    """
+
+    def __init__(self, count: int, factors: Mapping[int, Tensor]) -> None:
+        self.count, self.factors = count, dict(factors)
+        self.widest = 0
+        """Bytes of the largest activation of one draw, as far as it was seen."""
+        self.was_used = False
+        """Whether the model has called a site."""
+
+    def see(self, activation: Tensor, draws: int = 1) -> None:
+        """Take note of the size of an activation that holds this many draws."""
+        self.widest = max(self.widest, activation.numel() * activation.element_size() // draws)
+
+
+def run_batched(model: nn.Module, call: Callable[[], Tensor], chunk: Chunk) -> Tensor:
     """Run a model on the draws of a chunk.
 
     Args:
-        model: The model, inside a context that switches its dropout on.
+        model: The model, in eval.
         call: Calls it and gives its output tensor.
-        sites: All sites of the model.
         chunk: The draws.
 
     Returns:
-        Shape (S, N, ...).
+        Shape (S, N, ...), or (1, N, ...) where all draws are the same.
 
     Raises:
         RuntimeError: If the model keeps something of what it computes, or whatever PyTorch raises for code that
             depends on the values of a draw.
     """
-    active = {id(site): scale for site in sites if (scale := chunk.scales[id(site)]) is not None}
     before = _Contents(model)
 
-    def one_draw(scales: dict[int, Tensor]) -> Tensor:
+    def one_draw(factors: dict[int, Tensor]) -> Tensor:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(factors_from(functools.partial(_factor, scales, chunk), model))
+            stack.enter_context(factors_from(functools.partial(_factor, factors, chunk), model))
             for module in model.modules():
                 if isinstance(module, nn.RNNBase):
-                    forward = functools.partial(_recurrent, module, module.forward, scales, chunk)
-                    stack.enter_context(_replaced(module, "forward", forward))
+                    forward = functools.partial(_recurrent, module, module.forward, factors, chunk)
+                    stack.enter_context(_forward_is(module, forward))
             return call()
 
     try:
         # Of an operation that runs draw by draw, as attention on a CPU, vmap warns; it is still no slower.
-        with switched([(FallbackWarning(), False)], threading.get_ident()):
-            result = torch.func.vmap(one_draw)(active) if active else one_draw({}).unsqueeze(0)
+        torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
+        result = torch.func.vmap(one_draw)(chunk.factors) if chunk.factors else one_draw({}).unsqueeze(0)
         if before.changed():
             raise RuntimeError("the model keeps something of what it computes")
     except Exception:
         before.restore()  # what it has kept belongs to this trial
         raise
+    finally:
+        torch._C._functorch._set_vmap_fallback_warning_enabled(True)  # type: ignore[attr-defined]
     return result
 
 
@@ -87,25 +102,25 @@ class _Contents:
 
 
 @contextlib.contextmanager
-def _replaced(module: nn.Module, name: str, value: Any) -> Iterator[None]:
-    """Put a function in the place of a method of one module, for a while."""
-    own = vars(module)
-    before = {name: own[name]} if name in own else {}
-    own[name] = value
+def _forward_is(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Put a function in the place of the forward of one module, for a while."""
+    before = vars(module).get("forward")
+    vars(module)["forward"] = forward
     try:
         yield
     finally:
-        del own[name]
-        own.update(before)
+        del vars(module)["forward"]
+        if before is not None:
+            vars(module)["forward"] = before
 
 
-def _factor(scales: Mapping[int, Tensor], chunk: Chunk, site: ConcreteDropout, x: Tensor) -> Tensor:
-    """Give the factor of a site inside a draw of a chunk, whose ``scales`` have shape (K,)."""
+def _factor(factors: Mapping[int, Tensor], chunk: Chunk, site: ConcreteDropout, x: Tensor) -> Tensor:
+    """Give the factor of a site inside a draw of a chunk, whose ``factors`` have shape (K,)."""
     chunk.was_used = True
     if any(x.stride()):  # otherwise it only stands for a shape
         chunk.see(x)
-    scale = scales.get(id(site))
-    return torch.ones(1, site.num_units, device=x.device) if scale is None else scale.unsqueeze(0)
+    factor = factors.get(id(site))
+    return torch.ones(1, site.num_units, device=x.device) if factor is None else factor.unsqueeze(0)
 
 
 # Recurrent modules: PyTorch has no batching rule for them
@@ -115,28 +130,38 @@ class _FoldDraws(torch.autograd.Function):
     """Call ``run(S, *tensors)``, whose tensors, arguments and results, have the draws in dimension 0."""
 
     @staticmethod
-    def forward(run: Callable[..., tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(result.squeeze(0) for result in run(1, *(tensor.unsqueeze(0) for tensor in tensors)))
+    def forward(run: Callable[..., tuple[Tensor, ...]], chunk: Chunk, *tensors: Tensor) -> tuple[Tensor, ...]:
+        results = run(1, *(tensor.unsqueeze(0) for tensor in tensors))
+        chunk.see(results[0])
+        return tuple(result.squeeze(0) for result in results)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         """Keep nothing: predictions have no gradient."""
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, run: Callable[..., tuple[Tensor, ...]], *tensors: Tensor) -> Any:
-        size = info.batch_size
+    def vmap(info: Any, in_dims: Any, run: Callable[..., tuple[Tensor, ...]], chunk: Chunk, *tensors: Tensor) -> Any:
+        batched = [t.movedim(dim, 0) for t, dim in zip(tensors, in_dims[2:], strict=True) if dim is not None]
+        of_draw: Tensor | slice = slice(None)
+        size, copied = info.batch_size, 1
+        if in_dims[2] is None and all(tensor.ndim == 2 and tensor.is_cpu for tensor in batched):
+            # The same sequences in all draws, which few masks of few inputs tell apart: .4 of the time of a small LSTM.
+            rows, of_draw = torch.cat(batched, 1).unique(dim=0, return_inverse=True)
+            batched, size, copied = list(rows.split([tensor.shape[1] for tensor in batched], 1)), len(rows), COPIED
+        rest = iter(batched)
         moved = [
-            tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-            for tensor, dim in zip(tensors, in_dims[1:], strict=True)
+            tensor.expand(size, *tensor.shape) if dim is None else next(rest)
+            for tensor, dim in zip(tensors, in_dims[2:], strict=True)
         ]
-        results = run(size, *moved)
+        results = tuple(result[of_draw] for result in run(size, *moved))
+        chunk.see(results[0], info.batch_size * copied)
         return results, (0,) * len(results)
 
 
 def _recurrent(
     module: nn.RNNBase,
     forward: Callable[..., Any],
-    scales: Mapping[int, Tensor],
+    factors: Mapping[int, Tensor],
     chunk: Chunk,
     input: Tensor,
     hx: Any = None,
@@ -145,43 +170,12 @@ def _recurrent(
     if not isinstance(input, Tensor) or input.ndim != 3:
         return forward(input, hx)
     holder = module._modules.get(SITE)
-    sites = [site for site in holder.children() if id(site) in scales] if holder is not None else []
+    sites = [site for site in holder.children() if id(site) in factors] if holder is not None else []
     chunk.was_used |= bool(sites)
     states = () if hx is None else tuple(hx) if module.mode == "LSTM" else (hx,)
-    run = functools.partial(_run_distinct, module, forward, sites, len(states), chunk)
-    output, *final = _FoldDraws.apply(run, input, *states, *(scales[id(site)] for site in sites))
+    run = functools.partial(_run_folded, module, forward, sites, len(states))
+    output, *final = _FoldDraws.apply(run, chunk, input, *states, *(factors[id(site)] for site in sites))
     return output, tuple(final) if module.mode == "LSTM" else final[0]
-
-
-def _run_distinct(
-    module: nn.RNNBase,
-    forward: Callable[..., Any],
-    sites: list[nn.Module],
-    num_states: int,
-    chunk: Chunk,
-    count: int,
-    *tensors: Tensor,
-) -> tuple[Tensor, ...]:
-    """Run what draws have in common once: the same sequences under the same masks, where few units make them likely."""
-    run = functools.partial(_run_folded, module, forward, sites, num_states)
-    (input, *states), scales = tensors[: 1 + num_states], tensors[1 + num_states :]
-    is_shared = count == 1 or all(tensor.stride(0) == 0 for tensor in (input, *states))  # as `expand` leaves it
-    all_kept = math.prod(chunk.all_kept[id(site)] for site in sites)
-    if not (sites and is_shared and input.device.type == "cpu" and all_kept > REPEATED):
-        results = run(count, *tensors)
-        chunk.see(input, count)
-        chunk.see(results[0], count)
-        return results
-    distinct, which = torch.unique(torch.cat(scales, dim=1), dim=0, return_inverse=True)
-    width = (getattr(module, "proj_size", 0) or module.hidden_size) * (1 + module.bidirectional)
-    largest = input[0].numel() // input.shape[-1] * width * input.element_size()
-    parts = []
-    for rows in distinct.split(max(1, chunk.budget // largest)):
-        given = (tensor[: len(rows)] for tensor in (input, *states))
-        parts.append(run(len(rows), *given, *rows.split([scale.shape[1] for scale in scales], dim=1)))
-    results = tuple(torch.cat(each)[which] for each in zip(*parts, strict=True))
-    chunk.see(results[0], COPIED * count)
-    return results
 
 
 def _run_folded(

@@ -1,25 +1,49 @@
-"""Predict counts: a mixture of Poisson distributions for each row."""
+"""Counts."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gumdrop.functional.floats import finite_exp, widened
-from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
-from gumdrop.prediction.running import RunningMoments
-from gumdrop.prediction.ways.evaluate import drawn
+from gumdrop.likelihoods.likelihood import Likelihood, Prediction, check_same_shape, per_example
+from gumdrop.likelihoods.running import RunningMoments
 
-__all__ = ["CountPrediction", "predict_counts"]
+__all__ = ["CountPrediction", "Poisson", "poisson_nll"]
+
+
+def poisson_nll(log_rate: Tensor, target: Tensor) -> Tensor:
+    r"""Negative log likelihood of counts, in nats per example.
+
+    .. math:: \sum_d \left(e^{r_d} - y_d r_d + \log y_d!\right)
+
+    Args:
+        log_rate: Log of the expected count ``r``, shape (N, ...).
+        target: Counts, of the shape of ``log_rate``.
+
+    Returns:
+        Shape (N,): summed over all dimensions but the first.
+
+    Raises:
+        ValueError: If the shapes disagree.
+
+    Example:
+        >>> poisson_nll(torch.zeros(2, 1), torch.tensor([[0.0], [2.0]]))
+        tensor([1.0000, 1.6931])
+    """
+    check_same_shape("log_rate", log_rate, target)
+    log_rate = widened(log_rate)
+    counts = target.to(log_rate.dtype)
+    return per_example(torch.exp(log_rate) - counts * log_rate + torch.lgamma(counts + 1))
 
 
 @dataclass(frozen=True)
-class CountPrediction:
+class CountPrediction(Prediction):
     """A mixture of Poisson distributions for each row, one for each drawn function; N rows, S draws."""
 
+    by_draw = frozenset({"draw_log_rates"})
     mean: Tensor
     """Expected count, shape (N, ...): the mean of the drawn functions' rates."""
     epistemic: Tensor
@@ -41,20 +65,6 @@ class CountPrediction:
     def std(self) -> Tensor:
         """Predictive standard deviation, shape (N, ...)."""
         return self.variance.sqrt()
-
-    @staticmethod
-    def joined(parts: Sequence["CountPrediction"]) -> "CountPrediction":
-        """Put predictions of different rows one below the other.
-
-        Args:
-            parts: Predictions with the same number of draws each.
-
-        Returns:
-            One prediction with the rows of all, and with the draws if all parts have theirs.
-        """
-        mean, epistemic = (torch.cat([getattr(part, name) for part in parts]) for name in ("mean", "epistemic"))
-        draws = [part.draw_log_rates for part in parts if part.draw_log_rates is not None]
-        return CountPrediction(mean, epistemic, torch.cat(draws, dim=1) if len(draws) == len(parts) else None)
 
     def _log_rates(self) -> Tensor:
         if self.draw_log_rates is None:
@@ -143,56 +153,23 @@ class CountPrediction:
         return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
 
 
-def predict_counts(
-    model: nn.Module,
-    x: Inputs | Batches,
-    *,
-    num_samples: int = 100,
-    seed: int | None = None,
-    batch_size: int | None = None,
-    keep_draws: bool = True,
-    shared: Collection[int | str] = (),
-    output: Callable[[Any], Tensor] | None = None,
-) -> CountPrediction:
-    """Predict a mixture of Poisson distributions for each row.
+@dataclass(frozen=True)
+class Poisson(Likelihood):
+    """A count; the output holds the log of its expectation, shape (N, ...)."""
 
-    Args:
-        model: A converted model, or one with plain ``nn.Dropout*``, that was trained on `gumdrop.poisson_nll`: it
-            returns the log of the expected count, shape (N, ...).
-        x: Input with rows in dimension 0; a tuple or mapping is passed as arguments; a DataLoader or another iterable
-            is predicted batch by batch, see `sample`.
-        num_samples: Number of draws, S.
-        seed: Same seed, same prediction.
-        batch_size: Rows that run at once, which bounds memory; all if None. It does not change the
-            result, save for dropout without masks (see `docs/gotchas.md`).
-        keep_draws: Keep each draw's log rate, S N numbers, for `log_prob` and `quantile`.
-        shared: Places or names of the arguments that have no rows, see `sample`.
-        output: Takes the output tensor out of what the model returns.
+    name = "poisson"
+    support = (0.0, math.inf)
 
-    Returns:
-        Expected count, its variance, and the draws.
+    def nll(self, output: Tensor, target: Tensor) -> Tensor:
+        """Negative log likelihood, see `poisson_nll`."""
+        return poisson_nll(output, target)
 
-    Raises:
-        ValueError: If a number is out of range, ``x`` or ``shared`` is wrong as `sample` says, or nothing in the
-            model is stochastic.
-        TypeError: If ``x`` holds something else than tensors, or the model does not return a tensor and ``output``
-            is None.
-
-    Example:
-        >>> from gumdrop import learn_dropout
-        >>> model = learn_dropout(nn.Linear(8, 1), p=0.2)
-        >>> prediction = predict_counts(model, torch.randn(5, 8), seed=0)
-        >>> prediction.mean.shape, prediction.log_prob(torch.ones(5, 1)).shape
-        (torch.Size([5, 1]), torch.Size([5]))
-    """
-
-    def predict(part: Arguments, seed: int | None) -> CountPrediction:
+    def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> CountPrediction:
+        """Make a mixture of Poisson distributions for each row."""
         moments, kept = RunningMoments(), []
-        for result in drawn(model, part, num_samples, seed, batch_size, output):
+        for result in draws:
             log_rates = widened(result)
             moments.add(finite_exp(log_rates))
             if keep_draws:
                 kept.append(log_rates)
         return CountPrediction(moments.mean, moments.variance, torch.cat(kept) if kept else None)
-
-    return by_batches(predict, CountPrediction.joined, model, x, shared, seed)

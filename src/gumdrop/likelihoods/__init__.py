@@ -1,0 +1,73 @@
+"""What the output of a network says of a target: numbers, classes, yes or no, counts.
+
+A `Likelihood` has the negative log likelihood of outputs and targets, the prior that suits it, and the prediction of
+drawn functions: a record of moments and draws, with densities, quantiles and scores. A new one is a file here and a
+line in `LIKELIHOODS`. Imports `functional`.
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from gumdrop.likelihoods.categorical import (
+    Bernoulli,
+    Categorical,
+    ClassificationPrediction,
+    bernoulli_nll,
+    categorical_nll,
+)
+from gumdrop.likelihoods.gaussian import Gaussian, gaussian_nll
+from gumdrop.likelihoods.likelihood import FunctionLikelihood, Lengthscale, Likelihood, Prediction
+from gumdrop.likelihoods.mixture import RegressionPrediction
+from gumdrop.likelihoods.poisson import CountPrediction, Poisson, poisson_nll
+from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
+
+__all__ = [
+    "LIKELIHOODS",
+    "PLAIN",
+    "Bernoulli",
+    "Categorical",
+    "ClassificationPrediction",
+    "CountPrediction",
+    "Gaussian",
+    "Lengthscale",
+    "Likelihood",
+    "Poisson",
+    "Prediction",
+    "RegressionPrediction",
+    "TargetScale",
+    "bernoulli_nll",
+    "categorical_nll",
+    "gaussian_nll",
+    "likelihood_of",
+    "poisson_nll",
+]
+
+LIKELIHOODS: dict[str, Likelihood] = {each.name: each for each in (Gaussian(), Categorical(), Bernoulli(), Poisson())}
+"""Those that have a name."""
+
+
+def likelihood_of(likelihood: "str | Likelihood | Callable[[Tensor, Tensor], Tensor]") -> Likelihood:
+    """Find a likelihood.
+
+    Args:
+        likelihood: A name, a likelihood, or a function of output and target that gives the negative log likelihood of
+            each example, in nats, shape (N,).
+
+    Returns:
+        The likelihood.
+
+    Raises:
+        ValueError: If there is none of that name.
+
+    Example:
+        >>> likelihood_of("poisson")
+        Poisson()
+    """
+    if isinstance(likelihood, Likelihood):
+        return likelihood
+    if callable(likelihood):
+        return FunctionLikelihood(likelihood)
+    if likelihood not in LIKELIHOODS:
+        raise ValueError(f"`likelihood` must be a function or one of {', '.join(LIKELIHOODS)}, got {likelihood!r}")
+    return LIKELIHOODS[likelihood]

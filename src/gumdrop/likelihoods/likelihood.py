@@ -1,0 +1,214 @@
+"""What the output of a network says of a target: a likelihood to train on, and a prediction made of draws."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor
+
+__all__ = ["Lengthscale", "Likelihood", "Prediction", "check_same_shape", "per_example"]
+
+Lengthscale = float | Literal["classification", "regression", "fan_in", "weak", "faint"]
+"""Prior of the weights, see `gumdrop.kl_divergence`."""
+
+
+@dataclass(frozen=True)
+class Prediction(ABC):
+    """What drawn functions say of N rows."""
+
+    by_draw: ClassVar[frozenset[str]] = frozenset()
+    """Fields whose draws are in dimension 0, and rows in dimension 1."""
+
+    @abstractmethod
+    def log_prob(self, target: Tensor) -> Tensor:
+        """Log probability, or density, of observations, in nats."""
+
+    def _tensors(self) -> dict[str, Tensor]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+    def rows(self, places: Tensor) -> Self:
+        """Pick rows.
+
+        Args:
+            places: Their numbers.
+
+        Returns:
+            The prediction of these rows.
+        """
+        parts = self._tensors().items()
+        return replace(self, **{name: part.index_select(int(name in self.by_draw), places) for name, part in parts})
+
+    def with_rows(self, places: Tensor, other: Self) -> Self:
+        """Put the rows of another prediction in the place of some.
+
+        Args:
+            places: Numbers of these rows.
+            other: A prediction of as many rows, with the same number of draws.
+
+        Returns:
+            The prediction of all rows.
+        """
+        parts = self._tensors().items()
+        return replace(
+            self,
+            **{name: part.index_copy(int(name in self.by_draw), places, getattr(other, name)) for name, part in parts},
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Put predictions of different rows one below the other.
+
+        Args:
+            parts: Predictions of one kind, with the same number of draws each.
+
+        Returns:
+            One prediction with the rows of all, and with the draws if all parts have theirs.
+
+        Raises:
+            ValueError: If they are of different kinds of targets.
+        """
+        tensors = [part._tensors() for part in parts]
+        if len({part._kind for part in parts}) > 1:
+            raise ValueError(f"`parts` must be predictions of one kind, got {sorted({str(p._kind) for p in parts})}")
+        everywhere = [name for name in tensors[0] if all(name in each for each in tensors)]
+        absent = {name: None for each in tensors for name in each if name not in everywhere}
+        whole = {name: torch.cat([each[name] for each in tensors], dim=int(name in cls.by_draw)) for name in everywhere}
+        return replace(parts[0], **whole, **absent)
+
+    @property
+    def _kind(self) -> object:
+        """What must be the same in predictions that are joined."""
+        return None
+
+
+@dataclass(frozen=True)
+class Likelihood(ABC):
+    """A distribution of targets, with the parameters that a network gives."""
+
+    name: ClassVar[str]
+    """What strings call it."""
+    is_density: ClassVar[bool] = False
+    """Whether it is a density with a noise that is learned, which has no bound: a network that knows its rows by heart
+    calls them noiseless and gains without end. Classes and counts leave at most the nats of a guess to gain."""
+    lengthscale: ClassVar[Lengthscale] = "classification"
+    """Default prior of a network: only a strong one holds a density, and leaves nothing of classes and counts."""
+    watched_lengthscale: ClassVar[Lengthscale] = 1.0
+    """The same where held-out rows guard against the rest. Standard normal weights leave better probabilities on most
+    sets of classes."""
+
+    @abstractmethod
+    def nll(self, output: Tensor, target: Tensor) -> Tensor:
+        """Negative log likelihood of each example.
+
+        Args:
+            output: What the network returned, examples first.
+            target: What was observed.
+
+        Returns:
+            Shape (N,), in nats.
+        """
+
+    @abstractmethod
+    def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> Any:
+        """Make a prediction of what drawn functions return.
+
+        Args:
+            draws: Outputs of some functions after the others, shape (S, N, ...) each.
+            num_samples: Number of functions in all.
+            keep_draws: Keep what each function says, where that is a choice.
+
+        Returns:
+            A `Prediction`.
+        """
+
+    def prior(self, lengthscale: Lengthscale | None = None) -> Lengthscale:
+        """Prior of the weights: the one that is given, or that which suits this likelihood."""
+        return self.lengthscale if lengthscale is None else lengthscale
+
+    @property
+    def identity(self) -> str:
+        """What tells it from others, for a checkpoint."""
+        return repr(self)
+
+    def check(self, target: Tensor, name: str) -> None:
+        """Refuse targets that cannot be.
+
+        Args:
+            target: The targets.
+            name: What an error calls the data.
+
+        Raises:
+            ValueError: If one has no probability under any parameters.
+        """
+        low, high = self.support
+        if len(target) and not low <= target.min().item() <= target.max().item() <= high:
+            between = f"{target.min().item():g} and {target.max().item():g}"
+            raise ValueError(f"the targets in `{name}` lie between {between}, which no {self.name} can give")
+
+    support: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
+    """Least and largest target."""
+
+
+@dataclass(frozen=True)
+class FunctionLikelihood(Likelihood):
+    """A likelihood that a function gives, to train on alone."""
+
+    function: Callable[[Tensor, Tensor], Tensor]
+    """Gives the negative log likelihood of each example, shape (N,), of outputs and targets."""
+    name = "function"
+
+    def prior(self, lengthscale: Lengthscale | None = None) -> Lengthscale:
+        """The one that is given, since nothing is known of the function."""
+        if lengthscale is None:
+            raise ValueError(
+                'a `likelihood` that is a function has no prior of its own; give lengthscale="regression" for a '
+                'density whose noise is learned, lengthscale="classification" for all else'
+            )
+        return lengthscale
+
+    @property
+    def identity(self) -> str:
+        """Name of the function."""
+        return str(getattr(self.function, "__qualname__", self.function))
+
+    def nll(self, output: Tensor, target: Tensor) -> Tensor:
+        """Call it, and check that nobody has averaged: then the data would count too little."""
+        nll = self.function(output, target)
+        if nll.shape != target.shape[:1]:
+            raise ValueError(
+                f"`likelihood` must give one value for each example, shape {tuple(target.shape[:1])}, got "
+                f"{tuple(nll.shape)}; sum over what belongs to one example, and leave the mean to training"
+            )
+        return nll
+
+    def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> Any:
+        """A function knows no prediction."""
+        raise ValueError("a likelihood that is a function makes no prediction; draw outputs with `gumdrop.sample`")
+
+
+def per_example(nll: Tensor) -> Tensor:
+    """Sum over all dimensions but the first, which counts examples."""
+    return nll.flatten(1).sum(1) if nll.ndim > 1 else nll
+
+
+def check_same_shape(name: str, value: Tensor, target: Tensor) -> None:
+    """Refuse an output and a target that would broadcast.
+
+    Args:
+        name: What the output is called.
+        value: The output.
+        target: The target.
+
+    Raises:
+        ValueError: If their shapes differ.
+    """
+    if value.shape != target.shape or value.ndim == 0:
+        raise ValueError(
+            f"`{name}` and `target` must have the same shape, examples first, got {tuple(value.shape)} and "
+            f"{tuple(target.shape)}; (N,) and (N, 1) differ, see Tensor.unsqueeze"
+        )

@@ -1,0 +1,239 @@
+"""Evaluate functions drawn from the posterior: many draws at once where the model allows it, else one by one.
+
+Each site has its own stream of noise, and draw t takes the t-th row of it. So one seed gives the same draws however
+many run at once, and the plain loop over draws, which any model can run, is the measure of the rest. Dense networks run
+as one (`gumdrop.networks.dense`), all others under `torch.func.vmap`; where that refuses, the loop goes on.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
+
+from gumdrop.functional.devices import fetched, sent
+from gumdrop.functional.masks import dropout_scale
+from gumdrop.layers import ConcreteDropout, check_rates, is_own_hook, watch_rates
+from gumdrop.machine.memory import keep_what_is_freed
+from gumdrop.networks.dense import DenseFunctions
+from gumdrop.prediction.drawing import Given, MaskNoise, PlainDrop, Stochastic, switched_on
+from gumdrop.prediction.inputs import Arguments
+from gumdrop.prediction.randomness import OwnRandomness
+from gumdrop.prediction.twins import uncompiled
+from gumdrop.prediction.vmap import Chunk, run_batched
+
+__all__ = ["CACHED", "MOST_BYTES", "Output", "drawn"]
+
+Output = Callable[[Any], Tensor] | None
+
+CACHED = 2**21
+"""Bytes of the largest activation of a chunk on a CPU. Larger chunks leave the cache and are slower."""
+MOST_BYTES = 2**28
+"""The same on other devices, which many rows keep busy."""
+RESULTS = 4
+"""How many times as large the outputs of a chunk may be, over all rows."""
+LEAST_AT_ONCE = 4
+"""Draws of a chunk under vmap; with fewer, batching costs what it gains."""
+LOOPED = 32
+"""Draws that the loop evaluates, one by one, before their moments are taken together."""
+
+
+@torch.no_grad()
+def drawn(
+    model: nn.Module,
+    x: Arguments,
+    num_samples: int,
+    seed: int | None,
+    batch_size: int | None,
+    output: Output,
+    *,
+    has_parts: bool = True,
+) -> Iterator[Tensor]:
+    """Evaluate functions drawn from the posterior, as many at once as the model and the device's memory allow.
+
+    Args:
+        model: The model.
+        x: The arguments of a call, from `gumdrop.prediction.inputs.arguments`.
+        num_samples: Monte Carlo samples S.
+        seed: Seed of the masks; drawn if None.
+        batch_size: Rows that run at once; all if None.
+        output: Takes a tensor out of what the model returns; None where that is one.
+        has_parts: Whether somebody reads an epistemic part in it, which must not be 0 in silence.
+
+    Yields:
+        The outputs of the next functions for all rows, shape (S, N, ...).
+
+    Raises:
+        ValueError: If ``num_samples`` or ``batch_size`` is less than 1, or the model did not use any of its dropout.
+    """
+    if num_samples < 1:
+        raise ValueError(f"`num_samples` must be at least 1, got {num_samples}")
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"`batch_size` must be at least 1, got {batch_size}; None takes all rows at once")
+    keep_what_is_freed()
+    call = _Call(uncompiled(model), x, output, seed, batch_size)
+    if has_parts and call.dropout.only_learned:
+        watch_rates(call.dropout.learned, [p.sigmoid().tolist() for p in call.logits], num_samples)
+    left = num_samples
+    for way in call.ways():
+        for result in way(left):
+            yield result
+            left -= len(result)
+        if not left:
+            break
+    if not call.used_dropout:
+        raise ValueError(
+            "`model` did not use any of its dropout in this prediction, so all draws are the same: its code uses the "
+            "weights of layers without calling the layers, or other modules than those of the model"
+        )
+
+
+class _Call:
+    """What a prediction is asked for, and the ways to run its model."""
+
+    def __init__(
+        self, model: nn.Module, x: Arguments, output: Output, seed: int | None, batch_size: int | None
+    ) -> None:
+        self.model, self.x, self.output = model, x, output
+        self.rows, self.device = min(batch_size or len(x), len(x)), x.tensors[0].device
+        self.parts = [slice(start, start + self.rows) for start in range(0, len(x), self.rows)]
+        self.dropout = Stochastic.of(model, maskless=True)
+        check_rates(self.dropout.learned, model)
+        self.noise = MaskNoise(self.dropout.num_masked, seed)
+        self.used_dropout = bool(self.dropout.inside)
+
+    @functools.cached_property
+    def on(self) -> tuple[nn.Module, list[ConcreteDropout], list[PlainDrop]]:
+        """A twin of the model, its sites, and its plain dropout."""
+        return switched_on(self.model, self.noise, maskless=True)
+
+    @functools.cached_property
+    def logits(self) -> list[Tensor]:
+        """The logits of the rates on the CPU, for which the device is waited for once."""
+        logits = [site.p_logit.detach() for site in self.dropout.learned]
+        return list(fetched(logits).split([each.numel() for each in logits])) if logits else []
+
+    def factors(self, count: int) -> tuple[list[Tensor], Tensor | None]:
+        """Draw what sites multiply by, and evaluate draws that keep all units once, since they are one function.
+
+        Args:
+            count: Number of draws.
+
+        Returns:
+            Factors of each site, (S, K), of S different draws, and the place of each draw among these; no places where
+            they are all.
+        """
+        factors = []
+        for number, (site, logit) in enumerate(zip(self.dropout.learned, self.logits, strict=True)):
+            noise = self.noise.of(number, (count, site.num_units), logit.dtype)
+            factors.append(dropout_scale(logit, noise, hard=True))
+        if not self.dropout.only_learned:
+            return factors, None
+        same = torch.stack([factor.amin(1) > 0 for factor in factors]).all(0)
+        if same.sum() < 2:
+            return factors, None
+        chosen = ~same | (same & (same.cumsum(0) == 1))
+        places = chosen.cumsum(0) - 1
+        return [factor[chosen] for factor in factors], torch.where(same, places[same][0], places)
+
+    def ways(self) -> Iterator[Callable[[int], Iterator[Tensor]]]:
+        """Ways to run the model, the best one first; each goes on where the one before has stopped."""
+        if self.dropout.only_learned and not _is_watched(self.model):
+            x = self.x.alone
+            dense = None if x is None or x.ndim != 2 or self.output is not None else DenseFunctions.of([self.model])
+            if x is not None and dense is not None and dense.takes(x):
+                yield functools.partial(self._of_dense, dense, x)
+            elif not torch.is_autocast_enabled(self.device.type):  # which does not act under vmap
+                yield self._at_once
+        yield self._one_by_one
+
+    def _of_dense(self, dense: DenseFunctions, x: Tensor, left: int) -> Iterator[Tensor]:
+        self.used_dropout = True
+        widest = self.rows * max(weight.shape[2] for weight in dense.weights) * x.element_size()
+        while left:
+            count = min(left, self._count(widest, dense.weights[-1].shape[1]))
+            factors, places = self.factors(count)
+            on_device = [sent(factor, x.device)[None, :, None] for factor in factors]
+            yield self._placed(torch.cat([dense.outputs(x[rows], on_device)[0] for rows in self.parts], dim=1), places)
+            left -= count
+
+    def _at_once(self, left: int) -> Iterator[Tensor]:
+        """Run chunks under vmap until it refuses."""
+        positions = max(tensor[0].numel() for tensor in self.x.tensors)
+        twin, sites, _ = self.on
+        widest = 16 * self.rows * max(1, positions) * max(site.num_units for site in sites)  # rather too much
+        outputs = 1
+        while left:
+            state, count = self.noise.state(), min(left, self._count(widest, outputs))
+            factors, places = self.factors(count)
+            pairs = zip(sites, factors, strict=True)
+            chunk = Chunk(len(factors[0]), {id(s): sent(f, self.device) for s, f in pairs if (f != 1).any()})
+            try:
+                parts = [run_batched(twin, functools.partial(self._pass, rows), chunk) for rows in self.parts]
+            except Exception:  # whatever is raised by code that depends on the values of a draw
+                self.noise.restore(state)
+                return
+            self.used_dropout |= chunk.was_used
+            yield self._placed(torch.cat(parts, dim=1).expand(len(factors[0]), -1, *parts[0].shape[2:]), places)
+            left -= count
+            widest, outputs = max(1, chunk.widest), parts[0][0, 0].numel()
+            if self._count(widest, outputs) < LEAST_AT_ONCE:
+                return
+
+    def _one_by_one(self, left: int) -> Iterator[Tensor]:
+        randomness = OwnRandomness(self.model, self.noise.seed)
+        while left:
+            count = min(left, LOOPED)
+            factors, places = self.factors(count)
+            with randomness.used():
+                results = [self._draw([factor[i : i + 1] for factor in factors]) for i in range(_len(factors, count))]
+            yield self._placed(torch.stack(results), places)
+            left -= count
+
+    def _draw(self, factors: list[Tensor]) -> Tensor:
+        """Evaluate one function."""
+        _, sites, drops = self.on
+        sources = [Given(factor) for factor in factors]
+        for site, source in zip(sites, sources, strict=True):
+            site.factor_source = source
+        for drop in drops:
+            drop.renew()
+        results = []
+        for rows in self.parts:
+            for drop in drops:
+                drop.restart()
+            results.append(self._pass(rows))
+        self.used_dropout |= any(source.was_used for source in sources) or any(drop.was_used for drop in drops)
+        return results[0] if len(results) == 1 else torch.cat(results)
+
+    def _pass(self, rows: slice) -> Tensor:
+        result = self.x[rows].call(self.on[0])
+        result = result if self.output is None else self.output(result)
+        if not isinstance(result, Tensor):
+            raise TypeError(
+                f"the model returned a {type(result).__name__}; pass `output`, a function that takes the "
+                "tensor out of it, as in output=lambda result: result.logits"
+            )
+        return result
+
+    def _placed(self, result: Tensor, places: Tensor | None) -> Tensor:
+        return result if places is None else result[sent(places, result.device)]
+
+    def _count(self, widest: int, outputs: int) -> int:
+        """Draws of a chunk, so that neither its largest activation nor its results are too large."""
+        budget = CACHED if self.device.type == "cpu" else MOST_BYTES
+        if self.device.type == "cuda":
+            budget = min(budget, torch.cuda.mem_get_info(self.device)[0] // 16)
+        return max(1, min(budget // widest, RESULTS * budget // (4 * len(self.x) * outputs)))
+
+
+def _len(factors: list[Tensor], count: int) -> int:
+    return len(factors[0]) if factors else count
+
+
+def _is_watched(model: nn.Module) -> bool:
+    """Tell whether somebody watches the forward, and would see several draws at once, or inputs without drops."""
+    hooks = [h for m in model.modules() for h in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
+    return bool(_global_forward_hooks or _global_forward_pre_hooks) or not all(map(is_own_hook, hooks))

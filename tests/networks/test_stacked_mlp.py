@@ -1,0 +1,242 @@
+"""Many dense networks as one: outputs, KL and gradients against each network alone under the same masks."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import gumdrop as gd
+from gumdrop.functional.masks import dropout_scale
+from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, factors_from
+from gumdrop.networks import mlp, set_strength, stacked
+from gumdrop.networks.stacked import StackedMLP, stack
+from gumdrop.objective.kl import precisions_of
+
+from builders.rates import set_logit
+
+MEMBERS, ROWS, INPUTS = 3, 7, 4
+NUM_DATA = torch.tensor([3.0, 50.0, 6000.0])  # so that the cap of a prior holds for some alone
+X = torch.randn(MEMBERS, ROWS, INPUTS, generator=torch.Generator().manual_seed(1))
+DENSE = partial(mlp, INPUTS, 2, hidden=(6, 5), homoscedastic_noise=True)
+KINDS: dict[str, Callable[[], nn.Module]] = {
+    "relu": DENSE,
+    "silu": partial(DENSE, activation="silu"),
+    "bins": lambda: DENSE(encoding=PiecewiseLinear.fitted(X[0], 3)),
+    "one layer": lambda: gd.learn_dropout(nn.Sequential(nn.Linear(INPUTS, 3))),
+    "one input": partial(mlp, 1, 2, hidden=(6, 5), homoscedastic_noise=True),
+    "fixed": lambda: gd.fix_dropout(DENSE()),
+    "soft": lambda: gd.learn_dropout(nn.Sequential(nn.Linear(INPUTS, 5), nn.ReLU(), nn.Linear(5, 2)), temperature=0.4),
+}
+
+
+def inputs(kind: str) -> Tensor:
+    return X[..., :1] if kind == "one input" else X
+
+
+def networks(kind: str) -> list[nn.Module]:
+    """Networks that differ in weights, rates, strengths and noise."""
+    torch.manual_seed(0)
+    members = [KINDS[kind]() for _ in range(MEMBERS)]
+    for i, member in enumerate(members):
+        sites = [module for module in member.modules() if isinstance(module, ConcreteDropout)]
+        for j, site in enumerate(sites):
+            set_logit(site, (-1.0, 0.5, -14.0)[(i + j) % 3])
+        set_strength(member, 0.5 + i)
+        sites[0].strength = 2.0 + i
+        for module in member.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.bias)
+            elif isinstance(module, HomoscedasticNoise):
+                nn.init.normal_(module.log_variance)
+    return members
+
+
+def stack_of(members: list[nn.Module]) -> StackedMLP:
+    found = stack(members)
+    assert found is not None
+    return found
+
+
+def alone(member: nn.Module, x: Tensor, noise: list[Tensor], hard: bool) -> Tensor:
+    """One network under masks of this noise, of its sites in order."""
+    rest = iter(noise)
+
+    def source(site: ConcreteDropout, _: Tensor) -> Tensor:
+        return dropout_scale(site.p_logit, next(rest), temperature=site.temperature, hard=hard)
+
+    with factors_from(source, member):
+        return member(x)
+
+
+@pytest.mark.parametrize("lengthscale", ["fan_in", "regression", "weak", 0.7])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_step_is_that_of_each_network_alone(
+    monkeypatch: pytest.MonkeyPatch, kind: str, lengthscale: Any, shared: bool
+) -> None:
+    """Outputs, KL, and the gradients of any function of both; with inputs of each, or one for all."""
+    members, network, x = networks(kind), stack_of(networks(kind)), inputs(kind)
+    x = x[0] if shared else x
+    noise = [torch.rand(1, ROWS, units).clamp_(1e-3, 1 - 1e-3) for units in network.units]
+    rest = iter(noise)
+    monkeypatch.setattr(stacked, "uniform_noise", lambda *_, **__: next(rest))
+    output, kl = network(x, precisions_of(network, num_data=NUM_DATA, lengthscale=lengthscale))
+    slopes, weighs = torch.randn_like(output), torch.tensor([0.3, 1.0, 2.0])
+    ((output * slopes).sum() + (weighs * kl).sum()).backward()
+    gradient = network.block.grad
+    assert gradient is not None
+    for i, (member, rows) in enumerate(zip(members, x.expand(MEMBERS, -1, -1), strict=True)):
+        own = alone(member, rows, [each[0] for each in noise], hard=kind == "fixed")
+        own_kl = gd.kl_divergence(member, num_data=NUM_DATA[i], lengthscale=lengthscale)
+        torch.testing.assert_close((output[i], kl[i]), (own, own_kl), rtol=1e-5, atol=1e-5)
+        ((own * slopes[i]).sum() + weighs[i] * own_kl).backward()
+    for parameter in network.parameters():
+        if parameter.requires_grad:
+            assert parameter.grad is not None
+            assert parameter.grad.stride() == parameter.stride()  # of use to a fused optimiser
+            parameter.data.copy_(parameter.grad)
+    for member, found in zip(members, network.states(), strict=True):
+        for name, own_parameter in member.named_parameters():
+            if own_parameter.requires_grad:
+                torch.testing.assert_close(found[name], own_parameter.grad, rtol=2e-4, atol=1e-5)
+
+
+def test_without_a_prior_entropy_alone_is_the_kl() -> None:
+    network = stack_of(networks("relu"))
+    p = network.p_logits.sigmoid()
+    entropy = -(p * p.log() + (1 - p) * torch.log1p(-p))
+    torch.testing.assert_close(network(X)[1], -(network.entropies * entropy).sum(1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_drawn_functions_are_those_of_each_network_alone(kind: str) -> None:
+    members, network = networks(kind), stack_of(networks(kind))
+    noise = [torch.rand(1, 2, units) for units in network.units]
+    drawn, x = network.functions(), inputs(kind)
+    functions = drawn.outputs(x, drawn.factors(noise))
+    by_row = drawn.outputs(x, drawn.factors([each.unsqueeze(2).expand(-1, -1, ROWS, -1) for each in noise]))
+    torch.testing.assert_close(by_row, functions)
+    for i, member in enumerate(members):
+        expected = [alone(member, x[i], [each[0, s : s + 1] for each in noise], hard=True) for s in range(2)]
+        torch.testing.assert_close(functions[i], torch.stack(expected), rtol=1e-5, atol=1e-5)
+    assert functions.shape == network(x)[0].unsqueeze(1).expand(-1, 2, -1, -1).shape
+
+
+def test_a_seed_names_functions_and_without_one_each_row_has_a_mask() -> None:
+    network, x = stack_of([DENSE(p=0.5)] * 2), X[:1, :1].expand(2, ROWS, -1)  # one row many times
+    again = network.drawn(x, 5, 3)
+    assert torch.equal(again, network.drawn(x, 5, 3))
+    torch.testing.assert_close(again, again[:1, :, :1].expand_as(again))  # the same masks in all members
+    assert not torch.equal(again, network.drawn(x, 5, 4))
+    assert (again.std(1)[..., :2] > 0).all(), "draws differ"
+    rows = network.drawn(x, 5, None)
+    assert (rows.std(2)[..., :2] > 0).all()
+    torch.testing.assert_close(rows[0], rows[1])
+
+
+def test_states_are_those_of_the_networks_and_the_stack_has_copies() -> None:
+    members, network = networks("bins"), stack_of(networks("bins"))
+    for member, state in zip(members, network.states(), strict=True):
+        trained = dict(member.named_parameters())
+        assert state.keys() == trained.keys()
+        torch.testing.assert_close(state, {name: value.detach() for name, value in trained.items()}, rtol=0, atol=0)
+    assert network.rates() == [pytest.approx(gd.dropout_rates(member)) for member in members]
+    original = stack_of(members)
+    nn.init.zeros_(original.block)
+    assert all(parameter.abs().max() > 0 for parameter in members[0].parameters())
+    original.load_state_dict(network.state_dict())
+    assert torch.equal(original.drawn(X, 2, 0), network.drawn(X, 2, 0))
+
+
+def test_noise_is_that_of_each_member_and_can_be_set_in_place() -> None:
+    network = stack_of(networks("relu"))
+    for i, log_variance in enumerate(network.noises()):
+        log_variance.fill_(-float(i))
+    for output in (network(X)[0], network.drawn(X, 1, 0)[:, 0]):
+        assert output[:, 0, 2:].tolist() == [[0, 0], [-1, -1], [-2, -2]]
+    assert stack_of(networks("one layer")).noises() == []
+
+
+@pytest.mark.parametrize("learns_noise", [True, False])
+@pytest.mark.parametrize("kind", ["relu", "fixed"])
+def test_groups_are_those_of_a_single_network(kind: str, learns_noise: bool) -> None:
+    members = networks(kind)
+    for module in nn.ModuleList(members).modules():
+        if isinstance(module, HomoscedasticNoise):
+            module.log_variance.requires_grad_(learns_noise)
+
+    def facts(groups: list[dict[str, Any]]) -> dict[tuple[Any, ...], int]:
+        """How many numbers have which options."""
+        sizes = [sum(each.numel() for each in group["params"] if each.requires_grad) for group in groups]
+        options = [tuple(group.get(name) for name in ("weight_decay", "lr", "eps")) for group in groups]
+        return {each: size for each, size in zip(options, sizes, strict=True) if size}
+
+    own = facts(gd.parameter_groups(members[0], weight_decay=0.1, rate_lr=0.05))
+    assert facts(stack_of(members).groups(0.1, 0.05)) == {each: MEMBERS * size for each, size in own.items()}
+
+
+def watched() -> nn.Module:
+    model = DENSE()
+    model[0].register_forward_hook(lambda *_: None)
+    return model
+
+
+def tied() -> nn.Module:
+    one = nn.Linear(INPUTS, INPUTS)
+    return gd.learn_dropout(nn.Sequential(one, nn.ReLU(), one, nn.ReLU(), nn.Linear(INPUTS, 2)))
+
+
+def frozen() -> nn.Module:
+    model = DENSE()
+    model[2].weight.requires_grad_(False)
+    return model
+
+
+def sequential(*layers: nn.Module, **options: Any) -> nn.Module:
+    return gd.learn_dropout(nn.Sequential(nn.Linear(INPUTS, 5), *layers, nn.Linear(5, 2)), **options)
+
+
+OTHERS: dict[str, Callable[[], nn.Module]] = {
+    "watched": watched,
+    "tied": tied,
+    "frozen": frozen,
+    "a rate for each unit": lambda: sequential(nn.ReLU(), per_unit=True),
+    "a layer without a rate": lambda: sequential(nn.ReLU(), exclude=["0"]),
+    "another activation": lambda: sequential(nn.Tanh()),
+    "normalised": lambda: sequential(nn.BatchNorm1d(5), nn.ReLU()),
+    "no activation": sequential,
+    "a prior of the noise": lambda: nn.Sequential(*list(DENSE())[:-1], HomoscedasticNoise(2, gamma_prior=(1.0, 1.0))),
+    "in float64": lambda: DENSE().double(),
+    "nested": lambda: nn.Sequential(DENSE()),
+    "another class": lambda: type("Own", (nn.Sequential,), {})(*list(DENSE())),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
+def test_what_is_no_plain_dense_network_is_not_stacked(other: Callable[[], nn.Module]) -> None:
+    assert stack([DENSE()]) is not None
+    assert stack([other()]) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        partial(DENSE, hidden=(5, 6)),
+        partial(DENSE, activation="silu"),
+        partial(DENSE, homoscedastic_noise=False),
+        lambda: gd.fix_dropout(DENSE()),
+        lambda: DENSE(encoding=PiecewiseLinear.fitted(X[1], 3)),
+    ],
+)
+def test_networks_that_differ_are_not_stacked(other: Callable[[], nn.Module]) -> None:
+    assert stack([other(), other()]) is not None
+    assert stack([DENSE(), other()]) is None
+
+
+def test_encodings_must_have_the_same_edges() -> None:
+    one, same, other = (partial(DENSE, encoding=PiecewiseLinear.fitted(X[i], 3)) for i in (0, 0, 1))
+    assert stack([one(), same()]) is not None
+    assert stack([one(), other()]) is None

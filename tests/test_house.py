@@ -5,22 +5,22 @@ import pytest
 from builders import house
 
 BUDGETS = {
-    "attribution": 1570,
-    "cli": 1140,
-    "ensembles": 1570,
-    "estimators": 1290,
-    "export": 1490,
-    "functional": 550,
-    "layers": 1930,
+    "attribution": 1540,
+    "cli": 1150,
+    "ensembles": 1550,
+    "estimators": 1260,
+    "export": 1440,
+    "functional": 540,
+    "layers": 1910,
     "likelihoods": 1530,
-    "machine": 540,
+    "machine": 530,
     "metrics": 870,
-    "networks": 1420,
-    "objective": 390,
-    "prediction": 1910,
-    "tables": 8540,
-    "training": 2260,
-    "views": 3570,
+    "networks": 1360,
+    "objective": 380,
+    "prediction": 1830,
+    "tables": 7930,
+    "training": 2120,
+    "views": 3430,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -10,16 +10,7 @@ __all__ = ["class_scores", "plain_prediction"]
 
 
 def plain_prediction(model: nn.Module, x: Tensor, *, batch_size: int | None = None) -> ClassificationPrediction:
-    """Predict with dropout off, as one function.
-
-    Args:
-        model: A classifier in eval mode.
-        x: Its inputs.
-        batch_size: Rows at a time; all at once if None.
-
-    Returns:
-        The prediction.
-    """
+    """Predict with dropout off, as one function."""
     with torch.no_grad():
         log_p = [torch.log_softmax(model(part), dim=1) for part in x.split(batch_size or len(x))]
     return ClassificationPrediction.from_log_probabilities(torch.cat(log_p))

@@ -62,20 +62,7 @@ class Classifier:
 
 
 def load_classifier(name: str, *, device: str = "cpu") -> Classifier:
-    """Load a classifier.
-
-    Args:
-        name: A file that ``torch.export.save`` wrote, whose name ends in ``.pt2``, with a free batch dimension; or
-            ``module:thing``, where the thing is a model, or a function without arguments that makes one.
-        device: Where it is to run.
-
-    Returns:
-        The classifier. A model in train mode is put into eval mode: it was made for this.
-
-    Raises:
-        ValueError: If there is no such file or thing, or the file is no exported program.
-        TypeError: If the thing is no model.
-    """
+    """Load a classifier."""
     if name.endswith(".pt2"):
         return _load_exported(Path(name), device)
     module, _, thing = name.partition(":")
@@ -125,22 +112,7 @@ def explain_picture(
     device: str = "cpu",
     **options: Any,
 ) -> Explanation:
-    """Read a picture and search for the masks of a classifier's answer to it.
-
-    Args:
-        classifier: See `load_classifier`.
-        picture: File of any format that Pillow knows.
-        size: Height and width for the model; what it was exported for, or those of the picture, if None.
-        grey: One channel of brightness; what the model was exported for if that is known.
-        normalisation: What the model expects of its channels.
-        mask_size: Cells of the masks along each side; those of the picture, but at most 56, if None.
-        fido: Makes the method from the model.
-        device: Where the model is.
-        options: Of `gumdrop.attribution.FIDO.explain`.
-
-    Returns:
-        The explanation; its inputs are normalised.
-    """
+    """Read a picture and search for the masks of a classifier's answer to it."""
     if classifier.shape is not None:
         grey, size = classifier.shape[0] == 1, classifier.shape[1:]
     pixels = read_photograph(picture, size=size, grey=grey)

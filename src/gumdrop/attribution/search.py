@@ -148,17 +148,7 @@ class Search:
         """Whether each output was finite; looked at where the device is waited for in any case."""
 
     def __call__(self, task: Task, *, seed: int, rows: Tensor, advance: Callable[[], None]) -> Found:
-        """Learn the maps of a group.
-
-        Args:
-            task: What is asked.
-            seed: Of all noise.
-            rows: Positions of the inputs in the user's batch, for messages.
-            advance: Called after each step.
-
-        Returns:
-            Logits, curves and numbers of steps.
-        """
+        """Learn the maps of a group."""
         settings = self._settings
         noise = random_streams(seed)
         dtype = torch.promote_types(task.inputs.dtype, torch.float32)

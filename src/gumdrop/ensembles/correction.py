@@ -99,14 +99,7 @@ def _spread(ensemble: RegressionEnsemble, x: Tensor | RowSource, weights: Tensor
 
 
 def members_of_folds(held_out: Sequence[Tensor]) -> list[list[int]]:
-    """Find members that hold the same rows out.
-
-    Args:
-        held_out: Indices of the rows that each member did not train on.
-
-    Returns:
-        Numbers of the members of each fold, as many as the smallest has.
-    """
+    """Find members that hold the same rows out."""
     folds: dict[bytes, list[int]] = {}
     for i, rows in enumerate(held_out):
         folds.setdefault(rows.cpu().numpy().tobytes(), []).append(i)

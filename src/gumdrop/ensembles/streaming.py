@@ -56,22 +56,7 @@ def fit_streamed_ensemble(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
-    """Train an ensemble on a stream: all members see all rows, in the same order, and have the same held-out rows.
-
-    Args:
-        make: Builds a network, as for `gumdrop.ensembles.fit_ensembles`; called once for each member.
-        rows: Dataset of batches with ``num_rows`` and ``epochs_of_a_pass``, as
-            `gumdrop.tables.streams.rows.StreamedRows`.
-        held_out: Inputs and targets that are not in the stream.
-        settings: The settings; ``epochs`` and ``batch_size`` are for `stream_schedule`, and nothing is cut into folds.
-        likelihood: As for `gumdrop.ensembles.fit_ensembles`.
-        scale: Where targets can lie; networks see them as they are.
-        checkpoint: File to continue from if it exists; the number of the member is added to its name.
-        progress: Show a progress bar; a text stands in front of it.
-
-    Returns:
-        The ensemble, and how its members were trained.
-    """
+    """Train an ensemble on a stream: all members see all rows, in the same order, and have the same held-out rows."""
     members, results = [], []
     batch_size, passes = stream_schedule(rows.num_rows, batch_size=settings.batch_size, passes=settings.epochs)
     count, epochs = settings.members_for(rows.num_rows), passes * rows.epochs_of_a_pass

@@ -54,30 +54,13 @@ class StreamedColumns:
         return np.array([self.found.moments[name].statistics["std"] for name in self.names])
 
     def regression_target(self) -> Target:
-        """Take the target for a number.
-
-        Returns:
-            Its mean and standard deviation over the rows that train.
-
-        Raises:
-            ValueError: If it holds no numbers, or an infinity.
-        """
+        """Take the target for a number."""
         _check_numbers(self.found, self.target)
         statistics = self.found.moments[self.target].statistics
         return Target(self.target, "regression", statistics["mean"], statistics["std"])
 
     def classes_target(self, classes: np.ndarray) -> Target:
-        """Take the target for one of some labels.
-
-        Args:
-            classes: The labels, sorted.
-
-        Returns:
-            The labels as tables spell them.
-
-        Raises:
-            ValueError: If there are fewer than two, or some are spelled alike.
-        """
+        """Take the target for one of some labels."""
         if len(classes) < 2:
             raise ValueError(f"a classifier needs rows of at least 2 classes, got the class {classes.tolist()}")
         labels = labels_of(pd.Series(classes))
@@ -86,16 +69,7 @@ class StreamedColumns:
         return Target(self.target, "classification", classes=tuple(labels))
 
     def rows(self, target: Target, batch_size: int, seed: int) -> tuple[StreamedRows, tuple[Tensor, Tensor]]:
-        """Encode the rows.
-
-        Args:
-            target: What to predict.
-            batch_size: Rows of a step.
-            seed: Seed of their order.
-
-        Returns:
-            Batches of the rows that train, and the held-out rows.
-        """
+        """Encode the rows."""
         columns = [
             NumericColumn(name=name, median=moments["mean"], **moments)
             for name, moments in ((name, self.found.moments[name].statistics) for name in self.names)
@@ -116,20 +90,7 @@ class StreamedColumns:
 def open_columns(
     path: str | os.PathLike[str], target: str, columns: Sequence[str] | None, *, seed: int
 ) -> StreamedColumns:
-    """Read a table once, in pieces, and check that estimators can use it.
-
-    Args:
-        path: Parquet or Arrow file, or a folder of such files.
-        target: Column to predict; rows that lack it are left out.
-        columns: Columns to predict from; all others if None.
-        seed: Seed of the held-out rows.
-
-    Returns:
-        The stream with its statistics, ready to train on.
-
-    Raises:
-        ValueError: If a column does not hold numbers alone, or there are too few rows.
-    """
+    """Read a table once, in pieces, and check that estimators can use it."""
     stream = TableStream(os.fspath(path))
     names = [name for name in stream.names if name != target] if columns is None else list(columns)
     if not names or target in names:

@@ -48,18 +48,7 @@ def _quiet() -> Iterator[None]:
 
 
 def traced(graph: Graph, inputs: Sequence[Tensor]) -> ExportedProgram:
-    """Trace a graph, with any number of rows.
-
-    Args:
-        graph: What to trace.
-        inputs: Examples of its inputs, at least two rows each.
-
-    Returns:
-        The program, without the places in the source that it came from.
-
-    Raises:
-        ExportError: If the model branches on values, or does not take any number of rows.
-    """
+    """Trace a graph, with any number of rows."""
     rows = [{0: Dim("draws" if name == "noise" else "rows")} for name in graph.input_names]
     if not graph.any_draws and graph.input_names[-1] == "noise":
         rows[-1] = {}
@@ -85,20 +74,7 @@ def _first_line(error: Exception) -> str:
 
 
 def build(program: ExportedProgram, graph: Graph, to: Format, metadata: Mapping[str, object]) -> tuple[bytes, Runner]:
-    """Turn a program into a file.
-
-    Args:
-        program: The traced graph.
-        graph: What was traced.
-        to: Format of the file.
-        metadata: What the file should say of itself.
-
-    Returns:
-        The bytes of the file, and a function that runs what they hold.
-
-    Raises:
-        ExportError: If the format cannot hold an operator of the model, or what it needs is not installed.
-    """
+    """Turn a program into a file."""
     text = json.dumps(metadata)
     with _quiet():
         if to == "onnx":

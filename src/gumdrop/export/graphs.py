@@ -65,15 +65,7 @@ class Graph(nn.Module):
         raise NotImplementedError
 
     def reference(self, inputs: Sequence[Tensor], seed: int) -> dict[str, Tensor]:
-        """Compute the outputs as the library does, in eager mode, without the graph.
-
-        Args:
-            inputs: Inputs without the noise.
-            seed: Seed of the draws.
-
-        Returns:
-            What the graph should give, up to chance.
-        """
+        """Compute the outputs as the library does, in eager mode, without the graph."""
         raise NotImplementedError
 
 
@@ -207,15 +199,7 @@ def classes(draws: Tensor) -> ClassificationPrediction:
 
 
 def named(prediction: RegressionPrediction | ClassificationPrediction) -> dict[str, Tensor]:
-    """Outputs of a file, by name.
-
-    Args:
-        prediction: Either kind.
-
-    Returns:
-        ``mean, epistemic, aleatoric``, or ``probabilities, predictive_entropy, expected_entropy,
-        mutual_information``.
-    """
+    """Outputs of a file, by name."""
     names: tuple[str, ...] = ("probabilities", "predictive_entropy", "expected_entropy", "mutual_information")
     if isinstance(prediction, RegressionPrediction):
         names = ("mean", "epistemic", "aleatoric")

@@ -207,13 +207,7 @@ def _label(text: str) -> str:
 
 
 def write_predictions(model: ServedModel, rows: Sequence[Mapping[str, Any]], file: TextIO) -> None:
-    """Predict rows and write a table.
-
-    Args:
-        model: An opened file.
-        rows: Each a mapping from column to value, as for `ServedModel.predict`.
-        file: Open for text; a CSV table goes there.
-    """
+    """Predict rows and write a table."""
     outputs = model.predict(rows)
     classes = model.metadata["schema"]["target"]["classes"]
     names: list[str] = []

@@ -9,14 +9,7 @@ __all__ = ["fetched", "read", "sent"]
 
 
 def read(numbers: Sequence[Tensor]) -> list[float]:
-    """Read numbers, and wait for their device once.
-
-    Args:
-        numbers: Tensors without dimensions, of any devices; there may be none.
-
-    Returns:
-        The numbers.
-    """
+    """Read numbers, and wait for their device once."""
     if all(each.device.type == "cpu" for each in numbers):
         return [each.item() for each in numbers]
     first = numbers[0]

@@ -134,13 +134,6 @@ class _Total(torch.autograd.Function):
 
 
 def whole(value: Tensor) -> Tensor:
-    """Sum what processes found, each from its part of a weight that is spread over them (FSDP2).
-
-    Args:
-        value: A sum over a weight; any other tensor is given back as it is.
-
-    Returns:
-        An ordinary tensor.
-    """
+    """Sum what processes found, each from its part of a weight that is spread over them (FSDP2)."""
     full_tensor = getattr(value, "full_tensor", None)
     return value if full_tensor is None else full_tensor()

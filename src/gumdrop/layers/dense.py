@@ -29,16 +29,7 @@ WeightMatrix = Callable[[nn.Module], Tensor]
 def drop_input(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
 ) -> tuple[Any, Any] | None:
-    """Forward pre-hook: pass the layer's input, positional or by keyword, through its site.
-
-    Args:
-        module: The layer.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments; None on a quantised layer, which takes over hooks, and has no site.
-
-    Returns:
-        The arguments to call it with, or None to leave them.
-    """
+    """Forward pre-hook: pass the layer's input, positional or by keyword, through its site."""
     site = module._modules.get(SITE)  # at every call, and `get_submodule` takes ten times as long
     if site is None or kwargs is None:
         return None

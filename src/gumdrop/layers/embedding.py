@@ -36,18 +36,7 @@ def _transposed(weight: Tensor) -> Tensor:
 
 
 def drop_words(module: nn.Module, args: tuple[Any, ...], kwargs: Any, output: Tensor | None = None) -> Tensor | None:
-    """Forward hook: zero the embeddings of the word types that the site of an embedding drops.
-
-    Args:
-        module: The embedding, which holds its site in ``concrete_dropout``.
-        args: Its positional arguments: word indices.
-        kwargs: Its keyword arguments.
-        output: What the embedding gives, one dimension more than the indices; None on a quantised embedding, which
-            takes over hooks, and has no site.
-
-    Returns:
-        The output, with the rows of dropped words at zero, or None to leave it.
-    """
+    """Forward hook: zero the embeddings of the word types that the site of an embedding drops."""
     site: Any = module._modules.get(SITE)
     if site is None or output is None or not site.is_active:
         return None

@@ -88,12 +88,7 @@ def open_passes(model: nn.Module) -> None:
 
 
 def begin_pass(model: nn.Module, args: Any) -> None:
-    """Forward pre-hook: begin a pass, unless this call is a part of one.
-
-    Args:
-        model: The model.
-        args: Its arguments.
-    """
+    """Forward pre-hook: begin a pass, unless this call is a part of one."""
     if torch.compiler.is_compiling():
         for use in _uses(model):
             use.kept = []
@@ -104,13 +99,7 @@ def begin_pass(model: nn.Module, args: Any) -> None:
 
 
 def end_pass(model: nn.Module, args: Any, output: Any) -> None:
-    """Forward hook: end the pass that this call began, and forget its masks.
-
-    Args:
-        model: The model.
-        args: Its arguments.
-        output: Its output.
-    """
+    """Forward hook: end the pass that this call began, and forget its masks."""
     if torch.compiler.is_compiling():
         for use in _uses(model):
             use.kept = None

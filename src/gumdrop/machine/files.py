@@ -99,17 +99,7 @@ def disk_is_full(error: BaseException | None) -> bool:
 
 @contextlib.contextmanager
 def saying_that_the_disk_is_full(words: str) -> Iterator[None]:
-    """Say what a full disk leaves, whoever finds it full.
-
-    Args:
-        words: What to say.
-
-    Yields:
-        Nothing.
-
-    Raises:
-        OSError: With these words, if the disk is full.
-    """
+    """Say what a full disk leaves, whoever finds it full."""
     try:
         yield
     except Exception as error:

@@ -9,11 +9,7 @@ INNER = ("gumdrop.", "torch.", "contextlib")
 
 
 def warn(message: str) -> None:
-    """Warn at the innermost line that is neither of this library nor of PyTorch.
-
-    Args:
-        message: The warning.
-    """
+    """Warn at the innermost line that is neither of this library nor of PyTorch."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(INNER):
         level, frame = level + 1, frame.f_back

@@ -52,29 +52,13 @@ def _classes(module: nn.Module) -> list[str]:
 def weight_matrix_of(
     layer: nn.Module, custom: Mapping[type[nn.Module], WeightMatrix] | None = None
 ) -> WeightMatrix | None:
-    """Find the function that gives the weight of a layer that is not PyTorch's.
-
-    Args:
-        layer: Any module.
-        custom: What the caller knows; it goes before what is known here.
-
-    Returns:
-        The function, or None.
-    """
+    """Find the function that gives the weight of a layer that is not PyTorch's."""
     own = (function for cls, function in (custom or {}).items() if isinstance(layer, cls))
     return next(own, None) or next((ELSEWHERE[cls] for cls in _classes(layer) if cls in ELSEWHERE), None)
 
 
 def reads_one_unit(module: nn.Module, matrix: WeightMatrix | None = None) -> bool:
-    """Tell whether a layer has a single input unit or channel: to drop it is to drop all that the layer reads.
-
-    Args:
-        module: A layer.
-        matrix: What `weight_matrix_of` gives for it.
-
-    Returns:
-        The answer; of a recurrent module, whether its first layer does.
-    """
+    """Tell whether a layer has a single input unit or channel: to drop it is to drop all that the layer reads."""
     if matrix is not None:
         return matrix(module).shape[1:] == (1,)
     kind = kind_of(module)
@@ -90,20 +74,7 @@ def choose(
     recurrent: bool,
     named: frozenset[str],
 ) -> Candidates:
-    """Split the modules with weights.
-
-    Args:
-        model: Any model.
-        wanted: Tells whether the caller wants a layer, from its name and itself; takes ``predicate=None`` to leave out
-            the caller's function.
-        custom: The caller's own layer types.
-        embeddings: Whether embeddings count as layers.
-        recurrent: Whether hidden states are to be dropped.
-        named: Names of layers that are to be converted though they read one unit.
-
-    Returns:
-        What to convert and what to leave.
-    """
+    """Split the modules with weights."""
     found = Candidates({}, {}, {})
     inside, idle = _parts(model)
     input_dims: dict[int, int] = {}

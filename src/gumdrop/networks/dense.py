@@ -69,15 +69,7 @@ def same_parts(networks: Sequence[nn.Module]) -> list[Parts] | None:
 
 
 def parts_of(network: nn.Module) -> Parts | None:
-    """Take a dense network apart.
-
-    Args:
-        network: Any model.
-
-    Returns:
-        Its layers; None if it is no chain of dense float32 layers with a learned rate in front of each that reads more
-        than one number, or if somebody watches them by hooks.
-    """
+    """Take a dense network apart."""
     parts = list(network) if type(network) is nn.Sequential else []
     if not any(isinstance(part, nn.Linear) for part in parts) or _is_watched(network):
         return None

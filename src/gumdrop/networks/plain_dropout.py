@@ -15,16 +15,7 @@ __all__ = ["settle", "take_over"]
 def take_over(
     model: nn.Module, layers: Mapping[str, nn.Module], leaves: tuple[type[nn.Module], ...]
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Find the dropout that feeds the input of converted layers only.
-
-    Args:
-        model: The model.
-        layers: The layers whose input will be dropped, by name.
-        leaves: Types whose inside is not traced.
-
-    Returns:
-        The rate that each layer starts from, where one is given, and what is replaced by what.
-    """
+    """Find the dropout that feeds the input of converted layers only."""
     start: dict[str, float] = {}
     replaced: dict[str, str] = {}
     names = {id(layer): name for name, layer in layers.items()}
@@ -50,16 +41,7 @@ class _Leftover(NamedTuple):
 
 
 def settle(model: nn.Module, *, remove: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """Switch off the dropout that a converted model has left, or leave it.
-
-    Args:
-        model: The model, whose learned rates have taken over what they could.
-        remove: Whether to switch it off.
-
-    Returns:
-        By name, what stays, and what was switched off: each ``nn.Dropout*`` that acts, and each number called dropout
-        on another module, for its own functions. A number that code reads from a configuration is not seen.
-    """
+    """Switch off the dropout that a converted model has left, or leave it."""
     found = dict(_leftovers(model))
     if not remove:
         return {name: f"{each.what}; it acts as before, on top of learned rates" for name, each in found.items()}, {}

@@ -15,16 +15,7 @@ __all__ = ["dropout_consumers"]
 def dropout_consumers(
     model: nn.Module, leaves: tuple[type[nn.Module], ...]
 ) -> Iterable[tuple[str, list[nn.Module | None]]]:
-    """Find where the output of each ``nn.Dropout*`` goes, as far as the model can be traced.
-
-    Args:
-        model: Any model.
-        leaves: Module types whose inside is not looked at, beside those of PyTorch.
-
-    Yields:
-        Each name of a dropout module that was seen, and the modules that take its output; None stands for any other
-        use.
-    """
+    """Find where the output of each ``nn.Dropout*`` goes, as far as the model can be traced."""
     for prefix, part, graphs in _traceable_parts(model, "", leaves):
         consumers: dict[int, list[nn.Module | None]] = {}
         for graph in graphs:

@@ -144,15 +144,7 @@ def precisions_of(stack: StackedMLP, *, num_data: Tensor, lengthscale: Lengthsca
 
 
 def check_lengthscale(lengthscale: Lengthscale, num_data: int | Tensor | None) -> None:
-    """Refuse what is no prior, or one that needs ``num_data`` where there is none.
-
-    Args:
-        lengthscale: See `kl_divergence`.
-        num_data: See `kl_divergence`.
-
-    Raises:
-        ValueError: As `kl_divergence`.
-    """
+    """Refuse what is no prior, or one that needs ``num_data`` where there is none."""
     if lengthscale in CAPS:
         if num_data is None:
             raise ValueError(
@@ -196,15 +188,7 @@ def _kl_of_blocks(
 
 
 def precision_of(lengthscale: Lengthscale, fan_in: int) -> float:
-    """Precision of the prior of a layer's weights, before a cap.
-
-    Args:
-        lengthscale: See `kl_divergence`.
-        fan_in: Number of inputs of the layer.
-
-    Returns:
-        ``l^2``.
-    """
+    """Precision of the prior of a layer's weights, before a cap."""
     if isinstance(lengthscale, str):
         return OF_FAN_IN.get(lengthscale, 1.0) * fan_in
     return float(lengthscale) ** 2

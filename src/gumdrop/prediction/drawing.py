@@ -219,18 +219,7 @@ def _with_own_randomness(forward: Callable[..., Any], randomness: OwnRandomness,
 def switched_on(
     model: Model, noise: MaskNoise, *, maskless: bool, fresh: bool = False, shared: bool = True
 ) -> tuple[Model, list[ConcreteDropout], list[PlainDrop]]:
-    """Build a twin of a model whose plain dropout is on, and whose sites wait for their factors.
-
-    Args:
-        model: The model.
-        noise: Of its masks.
-        maskless: Switch on dropout that cannot be given masks, too.
-        fresh: See `draw`.
-        shared: See `draw`.
-
-    Returns:
-        The twin, its sites, and the forwards of its ``nn.Dropout*``.
-    """
+    """Build a twin of a model whose plain dropout is on, and whose sites wait for their factors."""
     twin = twin_of(model)
     found = Stochastic.of(twin, maskless=maskless)
     first = len(found.learned)

@@ -116,15 +116,7 @@ class _Call:
         return list(fetched(logits).split([each.numel() for each in logits])) if logits else []
 
     def factors(self, count: int) -> tuple[list[Tensor], Tensor | None]:
-        """Draw what sites multiply by, and evaluate draws that keep all units once, since they are one function.
-
-        Args:
-            count: Number of draws.
-
-        Returns:
-            Factors of each site, (S, K), of S different draws, and the place of each draw among these; no places where
-            they are all.
-        """
+        """Draw what sites multiply by, and evaluate draws that keep all units once, since they are one function."""
         factors = []
         for number, (site, logit) in enumerate(zip(self.dropout.learned, self.logits, strict=True)):
             noise = self.noise.of(number, (count, site.num_units), logit.dtype)

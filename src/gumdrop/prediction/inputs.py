@@ -77,22 +77,7 @@ def arguments(
     name: str = "x",
     way_out: str = "name what has no rows, as the edges of a graph, in `shared`",
 ) -> Arguments:
-    """Sort the arguments of a call into those with rows and those without.
-
-    Args:
-        x: A tensor, or a tuple or mapping of arguments.
-        shared: Places or names of the tensors, or other things, that have no rows. None, numbers and strings have none
-            in any case.
-        name: What an error calls ``x``.
-        way_out: What an error tells to do with an argument that has no rows.
-
-    Returns:
-        The arguments.
-
-    Raises:
-        ValueError: If ``shared`` names what is not there, or the others do not have the same number of rows.
-        TypeError: If one of these is no tensor.
-    """
+    """Sort the arguments of a call into those with rows and those without."""
     if not isinstance(x, Tensor | tuple | list | Mapping):
         raise TypeError(
             f"`{name}` must be a tensor, a tuple or mapping of tensors, or a DataLoader or another iterable of batches "
@@ -119,18 +104,7 @@ def arguments(
 
 
 def inputs_of(batch: Any) -> Any:
-    """Take the inputs out of a batch.
-
-    Args:
-        batch: As a loader for training yields it, a pair of inputs and targets; or a tuple of the inputs alone; or
-            the inputs, as a tensor or a mapping.
-
-    Returns:
-        The inputs, which may be a tensor, a tuple or a mapping.
-
-    Raises:
-        TypeError: If the batch is a tuple of another length.
-    """
+    """Take the inputs out of a batch."""
     if not isinstance(batch, tuple | list):
         return batch
     if len(batch) not in (1, 2):
@@ -149,22 +123,7 @@ def by_batches(
     shared: Collection[int | str],
     seed: int | None,
 ) -> Result:
-    """Predict the rows of one call, or batch by batch with the same drawn functions in each.
-
-    Args:
-        predict: Predicts the rows of some arguments under a seed.
-        joined: Puts predictions one below the other.
-        model: The model; the batches of an iterable are moved to its device.
-        x: Arguments, or an iterable of batches.
-        shared: See `arguments`.
-        seed: Same seed, same functions.
-
-    Returns:
-        The prediction of all rows, in their order.
-
-    Raises:
-        ValueError: If an iterable is empty, or a loader would give the rows in another order or not all of them.
-    """
+    """Predict the rows of one call, or batch by batch with the same drawn functions in each."""
     if isinstance(x, Tensor | tuple | list | Mapping) or not isinstance(x, Iterable):
         return predict(arguments(x, shared), seed)
     if isinstance(x, DataLoader) and (isinstance(x.sampler, UNORDERED) or x.drop_last):

@@ -31,11 +31,7 @@ class OwnRandomness:
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
-        """Take a turn.
-
-        Yields:
-            Nothing.
-        """
+        """Take a turn."""
         if self._is_idle:
             yield
             return

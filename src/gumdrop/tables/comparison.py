@@ -88,18 +88,7 @@ class RunComparison:
 
 
 def compare_runs(folders: Sequence[Path], names: Sequence[str] | None = None) -> RunComparison:
-    """Compare fits of one target.
-
-    Args:
-        folders: What `gumdrop fit` left, two of them at least; the others are compared with the first.
-        names: What to call them; as they are named if None.
-
-    Returns:
-        The comparison.
-
-    Raises:
-        TableError: If a folder holds no results, or they are of different targets.
-    """
+    """Compare fits of one target."""
     runs = dict(zip(map(str, folders) if names is None else names, map(read_results, folders), strict=True))
     if len(runs) < 2:
         raise TableError(f"comparing takes two different folders at least, got {', '.join(runs)}")

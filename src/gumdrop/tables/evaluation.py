@@ -41,18 +41,7 @@ class Evaluation:
 
 
 def known_target(model: TableModel, frame: pd.DataFrame) -> np.ndarray:
-    """Find the rows of a table that can be scored.
-
-    Args:
-        model: The model.
-        frame: The table.
-
-    Returns:
-        Their places, ascending.
-
-    Raises:
-        TableError: If the target is absent, missing in every row, or holds what the model cannot predict.
-    """
+    """Find the rows of a table that can be scored."""
     target = model.schema.target.name
     check_present(frame.columns, [target])
     known = np.flatnonzero(frame[target].notna())
@@ -63,16 +52,7 @@ def known_target(model: TableModel, frame: pd.DataFrame) -> np.ndarray:
 
 
 def evaluate(model: TableModel, frame: pd.DataFrame, prediction: Prediction) -> Evaluation:
-    """Score a prediction.
-
-    Args:
-        model: The model, with the coverage of the intervals to score.
-        frame: Rows whose target is known.
-        prediction: What the model predicts of them.
-
-    Returns:
-        The scores.
-    """
+    """Score a prediction."""
     task, schema = model.task, model.schema
     observed = task.observed(schema.encode_target(frame), frame[schema.target.name])
     meanings = task.meanings(model.coverage, model.unit, model.num_samples)

@@ -23,15 +23,7 @@ def working_folder(place: Path) -> Path:
 
 
 def whole_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = warn) -> Path:
-    """Find the folder that a fit left, also where it was killed between the two renames that replace it.
-
-    Args:
-        out: Where a fit was to put it.
-        notify: Called with a sentence if it is elsewhere.
-
-    Returns:
-        The folder to read from; `out` if there is no other.
-    """
+    """Find the folder that a fit left, also where it was killed between the two renames that replace it."""
     place = followed(out)
     if place.exists() or not place.name:
         return Path(out)
@@ -45,18 +37,7 @@ def whole_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = 
 
 
 def model_folder(out: str | os.PathLike[str], notify: Callable[[str], object] = warn) -> Path:
-    """Find the folder of a model, see `whole_folder`.
-
-    Args:
-        out: Where a fit was to put it.
-        notify: Called with a sentence if it is elsewhere.
-
-    Returns:
-        The folder to read from.
-
-    Raises:
-        TableError: If it holds no model.
-    """
+    """Find the folder of a model, see `whole_folder`."""
     whole = whole_folder(out, notify)
     if not (whole / MODEL_FILE).is_file():
         raise TableError(f"{whole} holds no {MODEL_FILE}; name a folder that `gumdrop fit` wrote")

@@ -103,17 +103,7 @@ class TableInfo:
 
 
 def table_info(folder: Path) -> TableInfo:
-    """Gather what is known of a model.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The record.
-
-    Raises:
-        TableError: If the folder holds no model, or a damaged one, or its results are damaged.
-    """
+    """Gather what is known of a model."""
     folder = model_folder(folder)
     model = load_table_model(folder)
     target = model.schema.target

@@ -53,15 +53,7 @@ def _answer(model: TableModel, output: Tensor) -> Tensor:
 
 
 def column_groups(model: TableModel, columns: Sequence[int] | None) -> list[np.ndarray]:
-    """Encoded columns that are explained as one.
-
-    Args:
-        model: The model.
-        columns: Columns of the table to tell apart, ascending; None for all.
-
-    Returns:
-        The encoded columns of each, and last those of all others, if there are any.
-    """
+    """Encoded columns that are explained as one."""
     places = [np.arange(group.start, group.stop) for group in model.schema.groups]
     if columns is None:
         return places

@@ -22,14 +22,7 @@ class FieldError(ValueError):
 
 
 def plain(value: Any) -> Any:
-    """Take records apart, and all that they hold.
-
-    Args:
-        value: A record, or what one may hold.
-
-    Returns:
-        Dicts, lists, texts and numbers, for `json.dump`.
-    """
+    """Take records apart, and all that they hold."""
     if is_dataclass(value):
         given = [(each, getattr(value, each.name)) for each in fields(value)]
         return {_key(f): plain(v) for f, v in given if v is not None or not f.metadata.get("sparse")}
@@ -39,19 +32,7 @@ def plain(value: Any) -> Any:
 
 
 def record(kind: type[T], data: object, place: str = "") -> T:
-    """Make a record of what `plain` gave, also of an older record that lacks fields with a default.
-
-    Args:
-        kind: Type of the record.
-        data: What `json.load` returned; names that the record does not know are left aside.
-        place: Name of the data in the file, for the message.
-
-    Returns:
-        The record.
-
-    Raises:
-        FieldError: If a field without a default is absent, or one has another type.
-    """
+    """Make a record of what `plain` gave, also of an older record that lacks fields with a default."""
     if not isinstance(data, dict):
         raise FieldError(f"`{place}` must be an object, got {_shown(data)}")
     known: list[Field[Any]] = list(fields(kind))  # type: ignore[arg-type]

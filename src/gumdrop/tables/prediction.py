@@ -60,22 +60,7 @@ def predict_frame(
     levels: bool = False,
     most_scored: int = MOST_SCORED,
 ) -> Predicted:
-    """Predict a table, and score what is predicted of rows whose target is known.
-
-    Args:
-        model: The model.
-        frame: A table with at least the columns of the schema.
-        keep: Columns of the table to carry along, such as one that names the rows.
-        quantiles: Probabilities of the quantiles to give beside the interval.
-        levels: Give the probability of each level of a target that is recorded in steps, too.
-        most_scored: Rows to score, at most; scoring takes longer than predicting.
-
-    Returns:
-        The predictions.
-
-    Raises:
-        TableError: If the table does not fit the schema, or lacks a column to keep.
-    """
+    """Predict a table, and score what is predicted of rows whose target is known."""
     check_present(frame.columns, keep)
     starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
     scored, unscored = _rows_to_score(model, frame, most_scored)
@@ -118,24 +103,7 @@ def predict_stream(
     levels: bool = False,
     progress: bool = False,
 ) -> Predicted:
-    """Predict a table that does not fit into memory.
-
-    Args:
-        model: The model.
-        stream: A table with at least the columns of the schema.
-        write: Called with the predictions of some rows after the other, as `predict_frame` gives them for all, with
-            the number of each row in front.
-        keep: Columns of the table to carry along, such as one that names the rows.
-        quantiles: Probabilities of the quantiles to give beside the interval.
-        levels: As for `predict_frame`.
-        progress: Show a progress bar.
-
-    Returns:
-        What was odd in the table, and the columns of the predictions.
-
-    Raises:
-        TableError: If the table does not fit the schema, lacks a column to keep, or cannot be read to its end.
-    """
+    """Predict a table that does not fit into memory."""
     from tqdm.auto import tqdm
 
     names = list(dict.fromkeys([*model.schema.names, *keep]))
@@ -199,16 +167,7 @@ def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) ->
 
 
 def encoding_notes(schema: TableSchema, encoded: Encoded, model: TableModel | None = None) -> list[str]:
-    """Say what encoding had to make up.
-
-    Args:
-        schema: The schema that encoded.
-        encoded: What it counted.
-        model: The model that predicts these rows, which may draw cells; None for rows to train on.
-
-    Returns:
-        One sentence for each column concerned.
-    """
+    """Say what encoding had to make up."""
     columns: dict[str, Any] = {column.name: column for column in schema.columns}
     drawn = [] if model is None else drawn_if_missing(schema, model.background)
     as_what = "none of the known" if model is None or not len(model.background) else f"unknown and {DRAWN}"

@@ -15,14 +15,7 @@ __all__ = ["named_rates", "rates_in_words"]
 
 
 def named_rates(model: TableModel) -> list[Rate]:
-    """Learned rate of each layer, from the inputs on.
-
-    Args:
-        model: The model.
-
-    Returns:
-        For each layer the rate over the networks.
-    """
+    """Learned rate of each layer, from the inputs on."""
     members = [dropout_rates(member) for member in model.ensemble.members]
     rates = []
     for i, site in enumerate(members[0]):
@@ -36,15 +29,7 @@ def named_rates(model: TableModel) -> list[Rate]:
 
 
 def rates_in_words(rates: Sequence[Rate], num_members: int) -> str:
-    """What it means that rates have gone to 0.
-
-    Args:
-        rates: Of each layer.
-        num_members: Networks of the model.
-
-    Returns:
-        A sentence or two; empty if no rate has gone to 0 in all networks.
-    """
+    """What it means that rates have gone to 0."""
     gone = [rate.label for rate in rates if (rate.p if rate.most is None else rate.most) < GONE]
     if not gone:
         return ""

@@ -138,14 +138,7 @@ def shown(value: object) -> str:
 
 
 def mean_record(records: Sequence[EpochRecord]) -> EpochRecord:
-    """What one epoch did, as the mean over the members.
-
-    Args:
-        records: That of each member.
-
-    Returns:
-        Their mean.
-    """
+    """What one epoch did, as the mean over the members."""
     held_out = [record.validation_nll for record in records if record.validation_nll is not None]
     rates = {site: float(np.mean([record.rates[site] for record in records])) for site in records[0].rates}
     return dataclasses.replace(

@@ -21,17 +21,7 @@ Write = Callable[[pd.DataFrame], None]
 
 @contextlib.contextmanager
 def written_table(place: Path) -> Iterator[Write]:
-    """Open a table to write, in the format that its name ends with.
-
-    Args:
-        place: `NAME.parquet`, or CSV: `NAME.csv`, `NAME.csv.gz` or any other name; `-` for CSV on standard output.
-
-    Yields:
-        A function that takes the next rows; all have the columns of the first, of the same types.
-
-    Raises:
-        TableError: If the file is to be Parquet, and the library for it is not installed.
-    """
+    """Open a table to write, in the format that its name ends with."""
     if str(place) == STDIN:
         yield _csv(sys.stdout.write)
         return

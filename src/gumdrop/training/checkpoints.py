@@ -26,14 +26,7 @@ class CheckpointError(ValueError):
 
 
 def checksum(*tensors: Tensor) -> int:
-    """Checksum of data, so that a run is not continued on others.
-
-    Args:
-        tensors: Any tensors.
-
-    Returns:
-        A number that is almost surely another one for other values.
-    """
+    """Checksum of data, so that a run is not continued on others."""
     value = 0
     for tensor in tensors:
         value = zlib.crc32(tensor.detach().cpu().contiguous().numpy().tobytes(), value)
@@ -58,12 +51,7 @@ class _Summed:
 
 
 def write_checkpoint(path: Path, state: Mapping[str, object]) -> None:
-    """Write the state of a run, and behind it the SHA-256 of all its bytes.
-
-    Args:
-        path: File to write.
-        state: Tensors and plain data.
-    """
+    """Write the state of a run, and behind it the SHA-256 of all its bytes."""
     with replacing(path, "wb") as file:
         summed = _Summed(file)
         torch.save(state, summed)  # type: ignore[arg-type]  # no more is asked of it than to write
@@ -71,18 +59,7 @@ def write_checkpoint(path: Path, state: Mapping[str, object]) -> None:
 
 
 def read_checkpoint(path: Path, contents: bytes) -> dict[str, Any]:
-    """Take what `write_checkpoint` wrote, if no bit of it has changed.
-
-    Args:
-        path: The file, for the message.
-        contents: Its bytes.
-
-    Returns:
-        The state.
-
-    Raises:
-        CheckpointError: If it is cut short, changed, or of another version.
-    """
+    """Take what `write_checkpoint` wrote, if no bit of it has changed."""
     size = hashlib.sha256().digest_size
     if hashlib.sha256(memoryview(contents)[:-size]).digest() != contents[-size:]:
         older = f"or one of before format {CHECKSUMS_SINCE}"

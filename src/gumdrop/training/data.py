@@ -30,37 +30,14 @@ Prepared = tuple[Arguments, Tensor] | DataLoader[Any]
 
 
 def arguments_of(x: Any, name: str = "train") -> Arguments:
-    """Give inputs the form in which rows are picked from them.
-
-    Args:
-        x: A tensor, a tuple or mapping of several, or anything else that a loader yields and the model takes.
-        name: What an error calls them.
-
-    Returns:
-        The arguments of a call of the model.
-
-    Raises:
-        ValueError: If several do not have the same number of rows.
-        TypeError: If one of several has no rows.
-    """
+    """Give inputs the form in which rows are picked from them."""
     if not isinstance(x, tuple | list | Mapping):
         return Arguments({0: x}, {})
     return arguments(x, name=name, way_out="let the model itself hold what has no rows")
 
 
 def pair_of(batch: Any, name: str = "train") -> tuple[Arguments, Tensor]:
-    """Take a batch of a loader apart.
-
-    Args:
-        batch: A pair of inputs and targets.
-        name: What an error calls the loader.
-
-    Returns:
-        Inputs and targets.
-
-    Raises:
-        TypeError: If it is no pair.
-    """
+    """Take a batch of a loader apart."""
     if not isinstance(batch, tuple | list) or len(batch) != 2:
         what = f"{len(batch)} parts" if isinstance(batch, tuple | list) else type(batch).__name__
         raise TypeError(
@@ -71,26 +48,12 @@ def pair_of(batch: Any, name: str = "train") -> tuple[Arguments, Tensor]:
 
 
 def prepared(data: Data) -> Prepared:
-    """Give inputs at hand the form in which rows are picked from them; a loader stays what it is.
-
-    Args:
-        data: Inputs and targets, or a loader of such.
-
-    Returns:
-        The same.
-    """
+    """Give inputs at hand the form in which rows are picked from them; a loader stays what it is."""
     return data if isinstance(data, DataLoader) else (arguments_of(data[0]), data[1])
 
 
 def batches_of(data: Prepared) -> Iterator[tuple[Arguments, Tensor]]:
-    """Go through data once.
-
-    Args:
-        data: Inputs and targets, which are one batch, or a loader.
-
-    Yields:
-        Inputs and targets of each batch.
-    """
+    """Go through data once."""
     if isinstance(data, DataLoader):
         yield from (pair_of(batch, "validation") for batch in data)
     else:
@@ -98,20 +61,7 @@ def batches_of(data: Prepared) -> Iterator[tuple[Arguments, Tensor]]:
 
 
 def check_data(data: Data, name: str, likelihood: Likelihood) -> int:
-    """Check inputs and targets, and count the rows; those of a loader are taken on trust.
-
-    Args:
-        data: Inputs and targets, or a loader of such.
-        name: What an error calls them.
-        likelihood: Tells which targets are possible.
-
-    Returns:
-        The number of rows.
-
-    Raises:
-        TypeError: If they are neither.
-        ValueError: If rows do not match, there are none, or a value is not finite or cannot be.
-    """
+    """Check inputs and targets, and count the rows; those of a loader are taken on trust."""
     if isinstance(data, DataLoader):
         return len(data.dataset)  # type: ignore[arg-type]
     kinds = Tensor | RowSource | tuple | list | Mapping
@@ -134,14 +84,7 @@ def check_data(data: Data, name: str, likelihood: Likelihood) -> int:
 
 
 def tensors_of(data: Data | None) -> list[Tensor]:
-    """List the tensors that a checkpoint is bound to; those of a loader are taken on trust.
-
-    Args:
-        data: Inputs and targets, a loader, or None.
-
-    Returns:
-        Inputs in the order of their names, and targets.
-    """
+    """List the tensors that a checkpoint is bound to; those of a loader are taken on trust."""
     if data is None or isinstance(data, DataLoader):
         return []
     rows = arguments_of(data[0]).rows
@@ -149,26 +92,14 @@ def tensors_of(data: Data | None) -> list[Tensor]:
 
 
 def set_epoch(data: Data | Prepared, epoch: int) -> None:
-    """Tell a sampler or a stream, which has an order of its own for each epoch, which one this is.
-
-    Args:
-        data: What is trained on.
-        epoch: Number of the epoch.
-    """
+    """Tell a sampler or a stream, which has an order of its own for each epoch, which one this is."""
     for part in (data.sampler, data.dataset) if isinstance(data, DataLoader) else ():
         if hasattr(part, "set_epoch"):
             part.set_epoch(epoch)
 
 
 def deals_itself(data: Any) -> bool:
-    """Tell whether data are a loader that gives each process rows of its own.
-
-    Args:
-        data: What is trained on.
-
-    Returns:
-        Whether it is one.
-    """
+    """Tell whether data are a loader that gives each process rows of its own."""
     return isinstance(data, DataLoader) and (
         isinstance(data.dataset, IterableDataset) or isinstance(data.sampler, DistributedSampler)
     )

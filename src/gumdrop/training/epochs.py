@@ -38,21 +38,7 @@ def run_epochs(
     progress: bool | str,
     measure: Callable[[int], Mapping[str, float]] | None = None,
 ) -> list[FitResult]:
-    """Train until all epochs are done or no model gets better; torch's global random state is left as it was.
-
-    Args:
-        learner: The model or models.
-        state: Their state, from the start or from a checkpoint.
-        settings: The settings.
-        progress: Show a progress bar; a text stands in front of it.
-        measure: Gives further numbers for the records of an epoch, by name; none if None.
-
-    Returns:
-        One result for each model.
-
-    Raises:
-        ValueError: If a loss stops being finite.
-    """
+    """Train until all epochs are done or no model gets better; torch's global random state is left as it was."""
     with torch.random.fork_rng(), progress_bar(progress, settings.epochs, len(state.epochs)) as advance:
         while len(state.epochs) < settings.epochs and not state.is_stale(settings.patience, settings.tol):
             epoch = len(state.epochs) + 1

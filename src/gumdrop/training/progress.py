@@ -10,16 +10,7 @@ __all__ = ["progress_bar"]
 
 @contextlib.contextmanager
 def progress_bar(show: bool | str, epochs: int, done: int) -> Iterator[Callable[[EpochRecord], None]]:
-    """Show the progress of a run.
-
-    Args:
-        show: Whether to show it; a text stands in front of it.
-        epochs: Number of epochs.
-        done: How many of them an earlier run did.
-
-    Yields:
-        What to call after each epoch.
-    """
+    """Show the progress of a run."""
     if not show:
         yield lambda record: None
         return

@@ -29,14 +29,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def __getitem__(self, rows: Tensor) -> Tensor:
-        """Make some rows.
-
-        Args:
-            rows: Their numbers.
-
-        Returns:
-            The rows, in float32.
-        """
+        """Make some rows."""
 
 
 class StackedRows:

@@ -84,18 +84,7 @@ class TrainingSettings:
 
 
 def chosen(settings: TrainingSettings | None, changes: Mapping[str, Any]) -> TrainingSettings:
-    """Take settings, and some of them by name.
-
-    Args:
-        settings: The settings; None where all are named.
-        changes: Settings by name.
-
-    Returns:
-        The settings with these changes.
-
-    Raises:
-        TypeError: If there is one of another name, or ``epochs`` is nowhere.
-    """
+    """Take settings, and some of them by name."""
     known = [field.name for field in fields(TrainingSettings)]
     if unknown := changes.keys() - set(known):
         raise TypeError(f"got a setting `{min(unknown)}`, and the settings here are {', '.join(known)}")

@@ -98,11 +98,7 @@ class TrainingState:
         return [min(each)[1] if each else len(self.epochs) for each in scores]
 
     def record(self, *records: EpochRecord) -> None:
-        """Close an epoch: note what it did, remember parameters that are the best, and save if it is time.
-
-        Args:
-            records: One for each model.
-        """
+        """Close an epoch: note what it did, remember parameters that are the best, and save if it is time."""
         self.epochs.append(list(records))
         if records[0].validation_nll is not None:
             states = self._states()
@@ -115,15 +111,7 @@ class TrainingState:
             self.save()
 
     def is_stale(self, patience: int | None, tol: float = 0.0) -> bool:
-        """Tell whether this many epochs have brought no model a better held-out value.
-
-        Args:
-            patience: How many; None for never.
-            tol: Gain that counts as better.
-
-        Returns:
-            Whether to stop.
-        """
+        """Tell whether this many epochs have brought no model a better held-out value."""
         if patience is None or len(self.epochs) < patience:
             return False
         last = max(_last_gain(history, tol) for history in zip(*self.epochs, strict=True))
@@ -131,11 +119,7 @@ class TrainingState:
 
     @contextlib.contextmanager
     def keep_best(self) -> Iterator[None]:
-        """Leave the model with its best parameters, however the block ends.
-
-        Yields:
-            Nothing.
-        """
+        """Leave the model with its best parameters, however the block ends."""
         try:
             yield
         finally:

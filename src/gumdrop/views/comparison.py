@@ -15,12 +15,7 @@ __all__ = ["show_comparison", "write_page"]
 
 
 def show_comparison(voice: Voice, found: RunComparison) -> None:
-    """Show a comparison in a terminal.
-
-    Args:
-        voice: Where.
-        found: What `compare_runs` returned.
-    """
+    """Show a comparison in a terminal."""
     names = [run.name for run in found.runs]
     scores = columns_table(title(found), "", *names)
     for name in score_names(found):
@@ -100,12 +95,7 @@ def shown_setting(value: object) -> str:
 
 
 def write_page(found: RunComparison, place: Path) -> None:
-    """Write a comparison as a page that needs nothing from outside.
-
-    Args:
-        found: What `compare_runs` returned.
-        place: File to write.
-    """
+    """Write a comparison as a page that needs nothing from outside."""
     text = template("compare.html.j2", score=shown_score, setting=shown_setting).render(
         found=found,
         title=title(found),

@@ -9,12 +9,7 @@ __all__ = ["show_drift"]
 
 
 def show_drift(voice: Voice, found: Drift) -> None:
-    """Show what differs in a terminal.
-
-    Args:
-        voice: Where.
-        found: What `find_drift` returned.
-    """
+    """Show what differs in a terminal."""
     if not found.columns:
         voice.say(f"{found.rows:,} rows: no column is distributed otherwise than in training, as far as they can tell")
     else:

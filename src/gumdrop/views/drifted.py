@@ -20,15 +20,7 @@ DRAWN = 6
 
 
 def write_page(found: Drift, place: Path, *, name: str, target: str, notes: Sequence[str]) -> None:
-    """Write what differs as a page that needs nothing from outside.
-
-    Args:
-        found: What `find_drift` returned.
-        place: File to write.
-        name: What the page calls the table.
-        target: The column that the model predicts.
-        notes: What was odd in the table, in sentences.
-    """
+    """Write what differs as a page that needs nothing from outside."""
     unknown = max((each.unknown for each in found.columns), default=0.0)
     outside = max((each.outside for each in found.columns), default=0.0)
     shown = [

@@ -23,14 +23,7 @@ DRAWN = 25
 
 
 def show_explanation(voice: Voice, found: TableExplanation, *, rows: int = 3, columns: int = 10) -> None:
-    """Show an explanation in a terminal.
-
-    Args:
-        voice: Where.
-        found: What `explain_table` returned.
-        rows: How many of its rows.
-        columns: How many columns of each, those that count most.
-    """
+    """Show an explanation in a terminal."""
     for row in found.rows[:rows]:
         voice.show(_row_table(found, row, columns))
     if len(found.rows) > rows:
@@ -142,12 +135,7 @@ def _groups(row: ExplainedRow) -> list[list[int]]:
 
 
 def write_page(found: TableExplanation, place: Path) -> None:
-    """Write an explanation as a page that needs nothing from outside.
-
-    Args:
-        found: What `explain_table` returned.
-        place: File to write.
-    """
+    """Write an explanation as a page that needs nothing from outside."""
     what, epistemic = headings(found)
     groups = [_groups(row) for row in found.rows]
     text = template("explain.html.j2", signed=signed, readable=readable).render(

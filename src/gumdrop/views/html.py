@@ -12,16 +12,7 @@ __all__ = ["template"]
 
 
 def template(name: str, *folders: Path, **filters: Callable[..., str]) -> jinja2.Template:
-    """Look up a template of a page; a name that it uses and that is not given is an error.
-
-    Args:
-        name: File in a folder of templates.
-        folders: Where to look before the library's own folder.
-        filters: Functions that write values of the page.
-
-    Returns:
-        The template. What is to be copied, such as a command, is escaped by ``|e``, and keeps its hyphens.
-    """
+    """Look up a template of a page; a name that it uses and that is not given is an error."""
     loader = jinja2.FileSystemLoader([*folders, Path(__file__).parent / "templates"])
     environment = jinja2.Environment(
         loader=loader,

@@ -21,12 +21,7 @@ NAMES = {"relu": "ReLU", "silu": "SiLU"}
 
 
 def show_info(voice: Voice, found: TableInfo) -> None:
-    """Show what is known of a model in a terminal.
-
-    Args:
-        voice: Where.
-        found: What `table_info` returned.
-    """
+    """Show what is known of a model in a terminal."""
     target, networks = found.target, found.networks
     unit = f" ({target.unit})" if target.unit else ""
     voice.say(f"{target.task} of '{target.name}'{unit} from {len(found.columns)} columns")
@@ -72,12 +67,7 @@ def _show_rates(voice: Voice, found: TableInfo) -> None:
 
 
 def show_scores(voice: Voice, results: FitResults) -> None:
-    """Show how well a fit did, and the rates that it learned.
-
-    Args:
-        voice: Where.
-        results: What it left.
-    """
+    """Show how well a fit did, and the rates that it learned."""
     voice.show(scores_table(results.scores, _tested(results.table, "test rows")))
     voice.say(f"Learned dropout rates: {', '.join(f'{rate.label} {rate.p:.3f}' for rate in results.rates)}")
     if results.rates_note:
@@ -85,13 +75,7 @@ def show_scores(voice: Voice, results: FitResults) -> None:
 
 
 def show_evaluation(voice: Voice, evaluation: Evaluation, fitted: FitResults | None) -> None:
-    """Show how well a model does on a table, beside how well it did on the test part of its fit.
-
-    Args:
-        voice: Where.
-        evaluation: The scores.
-        fitted: What the fit left; None if that is not known.
-    """
+    """Show how well a model does on a table, beside how well it did on the test part of its fit."""
     before = fitted_scores(fitted)
     beside = [] if fitted is None else [f"test part of the fit ({fitted.table.test_rows:,} rows)"]
     rows = columns_table(f"{evaluation.rows:,} rows", "", "this table", *beside)
@@ -125,15 +109,7 @@ def _tested(table: TableFacts, words: str) -> str:
 
 
 def scores_table(scores: Sequence[Score], title: str) -> Table:
-    """The scores of all models, a line for each.
-
-    Args:
-        scores: Of each model.
-        title: What stands above them.
-
-    Returns:
-        A table for the terminal.
-    """
+    """The scores of all models, a line for each."""
     names = list(scores[0].values)
     rows = columns_table(title, "", *map(_heading, names))
     rows.columns[0].no_wrap = True  # headings have several words, and give way

@@ -17,13 +17,7 @@ __all__ = ["draw_explanation"]
 def draw_explanation(
     explanation: Explanation, path: str | Path, *, normalisation: Normalisation = Normalisation()
 ) -> None:
-    """Write a figure of one explained picture: the picture with its box, the masks, what suffices and what is left.
-
-    Args:
-        explanation: Of one picture.
-        path: PNG file to write.
-        normalisation: What its inputs were normalised by.
-    """
+    """Write a figure of one explained picture: the picture with its box, the masks, what suffices and what is left."""
     shown = {
         "picture": explanation.inputs,
         "suffices (SSR kept)": explanation.relevance("ssr"),

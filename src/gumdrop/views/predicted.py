@@ -81,15 +81,7 @@ class UncertainRow:
 
 
 def write_page(model: TableModel, predicted: Predicted, table: pd.DataFrame, place: Path, *, name: str) -> None:
-    """Write predictions as a page that needs nothing from outside.
-
-    Args:
-        model: What predicted them.
-        predicted: What `predict_frame` returned, of at least one row.
-        table: The rows that it was given.
-        place: File to write.
-        name: What the page calls the table.
-    """
+    """Write predictions as a page that needs nothing from outside."""
     target = model.schema.target
     regression = target.task == "regression"
     view = (_numbers if regression else _classes)(model, predicted.frame)

@@ -28,16 +28,7 @@ Tip = tuple[float, float, str]
 
 
 def figure_svg(figure: Figure, key: str, label: str) -> Markup:
-    """A figure as SVG, sized and coloured by the page; the same text every time.
-
-    Args:
-        figure: The figure.
-        key: Prefix of the ids, another one for each figure of a page.
-        label: What it shows, for those who cannot see it.
-
-    Returns:
-        The element; its variable `--width` is the width in points.
-    """
+    """A figure as SVG, sized and coloured by the page; the same text every time."""
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": key}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+")  # the browser brings its own fonts

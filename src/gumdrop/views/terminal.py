@@ -51,16 +51,7 @@ def print_json(contents: Mapping[str, object]) -> None:
 
 
 def columns_table(title: str, *columns: str, numbers_from: int = 1) -> Table:
-    """An empty table for a terminal of 80 columns.
-
-    Args:
-        title: What stands above it.
-        columns: Its headings.
-        numbers_from: The column from which on everything is set to the right.
-
-    Returns:
-        The table.
-    """
+    """An empty table for a terminal of 80 columns."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(columns):
         table.add_column(name, justify="right" if i >= numbers_from else "left", overflow="fold")

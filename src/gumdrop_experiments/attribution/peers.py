@@ -17,11 +17,7 @@ WINDOWS = (3, 5, 7)
 
 
 def require_captum() -> None:
-    """Say what to do where Captum is absent.
-
-    Raises:
-        ValueError: If it cannot be imported.
-    """
+    """Say what to do where Captum is absent."""
     try:
         import captum.attr  # noqa: F401
     except ImportError as error:

@@ -110,14 +110,7 @@ def confusion(truth: Tensor, label: Tensor, num_classes: int) -> Tensor:
 
 
 def mean_iou(counts: Tensor) -> float:
-    """Average the intersection over union of all classes that are there or are predicted.
-
-    Args:
-        counts: As `confusion` gives them, or the sum of several.
-
-    Returns:
-        The mean.
-    """
+    """Average the intersection over union of all classes that are there or are predicted."""
     return _iou(counts).nanmean().item()
 
 
@@ -141,27 +134,13 @@ def binned(p: Tensor, hit: Tensor) -> Tensor:
 
 
 def calibration_error(bins: Tensor) -> float:
-    """Average how far confidence and accuracy of each bin lie apart, over pixels.
-
-    Args:
-        bins: As `binned` gives them, or the sum of several.
-
-    Returns:
-        The expected calibration error.
-    """
+    """Average how far confidence and accuracy of each bin lie apart, over pixels."""
     confidence, hits, count = bins
     return ((confidence - hits).abs().sum() / count.sum()).item()
 
 
 def overconfidence(bins: Tensor) -> float:
-    """Say by how much the mean confidence is above the accuracy.
-
-    Args:
-        bins: As `binned` gives them, or the sum of several.
-
-    Returns:
-        The difference, below 0 for a network that is not sure enough.
-    """
+    """Say by how much the mean confidence is above the accuracy."""
     confidence, hits, count = bins
     return ((confidence - hits).sum() / count.sum()).item()
 

@@ -26,15 +26,7 @@ Record = Mapping[str, Any]
 
 
 def film(record: Record, *, count: int = 10) -> Figure:
-    """Some moments of a trial, side by side.
-
-    Args:
-        record: What there is to say of the trial.
-        count: How many.
-
-    Returns:
-        The figure.
-    """
+    """Some moments of a trial, side by side."""
     drawing = Figure(figsize=(9, 2.7), layout="constrained")
     steps = np.linspace(0, len(record["actions"]), count).round().astype(int)
     for ax, step in zip(drawing.subplots(2, count // 2).flat, steps, strict=True):
@@ -46,12 +38,7 @@ def film(record: Record, *, count: int = 10) -> Figure:
 
 
 def animation(path: Path, run: Sequence[Record]) -> None:
-    """Write the first, the fifth and the last trial side by side as an animated GIF, at the speed at which they ran.
-
-    Args:
-        path: The file.
-        run: What there is to say of each trial of a search.
-    """
+    """Write the first, the fifth and the last trial side by side as an animated GIF, at the speed at which they ran."""
     shown = sorted({1, min(5, len(run)), len(run)})
     frames = []
     for moments in zip(*(_moments(run[number - 1]) for number in shown), strict=True):

@@ -30,14 +30,7 @@ def summary(runs: Sequence[Sequence[Record]]) -> Plain:
 
 
 def fan_trials(total: int) -> list[int]:
-    """Choose the trials of the fan plot.
-
-    Args:
-        total: Number of trials.
-
-    Returns:
-        Their indices, from 0: the second, the fifth, the tenth of twenty, and the last.
-    """
+    """Choose the trials of the fan plot."""
     return sorted({1, min(total, 5) - 1, max(total // 2, 2) - 1, total - 1})
 
 

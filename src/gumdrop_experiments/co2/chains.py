@@ -11,15 +11,7 @@ __all__ = ["hyper_parameters", "point_estimate"]
 
 
 def hyper_parameters(processes: Plain) -> Figure:
-    """Draw trace, autocorrelation and forest of each hyper-parameter, a row each, and the point estimate.
-
-    Args:
-        processes: What the study found of the process whose hyper-parameters are sampled, and of that with a point
-            estimate.
-
-    Returns:
-        The figure.
-    """
+    """Draw trace, autocorrelation and forest of each hyper-parameter, a row each, and the point estimate."""
     found, point = processes["sampled"], point_estimate(processes["squared-exponential"])
     drawing = Figure(figsize=(11, 2.1 * len(point) + 0.6), layout="constrained")
     for row, (name, value) in zip(drawing.subplots(len(point), 3), point.items(), strict=True):

@@ -16,18 +16,7 @@ __all__ = ["extrapolate"]
 
 
 def extrapolate(model: nn.Module, data: Series, *, num_samples: int, seed: int) -> Plain:
-    """Draw functions from a network and score what they say of later months.
-
-    Args:
-        model: The network, in eval mode.
-        data: The record.
-        num_samples: Functions that are drawn.
-        seed: Of the draws.
-
-    Returns:
-        The curve at the points that the tutorial asks, how the band grows from the last month of training to the end,
-        and the scores.
-    """
+    """Draw functions from a network and score what they say of later months."""
     device = next(model.parameters()).device
     asked, later = (
         torch.from_numpy(each).float()[:, None].to(device) for each in (np.r_[ASKED, data.x[-1]], data.later_x)

@@ -54,16 +54,7 @@ NETWORKS = {f"{activation}-{kind}": make(activation) for kind, make in _MADE.ite
 
 
 def build(network: Network, *, width: int, seed: int) -> nn.Sequential:
-    """Build a network with dropout in front of each layer but the first, whose one input is all there is.
-
-    Args:
-        network: Which one.
-        width: Units of a hidden layer at most.
-        seed: Of the weights.
-
-    Returns:
-        Means and log variances of one output, the variance the same everywhere.
-    """
+    """Build a network with dropout in front of each layer but the first, whose one input is all there is."""
     units = min(network.width, width)
     activation = ACTIVATIONS[network.activation]
     with torch.random.fork_rng(devices=[]):

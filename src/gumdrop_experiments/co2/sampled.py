@@ -49,16 +49,7 @@ def installed() -> bool:
 
 
 def sampled_process(data: Series, chains: Chains, seed: int) -> Plain:
-    """Draw the hyper-parameters of a Gaussian process, and ask it about all months.
-
-    Args:
-        data: The record.
-        chains: How many draws.
-        seed: Of the draws.
-
-    Returns:
-        What chains say of themselves, the curve at the points that the tutorial asks, and the scores.
-    """
+    """Draw the hyper-parameters of a Gaussian process, and ask it about all months."""
     started = time.process_time()
     draws, steps, divergent = _draw(data, chains, seed)
     seconds = time.process_time() - started

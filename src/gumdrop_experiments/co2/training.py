@@ -70,17 +70,7 @@ def steps_done(checkpoint: Path) -> int:
 
 
 def train(model: nn.Module, data: Series, schedule: Schedule, checkpoint: Path) -> list[Look]:
-    """Train a network in place by Adam at a constant rate, from its checkpoint where there is one.
-
-    Args:
-        model: The network, on its device.
-        data: The record.
-        schedule: How.
-        checkpoint: File that is written every thousand steps; a run that was stopped goes on from it.
-
-    Returns:
-        What was seen.
-    """
+    """Train a network in place by Adam at a constant rate, from its checkpoint where there is one."""
     device = next(model.parameters()).device
     x, y = (torch.from_numpy(values).float()[:, None].to(device) for values in (data.x, data.y))
     groups = parameter_groups(model, rate_lr=RATE_LR)

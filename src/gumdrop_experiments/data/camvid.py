@@ -55,21 +55,7 @@ class LabelledPictures(NamedTuple):
 def read_segnet(
     folder: str | os.PathLike[str], part: str, *, size: tuple[int, int] | None = None, limit: int | None = None
 ) -> LabelledPictures:
-    """Read one part of a data set such as CamVid.
-
-    Args:
-        folder: Holds ``train.txt`` and the like. Each line names a picture and its map of classes, relative to the
-            folder; of a path that does not exist, the last two parts are taken.
-        part: ``"train"``, ``"val"`` or ``"test"``.
-        size: Height and width to bring all to: pictures by averaging, maps by the nearest pixel. As stored if None.
-        limit: Read this many, evenly over the list; all if None.
-
-    Returns:
-        The pictures.
-
-    Raises:
-        ImageFileError: If the list is empty, a file cannot be read, or sizes differ.
-    """
+    """Read one part of a data set such as CamVid."""
     folder = Path(folder)
     lines = [line.split() for line in (folder / f"{part}.txt").read_text(encoding="utf-8").splitlines() if line.strip()]
     if not lines or any(len(line) != 2 for line in lines):

@@ -34,11 +34,7 @@ class RemoteFile(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """Find the folder for downloaded data: ``$XDG_CACHE_HOME/gumdrop``, else ``~/.cache/gumdrop``.
-
-    Returns:
-        The folder, which need not exist yet.
-    """
+    """Find the folder for downloaded data: ``$XDG_CACHE_HOME/gumdrop``, else ``~/.cache/gumdrop``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gumdrop"
 
 
@@ -95,13 +91,6 @@ def _fetch_one(file: RemoteFile, folder: Path, notify: Callable[[str], object]) 
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
-    """Compute the checksum of a file.
-
-    Args:
-        path: The file.
-
-    Returns:
-        SHA-256 in hexadecimal.
-    """
+    """Compute the checksum of a file."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -81,21 +81,7 @@ def read_idx(path: str | os.PathLike[str]) -> Tensor:
 
 
 def read_mnist(folder: str | os.PathLike[str], *, train: bool = True) -> DigitImages:
-    """Read the training or the test images of MNIST, or of letters, clothes or others in the same files.
-
-    Args:
-        folder: Holds ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` and the same two for ``t10k`` or
-            ``test``, each as it is or with the ending ``.gz``; something may stand in front, as in
-            ``emnist-letters-train-images-idx3-ubyte.gz``.
-        train: Read the training images, not the test images.
-
-    Returns:
-        Images and labels.
-
-    Raises:
-        ImageFileError: If a file is missing, there are several for the same, one is damaged, or images and labels do
-            not belong together.
-    """
+    """Read the training or the test images of MNIST, or of letters, clothes or others in the same files."""
     split = "train" if train else "t10k"
     images = read_idx(_find(Path(folder), split, "images-idx3-ubyte"))
     labels = read_idx(_find(Path(folder), split, "labels-idx1-ubyte"))

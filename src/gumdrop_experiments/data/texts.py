@@ -128,18 +128,7 @@ class Vocabulary:
 
 
 def read_sst(folder: str | os.PathLike[str], part: str) -> Sentences:
-    """Read the sentences of one part of SST-2, labelled 0 (negative) or 1 (positive).
-
-    Args:
-        folder: Folder of the files ``stsa.binary.*``.
-        part: ``"train"``, ``"dev"`` or ``"test"``.
-
-    Returns:
-        The sentences, in the order of the file.
-
-    Raises:
-        TextFileError: If a line is not a label and words.
-    """
+    """Read the sentences of one part of SST-2, labelled 0 (negative) or 1 (positive)."""
     path = Path(folder) / f"stsa.binary.{part}"
     words, labels = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -152,17 +141,7 @@ def read_sst(folder: str | os.PathLike[str], part: str) -> Sentences:
 
 
 def read_sst_phrases(folder: str | os.PathLike[str]) -> Sentences:
-    """Read the phrases of the training trees that are positive or negative, each different one once.
-
-    Args:
-        folder: Folder that holds ``trees/train.txt``.
-
-    Returns:
-        Phrases in lower case, in the order of the file; the sentences are among them.
-
-    Raises:
-        TextFileError: If a line is no tree.
-    """
+    """Read the phrases of the training trees that are positive or negative, each different one once."""
     path = Path(folder) / SST_TREES
     phrases: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -194,19 +173,7 @@ def _nodes(tree: str) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def read_cmudict(folder: str | os.PathLike[str], *, stress: bool = False) -> list[Pronunciation]:
-    """Read the CMU Pronouncing Dictionary.
-
-    Args:
-        folder: Folder of ``cmudict.dict``.
-        stress: Keep the digits that mark stress on vowels.
-
-    Returns:
-        All pronunciations, in the order of the file; without stress some words have the same one twice, which is
-        left out.
-
-    Raises:
-        TextFileError: If a line is not a word and phones.
-    """
+    """Read the CMU Pronouncing Dictionary."""
     path = Path(folder) / CMUDICT[0].name
     entries: dict[Pronunciation, None] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -220,13 +187,6 @@ def read_cmudict(folder: str | os.PathLike[str], *, stress: bool = False) -> lis
 
 
 def part_of_word(word: str) -> str:
-    """Say to which part of the data a word belongs, by its SHA-256: the same on every machine, for ever.
-
-    Args:
-        word: The word, in lower case; all its pronunciations go with it.
-
-    Returns:
-        ``"test"`` for one word in twenty, ``"validation"`` for another, else ``"train"``.
-    """
+    """Say to which part of the data a word belongs, by its SHA-256: the same on every machine, for ever."""
     number = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8]) % PARTS_OF_WORDS
     return {0: "test", 1: "validation"}.get(number, "train")

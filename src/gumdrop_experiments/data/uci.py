@@ -37,15 +37,7 @@ class Split:
     """Standard deviation of the training targets, in their units."""
 
     def part(self, train: Tensor, test: Tensor) -> "Split":
-        """Split the training part once more, as a search for settings does; nothing is standardised anew.
-
-        Args:
-            train: Numbers of its rows to train on.
-            test: Numbers of its rows to predict.
-
-        Returns:
-            A split without any of the test rows of this one.
-        """
+        """Split the training part once more, as a search for settings does; nothing is standardised anew."""
         x, y = self.x_train, self.y_train
         return Split(x[train], y[train], x[test], y[test], self.y_mean, self.y_std)
 
@@ -73,19 +65,7 @@ def read_rows(folder: str | os.PathLike[str]) -> tuple[NDArray[np.float64], NDAr
 
 
 def read_splits(folder: str | os.PathLike[str], *, most: int | None = None) -> list[Split]:
-    """Read a set and its splits.
-
-    Args:
-        folder: The folder of the set.
-        most: Read this many splits at most; all if None.
-
-    Returns:
-        The splits, in their order.
-
-    Raises:
-        FileNotFoundError: If a file is absent.
-        ValueError: If a file holds something else than numbers, or indices that do not fit the data.
-    """
+    """Read a set and its splits."""
     place = Path(folder)
     x, y = read_rows(place)
     splits: list[Split] = []

@@ -41,17 +41,7 @@ CHOICES: dict[str, Callable[[Any, int, int], torch.Tensor]] = {
 
 
 def label(choice: str, seed: int, rounds: int, passes: int | None) -> list[dict[str, float]]:
-    """Label digits batch by batch.
-
-    Args:
-        choice: One of `CHOICES`.
-        seed: Seed of the split, of the first rows and of training.
-        rounds: Batches to label.
-        passes: Passes of each training; the usual ones if None.
-
-    Returns:
-        Accuracy and log likelihood of test rows after each batch.
-    """
+    """Label digits batch by batch."""
     x, x_test, y, y_test = train_test_split(*load_digits(return_X_y=True), train_size=POOL, random_state=seed)
     model = ConcreteDropoutClassifier(max_iter=passes or PASSES, random_state=seed)
     left = np.random.default_rng(seed).permutation(POOL)
@@ -70,15 +60,7 @@ def label(choice: str, seed: int, rounds: int, passes: int | None) -> list[dict[
 
 
 def outliers(seed: int, passes: int | None) -> Plain:
-    """Learn the digits 0 to 7, and tell from test rows of these what was never seen: 8 and 9, and turned digits.
-
-    Args:
-        seed: Seed of the split and of training.
-        passes: Passes of training; those of the default if None.
-
-    Returns:
-        For each kind of outlier the AUROC of each score, and the shares of alarms at 5 %.
-    """
+    """Learn the digits 0 to 7, and tell from test rows of these what was never seen: 8 and 9, and turned digits."""
     x, y = load_digits(return_X_y=True)
     unknown = x[y >= KNOWN]
     x, x_test, y, _ = train_test_split(x[y < KNOWN], y[y < KNOWN], test_size=0.4, random_state=seed)
@@ -118,17 +100,7 @@ def _outlier_scores(x: Numbers, y: Numbers, seed: int, passes: int | None) -> di
 
 
 def growing(name: str, seed: int, sizes: list[int], passes: int | None) -> list[Plain]:
-    """Grow a set by `partial_fit` and watch the learned rates.
-
-    Args:
-        name: ``diabetes`` or ``digits``.
-        seed: Seed of the order and of training.
-        sizes: Numbers of rows.
-        passes: Passes of training; those of the default if None.
-
-    Returns:
-        For each size the rate of each layer, the mean over members.
-    """
+    """Grow a set by `partial_fit` and watch the learned rates."""
     x, y = load_digits(return_X_y=True) if name == "digits" else load_diabetes(return_X_y=True)
     kind: Any = ConcreteDropoutClassifier if name == "digits" else ConcreteDropoutRegressor
     model = kind(max_iter=passes, random_state=seed)

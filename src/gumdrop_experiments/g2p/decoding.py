@@ -118,15 +118,7 @@ class Errors(NamedTuple):
 
 
 def count_errors(said: Sequence[tuple[int, ...]], references: Sequence[Sequence[tuple[int, ...]]]) -> Errors:
-    """Hold said words against the dictionary.
-
-    Args:
-        said: Phones of each word.
-        references: All ways to say each.
-
-    Returns:
-        The errors.
-    """
+    """Hold said words against the dictionary."""
     distances, lengths = [], []
     for phones, ways in zip(said, references, strict=True):
         distance, length = min((Levenshtein.distance(phones, way), len(way)) for way in ways)

@@ -37,20 +37,7 @@ class Epoch(TypedDict):
 def train_as_reported(
     run: Run, model: PooledReader, rows: Rows, *, name: str, epochs: int, lengthscale: Lengthscale, num_data: int
 ) -> Plain:
-    """Train by RMSprop at one learning rate, and leave the model as the last epoch has it, in eval.
-
-    Args:
-        run: The run.
-        model: The network, converted.
-        rows: What to train with, and what the loss of each epoch is also taken of.
-        name: What the training is called.
-        epochs: Passes over the data.
-        lengthscale: Of the prior.
-        num_data: Data that the prior is weighed against.
-
-    Returns:
-        Losses, Hamming distances and rates of each epoch.
-    """
+    """Train by RMSprop at one learning rate, and leave the model as the last epoch has it, in eval."""
     optimizer = torch.optim.RMSprop(parameter_groups(model, rate_lr=None), lr=LR)
     checkpoint = run.checkpoint(part_name(name))
     done: list[Epoch] = restore(checkpoint, model, optimizer)

@@ -29,22 +29,7 @@ def train(
     lengthscale: Lengthscale,
     num_data: int | None = None,
 ) -> FitResult:
-    """Train a network on batches of words of like length.
-
-    Args:
-        run: The run.
-        model: The network, converted.
-        rows: What to train with, and what chooses the epoch.
-        name: What the training is called.
-        seed: Of batches and masks.
-        epochs: Passes over the data.
-        lr: Learning rate.
-        lengthscale: Of the prior.
-        num_data: Data that the prior is weighed against; their number if None.
-
-    Returns:
-        The record of the training.
-    """
+    """Train a network on batches of words of like length."""
     x, y = rows.train
     lengths = (x != 0).sum(1)
     loader = DataLoader(TensorDataset(x, y), sampler=ByLength(lengths, BATCH_SIZE), batch_size=None)

@@ -29,16 +29,7 @@ def held_out(column: NDArray[np.float64], kind: str) -> NDArray[np.bool_]:
 
 
 def splits_of(folder: Path, kind: str, *, most: int | None = None) -> list[Split]:
-    """Split a set: as published, or once for each input.
-
-    Args:
-        folder: Folder of the set.
-        kind: One of `KINDS`.
-        most: This many splits at most; all if None.
-
-    Returns:
-        The splits, standardised by their training parts.
-    """
+    """Split a set: as published, or once for each input."""
     if kind == "random":
         return read_splits(folder, most=most)
     x, y = read_rows(folder)

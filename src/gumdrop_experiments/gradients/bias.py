@@ -22,12 +22,7 @@ CELLS = 3
 
 
 def identity() -> Plain:
-    """Compare the three spellings of the relaxation in float32.
-
-    Returns:
-        For two temperatures a row for each logit of p: the largest relative difference of the derivative of a mask from
-        ours, over noise where the mask is undecided.
-    """
+    """Compare the three spellings of the relaxation in float32."""
     found: Plain = {}
     for temperature in (0.1, 1.0):
         rows = []

@@ -130,17 +130,7 @@ def _score(nets: _Networks, data: Split, scale: Tensor, seed: int, num_samples: 
 
 
 def compare(folder: Path, *, num_splits: int, epochs: int, seed: int) -> Plain:
-    """Train under each gradient, from the same start and with the same noise.
-
-    Args:
-        folder: Of one set, in the format of the UCI splits.
-        num_splits: How many of its splits.
-        epochs: Passes over the data.
-        seed: Of weights, batches and masks.
-
-    Returns:
-        Scores of each split and mean learned rates, by the way that they were learned.
-    """
+    """Train under each gradient, from the same start and with the same noise."""
     splits = read_splits(folder, most=num_splits)
     scale = torch.tensor([split.y_std for split in splits])
     # All splits as one, with a dimension more in front: their sizes are the same.

@@ -12,16 +12,7 @@ __all__ = ["restore", "save"]
 
 
 def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Any]:
-    """Take over what a training that was stopped has saved.
-
-    Args:
-        checkpoint: Its file.
-        model: The model, whose parameters are replaced.
-        optimizer: Its optimiser, whose state is replaced.
-
-    Returns:
-        What was taken down so far; nothing where there is no file.
-    """
+    """Take over what a training that was stopped has saved."""
     if not checkpoint.exists():
         return []
     saved = torch.load(checkpoint, weights_only=True)
@@ -32,13 +23,6 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 
 
 def save(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer, done: list[Any]) -> None:
-    """Write the state of a training, whole or not at all.
-
-    Args:
-        checkpoint: The file.
-        model: The model.
-        optimizer: Its optimiser.
-        done: What was taken down so far: numbers, texts, lists and dicts.
-    """
+    """Write the state of a training, whole or not at all."""
     with replacing(checkpoint, "wb") as file:
         torch.save({"done": done, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)

@@ -12,21 +12,7 @@ __all__ = ["data_folder"]
 def data_folder(
     options: RunOptions, name: str, *, files: Sequence[str] = (), sources: Sequence[RemoteFile] = ()
 ) -> Path:
-    """Find the folder of a data set: under ``options.data``, or without it in the user's cache.
-
-    Args:
-        options: The flags that all experiments share.
-        name: Name of the data set.
-        files: What must be in the folder, as paths relative to it.
-        sources: Where the files can be had; what the cache lacks is downloaded.
-
-    Returns:
-        The folder.
-
-    Raises:
-        FileNotFoundError: If it or one of the files is absent; the message says where it should be.
-        DownloadError: If a file cannot be downloaded.
-    """
+    """Find the folder of a data set: under ``options.data``, or without it in the user's cache."""
     cache = cache_folder()
     folder = (options.data or cache) / name
     if options.data is None:

@@ -40,19 +40,7 @@ class Parts:
         self._checkpoints: list[Path] = []
 
     def part(self, name: str, compute: Compute) -> Any:
-        """Compute a part of the results, or read it where an earlier run did.
-
-        Args:
-            name: Its name, also that of its file.
-            compute: Computes it; what it returns must be what JSON can hold.
-
-        Returns:
-            The part, as JSON gives it back: tuples are lists, keys are texts.
-
-        Raises:
-            ValueError: If the name is no file name or was used before, the part holds what JSON cannot, or its file
-                is damaged.
-        """
+        """Compute a part of the results, or read it where an earlier run did."""
         self._check_name(name)
         self._note_time()
         return self._group.from_first(lambda: self._part(name, compute))
@@ -88,26 +76,11 @@ class Parts:
         return self._group.from_first(lambda: {name: read_json(self._file(name)) for name in computes})
 
     def has(self, name: str) -> bool:
-        """Whether an earlier run has computed a part.
-
-        Args:
-            name: Its name.
-
-        Returns:
-            Whether its file is there.
-        """
+        """Whether an earlier run has computed a part."""
         return self._group.from_first(lambda: self._file(name).exists())
 
     def checkpoint(self, name: str, *, keep: bool = False) -> Path:
-        """Find a place for the state of a training run; it is removed when the part that asked for it is done.
-
-        Args:
-            name: Name of the training run, new for each.
-            keep: Whether it stays, as for a part that only looks at a training that was stopped.
-
-        Returns:
-            Path for `gumdrop.training.fit(checkpoint=...)`.
-        """
+        """Find a place for the state of a training run; it is removed when the part that asked for it is done."""
         path = self.folder / "parts" / f"{name}.checkpoint"
         if not keep:
             self._checkpoints.append(path)

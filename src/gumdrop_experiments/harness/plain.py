@@ -13,18 +13,7 @@ Plain = dict[str, Any]
 
 
 def plain(value: Any, what: str) -> Any:
-    """Give what JSON makes of a value, so that a part is the same whether computed or read.
-
-    Args:
-        value: Finite numbers, texts, lists and dicts.
-        what: What an error calls it.
-
-    Returns:
-        The value; tuples are lists, keys are texts.
-
-    Raises:
-        ValueError: If it holds anything else.
-    """
+    """Give what JSON makes of a value, so that a part is the same whether computed or read."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:

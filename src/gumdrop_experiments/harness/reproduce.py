@@ -26,16 +26,7 @@ class WithPictures(NamedTuple):
 
 
 def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path:
-    """Run an experiment.
-
-    Args:
-        package: Its package, such as ``"gumdrop_experiments.line"``.
-        options: The flags that all experiments share.
-        settings: Those of its own.
-
-    Returns:
-        The page that it left.
-    """
+    """Run an experiment."""
     from gumdrop.machine.threads import limited_threads  # torch, which `--help` does not wait for
     from gumdrop_experiments.harness.run import Run
 
@@ -50,14 +41,7 @@ def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path
 
 
 def command(package: str) -> Callable[..., None]:
-    """Make the command of an experiment, whose flags are those that all share and the fields of its settings.
-
-    Args:
-        package: Its package.
-
-    Returns:
-        A function for `cyclopts.App.command`.
-    """
+    """Make the command of an experiment, whose flags are those that all share and the fields of its settings."""
     its_settings: type[BaseSettings] = import_module(f"{package}.settings").Settings
     as_published = its_settings()
 

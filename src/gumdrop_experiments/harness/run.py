@@ -79,15 +79,7 @@ class Run(Parts):
             raise KeyboardInterrupt(f"stopped; the same command with --resume goes on in {self.folder}") from error
 
     def figure(self, name: str, figure: "Figure") -> Path:
-        """Write a figure as PNG, and keep it for the page.
-
-        Args:
-            name: Its name, without ending.
-            figure: The figure.
-
-        Returns:
-            The file.
-        """
+        """Write a figure as PNG, and keep it for the page."""
         from matplotlib.text import Text
 
         path = self.folder / f"{name}.png"

@@ -23,15 +23,7 @@ class BaseSettings:
         return self
 
     def for_run(self, options: RunOptions) -> Self:
-        """Return the settings of one run, which are those that it records and that ``--resume`` must repeat.
-
-        Args:
-            options: The flags that all experiments share.
-
-        Returns:
-            What `quick` gives if that was asked for. An experiment whose flags are filled in from its data does it
-            here.
-        """
+        """Return the settings of one run, which are those that it records and that ``--resume`` must repeat."""
         return self.quick() if options.quick else self
 
     def recorded(self) -> Plain:
@@ -41,16 +33,7 @@ class BaseSettings:
 
 
 def at_least(settings: BaseSettings, least: float, *names: str) -> None:
-    """Check that settings are large enough; None, which leaves the choice to the experiment, always is.
-
-    Args:
-        settings: The settings.
-        least: The smallest value that is allowed.
-        names: Names of the fields to check.
-
-    Raises:
-        ValueError: If one is smaller.
-    """
+    """Check that settings are large enough; None, which leaves the choice to the experiment, always is."""
     for name in names:
         value = getattr(settings, name)
         if value is not None and value < least:
@@ -58,32 +41,13 @@ def at_least(settings: BaseSettings, least: float, *names: str) -> None:
 
 
 def check_regularisers(pair: tuple[float, float] | None) -> None:
-    """Check what ``--regularisers`` was given.
-
-    Args:
-        pair: Factors on the squared weights and on the entropy of the masks; None where the flag was not given.
-
-    Raises:
-        ValueError: If one is not a positive number.
-    """
+    """Check what ``--regularisers`` was given."""
     if pair is not None and not all(0 < factor < math.inf for factor in pair):
         raise ValueError(f"`regularisers` must be two positive numbers, got {pair[0]:g} and {pair[1]:g}")
 
 
 def known(what: str, names: Collection[str], choices: Collection[str]) -> tuple[str, ...]:
-    """Check names that were given.
-
-    Args:
-        what: What they name, for the error.
-        names: The names.
-        choices: Those that there are.
-
-    Returns:
-        The names, each once.
-
-    Raises:
-        ValueError: If one is unknown.
-    """
+    """Check names that were given."""
     for name in names:
         if name not in choices:
             raise ValueError(f"there is no {what} {name!r}; there are: {', '.join(choices)}")

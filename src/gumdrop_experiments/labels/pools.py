@@ -28,17 +28,7 @@ class Digits(NamedTuple):
 
 
 def pool_of(name: str, train: DigitImages, test: DigitImages, *, seed: int) -> Digits:
-    """Lay out a pool.
-
-    Args:
-        name: ``"mnist"``, or ``"repeated"``, which has each digit three times with noise.
-        train: The training images.
-        test: The test images.
-        seed: Says which training images are held out, and draws the noise.
-
-    Returns:
-        The digits, standardised; of a small set a tenth is held out.
-    """
+    """Lay out a pool."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(train.labels), generator=generator)
     count = min(HELD_OUT, len(order) // 10)

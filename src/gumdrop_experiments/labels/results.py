@@ -16,15 +16,7 @@ GOALS = (0.9, 0.95)
 
 
 def summary(parts: Sequence[Any]) -> Plain:
-    """Average curves over seeds, and count the labels to each goal.
-
-    Args:
-        parts: What `gumdrop_experiments.labels.rounds.ask` gave for each seed.
-
-    Returns:
-        ``curve`` with the mean and the standard error of accuracy and likelihood; ``goals``, for each the median number
-        of labels and the median likelihood there, None where not half of the seeds reach it; and the curves of seeds.
-    """
+    """Average curves over seeds, and count the labels to each goal."""
     curves = [part["curve"] for part in parts]
     found: Plain = {"seeds": len(curves), "curves": curves}
     found["curve"] = {"labels": [point["labels"] for point in curves[0]]}

@@ -22,18 +22,7 @@ TEST_SHARE = 5
 
 
 def ask(way: Way, digits: Digits, settings: Settings, *, seed: int, checkpoint: Path) -> Plain:
-    """Ask for labels, a few at a time, until there are enough.
-
-    Args:
-        way: How the network is made, and how it asks.
-        digits: The pool, and what judges.
-        settings: How many.
-        seed: Of the first labels, of weights, of masks and of draws.
-        checkpoint: File that is written after each round; a run that was stopped goes on from it.
-
-    Returns:
-        Scores and rates for each number of labels, ``curve``, and the places in the pool that were asked for.
-    """
+    """Ask for labels, a few at a time, until there are enough."""
     if checkpoint.exists():
         state = read_json(checkpoint)
     else:

@@ -20,19 +20,7 @@ MOST_EPOCHS, PATIENCE = 30, 3
 def train(
     model: nn.Module, known: DigitImages, held_out: DigitImages, *, learned: bool, epoch_images: int, seed: int
 ) -> int:
-    """Train a network in place by Adam, and leave it with the parameters of its best epoch.
-
-    Args:
-        model: The network.
-        known: Digits with labels.
-        held_out: Digits that say when to stop: after three epochs that tell no more of them right, with dropout off.
-        learned: Whether it learns its rates, by the negative ELBO in place of the likelihood alone.
-        epoch_images: Digits of an epoch, the known ones in ever new orders.
-        seed: Of their order and of masks.
-
-    Returns:
-        The number of epochs.
-    """
+    """Train a network in place by Adam, and leave it with the parameters of its best epoch."""
     groups = parameter_groups(model) if learned else [{"params": list(model.parameters())}]
     optimizer = torch.optim.Adam(groups, lr=LR)
     best, kept, waited, epoch = -1.0, copy.deepcopy(model.state_dict()), 0, 0

@@ -67,15 +67,7 @@ WAYS = {
 
 
 def build(rates: str) -> nn.Sequential:
-    """Build the network.
-
-    Args:
-        rates: How they are set: ``"none"``, ``"fixed"`` or ``"learned"``; learned ones stand in front of all layers but
-            the first, whose one channel is all there is.
-
-    Returns:
-        The network, its weights by torch's random state.
-    """
+    """Build the network."""
     if rates == "learned":
         return learn_dropout(labelling_network(), p=START)
     return labelling_network(rate=FIXED if rates == "fixed" else 0.0)

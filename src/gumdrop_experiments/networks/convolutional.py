@@ -53,11 +53,7 @@ def digit_perceptron() -> nn.Sequential:
 
 
 def lenet() -> nn.Sequential:
-    """Build LeNet for 28 x 28 digits: 20 and 50 channels of 5 x 5, padded, and 500 units, all with ReLU.
-
-    Returns:
-        The network, its weights laid out so that convolutions are fast on CPUs.
-    """
+    """Build LeNet for 28 x 28 digits: 20 and 50 channels of 5 x 5, padded, and 500 units, all with ReLU."""
     layers: list[nn.Module] = []
     for before, after in ((1, 20), (20, 50)):
         layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), nn.ReLU()]
@@ -130,15 +126,7 @@ def _dropout(kind: type[nn.Module], rate: float) -> list[nn.Module]:
 
 
 def digit_batches(folder: Path, *, batch_size: int = 128) -> Batches:
-    """Draw training images of MNIST.
-
-    Args:
-        folder: Of the four files.
-        batch_size: Images in a batch.
-
-    Returns:
-        A function that draws a batch.
-    """
+    """Draw training images of MNIST."""
     train = read_mnist(folder)
 
     def draw(generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -149,14 +137,7 @@ def digit_batches(folder: Path, *, batch_size: int = 128) -> Batches:
 
 
 def photograph_network(num_classes: int) -> nn.Sequential:
-    """Build a network for colour pictures of any size: four convolutions and an average over all places.
-
-    Args:
-        num_classes: Number of outputs.
-
-    Returns:
-        The network.
-    """
+    """Build a network for colour pictures of any size: four convolutions and an average over all places."""
     layers: list[nn.Module] = []
     for before, after in ((3, 16), (16, 32), (32, 64), (64, 64)):
         layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.BatchNorm2d(after), nn.ReLU()]
@@ -194,18 +175,7 @@ def photograph_batches(pictures: Tensor, *, size: int, batch_size: int) -> Batch
 def train_or_load(
     build: Callable[[], nn.Sequential], batches: Callable[[], Batches], place: Path, *, steps: int, seed: int
 ) -> nn.Sequential:
-    """Train a classifier by AdamW with a one-cycle learning rate, or load it where it was trained before.
-
-    Args:
-        build: Makes the network.
-        batches: Prepares what draws inputs and classes.
-        place: File of the weights, read if it exists, written otherwise.
-        steps: Number of batches.
-        seed: Of weights and batches.
-
-    Returns:
-        The classifier, in eval mode.
-    """
+    """Train a classifier by AdamW with a one-cycle learning rate, or load it where it was trained before."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = build()

@@ -6,17 +6,7 @@ __all__ = ["dress"]
 
 
 def dress(ax: Axes, *, title: str = "", x: str = "", y: str = "") -> Axes:
-    """Give axes the look of the house.
-
-    Args:
-        ax: The axes.
-        title: Above them.
-        x: Label of the horizontal axis; what is empty is left as it is.
-        y: Label of the vertical axis.
-
-    Returns:
-        The axes.
-    """
+    """Give axes the look of the house."""
     ax.set_title(title, fontsize=10.5, loc="left")
     ax.set(**{name: label for name, label in (("xlabel", x), ("ylabel", y)) if label})
     ax.grid(alpha=0.15)

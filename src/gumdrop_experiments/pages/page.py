@@ -60,16 +60,7 @@ class Page:
 
 
 def render(page: Page, results: Mapping[str, Any], figures: Mapping[str, "figure.Figure"]) -> str:
-    """Write a page as text.
-
-    Args:
-        page: What it says.
-        results: Content of the `results.json` beside it.
-        figures: The pictures of the run, by name.
-
-    Returns:
-        HTML that needs nothing from outside.
-    """
+    """Write a page as text."""
     from gumdrop.views.svg import figure_svg  # matplotlib, which a page without figures does not need
 
     shown = [part for part in page.body if isinstance(part, Figure)]

@@ -22,14 +22,7 @@ NOTES = (
 
 
 def needed(results: Plain) -> dict[str, tuple[float, float]]:
-    """Mean share of pixels that have to be replaced, with its standard error over all images.
-
-    Args:
-        results: Of the study.
-
-    Returns:
-        Both for each method.
-    """
+    """Mean share of pixels that have to be replaced, with its standard error over all images."""
     parts = list(results["pairs"].values())
     return {
         name: mean_and_error([share for part in parts for share in part["needed"][name]]) for name in parts[0]["needed"]

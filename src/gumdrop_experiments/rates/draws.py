@@ -80,14 +80,7 @@ class Drawing(nn.Module):
 
 
 def nll_by_draws(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Drawn | Tensor, Tensor], Tensor]:
-    """Give the rates the gradient of the predictive loss, and the weights that of an ordinary one.
-
-    Args:
-        nll_of: Negative log likelihood of each row.
-
-    Returns:
-        The same as a function of what a `Drawing` returns. Its value is that of the ordinary loss.
-    """
+    """Give the rates the gradient of the predictive loss, and the weights that of an ordinary one."""
 
     def nll(found: Drawn | Tensor, y: Tensor) -> Tensor:
         if isinstance(found, Tensor):
@@ -104,15 +97,7 @@ def nll_by_draws(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Drawn 
 
 
 def fit_by_draws(setup: Setup, like: EnsembleFit) -> EnsembleFit:
-    """Train an ensemble on the folds of another one.
-
-    Args:
-        setup: What it has in common with that one.
-        like: That one.
-
-    Returns:
-        The fit.
-    """
+    """Train an ensemble on the folds of another one."""
     count = len(like.held_out)
     with torch.random.fork_rng(devices=[]):
         torch.random.default_generator.manual_seed(setup.settings.seed)

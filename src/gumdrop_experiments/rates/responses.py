@@ -110,14 +110,7 @@ class SelfTuning(nn.Module):
 
 
 def nll_by_response(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Answers | Tensor, Tensor], Tensor]:
-    """Give weights, response and rates the gradient of the loss of each.
-
-    Args:
-        nll_of: Negative log likelihood of each row.
-
-    Returns:
-        The same as a function of what a `SelfTuning` returns. Its value is that of the training rows.
-    """
+    """Give weights, response and rates the gradient of the loss of each."""
 
     def nll(found: Answers | Tensor, y: Tensor) -> Tensor:
         if isinstance(found, Tensor):
@@ -131,15 +124,7 @@ def nll_by_response(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Ans
 
 
 def fit_by_response(setup: Setup, like: EnsembleFit) -> EnsembleFit:
-    """Train an ensemble on the folds of another one, whose held-out rows move the rates.
-
-    Args:
-        setup: What it has in common with that one.
-        like: That one.
-
-    Returns:
-        The fit.
-    """
+    """Train an ensemble on the folds of another one, whose held-out rows move the rates."""
     x, y = setup.train
     with torch.random.fork_rng(devices=[]):
         torch.random.default_generator.manual_seed(setup.settings.seed)

@@ -44,17 +44,7 @@ ARM_LABELS = {
 
 
 def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[str] = ()) -> dict[str, Any]:
-    """Give log likelihood and regret of each way to a rate, for ensembles and for single networks.
-
-    Args:
-        sets: Of each table the parts of its splits.
-        gaps: Tables whose test rows are not drawn at random, which count by themselves.
-
-    Returns:
-        For ``"ensemble"`` and ``"single"``: for each table the mean log likelihood of each way, its regret with a
-        standard error over splits, and how often each strength was chosen; and the worst and the mean regret of each
-        way, over the tables whose test rows are drawn at random, and over the others.
-    """
+    """Give log likelihood and regret of each way to a rate, for ensembles and for single networks."""
     found: dict[str, Any] = {}
     for size in SIZES:
         tables = {name: _of_table([part[size] for part in parts]) for name, parts in sets.items()}
@@ -73,15 +63,7 @@ def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[st
 
 
 def beside_grid(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Hold each way to a rate against the grid, on the one split of a large table.
-
-    Args:
-        found: Scores of the split, of ensembles or of single networks.
-
-    Returns:
-        For each way the gain in log likelihood on the grid with its standard error over test rows, the error, and how
-        much larger that is than the grid's, as a share of it; and what the grid and held-out rows chose.
-    """
+    """Hold each way to a rate against the grid, on the one split of a large table."""
     error = found["error"]
     return {
         "log_likelihood": found["log_likelihood"][GRID],
@@ -95,17 +77,7 @@ def beside_grid(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def gains(sets: Mapping[str, Sequence[Mapping[str, Any]]], arms: Sequence[str]) -> dict[str, Any]:
-    """Compare ensembles with those whose strength is chosen by held-out rows, split by split.
-
-    Args:
-        sets: Of each table the parts of its splits.
-        arms: Names of the arms that they have.
-
-    Returns:
-        For each table the gain of each way in log likelihood with a standard error over splits, and what each arm chose
-        and the rates it ended at, split by split; for each way the mean gain over the tables with a standard error
-        between them, the least and the greatest.
-    """
+    """Compare ensembles with those whose strength is chosen by held-out rows, split by split."""
     ways = (OFF, GRID, ELBO, *arms)
     tables = {name: _gains_of_table(parts, ways, arms) for name, parts in sets.items()}
     over = {way: np.array([table["gain"][way][0] for table in tables.values()]) for way in ways}

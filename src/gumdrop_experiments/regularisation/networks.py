@@ -59,12 +59,5 @@ NETWORKS = {
 
 
 def at_the_end(scores: Sequence[float]) -> float:
-    """Average a score over the last epochs.
-
-    Args:
-        scores: One for each epoch.
-
-    Returns:
-        The mean.
-    """
+    """Average a score over the last epochs."""
     return statistics.fmean(scores[-LAST:])

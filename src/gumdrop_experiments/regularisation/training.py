@@ -56,21 +56,7 @@ def trained(
     checkpoint: Path,
     strength: float = 1.0,
 ) -> Plain:
-    """Train a network, and count its errors on the test images after each epoch.
-
-    Args:
-        network: Which one.
-        digits: The images.
-        epochs: Passes over the training images.
-        lr: Learning rate, the same throughout.
-        seed: Of weights, order of batches and masks.
-        device: Where to train.
-        checkpoint: File that is written after each epoch; a run that was stopped goes on from it.
-        strength: Of learned dropout.
-
-    Returns:
-        Errors and negative log likelihoods of each epoch, and the learned rates.
-    """
+    """Train a network, and count its errors on the test images after each epoch."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = network.build().to(device)
@@ -146,15 +132,7 @@ def _say(network: Network, done: list[Epoch], epochs: int) -> None:
 
 
 def compare_masks(train: DigitImages, seed: int) -> Plain:
-    """Train the perceptron with both kinds of dropout twice from the same random numbers, once with masks by hand.
-
-    Args:
-        train: The training images.
-        seed: Of weights, order of batches and masks.
-
-    Returns:
-        The losses of both, and how far they are apart at most.
-    """
+    """Train the perceptron with both kinds of dropout twice from the same random numbers, once with masks by hand."""
     losses: dict[str, list[float]] = {}
     for name in ("nn.Dropout", "by hand"):
         with torch.random.fork_rng(devices=[]):

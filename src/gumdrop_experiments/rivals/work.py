@@ -47,32 +47,12 @@ class TableSplit(NamedTuple):
     """Targets to predict."""
 
     def task(self, seed: int, epochs: int | None) -> Task:
-        """Give what a method has to do with one seed.
-
-        Args:
-            seed: Seed of everything random.
-            epochs: Passes of the networks; those of the default if None.
-
-        Returns:
-            The task.
-        """
+        """Give what a method has to do with one seed."""
         return Task(self.x_train, self.y_train, self.x_test, 0, seed, epochs)
 
 
 def read(folder: Path, name: str, *, most: int | None = None) -> TableSplit:
-    """Read a table and split it as the benchmark does.
-
-    Args:
-        folder: Folder of the tables.
-        name: One of `TABLES`.
-        most: Take this many of its rows at most, evenly; all if None.
-
-    Returns:
-        The table.
-
-    Raises:
-        ValueError: If a column is absent, or holds something else than numbers.
-    """
+    """Read a table and split it as the benchmark does."""
     source = TABLES[name]
     frame = pd.read_csv(folder / source.file)
     if missing := {source.target, *source.unused} - set(frame.columns):

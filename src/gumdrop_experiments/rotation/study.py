@@ -150,14 +150,6 @@ def _uncertainty(model: nn.Module, pictures: Tensor, seed: int) -> dict[str, Ten
 
 
 def auroc(known: Tensor, unknown: Tensor) -> float:
-    """Area under the receiver's curve: how often an unknown picture is more uncertain than a known one.
-
-    Args:
-        known: Uncertainty about each known picture.
-        unknown: Uncertainty about each unknown one.
-
-    Returns:
-        1 for an uncertainty that always tells them apart, 0.5 for one that says nothing.
-    """
+    """Area under the receiver's curve: how often an unknown picture is more uncertain than a known one."""
     truth = np.repeat([0, 1], [len(known), len(unknown)])
     return float(roc_auc_score(truth, torch.cat([known, unknown]).numpy()))

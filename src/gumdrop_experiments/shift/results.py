@@ -38,17 +38,7 @@ SIZES = {"single": "single networks", "ensemble": f"ensembles of {MEMBERS}"}
 
 
 def summary(parts: Mapping[str | float, Mapping[str, Any]]) -> dict[str, Any]:
-    """Choose among fixed rates and among strengths by held-out images, and average over the steps of each shift.
-
-    Args:
-        parts: What was found of each way of `FIXED` and of each strength.
-
-    Returns:
-        For ``"single"``, means over networks, and ``"ensemble"``: the scores of each way at each step of each shift,
-        from none on; their means over the steps above 0; and the gain in log likelihood on some of the ways, the mean
-        over these steps, with a standard error over networks or over images. ``"chosen"`` holds the choices, and
-        ``"rates"`` the mean rates of each strength.
-    """
+    """Choose among fixed rates and among strengths by held-out images, and average over the steps of each shift."""
     fixed = {way: parts[way] for way in FIXED if way != PLAIN}
     strengths = {strength: parts[strength] for strength in STRENGTHS}
     same: dict[str, str | float] = {**{way: way for way in fixed}, ELBO: 1.0}

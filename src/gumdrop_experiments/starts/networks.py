@@ -19,19 +19,7 @@ DEFAULT = "0.1"
 def network(
     num_inputs: int, num_classes: int, hidden: tuple[int, ...], *, seed: int, start: str = DEFAULT, temperature: float
 ) -> nn.Sequential:
-    """Build a dense network; the same seed gives the same weights whatever the start.
-
-    Args:
-        num_inputs: Number of inputs.
-        num_classes: Number of classes; 0 for a number with one level of noise.
-        hidden: Units of each hidden layer.
-        seed: Seed of weights and of drawn starts.
-        start: One of `STARTS`.
-        temperature: Temperature of the relaxed masks.
-
-    Returns:
-        The network.
-    """
+    """Build a dense network; the same seed gives the same weights whatever the start."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         built = mlp(num_inputs, num_classes or 1, hidden=hidden, homoscedastic_noise=not num_classes)

@@ -39,16 +39,7 @@ class Problem:
 
 
 def summary(problems: Sequence[Problem], parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Average over splits.
-
-    Args:
-        problems: The data.
-        parts: What each part found.
-
-    Returns:
-        For each problem by name its number of rows, and for ``"long"``, ``"short"`` and ``"temperatures"`` the means of
-        each start or temperature.
-    """
+    """Average over splits."""
     found = {}
     for problem in problems:
         lengths = {length: parts[f"{problem.name}.{length}"] for length in LENGTHS}

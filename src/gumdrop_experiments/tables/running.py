@@ -21,15 +21,7 @@ PROCESS = Path("/proc/self")
 
 
 def installed(keys: Sequence[str], experiment: str) -> list[str]:
-    """Leave out the methods whose package is not installed, and name them.
-
-    Args:
-        keys: Names of methods.
-        experiment: Name of the experiment, for the note.
-
-    Returns:
-        Those that can run.
-    """
+    """Leave out the methods whose package is not installed, and name them."""
     needs = {key: METHODS[key].package for key in keys}
     absent = {name for name in needs.values() if name and importlib.util.find_spec(name) is None}
     for name in sorted(absent):
@@ -90,14 +82,7 @@ def fails(parts: Sequence[dict[str, Any]]) -> str | None:
 
 
 def cost(parts: Sequence[dict[str, Any]]) -> dict[str, float | None]:
-    """Sum up what parts took, by the median, since the first of them also imports its package.
-
-    Args:
-        parts: What `measured` or `scored` gave, none of them failed.
-
-    Returns:
-        ``seconds`` and ``megabytes``.
-    """
+    """Sum up what parts took, by the median, since the first of them also imports its package."""
     peaks = [part["megabytes"] for part in parts]
     seconds = statistics.median(part["seconds"] for part in parts)
     return {"seconds": seconds, "megabytes": None if None in peaks else statistics.median(peaks)}

@@ -96,14 +96,7 @@ def gaussian_nll(prediction: Prediction, y: NDArray[Any]) -> float | None:
 
 
 def pooled(parts: Sequence[dict[str, list[Any]]]) -> dict[str, list[Any]]:
-    """Put the rows of several folds one below the other.
-
-    Args:
-        parts: Columns of each.
-
-    Returns:
-        Columns of all.
-    """
+    """Put the rows of several folds one below the other."""
     return {name: [value for part in parts for value in part[name]] for name in parts[0]}
 
 

@@ -30,15 +30,7 @@ class TableSet:
     """Number of classes; 0 for numbers."""
 
     def folds(self, count: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Cut the rows into folds, with all classes in each.
-
-        Args:
-            count: How many.
-            seed: Seed of the order.
-
-        Returns:
-            Rows to train on and rows to predict, for each fold.
-        """
+        """Cut the rows into folds, with all classes in each."""
         kind = StratifiedKFold if self.num_classes else KFold
         return list(kind(count, shuffle=True, random_state=seed).split(self.x, self.y))
 
@@ -62,16 +54,7 @@ class Task:
 
 
 def table_sets(data: Path | None, *, most: int | None = None) -> Iterator[TableSet]:
-    """Load the sets: those that come with scikit-learn, and those that a folder holds.
-
-    Args:
-        data: Folder that may hold ``uci`` (a folder for each set) and ``california`` (where scikit-learn keeps its
-            California housing); None for neither.
-        most: Stop after this many; all if None.
-
-    Yields:
-        The sets.
-    """
+    """Load the sets: those that come with scikit-learn, and those that a folder holds."""
     for number, load in enumerate([*_of_scikit_learn(), *([] if data is None else _of_folder(data))]):
         if number == most:
             return

@@ -49,15 +49,7 @@ class Task:
 
 
 def review_task(folder: Path, *, quick: bool) -> Task:
-    """Read the reviews, for a small BERT.
-
-    Args:
-        folder: Of the Stanford sentiment treebank.
-        quick: Take the first of each part.
-
-    Returns:
-        The task.
-    """
+    """Read the reviews, for a small BERT."""
     parts = [read_sst(folder, part) for part in ("train", "dev", "test")]
     vocabulary = Vocabulary(parts[0].words)
     rows = slice(QUICK_REVIEWS if quick else None)
@@ -83,15 +75,7 @@ def _review_scores(model: nn.Module, test: Pair, seed: int) -> dict[str, float]:
 
 
 def sum_task(count: int, seed: int) -> Task:
-    """Write sums, for a small GPT.
-
-    Args:
-        count: Sums to train with.
-        seed: Of the sums.
-
-    Returns:
-        The task.
-    """
+    """Write sums, for a small GPT."""
     held_out = min(HELD_OUT_SUMS, count)
     rows = encoded(sums(count + 2 * held_out, seed))
     train, validation, test = rows.split([count, held_out, held_out])

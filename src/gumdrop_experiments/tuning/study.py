@@ -62,17 +62,7 @@ CANDIDATES: dict[str, Callable[[Work], Outcome]] = {
 
 
 def simulated(name: str, count: int, seed: int) -> list[Split]:
-    """Draw data sets whose noise is known.
-
-    Args:
-        name: ``friedman-200`` (Friedman 1991, noise 1), ``linear-100`` (20 inputs, noise 1) or ``sine-200`` (noise
-            from 0.05 to 0.35).
-        count: Number of data sets.
-        seed: Seed of the draws.
-
-    Returns:
-        A split for each data set, with 500 test rows.
-    """
+    """Draw data sets whose noise is known."""
     from sklearn.datasets import make_friedman1
 
     kind, rows = name.split("-")

@@ -20,17 +20,7 @@ __all__ = ["chosen"]
 def chosen(
     work: Work, *, kind: Callable[[int], Architecture] | None = None, dropout: bool = True, **options: Any
 ) -> Outcome:
-    """Train the default of gumdrop on each split: networks that held-out rows choose.
-
-    Args:
-        work: What to do.
-        kind: Gives the kind of networks for a number of inputs; held-out rows choose it if None.
-        dropout: Learn rates; no unit is ever dropped otherwise.
-        options: Others for `gumdrop.ensembles.EnsembleSettings`.
-
-    Returns:
-        What came out.
-    """
+    """Train the default of gumdrop on each split: networks that held-out rows choose."""
     fits, settings = [], EnsembleSettings(seed=work.seed, epochs=work.epochs, **options)
     started = time.process_time()
     for i, split in enumerate(work.splits, 1):

@@ -22,16 +22,7 @@ GRID: dict[str, tuple[float, float, float]] = {
 
 
 def grid_settings(name: str, splits: Sequence[Split]) -> list[tuple[float, float]]:
-    """List rates and noise precisions to search.
-
-    Args:
-        name: Name of the set.
-        splits: Its splits.
-
-    Returns:
-        Pairs: the published ones where there are any, otherwise precisions of 2, 10 and 50 over the variance of the
-        targets.
-    """
+    """List rates and noise precisions to search."""
     variance = splits[0].y_std ** 2
     precisions = GRID.get(name, (2 / variance, 10 / variance, 50 / variance))
     return list(itertools.product(RATES_OF_GRID, precisions))

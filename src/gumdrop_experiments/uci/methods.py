@@ -61,17 +61,7 @@ class Method:
 
 
 def ensemble(work: Work, *, dropout: bool = True, num_members: int = 5, **options: Any) -> Outcome:
-    """Train an ensemble of the network that all methods here have.
-
-    Args:
-        work: What to do.
-        dropout: Learn rates; no unit is ever dropped otherwise.
-        num_members: Members.
-        options: Others for `gumdrop.ensembles.EnsembleSettings`.
-
-    Returns:
-        What came out.
-    """
+    """Train an ensemble of the network that all methods here have."""
     make = partial(network, work.splits[0], p=START if dropout else NO_DROPOUT, fixed=not dropout)
     batch_size, epochs = work.schedule
     started = time.process_time()
@@ -105,19 +95,7 @@ def single(
     epochs: int | None = None,
     lengthscale: Lengthscale,
 ) -> Outcome:
-    """Train networks on the whole training part, noise and all, and mix those of each split into one.
-
-    Args:
-        work: What to do.
-        heteroscedastic: Give the networks a head for the log variance.
-        dropout: Learn rates; no unit is ever dropped otherwise.
-        members: Networks for each split.
-        epochs: Passes, if fewer than those of the default.
-        lengthscale: Prior, see `gumdrop.kl_divergence`.
-
-    Returns:
-        What came out.
-    """
+    """Train networks on the whole training part, noise and all, and mix those of each split into one."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(work.seed)
         models = [

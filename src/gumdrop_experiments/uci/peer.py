@@ -38,14 +38,7 @@ class PeerNetwork(nn.Module):
 
 
 def peer(work: Work) -> Outcome:
-    """Train the package's layers split by split; they cannot be stacked, because they keep state between calls.
-
-    Args:
-        work: What to do.
-
-    Returns:
-        What came out.
-    """
+    """Train the package's layers split by split; they cannot be stacked, because they keep state between calls."""
     batch_size, epochs = work.schedule
     predictions, rates = [], []
     started = time.process_time()

@@ -77,44 +77,20 @@ class Outcome:
 
 
 def network(split: Split, *, heteroscedastic: bool = False, p: float = 0.1, fixed: bool = False) -> nn.Sequential:
-    """Build the network of the comparison for a split.
-
-    Args:
-        split: Tells the number of inputs.
-        heteroscedastic: Give it a head for the log variance instead of one variance.
-        p: Initial drop probability.
-        fixed: Do not learn it.
-
-    Returns:
-        A network for standardised targets.
-    """
+    """Build the network of the comparison for a split."""
     outputs = 2 if heteroscedastic else 1
     model = mlp(split.x_train.shape[1], outputs, p=p, homoscedastic_noise=not heteroscedastic)
     return fix_dropout(model) if fixed else model
 
 
 def mean_rates(results: Sequence[FitResult]) -> list[float]:
-    """Average the rates that networks ended with.
-
-    Args:
-        results: How they were trained.
-
-    Returns:
-        Drop probability of each layer.
-    """
+    """Average the rates that networks ended with."""
     rates = torch.tensor([list(result.history[-1].rates.values()) for result in results], dtype=torch.float64)
     return [float(p) for p in rates.mean(0)]
 
 
 def training_parts(splits: Sequence[Split]) -> list[tuple[Tensor, Tensor]]:
-    """Take what there is to train on.
-
-    Args:
-        splits: Some splits.
-
-    Returns:
-        Inputs and targets of each.
-    """
+    """Take what there is to train on."""
     return [(split.x_train, split.y_train) for split in splits]
 
 
@@ -134,14 +110,7 @@ def in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Split
 
 
 def thinned(prediction: RegressionPrediction) -> RegressionPrediction:
-    """Keep a hundred of the draws or a few more, evenly: the CRPS of a mixture compares all pairs of them.
-
-    Args:
-        prediction: With its draws.
-
-    Returns:
-        The same mean and variances, with some of the draws.
-    """
+    """Keep a hundred of the draws or a few more, evenly: the CRPS of a mixture compares all pairs of them."""
     means, variances = prediction.components()
     step = max(1, len(means) // CRPS_DRAWS)
     return replace(prediction, draw_means=means[::step], draw_variances=variances[::step])

@@ -34,14 +34,7 @@ Step = tuple[nn.Module, Callable[[Tensor], Tensor]]
 
 
 def site_of(layer: nn.Module) -> ConcreteDropout | None:
-    """Find the site in front of a layer.
-
-    Args:
-        layer: A layer of a chain.
-
-    Returns:
-        Its site, if it has one.
-    """
+    """Find the site in front of a layer."""
     site = layer._modules.get(SITE)
     return site if isinstance(site, ConcreteDropout) else None
 
@@ -65,14 +58,7 @@ def _largest(logits: list[float] | float) -> float:  # read by `tolist`, which s
 
 
 def rows_at_once(layers: Sequence[nn.Module]) -> int:
-    """Give the number of rows that should run at once.
-
-    Args:
-        layers: The layers of a chain, with a site at least.
-
-    Returns:
-        So many that arrays of all rows without each unit of a layer stay small.
-    """
+    """Give the number of rows that should run at once."""
     return max(1, ROWS // max(site.num_units for layer in layers if (site := site_of(layer)) is not None))
 
 

@@ -172,20 +172,7 @@ class StreamedData(TableData):
 
 
 def read_data(path: object, target: str, reading: Reading, settings: FitSettings) -> TableData:
-    """Read a table, split and encode it.
-
-    Args:
-        path: The table, as `read_table` takes it.
-        target: Column to predict.
-        reading: What the columns are, where the table does not tell.
-        settings: Choices; among them whether it is read in pieces.
-
-    Returns:
-        The data.
-
-    Raises:
-        TableError: If the table cannot be used.
-    """
+    """Read a table, split and encode it."""
     if not settings.stream:
         table = read_table(path, decimal=reading.decimal)
         numbers = np.arange(1, len(table.frame) + 1)

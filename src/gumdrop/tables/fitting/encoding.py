@@ -81,23 +81,7 @@ def split_and_encode(
     settings: FitSettings,
     trained: Callable[[TableSchema, pd.DataFrame], TableSchema],
 ) -> Split:
-    """Split and encode rows of a table.
-
-    Args:
-        path: The table, as `read_table` takes it.
-        table: What was read of it.
-        numbers: Numbers of its rows in the whole table, from 1.
-        target: Column to predict.
-        reading: What the columns are, where the table does not tell.
-        settings: Choices.
-        trained: Gives a schema the statistics of rows to train on.
-
-    Returns:
-        The rows.
-
-    Raises:
-        TableError: If the table cannot be used.
-    """
+    """Split and encode rows of a table."""
     check_present(table.frame.columns, [target])
     known = table.frame[target].notna().to_numpy()
     check_known(known, target)

@@ -40,15 +40,7 @@ SECONDS_TO_WAIT = 0.5  # for a fit that is just leaving
 
 
 def check_out(out: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Refuse a folder that `held_folder` would refuse, as far as that can be told without holding it.
-
-    Args:
-        out: Folder to make.
-        overwrite: Whether it may be replaced if it exists.
-
-    Raises:
-        TableError: If it cannot be made or must not be replaced.
-    """
+    """Refuse a folder that `held_folder` would refuse, as far as that can be told without holding it."""
     place = followed(out)
     _check_place(place)
     _check_free(working_folder(place), place, overwrite)
@@ -89,17 +81,7 @@ def held_folder(out: str | os.PathLike[str], *, overwrite: bool, notify: Callabl
 
 
 def put_in_place(work: Path, out: str | os.PathLike[str], *, overwrite: bool, keep_checkpoints: bool) -> None:
-    """Make a whole folder visible; checkpoints of a stopped run stay where the next looks for them.
-
-    Args:
-        work: What `held_folder` gave; its `NEW` is whole.
-        out: As there.
-        overwrite: As there; what has come to be in the place since then is looked at.
-        keep_checkpoints: Whether the run was stopped.
-
-    Raises:
-        TableError: If somebody else put something there meanwhile.
-    """
+    """Make a whole folder visible; checkpoints of a stopped run stay where the next looks for them."""
     place = followed(out)
     for path in (work / NEW).iterdir():  # on the disk before its name is
         with path.open("rb") as file:
@@ -118,11 +100,7 @@ def put_in_place(work: Path, out: str | os.PathLike[str], *, overwrite: bool, ke
 
 
 def forget_training(work: Path) -> None:
-    """Remove the checkpoints of an earlier fit.
-
-    Args:
-        work: What `held_folder` gave.
-    """
+    """Remove the checkpoints of an earlier fit."""
     for path in work.iterdir():
         if CHECKPOINT.fullmatch(path.name) and _is_plain(path):
             path.unlink()

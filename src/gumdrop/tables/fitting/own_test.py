@@ -52,18 +52,7 @@ class OwnTest:
 
 
 def read_own_test(path: str, schema: TableSchema) -> OwnTest:
-    """Read a table to test with.
-
-    Args:
-        path: The table.
-        schema: Columns and target of the table that trains.
-
-    Returns:
-        The table.
-
-    Raises:
-        TableError: If it cannot be used, lacks a column, or holds a class that the other table does not.
-    """
+    """Read a table to test with."""
     table, name = read_table(path, decimal=schema.decimal), Path(path).name
     target = schema.target.name
     with _naming(name):

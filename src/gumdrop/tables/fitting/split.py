@@ -99,21 +99,7 @@ class SplitColumn:
 def split_column(
     frame: pd.DataFrame, rows: np.ndarray, target: str, settings: FitSettings, dates: Order | None
 ) -> SplitColumn:
-    """Read the column of `--split-by`: dates are times, and all else are groups, unless the user says otherwise.
-
-    Args:
-        frame: The table.
-        rows: Numbers of its rows in the file, for messages.
-        target: Column to predict.
-        settings: Choices; among them the column.
-        dates: Order of day, month and year where the dates do not tell.
-
-    Returns:
-        The column.
-
-    Raises:
-        TableError: If it is absent, has missing cells, or is to be times and is not.
-    """
+    """Read the column of `--split-by`: dates are times, and all else are groups, unless the user says otherwise."""
     name = str(settings.split_by)
     check_present(frame.columns, [name])
     if name == target:
@@ -147,15 +133,7 @@ def split_column(
 
 
 def check_known(known: np.ndarray, target: str) -> None:
-    """Refuse a table whose target is missing nearly everywhere.
-
-    Args:
-        known: Which rows hold it.
-        target: Its name.
-
-    Raises:
-        TableError: If fewer rows hold it than a table needs, and there are as many without it.
-    """
+    """Refuse a table whose target is missing nearly everywhere."""
     if known.sum() < LEAST_TRAIN_ROWS <= len(known):
         raise TableError(
             f"'{target}' is missing in all but {known.sum()} of {len(known)} rows, and at least {LEAST_TRAIN_ROWS} "
@@ -164,19 +142,7 @@ def check_known(known: np.ndarray, target: str) -> None:
 
 
 def check_parts(parts: Parts, schema: TableSchema, frame: pd.DataFrame) -> list[str]:
-    """Refuse a split that leaves too few rows to train on, or rows of one class, and name classes that only test.
-
-    Args:
-        parts: The split.
-        schema: The columns, with the classes of all rows.
-        frame: The rows.
-
-    Returns:
-        A sentence, or none.
-
-    Raises:
-        TableError: If it leaves too little.
-    """
+    """Refuse a split that leaves too few rows to train on, or rows of one class, and name classes that only test."""
     num_train, num_test = len(parts.train), len(parts.test)
     if num_train < LEAST_TRAIN_ROWS:
         raise TableError(
@@ -196,16 +162,7 @@ def check_parts(parts: Parts, schema: TableSchema, frame: pd.DataFrame) -> list[
 
 
 def advice(schema: TableSchema, settings: FitSettings, column: SplitColumn | None) -> list[str]:
-    """Say that rows with dates are split at random, where nobody asked for it, and that rows are not in their order.
-
-    Args:
-        schema: The columns.
-        settings: Choices.
-        column: The column of `--split-by`.
-
-    Returns:
-        A sentence, or none.
-    """
+    """Say that rows with dates are split at random, where nobody asked for it, and that rows are not in their order."""
     if column is not None and column.kind == "time" and (np.diff(column.values) < 0).any():
         return [
             f"the rows are not in the order of '{column.name}': the last by it test, wherever they stand in the table"
@@ -220,16 +177,7 @@ def advice(schema: TableSchema, settings: FitSettings, column: SplitColumn | Non
 
 
 def at_random(frame: pd.DataFrame, schema: TableSchema, settings: FitSettings) -> Parts:
-    """Draw rows to test with, classes in equal shares; a class of one row is trained on.
-
-    Args:
-        frame: Rows whose target is known.
-        schema: What their columns are.
-        settings: The share that tests, and the seed.
-
-    Returns:
-        The parts.
-    """
+    """Draw rows to test with, classes in equal shares; a class of one row is trained on."""
     test_size = min(max(1, round(settings.test_fraction * len(frame))), len(frame) - 1)
     test = task_of(schema.target).test_rows(schema.encode_target(frame), test_size, settings.seed)
     train = np.setdiff1d(np.arange(len(frame)), test)

@@ -54,22 +54,7 @@ class TrainedModel(NamedTuple):
 def train_until_stopped(
     data: TableData, settings: FitSettings, folder: Path, progress: bool, notify: Callable[[str], object]
 ) -> tuple[TrainedModel, Stopped | None]:
-    """Train; where that is interrupted, finish with what was learned until the last checkpoint.
-
-    Args:
-        data: The data.
-        settings: Choices of network and training.
-        folder: Where checkpoints lie.
-        progress: Show progress bars.
-        notify: Called with a sentence where training is interrupted.
-
-    Returns:
-        The model and how it was trained, and where that was interrupted.
-
-    Raises:
-        KeyboardInterrupt: If it was interrupted before there was anything to keep.
-        CheckpointError: If a checkpoint in the folder cannot be continued from.
-    """
+    """Train; where that is interrupted, finish with what was learned until the last checkpoint."""
     checkpoint, short = folder / "learned.checkpoint", folder / "short.checkpoint"
     build = _builder(data)
     try:
@@ -92,18 +77,7 @@ def train_until_stopped(
 def train_twins(
     data: TableData, settings: FitSettings, architecture: Architecture, folder: Path, progress: bool
 ) -> tuple[dict[str, TableModel], Stopped | None]:
-    """Train the same ensemble at a fixed rate and without dropout; an interruption costs these comparisons alone.
-
-    Args:
-        data: The data.
-        settings: Choices of network and training.
-        architecture: The kind of networks.
-        folder: Where checkpoints lie.
-        progress: Show progress bars.
-
-    Returns:
-        The twins by name, and where their training was interrupted.
-    """
+    """Train the same ensemble at a fixed rate and without dropout; an interruption costs these comparisons alone."""
     models: dict[str, TableModel] = {}
     settings = dataclasses.replace(settings, strength=1.0)  # of no effect on rates that are fixed
     try:

@@ -23,16 +23,7 @@ EXACT = 2**53
 def read_csv(
     source: Path | bytes, name: str, decimal: Decimal | None
 ) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
-    """Read a CSV file.
-
-    Args:
-        source: The file, or what it holds.
-        name: What messages call it.
-        decimal: Decimal mark of columns that fit both; if None that of the other columns, where these agree.
-
-    Returns:
-        The rows, the decimal mark that numbers with marks were read with, and what a reader should know.
-    """
+    """Read a CSV file."""
     separator, names = _survey(source, name)
     frame = _parse(source, separator, names)
     # pandas makes one value of TRUE, True and true; such columns are read again as they are spelled.
@@ -56,16 +47,7 @@ def read_csv(
 def read_marks(
     frame: pd.DataFrame, texts: list[str], decimal: Decimal | None
 ) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
-    """Read columns of texts whose cells are numbers with marks.
-
-    Args:
-        frame: A table.
-        texts: Its columns of texts.
-        decimal: Decimal mark of columns that fit both; if None that of the other columns, where these agree.
-
-    Returns:
-        The table, the decimal mark, and a note for each column that was read.
-    """
+    """Read columns of texts whose cells are numbers with marks."""
     spellings = {column: _spelling(frame[column]) for column in texts}
     marked = {column: spelling for column, spelling in spellings.items() if spelling is not None}
     decimal = decimal or _decimal_of(marked.values())

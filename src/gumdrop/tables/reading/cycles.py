@@ -97,15 +97,7 @@ def cycle_of(column: pd.Series) -> Cycle | None:
 
 
 def parse_cycle(column: pd.Series, cycle: Cycle) -> np.ndarray:
-    """Read places on a cycle.
-
-    Args:
-        column: Texts.
-        cycle: The cycle.
-
-    Returns:
-        Months from 1 to 12, weekdays from 1, Monday, to 7, or hours since midnight; NaN where there is none.
-    """
+    """Read places on a cycle."""
     codes, distinct = pd.factorize(column)
     read = [CYCLES[cycle].read(str(value).strip()) for value in distinct]
     return np.array([np.nan if value is None else value for value in [*read, None]])[codes]

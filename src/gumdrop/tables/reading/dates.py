@@ -70,16 +70,7 @@ def order_of(column: pd.Series) -> Dates | None:
 
 
 def parse_dates(column: pd.Series, order: Order) -> np.ndarray:
-    """Read dates as days.
-
-    Args:
-        column: Texts, or what pandas takes for dates. A date with its year first is read whatever the order.
-        order: Order of day, month and year.
-
-    Returns:
-        Days since 1970-01-01 with their fraction, in UTC where an offset is given; NaN where there is no date, or one
-        outside `YEARS`.
-    """
+    """Read dates as days."""
     if pd.api.types.is_datetime64_any_dtype(column):
         return _days(pd.to_datetime(column, utc=True))
     codes, distinct = pd.factorize(column)
@@ -111,15 +102,7 @@ def _days(dates: pd.Series) -> np.ndarray:
 
 
 def parts_of(days: np.ndarray) -> tuple[str, ...]:
-    """Which cycles the dates of a training table go through, beside the days themselves.
-
-    Args:
-        days: As `parse_dates` gives them, without NaN.
-
-    Returns:
-        Of `season` (dates that span a year or more), `weekday` (of three different ones or more) and `hour` (times
-        that differ), those that apply.
-    """
+    """Which cycles the dates of a training table go through, beside the days themselves."""
     season = np.ptp(days) >= DAYS_OF_A_YEAR
     weekday = len(np.unique(np.floor(days) % 7)) >= 3
     hour = np.ptp(days % 1) > 0
@@ -127,15 +110,7 @@ def parts_of(days: np.ndarray) -> tuple[str, ...]:
 
 
 def phase(days: np.ndarray, part: str) -> np.ndarray:
-    """Where in a cycle each date is.
-
-    Args:
-        days: As `parse_dates` gives them.
-        part: `season`, `weekday` or `hour`.
-
-    Returns:
-        Angle from 0 to 2 pi.
-    """
+    """Where in a cycle each date is."""
     turns = {"season": days / DAYS_OF_A_YEAR, "weekday": np.floor(days) / 7, "hour": days}[part]
     angle: np.ndarray = 2 * np.pi * (turns % 1)
     return angle

@@ -20,20 +20,7 @@ FRAME = "data frame"
 
 
 def read_frame(table: object, decimal: Decimal | None) -> tuple[pd.DataFrame, Decimal | None, list[str]]:
-    """Read a data frame as its CSV file would be read; the frame itself is left as it is.
-
-    Args:
-        table: As `gumdrop.tables.read_table` takes it.
-        decimal: Decimal mark of columns of texts that fit both; if None that of the other columns, where these agree.
-
-    Returns:
-        The rows, numbered from 0; the decimal mark that numbers with marks were read with, and what a reader should
-        know.
-
-    Raises:
-        TypeError: If it is no table.
-        TableError: If it has no rows or columns, or repeats a name.
-    """
+    """Read a data frame as its CSV file would be read; the frame itself is left as it is."""
     frame = pd.DataFrame(_pandas(table)).reset_index(drop=True)
     names = [str(name).strip() or f"Unnamed: {i}" for i, name in enumerate(frame.columns)]
     check_unique(names)

@@ -15,14 +15,7 @@ __all__ = ["check_early", "check_file", "csv_header", "is_row"]
 
 
 def check_file(path: str | Path) -> None:
-    """Refuse a table that is no file.
-
-    Args:
-        path: The table.
-
-    Raises:
-        TableError: If it is a folder, or nothing.
-    """
+    """Refuse a table that is no file."""
     place = Path(path)
     if not place.is_file():
         raise TableError(f"{path} is {'a folder' if place.is_dir() else 'not there'}: name a CSV or Parquet file")
@@ -55,15 +48,7 @@ def check_early(path: str | Path, columns: Sequence[str] = ()) -> None:
 
 
 def csv_header(source: Path | bytes) -> tuple[str, list[str]]:
-    """Find the separator of a CSV file, and the names of its columns.
-
-    Args:
-        source: The file, or what it holds.
-
-    Returns:
-        Comma, semicolon or tab, the commonest in the header; and the names, none of an empty file. A column without a
-        name is called `Unnamed: POSITION`.
-    """
+    """Find the separator of a CSV file, and the names of its columns."""
     with opened(source) as file:
         header = next((line for line in file if line.strip()), "")
     unquoted = re.sub(r'"[^"]*"', "", header)

@@ -66,15 +66,7 @@ def spelling_of(texts: Iterable[str]) -> Spelling | None:
 
 
 def spelled_numbers(column: pd.Series, decimal: Decimal) -> pd.Series:
-    """Read a column of texts that `spelling_of` accepted; per cent stay per cent, and currencies are left out.
-
-    Args:
-        column: Texts, and missing cells.
-        decimal: The decimal mark.
-
-    Returns:
-        Numbers in float64, NaN for missing cells.
-    """
+    """Read a column of texts that `spelling_of` accepted; per cent stay per cent, and currencies are left out."""
     codes, distinct = pd.factorize(column)
     values = np.array([_parse(str(text), decimal) for text in distinct] + [np.nan])
     return pd.Series(values[codes], index=column.index, name=column.name)
@@ -93,14 +85,7 @@ def _value(body: str, decimal: Decimal) -> float:
 
 
 def plain_numbers(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Read a column of numbers, or of texts that are numbers as programs write them.
-
-    Args:
-        column: Any column.
-
-    Returns:
-        Values in float64, NaN where there is no number; and which cells hold something that is none.
-    """
+    """Read a column of numbers, or of texts that are numbers as programs write them."""
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         spelled = column.astype(object).map(str, na_action="ignore")
         values = pd.to_numeric(spelled, errors="coerce").to_numpy(dtype=np.float64, copy=True)

@@ -23,18 +23,7 @@ LABELS_NOTE = "the row labels that pandas wrote are left out, as they have no na
 
 
 def read_parquet(source: Path | bytes, name: str) -> tuple[pd.DataFrame, list[str]]:
-    """Read a Parquet file.
-
-    Args:
-        source: The file, or what it holds.
-        name: What messages call it.
-
-    Returns:
-        The rows, and what a reader should know.
-
-    Raises:
-        TableError: If it is damaged, has no rows, or the library for it is not installed.
-    """
+    """Read a Parquet file."""
     try:
         import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
@@ -82,13 +71,6 @@ def _columns_of(file: Any, name: str) -> pd.DataFrame:
 
 
 def without_row_labels(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Leave out the row labels without a name that pandas writes beside the columns; with a name they are columns.
-
-    Args:
-        frame: All columns of a Parquet or Arrow file.
-
-    Returns:
-        The table, and a note if something was left out.
-    """
+    """Leave out the row labels without a name that pandas writes beside the columns; with a name they are columns."""
     labels = [name for name in frame.columns if ROW_LABELS.fullmatch(name)]
     return frame.drop(columns=labels), [LABELS_NOTE] * bool(labels)

@@ -94,19 +94,7 @@ def read_table(path: object, *, decimal: Decimal | None = None) -> Table:
 
 
 def read_rows(path: object, *, decimal: Decimal | None = None) -> pd.DataFrame:
-    """Read a table as `read_table` does, without its checksum, which takes longer than the prediction of a few rows.
-
-    Args:
-        path: As for `read_table`.
-        decimal: As for `read_table`.
-
-    Returns:
-        Columns of numbers and of text.
-
-    Raises:
-        TableError: As `read_table`.
-        TypeError: As `read_table`.
-    """
+    """Read a table as `read_table` does, without its checksum, which takes longer than the prediction of a few rows."""
     if isinstance(path, str | os.PathLike):
         return read_table(path, decimal=decimal).frame
     return read_frame(path, decimal)[0]

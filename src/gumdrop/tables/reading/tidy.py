@@ -17,14 +17,7 @@ _MISSING = {MISSING, *MISSING_SPELLINGS, *(each.replace("|", " ") for each in PA
 
 
 def tidy(frame: pd.DataFrame) -> pd.DataFrame:
-    """Take blanks from around texts, and those that say that they are missing for missing.
-
-    Args:
-        frame: A table; changed in place.
-
-    Returns:
-        The table.
-    """
+    """Take blanks from around texts, and those that say that they are missing for missing."""
     for name in [name for name, dtype in zip(frame.columns, frame.dtypes, strict=True) if dtype.kind == "O"]:
         if frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name]):
             if all(isinstance(value, str) for value in frame[name].dropna().unique()):

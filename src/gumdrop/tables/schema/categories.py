@@ -25,20 +25,7 @@ _LEAST_LABELS = 10  # rows from which on texts that all differ are an identifier
 
 
 def categories_of(name: str, column: pd.Series, *, is_target: bool = False) -> tuple[str, ...]:
-    """Find the categories of a column of texts.
-
-    Args:
-        name: Its name.
-        column: Its cells.
-        is_target: Whether it is what is predicted; then no label is left out.
-
-    Returns:
-        Distinct labels in order, an empty one last if cells are missing; of more than a thousand the common ones, and
-        `OTHERS`.
-
-    Raises:
-        TableError: If they are no good as categories.
-    """
+    """Find the categories of a column of texts."""
     labels = labels_of(column)
     filled = len(labels) - labels.count(MISSING)
     distinct = [label for label in dict.fromkeys(labels) if label != MISSING]
@@ -70,14 +57,7 @@ def categories_of(name: str, column: pd.Series, *, is_target: bool = False) -> t
 
 
 def common(labels: Iterable[str]) -> tuple[str, ...]:
-    """Find the categories of a column that has too many labels: those of many rows, and one for all others.
-
-    Args:
-        labels: The label of each row.
-
-    Returns:
-        At most 300 labels of at least 10 rows, in order, then `OTHERS`, and an empty one if cells are missing.
-    """
+    """Find the categories of a column that has too many labels: those of many rows, and one for all others."""
     counts = Counter(labels)
     missing, _ = counts.pop(MISSING, 0), counts.pop(OTHERS, 0)
     often = sorted(((count, label) for label, count in counts.items() if count >= _OFTEN), key=lambda each: -each[0])
@@ -86,16 +66,7 @@ def common(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def others_note(name: str, column: pd.Series, categories: tuple[str, ...]) -> str:
-    """Say that the rare labels of a column count as one.
-
-    Args:
-        name: Its name.
-        column: Its cells.
-        categories: Its categories.
-
-    Returns:
-        A sentence.
-    """
+    """Say that the rare labels of a column count as one."""
     counts = Counter(label for label in labels_of(column) if label != MISSING)
     kept = [counts.pop(label) for label in categories if label in counts]
     share = counts.total() / (counts.total() + sum(kept))

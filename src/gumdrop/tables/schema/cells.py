@@ -70,18 +70,7 @@ def standardised_numbers(name: str, column: pd.Series, values: np.ndarray, mean:
 def refuse(
     name: str, column: pd.Series, bad: np.ndarray, why: str, way_out: str = "correct it or remove the row"
 ) -> None:
-    """Refuse a column with bad cells, naming the first.
-
-    Args:
-        name: Its name.
-        column: Its cells.
-        bad: Which cells are bad.
-        why: What they are.
-        way_out: What to do.
-
-    Raises:
-        TableError: If a cell is bad.
-    """
+    """Refuse a column with bad cells, naming the first."""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         number = column.index[row] if pd.api.types.is_integer_dtype(column.index) else row  # of a part: in the table

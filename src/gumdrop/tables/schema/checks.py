@@ -18,19 +18,7 @@ T = TypeVar("T")
 
 
 def in_one_message(call: Callable[[Any], T], things: Iterable[Any], *, ending: str = "") -> list[T]:
-    """Call something with each of several things and collect what it refuses, so that a table is mended in one go.
-
-    Args:
-        call: Returns something or raises a `TableError`.
-        things: What to call it with.
-        ending: What to say after several refusals.
-
-    Returns:
-        What the calls returned.
-
-    Raises:
-        TableError: If one was raised: the same words; if several were: all of them.
-    """
+    """Call something with each of several things and collect what it refuses, so that a table is mended in one go."""
     results, refusals = [], []
     for thing in things:
         try:

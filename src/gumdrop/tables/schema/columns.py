@@ -210,18 +210,7 @@ class CategoryColumn:
         return [f"{self.name}={category or '(missing)'}" for category in self.categories]
 
     def encode(self, column: pd.Series, out: np.ndarray) -> Odd:
-        """Write the encoded columns into an array of zeros, and tell what is odd in it.
-
-        Args:
-            column: Cells.
-            out: Array to fill.
-
-        Returns:
-            What is odd.
-
-        Raises:
-            TableError: If the column holds numbers alone, none of which is a category.
-        """
+        """Write the encoded columns into an array of zeros, and tell what is odd in it."""
         labels = labels_of(column)
         hot = index_labels(labels, self.categories)
         known = np.flatnonzero(hot >= 0)

@@ -83,18 +83,7 @@ def infer_schema(
 
 
 def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
-    """Give the columns of a schema the statistics of some rows, such as those to train on.
-
-    Args:
-        schema: Kinds of the columns, and classes.
-        frame: The rows.
-
-    Returns:
-        The same kinds and classes, with the numbers and the categories of these rows.
-
-    Raises:
-        TableError: A column is missing, or the target constant, in all of the rows.
-    """
+    """Give the columns of a schema the statistics of some rows, such as those to train on."""
     columns = in_one_message(lambda column: _renewed(column, frame[column.name]), schema.columns)
     target = schema.target
     if target.task == "regression":

@@ -27,15 +27,7 @@ CODES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0})
 
 
 def commonest(name: str, labels: pd.Series) -> list[str]:
-    """Say that one class is nearly all.
-
-    Args:
-        name: Name of the target.
-        labels: Its cells.
-
-    Returns:
-        A sentence, or none.
-    """
+    """Say that one class is nearly all."""
     shares = labels.astype(str).value_counts(normalize=True)
     if shares.iloc[0] < IMBALANCED:
         return []

@@ -174,19 +174,7 @@ class TableSchema:
         return {name: count for name, count in zip(self.names, cells.sum(0).tolist(), strict=True) if count}
 
     def encode_target(self, frame: pd.DataFrame) -> np.ndarray:
-        """Encode the target column of a table.
-
-        Args:
-            frame: Table with the target column.
-
-        Returns:
-            Standardised values, (rows, 1), float32, or float64 if they end at 0, near which small differences count;
-            or class indices, int64, (rows,).
-
-        Raises:
-            TableError: The column is absent, has missing values or an infinity, or holds text (regression) or
-                a class that training never saw (classification).
-        """
+        """Encode the target column of a table."""
         target = self.target
         check_present(frame.columns, [target.name])
         column = frame[target.name]
@@ -200,11 +188,7 @@ class TableSchema:
         return indices
 
     def to_json(self) -> dict[str, object]:
-        """Write the schema as plain dicts, lists, strings and numbers, for `json.dump`.
-
-        Returns:
-            What `from_json` reads.
-        """
+        """Write the schema as plain dicts, lists, strings and numbers, for `json.dump`."""
         columns = [{"kind": column.kind, **asdict(column)} for column in self.columns]
         plain: dict[str, object] = {"version": SCHEMA_VERSION, "decimal": self.decimal}
         plain |= {"columns": columns, "target": asdict(self.target)}
@@ -213,17 +197,7 @@ class TableSchema:
 
     @classmethod
     def from_json(cls, data: Any) -> TableSchema:
-        """Read a schema that `to_json` wrote.
-
-        Args:
-            data: What `json.load` returned.
-
-        Returns:
-            The schema; it encodes exactly as the one that was written.
-
-        Raises:
-            TableError: `data` is not such a schema.
-        """
+        """Read a schema that `to_json` wrote."""
         every: tuple[type[Column], ...] = (NumericColumn, DateColumn, CycleColumn, CategoryColumn)
         kinds = {kind.kind: kind for kind in every}
         try:

@@ -98,14 +98,7 @@ class TableStream:
         return [LABELS_NOTE] * (len(self.names) < len(self._types))
 
     def dtype(self, name: str) -> str:
-        """Find the type of pandas that holds a column, missing cells and all, whichever piece they are in.
-
-        Args:
-            name: Name of the column.
-
-        Returns:
-            ``"Int64"``, ``"float64"`` or ``"string"``.
-        """
+        """Find the type of pandas that holds a column, missing cells and all, whichever piece they are in."""
         if self._types[name] != "numbers":
             return "string"
         return "Int64" if name in self._whole else "float64"
@@ -125,19 +118,7 @@ class TableStream:
                 )
 
     def read(self, piece: Piece, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pd.DataFrame]]:
-        """Read a piece.
-
-        Args:
-            piece: One of `pieces`.
-            columns: Columns to read; all of `names` if None.
-
-        Yields:
-            Number of the first row in the whole table, and some rows, numbered as there; what is no number is text,
-            tidied as in a table that is read as a whole.
-
-        Raises:
-            TableError: If the file cannot be read, or has not as many rows as it says.
-        """
+        """Read a piece."""
         row = piece.first_row
         with _readable(piece.path):
             for batch in _batches(piece, self.names if columns is None else list(columns)):

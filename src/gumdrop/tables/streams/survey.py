@@ -81,15 +81,7 @@ class Survey:
     """Rows outside the sample whose target is known."""
 
     def exact(self, schema: TableSchema) -> TableSchema:
-        """Give a schema that was inferred from the sample the statistics of all rows.
-
-        Args:
-            schema: Schema of the sample. Medians, dates, and categories beyond the first thousand of
-                a column, stay those of the sample.
-
-        Returns:
-            The schema to train with.
-        """
+        """Give a schema that was inferred from the sample the statistics of all rows."""
         target = schema.target
         if target.task == "regression":
             moments = self.moments[target.name]
@@ -118,22 +110,7 @@ def survey(
     sample_rows: int = SAMPLE_ROWS,
     seed: int = 0,
 ) -> Survey:
-    """Read a table once, for its statistics and a sample to decide on its columns and to test with.
-
-    Args:
-        stream: The table.
-        target: Column to predict; rows that lack it are left out.
-        columns: Columns to look at beside the target; all if None.
-        drop: Columns whose labels nobody needs in the sample.
-        sample_rows: Rows of the sample, at most half of the table.
-        seed: Seed of the sample.
-
-    Returns:
-        What was found.
-
-    Raises:
-        TableError: If there is no such column, or a file cannot be read.
-    """
+    """Read a table once, for its statistics and a sample to decide on its columns and to test with."""
     wanted = None if columns is None else [*columns, target]
     check_present(stream.names, wanted or [target])
     count = min(sample_rows, stream.num_rows // 2)

@@ -49,19 +49,7 @@ class StreamedTable:
         checkpoint: Path,
         progress: bool | str,
     ) -> EnsembleFit:
-        """Train an ensemble on all rows but the sample.
-
-        Args:
-            make: Builds a network.
-            schema: How rows are encoded.
-            watched: Encoded rows of the sample that no test needs.
-            settings: Choices of network and training.
-            checkpoint: File to keep the state of the run in, with the number of the network added to its name.
-            progress: Show a progress bar; a text stands in front of it.
-
-        Returns:
-            The ensemble.
-        """
+        """Train an ensemble on all rows but the sample."""
         batch_size, _ = self.schedule(settings)
         rows = StreamedRows(
             self.stream,
@@ -85,20 +73,7 @@ class StreamedTable:
 
 
 def open_stream(path: str, target: str, settings: FitSettings, *, drop: Sequence[str] = ()) -> StreamedTable:
-    """Read a table once, in pieces.
-
-    Args:
-        path: Parquet or Arrow file, or a folder of such files.
-        target: Column to predict.
-        settings: Choices, among them the seed of the sample.
-        drop: Columns that will not be inputs.
-
-    Returns:
-        The table.
-
-    Raises:
-        TableError: If it cannot be read, has no such column, or nearly all of its rows would be in the sample.
-    """
+    """Read a table once, in pieces."""
     stream = TableStream(path)
     found = survey(stream, target, drop=drop, sample_rows=SAMPLE_ROWS, seed=settings.seed)
     if found.num_known < FEWEST_ROWS:

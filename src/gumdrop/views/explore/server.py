@@ -23,14 +23,7 @@ LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 
 
 def content_policy(page: bytes) -> str:
-    """Policy of the page: the scripts that are in it, a worker made of them, and nothing from anywhere else.
-
-    Args:
-        page: The page.
-
-    Returns:
-        The header's value.
-    """
+    """Policy of the page: the scripts that are in it, a worker made of them, and nothing from anywhere else."""
     scripts = re.findall(rb"<script[^>]*>(.*?)</script>", page, re.DOTALL)
     hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(code).digest()).decode()}'" for code in scripts]
     rules = {
@@ -49,17 +42,7 @@ def content_policy(page: bytes) -> str:
 
 
 def make_server(listener: socket.socket, *, runs: Sequence[Run] = (), host: str = "127.0.0.1") -> ThreadingHTTPServer:
-    """Build the server.
-
-    Args:
-        listener: From `open_socket`.
-        runs: Runs to show.
-        host: Address that the socket is bound to. On a loopback address only requests to a loopback name are answered,
-            so that no other site can read runs by a name of its own.
-
-    Returns:
-        The server; its `serve_forever` serves.
-    """
+    """Build the server."""
     files = page_files(runs)
     policy = content_policy(files["index.html"])
     names = LOOPBACK if host in {"127.0.0.1", "::1", "localhost"} else None

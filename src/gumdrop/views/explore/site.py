@@ -27,15 +27,7 @@ class SiteError(ValueError):
 
 
 def page_files(runs: Sequence[Run] = ()) -> dict[str, bytes]:
-    """Build the files of the page.
-
-    Args:
-        runs: Runs to show.
-
-    Returns:
-        By path, the content. The page needs none of the others but the runs: a worker that is made of its own scripts
-        trains, because a page that was opened from a file may load none.
-    """
+    """Build the files of the page."""
     listed = [{"name": run.name, "title": run.title, "note": run.note, "page": f"runs/{run.name}.html"} for run in runs]
 
     def inline(tag: re.Match[str]) -> str:

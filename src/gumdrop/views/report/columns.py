@@ -84,15 +84,7 @@ class ColumnsView:
 
 
 def columns_view(results: FitResults, test: TestRows) -> ColumnsView | None:
-    """The test rows column by column; None where the results do not tell.
-
-    Args:
-        results: What the fit left.
-        test: Its test rows.
-
-    Returns:
-        What the page says of it.
-    """
+    """The test rows column by column; None where the results do not tell."""
     given = results.columns
     if not given.importance and not given.groups:
         return None

@@ -176,14 +176,7 @@ class TestRows:
 
 
 def association(test: TestRows) -> tuple[float | None, float]:
-    """How uncertainty and error go together, and what chance alone reaches.
-
-    Args:
-        test: The test rows.
-
-    Returns:
-        Rank correlation, or 2 AUROC - 1 of uncertainty for wrong rows; None if one of the two does not vary.
-    """
+    """How uncertainty and error go together, and what chance alone reaches."""
     if test.rows < 3 or np.ptp(test.uncertainty) == 0 or np.ptp(test.error) == 0:
         return None, 0.0
     z = float(norm.ppf(0.975))  # of an order by chance the spread is known, so there is none to estimate

@@ -96,15 +96,7 @@ class ScoresView:
 
 
 def scores_view(results: FitResults, test: TestRows) -> ScoresView:
-    """What the page says of the model beside others.
-
-    Args:
-        results: What the fit left.
-        test: Its test rows.
-
-    Returns:
-        Columns of the table, what is better where, and the verdict on the best other model.
-    """
+    """What the page says of the model beside others."""
     rows = results.scores
     skilled = [_is_skilled(row, test.rows) for row in rows]
     columns = [

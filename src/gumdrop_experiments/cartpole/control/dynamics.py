@@ -65,12 +65,7 @@ class Dynamics(nn.Module):
         return self.y_std * torch.exp(0.5 * self._noise.log_variance.detach())
 
     def learn(self, trials: Sequence[Trial], *, seed: int) -> None:
-        """Train on all transitions so far; the prior counts the less, the more there are.
-
-        Args:
-            trials: All trials so far.
-            seed: Seed of shuffling and masks.
-        """
+        """Train on all transitions so far; the prior counts the less, the more there are."""
         x, y = self._pairs(trials)
         self.x_mean, self.x_std = x.mean(0), x.std(0).clamp(min=1e-3)
         self.y_mean, self.y_std = y.mean(0), y.std(0).clamp(min=1e-3)
@@ -119,16 +114,7 @@ class Dynamics(nn.Module):
 
     @contextlib.contextmanager
     def drawn(self, num_policies: int, num_particles: int, generator: torch.Generator) -> Iterator[Advance]:
-        """Context with one drawn function for each particle, the same at every step and for every policy.
-
-        Args:
-            num_policies: K.
-            num_particles: P.
-            generator: Source of masks and noise.
-
-        Yields:
-            A function of states and actions that gives the next states.
-        """
+        """Context with one drawn function for each particle, the same at every step and for every policy."""
         layers = list(self.network)[:-1]
         sites = [module for module in self.network.modules() if isinstance(module, ConcreteDropout)]
         noise_std = self.noise_std

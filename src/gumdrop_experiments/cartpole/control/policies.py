@@ -74,12 +74,7 @@ class Policies(nn.Module):
         return self(rows)[which].reshape(features.shape[:-1])
 
     def replace(self, which: Tensor, others: "Policies") -> None:
-        """Put others in the place of some.
-
-        Args:
-            which: Indices of those that go.
-            others: As many policies as here; those with the same indices come.
-        """
+        """Put others in the place of some."""
         with torch.no_grad():
             for mine, theirs in zip(self.parameters(), others.parameters(), strict=True):
                 mine[which] = theirs[which]

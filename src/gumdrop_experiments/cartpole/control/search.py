@@ -49,11 +49,7 @@ class Search:
         return int(self.expected.argmax())
 
     def run_next(self) -> Trial:
-        """Learn from all trials so far, and run one more.
-
-        Returns:
-            The new trial.
-        """
+        """Learn from all trials so far, and run one more."""
         if self.trials:
             self._replace_worst()
             self.dynamics.learn(self.trials, seed=self._trial_seed)
@@ -114,12 +110,7 @@ class Search:
         return 1000 * self.seed + len(self.trials)
 
     def save(self, path: Path, record: Any) -> None:
-        """Write the state of the search, and a record beside it.
-
-        Args:
-            path: Where.
-            record: Numbers, texts, lists and dicts.
-        """
+        """Write the state of the search, and a record beside it."""
         state = {
             "record": record,
             "dynamics": self.dynamics.state_dict(),
@@ -132,14 +123,7 @@ class Search:
             torch.save(state, file)
 
     def load(self, path: Path) -> Any:
-        """Go on from a state that was saved by a search with the same settings.
-
-        Args:
-            path: Where.
-
-        Returns:
-            The record beside it.
-        """
+        """Go on from a state that was saved by a search with the same settings."""
         state = torch.load(io.BytesIO(path.read_bytes()), weights_only=True)
         self.dynamics.load_state_dict(state["dynamics"])
         self.policies.load_state_dict(state["policies"])

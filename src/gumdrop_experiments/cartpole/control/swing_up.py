@@ -53,15 +53,7 @@ class SwingUp(gymnasium.Env[State, NDArray[np.float32]]):
         self.force = 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[State, dict[str, Any]]:
-        """Hang the pole at rest, up to a little noise.
-
-        Args:
-            seed: Seed of the noise; it goes on from the last episode if None.
-            options: Not used.
-
-        Returns:
-            The observation, and the distance of the tip from its goal in m as ``{"distance": ...}``.
-        """
+        """Hang the pole at rest, up to a little noise."""
         super().reset(seed=seed)
         noise = START_STD * self.np_random.standard_normal(4)
         self.state = torch.from_numpy(np.asarray(START) + noise)

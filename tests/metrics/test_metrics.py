@@ -30,8 +30,9 @@ def simulate(prediction: RegressionPrediction, size: int, seed: int = 1) -> torc
 def test_rmse_accuracy_and_coverage() -> None:
     assert metrics.rmse(torch.tensor([1.0, 2.0]), torch.tensor([4.0, 6.0])).item() == pytest.approx(12.5**0.5)
     assert metrics.accuracy(torch.tensor([1, 2, 0]), torch.tensor([1, 0, 0])).item() == pytest.approx(2 / 3)
-    ends = torch.tensor([[0.0], [0.0]]), torch.tensor([[1.0], [2.0]])
-    assert metrics.interval_coverage(*ends, torch.tensor([[1.0], [2.1]])).item() == 0.5
+    lower, upper = torch.tensor([[0.3]]).expand(5, 1), torch.tensor([[2.5]]).expand(5, 1)
+    target = torch.tensor([[0.29], [0.3], [1.0], [2.5], [2.51]])  # both ends belong to the interval
+    assert metrics.interval_coverage(lower, upper, target).item() == pytest.approx(0.6)
 
 
 def test_crps_is_the_expected_distance_less_half_the_spread() -> None:
@@ -87,8 +88,10 @@ def test_bins_begin_at_multiples_of_their_width() -> None:
 
 
 def test_certainty_falls_into_the_last_bin() -> None:
-    prediction = ClassificationPrediction(torch.tensor([[0.0, -torch.inf]]), torch.zeros(1))
-    assert metrics.reliability(prediction, torch.tensor([0])).num_rows.tolist() == [1]
+    bins = metrics.reliability(classes([[1.0, 0.0], [0.96, 0.04], [0.0, 1.0]]), torch.tensor([0, 1, 1]), num_bins=10)
+    assert bins.num_rows.tolist() == [3]  # together with what is nearly certain
+    assert bins.confidence.tolist() == pytest.approx([2.96 / 3])
+    assert bins.accuracy.tolist() == pytest.approx([2 / 3])
 
 
 def test_brier_score_by_hand_and_by_scikit_learn() -> None:

@@ -33,7 +33,10 @@ def test_columns_stand_with_what_they_are_worth_and_a_figure_of_residuals():
     assert "permutation importance; 88 rows, 5 times each" in words
     assert "+0.400 ± 0.099" in words
     assert page.count('aria-label="Residuals against') == 3
-    assert "<title>row 10: 40.00, " in page
+    test = regression_results()["test"]
+    observed, mean, *parts = (test[name][1] for name in ("observed", "mean", "epistemic_std", "aleatoric_std"))
+    shown = re.search(r"<title>row 10: 40\.00, (\S+) SD", page)[1].replace("−", "-")
+    assert float(shown) == pytest.approx((observed - mean) / np.hypot(*parts), rel=0.05)  # above 0: more than predicted
     assert "(missing)" in page
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))

@@ -56,6 +56,12 @@ def overlap(relevance, truth):
 # What is found
 
 
+def test_masks_and_infill_have_streams_of_their_own() -> None:
+    (masks, infill), again = ([torch.rand(40, generator=each) for each in random_streams(7)] for _ in range(2))
+    assert torch.equal(torch.stack([masks, infill]), torch.stack(again))
+    assert not (masks == infill).any()
+
+
 @pytest.mark.parametrize("infill", [*FIXED, *RANDOM])
 def test_the_planted_square_is_found(planted, infill) -> None:
     x, pattern, truth = planted

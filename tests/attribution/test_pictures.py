@@ -82,6 +82,16 @@ def test_the_shape_of_an_exported_model_is_known(folder) -> None:
     assert (folder / "b.png").is_file()
 
 
+def test_an_exported_model_may_take_pictures_of_any_size(tmp_path) -> None:
+    sizes = {0: torch.export.Dim("n"), 2: torch.export.Dim("height", min=9), 3: torch.export.Dim("width", min=9)}
+    program = torch.export.export(Corner().eval(), (torch.rand(2, 3, 16, 20),), dynamic_shapes=(sizes,))
+    torch.export.save(program, tmp_path / "any.pt2")
+    classifier = load_classifier(str(tmp_path / "any.pt2"))
+    assert classifier.shape is None
+    x = torch.rand(2, 3, 11, 14)
+    torch.testing.assert_close(classifier.forward(x), Corner()(x))
+
+
 @pytest.mark.parametrize(
     ("name", "match"),
     [

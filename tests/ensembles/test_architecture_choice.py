@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, EnsembleSettings, Rows, choose, choosing, fit
+from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, choose, choosing, fit
 from gumdrop.ensembles.architecture import candidates, num_many_valued
 from gumdrop.ensembles.correction import members_of_folds
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
@@ -102,6 +103,23 @@ def test_weights_and_long_tables_are_taken(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("gumdrop.ensembles.choosing.PILOT_ROWS", 100)
     weights = torch.rand(120, generator=torch.Generator().manual_seed(0)) + 0.5
     assert choose(NUMBERS, replace(line(), weights=weights), QUICK, Gaussian()).hidden == (64, 64)
+
+
+def test_groups_are_held_out_together_when_networks_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_out: list[list[Tensor]] = []
+
+    def seen(*args: Any, **options: Any) -> EnsembleFit:
+        fitted = fit(*args, **options)
+        held_out.append(fitted.held_out)
+        return fitted
+
+    monkeypatch.setattr(choosing, "fit", seen)
+    together = torch.arange(120) % 24
+    choose(NUMBERS, replace(line(), groups=together), QUICK, Gaussian())
+    assert len(held_out) > 1
+    for rows in (rows for each in held_out for rows in each):
+        assert 0 < len(rows) < 120
+        assert torch.isin(together, together[rows]).sum() == len(rows)  # all rows of each of their groups
 
 
 def test_the_ensemble_has_the_strength_that_held_out_rows_prefer(monkeypatch: pytest.MonkeyPatch) -> None:

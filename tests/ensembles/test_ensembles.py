@@ -30,7 +30,7 @@ from gumdrop.ensembles.folds import folds_of, threads_for
 from gumdrop.likelihoods import Categorical, ClassificationPrediction, Gaussian, Likelihood, RegressionPrediction
 from gumdrop.metrics import central_coverage, interval_coverage
 from gumdrop.networks import mlp
-from gumdrop.prediction import predict_regression
+from gumdrop.prediction import predict_classification, predict_regression
 from gumdrop.training.strength import STRENGTHS
 
 MAKE = partial(mlp, 2, 1, hidden=[16], homoscedastic_noise=True)
@@ -373,7 +373,12 @@ def test_versions_of_the_inputs_are_predicted_by_the_members_in_turn() -> None:
     torch.testing.assert_close(found.aleatoric, torch.stack(noise).mean(0))
     torch.testing.assert_close(found.draw_variances, spread_variances(torch.stack(noise), ensemble.noise.tail))
     classes = ClassificationEnsemble([mlp(2, 3, hidden=[8]).eval() for _ in range(2)])
-    assert (classes.predict_versions(versions, num_samples=4, seed=7).mutual_information > 0).all()
+    found = classes.predict_versions(versions, num_samples=4, seed=7)
+    of_each = [
+        predict_classification(classes.members[i % 2], x, num_samples=1, seed=seeds[i]) for i, x in enumerate(versions)
+    ]
+    torch.testing.assert_close(found.probabilities, torch.stack([each.probabilities for each in of_each]).mean(0))
+    assert (found.mutual_information > 0).all()
     with pytest.raises(ValueError, match="argument"):
         ensemble.predict_versions(versions, num_samples=5)
 

@@ -113,6 +113,8 @@ class TestLikelihoods:
             assert nll(a, y).dtype == torch.float32
             torch.testing.assert_close(nll(a, y), nll(a.float(), y))
         torch.testing.assert_close(gd.gaussian_nll(a, a, y), gd.gaussian_nll(a.float(), a.float(), y))
+        z = (3 * y).to(dtype)
+        torch.testing.assert_close(gd.gaussian_nll(a, a, z), gd.gaussian_nll(a.float(), a.float(), z.float()))
         labels = torch.randint(400, (3,))
         torch.testing.assert_close(gd.categorical_nll(a, labels), gd.categorical_nll(a.float(), labels))
         log_rate = torch.tensor([5.0]).to(dtype)  # 257 is no bfloat16 number

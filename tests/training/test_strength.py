@@ -8,6 +8,7 @@ import gumdrop as gd
 from gumdrop.functional import bernoulli_entropy
 from gumdrop.networks import mlp, set_strength
 from gumdrop.training import choose_strength, tune_strength
+from gumdrop.training.epochs import mean_rates
 
 
 def network(per_unit: bool = False) -> nn.Module:
@@ -45,6 +46,15 @@ def test_the_strength_multiplies_the_entropy_of_each_site_and_nothing_else(per_u
 
 def blocks(model: nn.Module) -> list:
     return list(gd.layers.dropout_blocks(model))
+
+
+def test_the_history_has_the_mean_rate_of_units_with_rates_of_their_own() -> None:
+    model = network(per_unit=True)
+    for block in blocks(model):
+        block.site.scaled_logit.data.copy_(torch.linspace(-0.5, 0.2, block.site.num_units))
+    expected = {name: p.mean().item() for name, p in gd.dropout_rates(model).items()}
+    assert mean_rates(model) == pytest.approx(expected)
+    assert max(expected.values()) < 0.5 < max(p.max() for p in gd.dropout_rates(model).values())
 
 
 @pytest.mark.parametrize("strength", [0.0, -1.0, float("inf"), float("nan")])

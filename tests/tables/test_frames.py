@@ -20,7 +20,7 @@ def mixed(num_rows: int = 40) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "number": rng.normal(size=num_rows),
-            "object": pd.Series([1, None] * half, dtype=object),
+            "object": np.array([1, None] * half, dtype=object),
             "nullable": pd.array([1, None] * half, dtype="Int64"),
             "flag": [True, False] * half,
             "maybe": pd.array([True, None] * half, dtype="boolean"),
@@ -29,6 +29,7 @@ def mixed(num_rows: int = 40) -> pd.DataFrame:
             "price": ["1.234,50 €", "7 €"] * half,
             "stamp": pd.date_range("2020-01-01", periods=num_rows, freq="7h"),
             "day": [datetime.date(2020, 1, 2), None] * half,
+            "seen": np.array([datetime.date(2020, 1, 2), pd.NaT] * half, dtype=object),
             "sparse": pd.arrays.SparseArray([0.0, 2.5] * half),
             "mixed": ["a", 3] * half,
         },
@@ -88,7 +89,7 @@ def test_frames_that_cannot_be_used_say_why() -> None:
         fit_table(mixed(), "number", settings=FitSettings(stream=True))
 
 
-def test_a_frame_gives_the_model_and_the_predictions_of_its_file(tmp_path) -> None:
+def test_a_frame_gives_the_model_and_the_predictions_of_its_file(tmp_path, monkeypatch) -> None:
     path = write_table(tmp_path / "houses.csv")
     frame = pd.read_csv(path)
     frame["sold"] = pd.date_range("2021-01-01", periods=len(frame), freq="3D").strftime("%Y-%m-%d")
@@ -114,6 +115,9 @@ def test_a_frame_gives_the_model_and_the_predictions_of_its_file(tmp_path) -> No
     assert predicted.index.tolist() == new.index.tolist()
     assert predicted["missing_cells"].tolist() == [1, 0, 0, 0, 0, 1, 0, 0, 0]
     assert not predicted["q10"].equals(predicted["lower"])
+    monkeypatch.setattr("gumdrop.tables.model.ROWS_OF_A_PART", 4)
+    in_parts = model.predict(tmp_path / "new.csv", coverage=0.5, quantiles=[0.1])
+    pd.testing.assert_frame_equal(in_parts, of_file, rtol=1e-3)
 
 
 def test_the_command_writes_what_python_predicts(tmp_path, monkeypatch) -> None:

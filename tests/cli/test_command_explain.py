@@ -45,6 +45,18 @@ def test_classes_are_explained_too(place, tmp_path, capsys) -> None:
     assert "Overall" in (tmp_path / "page.html").read_text()
 
 
+def test_rows_to_compare_with_are_read_with_the_decimal_mark_of_the_model(tmp_path, quick, capsys) -> None:
+    """By itself `1,234` may be a number with three decimals or one above a thousand."""
+    rows = [f"{100 + i},{i % 7 + 1},{234 + i}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("y;size\n" + "\n".join(row.replace(",", ";", 1) for row in rows))
+    words = ["fit", str(tmp_path / "t.csv"), "--target", "y", "--decimal", ",", "--out", str(tmp_path / "run"), *quick]
+    assert main(words) == 0
+    capsys.readouterr()
+    explain = ["explain", str(tmp_path / "run"), "--against", str(tmp_path / "t.csv"), "--json"]
+    assert main([*explain, "--out", str(tmp_path / "page.html")]) == 0
+    assert json.loads(capsys.readouterr().out)["background"] == {"rows": 40, "source": "t.csv"}
+
+
 def test_a_model_without_kept_rows_says_so(place, odd_rows, tmp_path, capsys) -> None:
     words = ["fit", "--config", str(place / "run" / "config.toml"), "--background", "0"]
     assert main([*words, "--out", str(tmp_path / "bare"), "--quiet"]) == 0

@@ -30,6 +30,23 @@ def test_flags_count_more_than_the_config(place, tmp_path) -> None:
     assert (written["seed"], written["members"], written["hidden"]) == (7, 3, [6])
 
 
+def test_each_flag_reaches_the_fit(place, tmp_path) -> None:
+    given = {
+        "task": "regression", "drop": ["id", "grade"], "unit": "euro", "dates": "day-first", "decimal": ".",
+        "hidden": [5, 4], "members": 2, "epochs": 3, "batch-size": 17, "lr": 0.003, "strength": 2.5, "seed": 5,
+        "draws": 9, "coverage": 0.8, "test-fraction": 0.3, "split-by": "sold", "split-as": "time", "background": 40,
+    }  # fmt: skip
+    words = [str(place / "houses.csv"), "--target", "price", "--no-compare", "--quiet"]
+    for name, value in given.items():
+        words += [f"--{name}", *map(str, value if isinstance(value, list) else [value])]
+    assert main(["fit", *words, "--out", str(tmp_path / "run")]) == 0
+    written = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert {name: written[name] for name in given} == given
+    assert written["compare"] is False
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert max(record["learning_rate"] for record in results["history"]) <= given["lr"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -150,3 +150,13 @@ def test_an_exported_file_sees_the_same_draws_as_the_formula(paid) -> None:
         found = ScaledMoments(ensemble, 12)(means, variances * ensemble.noise(x, means.mean(0)))
         for each in ("mean", "epistemic", "aleatoric"):
             torch.testing.assert_close(getattr(found, each), getattr(expected, each), rtol=1e-4, atol=1e-5)
+
+
+def test_draws_that_stand_for_moments_have_them(paid) -> None:
+    generator = torch.Generator().manual_seed(0)
+    mean, epistemic, aleatoric = (0.2 + torch.rand(30, 1, generator=generator) for _ in range(3))
+    part = RegressionPrediction(mean, epistemic, aleatoric, None, None)
+    means, variances = ScaledMoments(load_table_model(paid / "log").ensemble, 12).spread([part])
+    torch.testing.assert_close(means.mean(0), mean)
+    torch.testing.assert_close(means.var(0, correction=0), epistemic)
+    torch.testing.assert_close(variances, aleatoric.expand_as(variances))

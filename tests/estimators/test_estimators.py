@@ -195,6 +195,7 @@ def test_growing_data_give_the_same_model_as_all_at_once(estimator, data) -> Non
     np.testing.assert_array_equal(
         grown.fit(x[:30], y[:30]).predict(x), estimator(**settings).fit(x[:30], y[:30]).predict(x)
     )
+    np.testing.assert_array_equal(grown.partial_fit(x, y).predict(x), whole.predict(x))  # `fit` keeps no rows
 
 
 def test_classes_may_be_named_before_they_are_seen() -> None:
@@ -202,6 +203,7 @@ def test_classes_may_be_named_before_they_are_seen() -> None:
     model = ConcreteDropoutClassifier(**QUICK | {"max_iter": 2})
     model.partial_fit(x[y == "low"], y[y == "low"], classes=["low", "middle", "high"])
     assert model.predict_proba(x).shape == (60, 3)
+    assert model.fit(x[y != "middle"], y[y != "middle"]).classes_.tolist() == ["high", "low"]  # of its rows alone
 
 
 def test_learned_rates_fall_as_the_data_grow() -> None:

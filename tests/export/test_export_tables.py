@@ -16,6 +16,7 @@ from gumdrop.cli import main
 from gumdrop.export import ExportError, export_table, serving
 from gumdrop.export.table_encoding import TableEncoder
 from gumdrop.export.table_graph import TableGraph
+from gumdrop.export.table_scale import log_ndtr
 from gumdrop.tables import load_table_model, read_table
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import Reading
@@ -210,6 +211,11 @@ def test_the_noise_of_a_draw_has_the_tail_of_the_model(place) -> None:
     torch.testing.assert_close(spread[1] - spread[0], torch.full((4, 1), 0.7**2), rtol=0.25, atol=0)
 
 
+def test_the_logarithm_of_the_normal_distribution_is_that_of_torch() -> None:
+    values = torch.linspace(-60, 8, 6801)
+    torch.testing.assert_close(log_ndtr(values), torch.special.log_ndtr(values), rtol=2e-6, atol=1e-6)
+
+
 def test_moments_without_draws_are_near_those_of_many(place) -> None:
     graph = TableGraph(load_table_model(place / "price"), variant="deterministic", num_samples=1)
     columns = graph.examples(8)
@@ -365,6 +371,11 @@ def test_the_command(place, tmp_path, monkeypatch, capsys) -> None:
     assert main([*words[:1], str(tmp_path), *words[2:], "--out", "new.pt2"]) == 2
     assert "model.json" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["grade.pt2"]
+    members = len(load_table_model(place / "grade").ensemble.members)
+    noise = ["--variant", "noise", "--num-samples", str(3 * members), "--out", "noise.pt2"]
+    assert main([*words[:4], *noise]) == 0
+    inputs = [node.meta["val"] for node in torch.export.load("noise.pt2").graph.nodes if node.op == "placeholder"]
+    assert inputs[-1].shape[0] == 3  # draws of each network
 
 
 def test_a_full_disk_leaves_nothing(place, tmp_path, monkeypatch) -> None:

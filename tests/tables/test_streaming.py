@@ -75,10 +75,12 @@ def numbers(schema, batches) -> np.ndarray:
 # Pieces and statistics
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow", "folder"])
+@pytest.mark.parametrize("kind", ["parquet", "pq", "arrow", "folder"])
 def test_every_row_is_read_once_whatever_the_files(tmp_path, path, kind) -> None:
     place = path
-    if kind == "arrow":
+    if kind == "pq":
+        place = path.rename(tmp_path / "rows.pq")
+    elif kind == "arrow":
         place = tmp_path / "rows.arrow"
         feather.write_feather(table(), place, chunksize=100, compression="uncompressed")
     elif kind == "folder":

@@ -218,6 +218,33 @@ def test_files_of_others_in_the_new_folder_are_not_moved_in(tmp_path) -> None:
     assert [path.name for path in new.iterdir()] == ["notes.txt"]
 
 
+def test_a_stopped_fit_is_replaced_only_by_one_that_goes_on(tmp_path) -> None:
+    make(tmp_path / "run", '{"stopped": {"done": 3, "planned": 4}}')
+    with (
+        pytest.raises(TableError, match="exists already; name another folder"),
+        held_folder(tmp_path / "run", overwrite=False, notify=str),
+    ):
+        pass
+    (tmp_path / "run.partial").mkdir()
+    (tmp_path / "run.partial" / "learned.checkpoint").write_text("3 of 4 epochs")
+    with held_folder(tmp_path / "run", overwrite=False, notify=str) as work:
+        assert (work / "learned.checkpoint").read_text() == "3 of 4 epochs"
+
+
+@pytest.mark.parametrize("kind", ["link", "folder"])
+def test_what_only_has_the_name_of_a_result_is_not_replaced(tmp_path, kind) -> None:
+    make(tmp_path / "run")
+    theirs = tmp_path / "run" / "report.html"
+    if kind == "link":
+        theirs.symlink_to(tmp_path / "far.html")
+    else:
+        theirs.mkdir()
+    with pytest.raises(TableError, match=r"run holds 'report\.html', which gumdrop did not make"):
+        make(tmp_path / "run", "new")
+    assert theirs.is_symlink() == (kind == "link")
+    assert (tmp_path / "run" / "model.json").read_text() == "old"
+
+
 def test_part_files_of_a_kill_are_swept(tmp_path) -> None:
     make(tmp_path / "run")
     work = tmp_path / "run.partial"

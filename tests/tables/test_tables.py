@@ -8,6 +8,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.networks import dropout_rates
 from gumdrop.tables import TableError, load_table_model, read_table
 from gumdrop.tables.explained import (
@@ -27,8 +28,9 @@ from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.rates import rates_in_words
 from gumdrop.tables.results import Rate
 from gumdrop.tables.schema.schema import Target
-from gumdrop.tables.scoring import shown
-from gumdrop.tables.task import Classification
+from gumdrop.tables.scoring import mean_record, shown
+from gumdrop.tables.task import Classification, Regression
+from gumdrop.training import EpochRecord
 from gumdrop.training.state import TrainingState
 from gumdrop.views.explanation import headline, signed
 
@@ -301,6 +303,33 @@ def test_classes_are_split_in_equal_shares_and_a_single_row_is_trained_on() -> N
         assert counts[3] == 0
     assert not np.array_equal(np.sort(task.test_rows(classes, 20, 0)), np.sort(test))
     assert len(task.test_rows(np.arange(12) // 2, 2, 0)) == 2
+
+
+def test_a_guess_gains_where_it_is_right_or_nearer_and_the_other_is_not() -> None:
+    def saying(labels: list[int]) -> ClassificationPrediction:
+        return ClassificationPrediction.from_log_probabilities(torch.eye(3)[labels].mul(2).log_softmax(1))
+
+    task = Classification(Target("grade", "classification", classes=("a", "b", "c")))
+    observed = torch.tensor([0, 1, 2, 1])
+    name, gains = task.guess_gains(saying([0, 1, 0, 2]), saying([0, 2, 2, 0]), observed)
+    assert (name, gains.tolist()) == ("right", [0, 1, -1, 0])
+    of_numbers = Regression(Target("price", "regression"))
+    ours, other, seen = (torch.tensor(each)[:, None] for each in ([3.0, -1.0], [5.5, 0.0], [3.5, 0.25]))
+    name, gains = of_numbers.guess_gains(
+        *(RegressionPrediction.gaussian(mean, torch.ones(2, 1)) for mean in (ours, other)), seen
+    )
+    assert name == "distance"
+    torch.testing.assert_close(gains, torch.tensor([1.5, -1.0]))
+
+
+def test_an_epoch_of_the_ensemble_is_the_mean_of_its_members() -> None:
+    first = EpochRecord(3, nll=2.0, kl=0.5, validation_nll=1.5, learning_rate=0.01, rates={"0": 0.1, "2": 0.3})
+    second = EpochRecord(3, nll=1.0, kl=0.9, validation_nll=2.5, learning_rate=0.01, rates={"0": 0.2, "2": 0.7})
+    found = mean_record([first, second])
+    assert (found.epoch, found.learning_rate) == (3, 0.01)
+    assert (found.nll, found.kl, found.validation_nll) == pytest.approx((1.5, 0.7, 2.0))
+    assert found.rates == pytest.approx({"0": 0.15, "2": 0.5})
+    assert mean_record([first, dataclasses.replace(second, validation_nll=None)]).validation_nll is None
 
 
 def test_rows_without_a_target_are_left_out_and_rows_keep_their_numbers(tmp_path) -> None:

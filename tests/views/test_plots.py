@@ -136,6 +136,10 @@ def test_names_from_a_table_are_drawn_as_they_are() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["in", "$b$"]
 
 
+def test_rates_are_drawn_from_0_on() -> None:
+    assert plots.rates_over_training(EPOCHS, {"in": [0.31, 0.32, 0.33]}).get_ylim()[0] == 0
+
+
 def test_one_epoch_is_a_point_and_a_steep_start_leaves_the_frame() -> None:
     assert plots.training_curve([1], [2.0]).lines[0].get_marker() == "o"
     falling = np.r_[1e6, np.linspace(3, 1, 99)]

@@ -518,6 +518,7 @@ def test_a_measured_share_has_one_rounding_on_the_page() -> None:
     results["scores"][0]["values"]["accuracy"] = float(right)
     text = _text(render(results)).replace("\xa0", " ")
     assert text.count(f"{100 * right:.1f} %") == 4  # lede, tile, table, predictions
+    assert "is larger than that of" not in text  # which is said of errors, and right answers are none
     assert f"{100 * right:.0f} %" not in text
     results = regression_results()
     results["scores"][-1]["values"]["RMSE"] = 1234.5

@@ -75,11 +75,11 @@ def numbers(schema, batches) -> np.ndarray:
 # Pieces and statistics
 
 
-@pytest.mark.parametrize("kind", ["parquet", "pq", "arrow", "folder"])
+@pytest.mark.parametrize("kind", ["parquet", "pq", "PARQUET", "arrow", "folder"])
 def test_every_row_is_read_once_whatever_the_files(tmp_path, path, kind) -> None:
     place = path
-    if kind == "pq":
-        place = path.rename(tmp_path / "rows.pq")
+    if kind in {"pq", "PARQUET"}:
+        place = path.rename(tmp_path / f"rows.{kind}")
     elif kind == "arrow":
         place = tmp_path / "rows.arrow"
         feather.write_feather(table(), place, chunksize=100, compression="uncompressed")
@@ -87,7 +87,7 @@ def test_every_row_is_read_once_whatever_the_files(tmp_path, path, kind) -> None
         place = tmp_path / "folder"
         place.mkdir()
         table()[:500].to_parquet(place / "a.parquet", row_group_size=100)
-        table()[500:].to_parquet(place / "b.parquet", row_group_size=100)
+        table()[500:].to_parquet(place / "b.PQ", row_group_size=100)
     stream = TableStream(place)
     assert (stream.num_rows, len(stream.pieces)) == (NUM_ROWS, 12)
     found = [(row, frame) for piece in stream.pieces for row, frame in stream.read(piece)]

@@ -26,7 +26,7 @@ __all__ = ["Piece", "STREAMED", "TableStream"]
 
 
 STREAMED = (".parquet", ".pq", ".arrow", ".feather")
-"""Endings of files that can be read in pieces."""
+"""Endings of files that can be read in pieces, in small or capital letters."""
 ROWS_AT_ONCE = 65536
 
 
@@ -62,13 +62,13 @@ class TableStream:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         files = (
-            sorted(each for each in self.path.iterdir() if each.suffix in STREAMED)
+            sorted(each for each in self.path.iterdir() if _ending(each) in STREAMED)
             if self.path.is_dir()
             else ([self.path])
         )
         if not files or not all(file.is_file() for file in files):
             raise TableError(f"{path} is no file, nor a folder with files that end in {', '.join(STREAMED)}")
-        if strange := next((file.name for file in files if file.suffix not in STREAMED), None):
+        if strange := next((file.name for file in files if _ending(file) not in STREAMED), None):
             raise TableError(
                 f"{strange} is neither Parquet nor Arrow by its ending ({', '.join(STREAMED)}), and only these can be "
                 "read in pieces: write it in one of these formats, or read it as a whole"
@@ -177,8 +177,12 @@ def _readable(path: Path) -> Iterator[None]:
         raise TableError(f"{path} is cut short or damaged ({error}): copy it or write it again") from error
 
 
+def _ending(path: Path) -> str:
+    return path.suffix.lower()
+
+
 def _is_parquet(path: Path) -> bool:
-    return path.suffix in {".parquet", ".pq"}
+    return _ending(path) in {".parquet", ".pq"}
 
 
 def _layout(path: Path) -> tuple[pa.Schema, list[int]]:

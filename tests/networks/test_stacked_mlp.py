@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop.functional.masks import dropout_scale
-from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, factors_from
+from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, dropout_blocks, factors_from
 from gumdrop.networks import mlp, set_strength, stacked
 from gumdrop.networks.stacked import StackedMLP, stack
 from gumdrop.objective.kl import precisions_of
@@ -195,6 +195,13 @@ def frozen() -> nn.Module:
     return model
 
 
+def softer() -> nn.Module:
+    model = DENSE()
+    for block in dropout_blocks(model):
+        block.site.temperature = 0.4
+    return model
+
+
 def sequential(*layers: nn.Module, **options: Any) -> nn.Module:
     return gd.learn_dropout(nn.Sequential(nn.Linear(INPUTS, 5), *layers, nn.Linear(5, 2)), **options)
 
@@ -228,6 +235,7 @@ def test_what_is_no_plain_dense_network_is_not_stacked(other: Callable[[], nn.Mo
         partial(DENSE, activation="silu"),
         partial(DENSE, homoscedastic_noise=False),
         lambda: gd.fix_dropout(DENSE()),
+        softer,
         lambda: DENSE(encoding=PiecewiseLinear.fitted(X[1], 3)),
     ],
 )

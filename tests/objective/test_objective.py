@@ -547,10 +547,11 @@ def accelerator(steps: int) -> Any:
 
 
 class TestNegativeElbo:
-    def test_parts_add_up_in_nats_per_datum(self) -> None:
+    @pytest.mark.parametrize("likelihood", [None, "gaussian"])  # the prior is that which is named
+    def test_parts_add_up_in_nats_per_datum(self, likelihood: str | None) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
         nll = torch.tensor([1.0, 2.5, 0.7, 4.0])
-        loss = gd.negative_elbo(nll, model, num_data=250, lengthscale=1.7)
+        loss = gd.negative_elbo(nll, model, num_data=250, likelihood=likelihood, lengthscale=1.7)
         assert loss.nll.item() == pytest.approx(2.05)
         expected = ref.kl(0.3, array(model.weight), [array(model.bias)], precision=1.7**2) / 250
         assert loss.kl.item() == pytest.approx(expected, rel=1e-5)

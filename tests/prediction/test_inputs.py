@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -290,9 +291,8 @@ class TestOneLogit:
             with pytest.raises(ValueError, match="`temperature` must be positive, got"):
                 gd.predict_classification(model, x, likelihood="bernoulli", temperature=wrong)
 
-    def test_temperature_divides_the_logits_of_each_draw(self) -> None:
+    @pytest.mark.parametrize("likelihood", ["categorical", "bernoulli"])
+    def test_temperature_divides_the_logits_of_each_draw(self, likelihood: str) -> None:
         model, x = network(), torch.randn(5, 3)
-        assert_same(
-            gd.predict_classification(model, x, seed=0, temperature=2.5),
-            gd.predict_classification(model, x, seed=0, output=lambda logits: logits / 2.5),
-        )
+        predict = partial(gd.predict_classification, model, x, likelihood=likelihood, seed=0)
+        assert_same(predict(temperature=2.5), predict(output=lambda logits: logits / 2.5))

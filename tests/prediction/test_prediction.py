@@ -378,6 +378,7 @@ class TestPlainDropout:
         model, x = nn.Dropout(0.5, inplace=True), torch.ones(3, 50)
         drawn = gd.draw(model, fresh=True)
         drawn(x)
+        gd.sample(gd.learn_dropout(nn.Sequential(nn.Linear(50, 2)), p=0.5), x, num_samples=1)
         assert torch.equal(x, torch.ones(3, 50))
 
     def test_two_uses_of_one_module_have_two_masks(self) -> None:

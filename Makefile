@@ -14,7 +14,7 @@ SPHINX = $(BIN)/python -m sphinx --fail-on-warning --keep-going -d build/doctree
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore house test test-kernels test-lowest lint types docs docs-quick docs-serve docs-links docs-figures docs-tables \
+.PHONY: help demo explore house test test-kernels test-lowest faults lint types docs docs-quick docs-serve docs-links docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
   experiments-page performance-page clean
@@ -40,6 +40,9 @@ test-lowest: ## Run the tests of the library with the lowest versions that it al
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	PIP_CONSTRAINT=constraints-lowest.txt $(LOWEST)/bin/pip install -q -e '.[cli,parquet,sequences,sweeps]' hypothesis polars pytest pytest-xdist
 	$(LOWEST)/bin/pytest -q -n auto -W ignore::DeprecationWarning -k 'not compil and not export' $(LIBRARY:%=tests/%)
+
+faults: $(VENV)/installed-dev ## Plant faults in a copy of the library, one after the other, and name those that no test sees (a quarter of an hour)
+	$(BIN)/python tests/faults.py
 
 lint: $(VENV)/installed-dev ## Check style and docstrings
 	$(BIN)/ruff check .

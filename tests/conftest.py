@@ -10,6 +10,7 @@ import torch
 from builders.browser import WEB, Witness, launch, opening
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests, and all have one name
+collect_ignore = ["faults.py"]  # a command, `make faults`
 torch.set_num_threads(1)  # pytest-xdist brings the parallelism
 hypothesis.settings.register_profile("gumdrop", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("gumdrop")

@@ -41,7 +41,7 @@ test-lowest: ## Run the tests of the library with the lowest versions that it al
 	PIP_CONSTRAINT=constraints-lowest.txt $(LOWEST)/bin/pip install -q -e '.[cli,parquet,sequences,sweeps]' hypothesis polars pytest pytest-xdist
 	$(LOWEST)/bin/pytest -q -n auto -W ignore::DeprecationWarning -k 'not compil and not export' $(LIBRARY:%=tests/%)
 
-faults: $(VENV)/installed-dev ## Plant faults in a copy of the library, one after the other, and name those that no test sees (a quarter of an hour)
+faults: $(VENV)/installed-dev ## Plant faults in a copy of the library, one after the other, and name those that no test sees (half an hour)
 	$(BIN)/python tests/faults.py
 
 lint: $(VENV)/installed-dev ## Check style and docstrings

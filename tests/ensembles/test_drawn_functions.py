@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
 from gumdrop.networks import mlp
 from gumdrop.prediction import draws
+
+from builders.rates import set_logit
 
 Ensemble = RegressionEnsemble | ClassificationEnsemble
 X = torch.randn(150, 3, generator=torch.Generator().manual_seed(1))
@@ -50,7 +53,7 @@ ENSEMBLES = {
 }
 
 
-def one_by_one(ensemble: Ensemble, x: Tensor, **settings: int | None) -> object:
+def one_by_one(ensemble: Ensemble, x: Tensor, **settings: int | None) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(ensemble), "functions", lambda self, num_samples, seed: None)
         return ensemble.predict(x, **settings)  # type: ignore[arg-type]
@@ -108,6 +111,14 @@ def test_what_cannot_be_stacked_is_asked_one_by_one() -> None:
     sizes = ClassificationEnsemble([WIDE(), mlp(3, 2, hidden=(9, 12))])
     assert sizes.functions(4, 0) is None
     assert sizes.predict(X, num_samples=4, seed=0).probabilities.shape == (150, 2)
+
+
+def test_members_that_drop_nothing_are_no_fault() -> None:
+    members = networks(partial(mlp, 3, 4, hidden=(20,)))
+    for module in nn.ModuleList(members).modules():
+        if isinstance(module, ConcreteDropout):
+            set_logit(module, -60.0)
+    assert (one_by_one(ClassificationEnsemble(members), X, num_samples=6, seed=0).mutual_information > 0).all()
 
 
 def test_wrong_arguments_are_refused_as_by_the_members() -> None:

@@ -109,6 +109,8 @@ def test_a_mixture_of_classes_averages_probabilities() -> None:
     mixture = ClassificationPrediction.mixture(parts)
     torch.testing.assert_close(mixture.probabilities, p.mean(0))
     torch.testing.assert_close(mixture.expected_entropy, entropy.mean(0))
+    sure = ClassificationPrediction.from_log_probabilities(torch.tensor([[0.0, -300.0]]))
+    torch.testing.assert_close(ClassificationPrediction.mixture([sure, sure]).log_probabilities, sure.log_probabilities)
     with pytest.raises(ValueError, match="`parts` must hold at least one"):
         ClassificationPrediction.mixture([])
 

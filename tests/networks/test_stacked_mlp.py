@@ -184,6 +184,12 @@ def watched() -> nn.Module:
     return model
 
 
+def replaced() -> nn.Module:
+    model = DENSE()
+    vars(model)["forward"] = lambda x: 2 * nn.Sequential.forward(model, x)
+    return model
+
+
 def tied() -> nn.Module:
     one = nn.Linear(INPUTS, INPUTS)
     return gd.learn_dropout(nn.Sequential(one, nn.ReLU(), one, nn.ReLU(), nn.Linear(INPUTS, 2)))
@@ -208,6 +214,7 @@ def sequential(*layers: nn.Module, **options: Any) -> nn.Module:
 
 OTHERS: dict[str, Callable[[], nn.Module]] = {
     "watched": watched,
+    "another forward": replaced,
     "tied": tied,
     "frozen": frozen,
     "a rate for each unit": lambda: sequential(nn.ReLU(), per_unit=True),

@@ -10,6 +10,7 @@ from gumdrop.networks import mlp
 from gumdrop.training import CheckpointError, RowSource, fit, fit_stacked
 from gumdrop.training import rows as rows_room
 from gumdrop.training.held_out_noise import noise_of
+from gumdrop.training.in_turn import InTurn
 
 IN_TURN = "the models are trained one after the other"
 NOTED = pytest.mark.filterwarnings(f"ignore:{IN_TURN}")
@@ -267,6 +268,14 @@ def test_models_of_other_shapes_train_one_after_the_other() -> None:
         results = fit_stacked(models, [task(0)] * 2, likelihood="gaussian", epochs=30, lr=1e-2)
     assert caught[0].filename == __file__
     assert all(result.history[-1].nll < result.history[0].nll - 0.3 for result in results)
+
+
+def test_without_a_seed_each_row_has_a_mask_and_with_one_each_draw_alone() -> None:
+    models, x = InTurn(networks(2, p=0.5)), torch.ones(2, 40, 3)
+    functions = models.drawn(x, 5, 0)
+    assert (functions.std(1) > 0).all()
+    torch.testing.assert_close(functions, functions[:, :, :1].expand_as(functions))
+    assert (models.drawn(x, 5, None).std(2) > 0).all()
 
 
 @NOTED

@@ -219,6 +219,16 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch) -> None:
     refused("other data", targets=y + 1)
     refused("other data", validation=(held_x, held_y + 1))
     refused("another model", mlp(2, 2, hidden=[7]))
+
+    def one(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return gd.gaussian_nll(*output.chunk(2, -1), target)
+
+    def other(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return 2 * one(output, target)
+
+    options |= {"likelihood": one, "lengthscale": "regression", "checkpoint": tmp_path / "own.pt"}
+    fit(network(), (x, y), **options)
+    refused("likelihood was .*one, is .*other", likelihood=other)
     monkeypatch.setattr(checkpoints, "CHECKPOINT_FORMAT", 5)
     refused("has format 4")
 

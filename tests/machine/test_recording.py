@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gumdrop.machine.recording import Steps, stays_positive, steps_of
+from gumdrop.machine.recording import Steps, atoms_of, stays_positive, steps_of
 
 RNG = np.random.default_rng(0)
 
@@ -74,3 +74,21 @@ def test_what_was_measured_has_none(values) -> None:
 )
 def test_numbers_that_end_at_0(values, expected: bool) -> None:
     assert stays_positive(np.asarray(values, dtype=np.float64)) is expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.r_[np.zeros(90), RNG.exponential(300, 310)], (0.0,)),
+        (np.r_[np.full(25, 100.0), RNG.uniform(20, 99, 300)], (100.0,)),
+        (np.r_[np.zeros(60), np.full(40, 50.0), RNG.uniform(0, 50, 200)], (0.0, 50.0)),
+        (np.r_[np.zeros(9), RNG.exponential(300, 100)], ()),  # few rows
+        (np.r_[np.zeros(16), RNG.exponential(300, 484)], ()),  # a small share
+        (RNG.poisson(0.7, 500), ()),  # levels
+        (RNG.choice([3.0, 4, 5, 5, 5, 5, 6, 6, 6, 7], 800), ()),
+        (np.r_[np.zeros(300), RNG.uniform(0, 1, 25)], ()),  # hardly anything beside
+        (RNG.normal(size=400), ()),
+    ],
+)
+def test_values_that_many_rows_share(values, expected) -> None:
+    assert atoms_of(np.asarray(values, dtype=np.float64)) == expected

@@ -1,4 +1,4 @@
-"""Mixtures on the scale of a logarithm, or cut off at a bound: exact where Monte Carlo and closed forms can tell."""
+"""Mixtures on the scale of a logarithm, cut off at a bound, or beside values that many rows share: against draws."""
 
 import math
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gumdrop.likelihoods import PLAIN, RegressionPrediction, TargetScale, scaled_mixture
+from gumdrop.likelihoods import PLAIN, Hurdle, HurdlePrediction, RegressionPrediction, TargetScale, scaled_mixture
 from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.metrics import central_coverage, choose_jointly, crps
 
@@ -21,17 +21,32 @@ SCALES = [
     TargetScale(least=0.2, kind="sqrt"),
     TargetScale(least=0.0, step=0.5, kind="sqrt"),
 ]
+WITH_ATOMS = [
+    TargetScale(atoms=(-1.0, 0.5, 2.5)),
+    TargetScale(least=0.0, atoms=(0.0,)),
+    TargetScale(least=0.0, step=0.5, kind="sqrt", atoms=(0.0, 2.0)),
+    TargetScale(least=0.0, kind="log", atoms=(0.0, 2.5)),
+]
 
 
-def mixture(scale: TargetScale = PLAIN, num_rows: int = 3) -> RegressionPrediction:
+def parts_of(scale: TargetScale, num_rows: int) -> list[RegressionPrediction]:
     generator = torch.Generator().manual_seed(1)
     means = 0.6 + 0.4 * torch.randn(4, num_rows, 1, generator=generator, dtype=torch.float64)
     variances = 0.1 + 0.4 * torch.rand(4, num_rows, 1, generator=generator, dtype=torch.float64)
     parts = [RegressionPrediction.gaussian(m, v) for m, v in zip(means, variances, strict=True)]
-    return RegressionPrediction.mixture(parts).on(scale)
+    if scale.atoms:
+        shares = torch.randn(4, num_rows, len(scale.atoms) + 1, generator=generator, dtype=torch.float64).softmax(2)
+        pairs = zip(parts, shares[..., 1:].split(1), strict=True)
+        parts = [HurdlePrediction(**vars(part), draw_atoms=share) for part, share in pairs]
+    return [part.on(scale) for part in parts]
 
 
-def drawn(prediction: RegressionPrediction, count: int = 400_000) -> Tensor:
+def mixture(scale: TargetScale = PLAIN, num_rows: int = 3) -> RegressionPrediction:
+    parts = parts_of(scale, num_rows)
+    return type(parts[0]).mixture(parts)
+
+
+def drawn(prediction: RegressionPrediction, count: int = 100_000) -> Tensor:
     """Targets of each row, (count, N): Gaussians of random draws, refused below the bound, carried back."""
     generator = torch.Generator().manual_seed(2)
     means, variances = (part[..., 0] for part in prediction.components())
@@ -40,16 +55,21 @@ def drawn(prediction: RegressionPrediction, count: int = 400_000) -> Tensor:
     values = means[which] + variances[which].sqrt() * noise
     if prediction.scale.cuts:
         values = torch.where(values >= prediction.scale.floor, values, torch.nan)
-    return prediction.scale.unbounded(values)
+    values = prediction.scale.unbounded(values)
+    if isinstance(prediction, HurdlePrediction):
+        ends, uniform = prediction.atom_probabilities.cumsum(1), torch.rand(values.shape, generator=generator)
+        for k, atom in reversed(list(enumerate(prediction.scale.atoms))):
+            values = torch.where((uniform < ends[:, k]) & ~values.isnan(), atom, values)
+    return values
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", SCALES + WITH_ATOMS)
 class TestAgainstDraws:
     def test_moments(self, scale: TargetScale) -> None:
         prediction = mixture(scale)
         values = drawn(prediction)
         mean = values.nanmean(0)
-        torch.testing.assert_close(prediction.mean[:, 0], mean, rtol=0.01, atol=0)
+        torch.testing.assert_close(prediction.mean[:, 0], mean, rtol=0.015, atol=0.005)
         torch.testing.assert_close(prediction.variance[:, 0], (values - mean).square().nanmean(0), rtol=0.05, atol=0)
 
     def test_quantiles_and_their_probabilities(self, scale: TargetScale) -> None:
@@ -57,10 +77,13 @@ class TestAgainstDraws:
         values = drawn(prediction)
         for probability in (0.02, 0.3, 0.5, 0.95):
             found = prediction.quantile(probability)
-            expected = values.nanquantile(probability, dim=0).clamp(min=scale.least)
-            torch.testing.assert_close(found[:, 0], expected, rtol=0.02, atol=0.01)
-            if (found > scale.least).all():
-                torch.testing.assert_close(prediction.cdf(found), torch.full_like(found, probability))
+            clamped, known = values.clamp(min=scale.least), (~values.isnan()).sum(0)
+            assert ((clamped < found.T - 1e-9).sum(0) / known < probability + 0.01).all()
+            assert ((clamped <= found.T + 1e-9).sum(0) / known > probability - 0.01).all()
+            is_inner = (found > scale.least) & ~torch.isin(found, torch.tensor(scale.atoms).to(found))
+            wanted = torch.full_like(found, probability)
+            torch.testing.assert_close(prediction.cdf(found)[is_inner], wanted[is_inner])
+            assert (prediction.cdf(found) > probability - 1e-6).all()
         assert (prediction.interval(0.999)[0] >= scale.least).all()
 
     def test_a_density_integrates_to_probabilities(self, scale: TargetScale) -> None:
@@ -74,7 +97,7 @@ class TestAgainstDraws:
 
     def test_crps(self, scale: TargetScale) -> None:
         prediction = mixture(scale)
-        values = drawn(prediction, 200_000)
+        values = drawn(prediction)
         known = [row[~row.isnan()] for row in values.T]
         for target in (0.55, 1.5, 40.0):
             errors = []
@@ -96,11 +119,11 @@ class TestAgainstDraws:
             torch.testing.assert_close(getattr(again, name), getattr(other, name))
 
     def test_parts_are_mixed_and_joined(self, scale: TargetScale) -> None:
-        whole = mixture(scale)
-        parts = [RegressionPrediction.gaussian(m, v).on(scale) for m, v in zip(*mixture().components(), strict=True)]
+        whole, parts = mixture(scale), parts_of(scale, 3)
+        again = type(whole).mixture(parts).on(scale)
         for name in ("mean", "epistemic", "aleatoric", "draw_means"):
-            torch.testing.assert_close(getattr(RegressionPrediction.mixture(parts), name), getattr(whole, name))
-        joined = RegressionPrediction.joined([whole, whole])
+            torch.testing.assert_close(getattr(again, name), getattr(whole, name))
+        joined = type(whole).joined([whole, whole])
         torch.testing.assert_close(joined.quantile(0.2), torch.cat([whole.quantile(0.2)] * 2))
         torch.testing.assert_close(whole.scale_noise(1.0).mean, whole.mean)
 
@@ -200,3 +223,58 @@ def test_what_does_not_go_together_is_refused() -> None:
         RegressionPrediction.joined([mixture(), mixture(SCALES[1])])
     with pytest.raises(ValueError, match="draws were not kept"):
         replace(mixture(), draw_means=None).on(SCALES[1])
+
+
+# Values that many rows share
+
+
+@pytest.mark.parametrize("scale", WITH_ATOMS)
+def test_atoms_have_probabilities(scale: TargetScale) -> None:
+    prediction = mixture(scale)
+    values = drawn(prediction)
+    for k, atom in enumerate(scale.atoms):
+        share, at = prediction.atom_probabilities[:, k], torch.full((3, 1), atom, dtype=torch.float64)
+        torch.testing.assert_close(prediction.log_prob(at).exp(), share)
+        known = (values == atom).sum(0) / (~values.isnan()).sum(0)
+        torch.testing.assert_close(known.double(), share, atol=0.005, rtol=0)
+        jump = prediction.cdf(at) - prediction.cdf(at - 1e-9)
+        torch.testing.assert_close(jump[:, 0], share, atol=1e-6, rtol=0)
+        mass = prediction.log_probability(at - 1e-9, at).exp()
+        torch.testing.assert_close(mass, share, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+@pytest.mark.parametrize("scale", WITH_ATOMS)
+def test_intervals_that_end_at_an_atom_hold_no_more_than_they_must(scale: TargetScale, coverage: float) -> None:
+    prediction = mixture(scale, num_rows=30)
+    (lower, upper), values = prediction.interval(coverage), drawn(prediction, 40_000).clamp(min=scale.least)
+    held = ((values >= lower.T) & (values <= upper.T)).sum(0) / (~values.isnan()).sum(0)
+    assert (held > coverage - 0.02).all()
+    ends = torch.tensor(scale.atoms).double()
+    is_simple = ~torch.isin(upper, ends) & ~((lower == scale.least) & ~torch.isin(lower, ends))
+    assert (held[is_simple[:, 0]] < coverage + 0.02).all()
+    shares = central_coverage(
+        prediction, drawn(prediction, 1000)[0].nan_to_num(1.0)[:, None], torch.tensor([0.2, 0.99])
+    )
+    assert shares[0] <= shares[1]
+
+
+def test_the_likelihood_of_atoms() -> None:
+    generator = torch.Generator().manual_seed(0)
+    output = torch.randn(6, 6, generator=generator, dtype=torch.float64)  # mean, two logits, and the log variances
+    target = torch.tensor([[0.3, 0], [7.0, 1], [-1.0, 2], [0.0, 0], [0.0, 1], [2.0, 0]], dtype=torch.float64)
+    expected = []
+    for (mean, *logits, log_variance, _, _), (value, which) in zip(output.tolist(), target.tolist(), strict=True):
+        weights = [1.0, *map(math.exp, logits)]
+        nll = -math.log(weights[int(which)] / sum(weights))
+        if which == 0:
+            nll += 0.5 * (math.log(2 * math.pi) + log_variance + (value - mean) ** 2 / math.exp(log_variance))
+        expected.append(nll)
+    likelihood = Hurdle(num_atoms=2)
+    torch.testing.assert_close(likelihood.nll(output, target), torch.tensor(expected, dtype=torch.float64))
+    squares = likelihood.square_residuals(output, target)
+    of_numbers = [(output[i, 0] - target[i, 0]).square() for i in (0, 3, 5)]
+    torch.testing.assert_close(squares, torch.stack([sum(of_numbers) / 3, squares[1] * 0 + 1, squares[2] * 0 + 1]))
+    found = likelihood.predict([output[None], output[None]], 2)
+    torch.testing.assert_close(found.atom_probabilities.sum(1) + found._rest[:, 0], torch.ones(6).double())
+    torch.testing.assert_close(found.draw_means[0], output[:, :1])

@@ -15,7 +15,7 @@ from gumdrop.ensembles.architecture import Architecture, Build, candidates, num_
 from gumdrop.ensembles.fitting import EnsembleFit, fit_ensembles
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.rows import Rows
-from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
+from gumdrop.ensembles.scaling import AS_IT_IS, Scaling, which_atom
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.likelihoods import PLAIN, Likelihood, TargetScale
 from gumdrop.likelihoods.target_scale import Kind
@@ -122,7 +122,8 @@ def choose(
     trial = _pilot(settings, len(rows), len(sample))
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
-    scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((sample.y > scale.bound).all()) else ()
+    inside = sample.y[which_atom(sample.y, scale.atoms) == 0] if scale.atoms else sample.y
+    scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((inside > scale.bound).all()) else ()
 
     def tried(kind: Architecture, number: int) -> Tensor:
         said = progress and f"choosing networks, {number} of {len(kinds) + len(scales)}"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gumdrop.ensembles.models import Ensemble, RegressionEnsemble, member_seeds
 from gumdrop.ensembles.noise import weighted_mean
 from gumdrop.ensembles.rows import Rows
-from gumdrop.likelihoods import Likelihood, Prediction, RegressionPrediction
+from gumdrop.likelihoods import HurdlePrediction, Likelihood, Prediction, RegressionPrediction
 from gumdrop.prediction import predict
 from gumdrop.training import RowSource
 
@@ -60,11 +60,13 @@ def _fit_noise(
     """Fit the noise function on held-out rows, score them, and correct it for the members' spread."""
     rows_of, x = partial(_rows_on, _device_of(ensemble)), rows.x
     weights = torch.ones(1).expand(len(rows)) if rows.weights is None else rows.weights.to(rows.y.dtype)
-    x_seen, weights_seen = rows_of(x, seen), rows_of(weights, seen)
-    ensemble.noise.fit(x_seen, rows_of(rows.y, seen), prediction, weights_seen)
+    x_seen, y_seen, weights_seen = rows_of(x, seen), rows_of(rows.y, seen), rows_of(weights, seen)
+    if isinstance(prediction, HurdlePrediction):  # the noise is that of rows which are no atoms
+        weights_seen = weights_seen * (y_seen[:, 1] == 0)
+    ensemble.noise.fit(x_seen, y_seen[:, : ensemble.noise.num_outputs], prediction, weights_seen)
     factor = ensemble.noise(x_seen, prediction.mean)
     noisy = ensemble.noise.with_tail(prediction.scale_noise(factor))
-    scores = ensemble.scaling.log_prob(noisy, rows_of(rows.y, seen))
+    scores = ensemble.scaling.log_prob(noisy, y_seen)
     if (count := len(ensemble.members)) > 1:
         noise = weighted_mean(prediction.aleatoric * factor, weights_seen)
         excess = 1 / len(folds[0]) - 1 / count  # of the spread in the mean of few members, beside that of all

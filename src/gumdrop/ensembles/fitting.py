@@ -58,7 +58,8 @@ def fit_ensembles(
             Networks for numbers end in `gumdrop.HomoscedasticNoise`.
         rows: The data sets.
         settings: The settings.
-        likelihood: `gumdrop.likelihoods.Gaussian` for numbers, `gumdrop.likelihoods.Categorical` for classes.
+        likelihood: `gumdrop.likelihoods.Gaussian` for numbers, `gumdrop.likelihoods.Hurdle` for those with atoms in
+            ``scaling``, `gumdrop.likelihoods.Categorical` for classes.
         scaling: What the targets of all data sets are, which predictions undo.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
@@ -135,7 +136,7 @@ def ensemble_of(
     if not likelihood.is_density:
         ensemble: Ensemble = ClassificationEnsemble(members)
     else:
-        noise = NoiseFunction(rows.x.shape[1], rows.y.shape[1])
+        noise = NoiseFunction(rows.x.shape[1], 1 if scaling.scale.atoms else rows.y.shape[1])
         ensemble = RegressionEnsemble(members, noise, scaling).to(next(members[0].parameters()).device)
         if not settings.input_noise:
             return ensemble, torch.full((len(rows),), torch.nan)

@@ -20,11 +20,14 @@ from gumdrop.likelihoods import (
     Categorical,
     ClassificationPrediction,
     Gaussian,
+    Hurdle,
+    HurdlePrediction,
     Likelihood,
     Prediction,
     RegressionPrediction,
 )
 from gumdrop.likelihoods.gaussian import noise_variance, split_gaussian
+from gumdrop.likelihoods.hurdle import atom_draws
 from gumdrop.prediction import predict
 
 __all__ = ["ClassificationEnsemble", "Ensemble", "RegressionEnsemble", "member_seeds"]
@@ -145,8 +148,6 @@ class RegressionEnsemble(Ensemble):
         scaling: What the networks see of the target.
     """
 
-    likelihood = Gaussian()
-
     def __init__(self, members: Sequence[nn.Module], noise: NoiseFunction, scaling: Scaling = AS_IT_IS) -> None:
         super().__init__(members)
         self.noise = noise
@@ -159,9 +160,17 @@ class RegressionEnsemble(Ensemble):
         """What the networks see of the target."""
         return Scaling.of_numbers(self.target_scaling.tolist())
 
+    @property
+    def likelihood(self) -> Gaussian:  # type: ignore[override]
+        """What the networks were trained on."""
+        atoms = self.scaling.scale.atoms
+        return Hurdle(num_atoms=len(atoms)) if atoms else Gaussian()
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take the ensembles of earlier versions, too, whose networks saw the target as it is."""
-        state_dict.setdefault(f"{prefix}target_scaling", torch.tensor(AS_IT_IS.numbers, dtype=torch.float64))
+        default = torch.tensor(AS_IT_IS.numbers, dtype=torch.float64)
+        numbers = state_dict.setdefault(f"{prefix}target_scaling", default)
+        self.target_scaling = self.target_scaling.new_empty(len(numbers))  # one more for each atom
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _of_functions(self, functions: DrawnFunctions, x: Tensor, batch_size: int | None) -> RegressionPrediction:
@@ -176,16 +185,18 @@ class RegressionEnsemble(Ensemble):
         log_variance = functions.log_variance
         if log_variance is None:
             means, log_variance = split_gaussian(means)
-        variances = noise_variance(log_variance).expand_as(means)
+        means, logits = means.split([self.noise.num_outputs, means.shape[2] - self.noise.num_outputs], dim=2)
+        variances = noise_variance(log_variance[..., : means.shape[2]]).expand_as(means)
         epistemic, mean = torch.var_mean(means, dim=0, correction=0)
-        return RegressionPrediction(mean, epistemic, variances.mean(0), means, variances)
+        density = RegressionPrediction(mean, epistemic, variances.mean(0), means, variances)
+        return HurdlePrediction(**vars(density), draw_atoms=atom_draws(logits)) if logits.shape[2] else density
 
     def _finished(self, x: Tensor, mixture: RegressionPrediction) -> RegressionPrediction:
         return self.scaling.in_units(self.noise.with_tail(mixture.scale_noise(self.noise(x, mixture.mean))))
 
     def _of_versions(self, parts: list[tuple[Tensor, RegressionPrediction]]) -> RegressionPrediction:
         scaled = [part.scale_noise(self.noise(x, part.mean)) for x, part in parts]
-        return self.scaling.in_units(self.noise.with_tail(RegressionPrediction.mixture(scaled)))
+        return self.scaling.in_units(self.noise.with_tail(type(scaled[0]).mixture(scaled)))
 
 
 class ClassificationEnsemble(Ensemble):

@@ -40,6 +40,11 @@ class NoiseFunction(nn.Module):
         self.register_buffer("offset", torch.zeros(num_outputs))
         self.register_buffer("tail", torch.zeros(num_outputs))
 
+    @property
+    def num_outputs(self) -> int:
+        """D."""
+        return len(self.offset)
+
     center: Tensor
     scale: Tensor
     weight: Tensor

@@ -10,14 +10,16 @@ import torch
 from torch import Tensor
 
 from gumdrop.ensembles.noise import weighted_mean
-from gumdrop.likelihoods import PLAIN, RegressionPrediction, TargetScale
+from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale
 from gumdrop.likelihoods.scaled_mixture import log_density
 from gumdrop.likelihoods.target_scale import Kind
 
-__all__ = ["AS_IT_IS", "Scaling"]
+__all__ = ["AS_IT_IS", "Scaling", "which_atom"]
 
 ROUNDING = 1e-5
 """Of a spread, below which a value is but what float32 has rounded."""
+SAME = 1e-9
+"""Distance of two targets, in standard deviations, that are the same but for the rounding of float64."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -48,15 +50,22 @@ class Scaling:
             return cls(scale)
         values = scale.to_gaussian(y.double())
         counts = torch.ones(len(y), dtype=torch.float64) if weights is None else weights.double()
+        if scale.atoms:
+            outside = which_atom(y, scale.atoms) == 0
+            values, counts = values[outside].unsqueeze(1), counts[outside]
         center = weighted_mean(values, counts)
         spread = weighted_mean((values - center).square(), counts).sqrt()
         return cls(scale, center.item(), spread.item() or 1.0)
 
     def encoded(self, y: Tensor) -> Tensor:
         """What networks see of targets, in the dtype that they train in."""
-        if self.scale.kind == "identity":
-            return y.float() if y.is_floating_point() else y
-        return ((self.scale.to_gaussian(y.double()) - self.center) / self.spread).float()
+        seen = y.float() if y.is_floating_point() else y
+        if self.scale.kind != "identity":
+            seen = ((self.scale.to_gaussian(y.double()) - self.center) / self.spread).float()
+        if not self.scale.atoms:
+            return seen
+        which = which_atom(y, self.scale.atoms)
+        return torch.stack([torch.where(which == 0, seen[:, 0], 0.0), which], dim=1)  # as `Hurdle` takes them
 
     def log_prob(self, prediction: RegressionPrediction, seen: Tensor) -> Tensor:
         """Log density of targets, in their units, without the way back, which would round what is small.
@@ -68,6 +77,14 @@ class Scaling:
         Returns:
             Shape (N,).
         """
+        if isinstance(prediction, HurdlePrediction):
+            rest = 1 - prediction.atom_probabilities.sum(1, keepdim=True)
+            of_all = torch.cat([rest, prediction.atom_probabilities], dim=1)
+            of_atoms = of_all.gather(1, seen[:, 1:].long()).log()[:, 0]
+            return of_atoms + torch.where(seen[:, 1] == 0, self._log_density(prediction, seen[:, :1]), 0.0)
+        return self._log_density(prediction, seen)
+
+    def _log_density(self, prediction: RegressionPrediction, seen: Tensor) -> Tensor:
         latent, value = prediction.rescale(self.spread, self.center), seen * self.spread + self.center
         if self.scale.cuts:
             rounding = ROUNDING * self.spread if self.scale.kind == "sqrt" else 0.0  # a root of 0 has no density
@@ -83,13 +100,22 @@ class Scaling:
     @property
     def numbers(self) -> list[float]:
         """The scaling as plain numbers, for a file."""
-        return [self.scale.least, self.scale.step, float(KINDS.index(self.scale.kind)), self.center, self.spread]
+        scale = self.scale
+        return [scale.least, scale.step, float(KINDS.index(scale.kind)), self.center, self.spread, *scale.atoms]
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[float]) -> Scaling:
         """Read what `numbers` gave."""
-        least, step, kind, center, spread = numbers
-        return cls(TargetScale(least, step, KINDS[int(kind)]), center, spread)
+        least, step, kind, center, spread, *atoms = numbers
+        return cls(TargetScale(least, step, KINDS[int(kind)], tuple(atoms)), center, spread)
+
+
+def which_atom(y: Tensor, atoms: Sequence[float]) -> Tensor:
+    """Tell which atom each target is, from 1 on, 0 for none; targets of shape (N, 1) or (N, 2), the result (N,)."""
+    which = torch.zeros(len(y), dtype=torch.float32)
+    for number, atom in enumerate(atoms, 1):
+        which[(y[:, 0] - atom).abs() <= SAME] = number
+    return which
 
 
 AS_IT_IS = Scaling()

@@ -74,7 +74,6 @@ class ConcreteDropoutEnsemble(BaseEstimator):
 
     _targets: ClassVar[dict[str, bool]] = {}
     """How targets are validated."""
-    _likelihood: ClassVar[Likelihood]
     """What the networks are trained on."""
 
     def __sklearn_tags__(self) -> Any:
@@ -182,6 +181,11 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self, inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
     ) -> None:
         """Train on validated inputs (N, F), targets (N,) or (N, D), weights (N,) of at least 0, and sets (N,)."""
+        raise NotImplementedError
+
+    @property
+    def _likelihood(self) -> Likelihood:
+        """What networks are trained on."""
         raise NotImplementedError
 
     def _describe(self, table: StreamedColumns) -> Target:

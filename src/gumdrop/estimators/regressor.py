@@ -18,8 +18,8 @@ from gumdrop.ensembles import Architecture, RegressionEnsemble
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct, moments
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.likelihoods import PLAIN, Gaussian, RegressionPrediction, TargetScale
-from gumdrop.machine.recording import stays_positive, steps_of
+from gumdrop.likelihoods import PLAIN, Gaussian, Hurdle, HurdlePrediction, RegressionPrediction, TargetScale
+from gumdrop.machine.recording import atoms_of, stays_positive, steps_of
 
 if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
@@ -80,8 +80,11 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     """
 
     _targets: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
-    _likelihood = Gaussian()
     ensemble_: RegressionEnsemble
+
+    @property
+    def _likelihood(self) -> Gaussian:
+        return Hurdle(num_atoms=len(self._ends.atoms)) if self._ends.atoms else Gaussian()
 
     def _train(
         self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
@@ -104,7 +107,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         return target
 
     def _network(self, num_inputs: int, architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-        return architecture.network(num_inputs, len(self._y_center), encoding, homoscedastic_noise=True)
+        num_outputs = len(self._y_center) + len(self._ends.atoms)
+        return architecture.network(num_inputs, num_outputs, encoding, homoscedastic_noise=True)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows to those of earlier calls, and train on all of them: the same model as `fit` on all at once.
@@ -198,7 +202,12 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
             noise = ndtri(least + (1 - least) * random.uniform(size=mean.shape)).clip(
                 (scale.floor - mean) / std, FARTHEST
             )
-        draws = np.moveaxis(scale.from_gaussian(torch.from_numpy(mean + std * noise)).numpy(), 0, -1)
+        values = scale.from_gaussian(torch.from_numpy(mean + std * noise)).numpy()
+        if isinstance(prediction, HurdlePrediction):
+            ends, uniform = prediction.atom_probabilities.cpu().cumsum(1).numpy(), random.uniform(size=values.shape[:2])
+            for k in reversed(range(ends.shape[1])):
+                values[uniform < ends[:, k]] = scale.atoms[k]
+        draws = np.moveaxis(values, 0, -1)
         return draws[:, 0] if self._single else draws
 
     def log_prob(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
@@ -235,7 +244,9 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
 def _scale_of(targets: np.ndarray) -> TargetScale:
     """Where targets, shape (N, D), can lie: at or above 0 if there is one output whose training values all are."""
-    if targets.shape[1] > 1 or not stays_positive(targets[:, 0]):
+    if targets.shape[1] > 1:
         return PLAIN
-    steps = steps_of(targets[:, 0])
-    return TargetScale(least=0.0, step=0.0 if steps is None else steps.size)
+    atoms, steps = atoms_of(targets[:, 0]), steps_of(targets[:, 0])
+    if not stays_positive(targets[:, 0]):
+        return TargetScale(atoms=atoms)
+    return TargetScale(least=0.0, step=0.0 if steps is None else steps.size, atoms=atoms)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
 from gumdrop.functional.floats import widened
-from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
+from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, RegressionPrediction
 from gumdrop.likelihoods.gaussian import split_gaussian
 from gumdrop.prediction import predict_classification, predict_regression, sample
 
@@ -203,4 +203,5 @@ def named(prediction: RegressionPrediction | ClassificationPrediction) -> dict[s
     names: tuple[str, ...] = ("probabilities", "predictive_entropy", "expected_entropy", "mutual_information")
     if isinstance(prediction, RegressionPrediction):
         names = ("mean", "epistemic", "aleatoric")
+        names += ("atom_probabilities",) if isinstance(prediction, HurdlePrediction) else ()
     return {name: getattr(prediction, name) for name in names}

@@ -43,6 +43,11 @@ class TableGraph(Graph):
     def __init__(self, model: TableModel, *, variant: Variant, num_samples: int) -> None:
         super().__init__(variant, num_samples)
         self.table = model
+        if model.schema.target.atoms and variant in ("deterministic", "draw"):
+            raise ExportError(
+                f"'{model.schema.target.name}' has values that many rows share, and the variant {variant!r} does not "
+                "give their probabilities; export the variant 'moments' or 'noise'"
+            )
         count = len(model.ensemble.members)
         if variant in ("moments", "noise"):
             self.num_samples = -(-num_samples // count)
@@ -99,7 +104,8 @@ class TableGraph(Graph):
     def _scaled(self, x: Tensor, means: Tensor, variances: Tensor) -> dict[str, Tensor]:
         assert self.scaled is not None
         assert self.noise is not None
-        return named(self._in_units(self.scaled(means, variances * self.noise(x, means.mean(0)))))
+        means, logits = means.split([1, means.shape[2] - 1], dim=2)
+        return named(self._in_units(self.scaled(means, variances[..., :1] * self.noise(x, means.mean(0)), logits)))
 
     def _in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
         return prediction.rescale(self.table.schema.target.std, self.table.schema.target.mean)
@@ -123,7 +129,7 @@ class TableGraph(Graph):
         """Describe schema, likelihood, rates and noise."""
         members = dict(enumerate(self._draws()))
         return {
-            "likelihood": "categorical" if self.noise is None else "gaussian",
+            "likelihood": self.table.task.likelihood.name,
             "schema": self.table.schema.to_json(),
             "rates": {f"members.{i}.{name}": rate for i, d in members.items() for name, rate in d.rates.items()},
             "noise": {f"members.{i}.{name}": size for i, d in members.items() for name, size in d.layout.items()},

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles import RegressionEnsemble
-from gumdrop.likelihoods import RegressionPrediction
+from gumdrop.likelihoods import HurdlePrediction, RegressionPrediction
+from gumdrop.likelihoods.hurdle import atom_draws, beside_atoms
 from gumdrop.likelihoods.scaled_mixture import draw_moments, mixed_moments
 
 __all__ = ["ScaledMoments", "log_ndtr"]
@@ -65,11 +66,16 @@ class ScaledMoments(nn.Module):
         normal = torch.special.ndtri(places)
         self.register_buffer("quantiles", (normal / normal.std(correction=0)).float().view(-1, 1, 1))
 
-    def forward(self, means: Tensor, variances: Tensor) -> RegressionPrediction:
-        """Mix draws, shape (S, N, 1), as the networks see the target, into moments of standardised targets."""
+    def forward(self, means: Tensor, variances: Tensor, logits: Tensor) -> RegressionPrediction:
+        """Mix draws, (S, N, 1), as the networks see the target, and logits of K atoms, into standardised moments."""
         tailed = variances * self.tails
         latent = self._latent(means, tailed * (variances.mean(0) / tailed.mean(0)))
-        return RegressionPrediction(*mixed_moments(*latent, self.scaling.scale, log_ndtr), None, None)
+        moments, scale = mixed_moments(*latent, self.scaling.scale, log_ndtr), self.scaling.scale
+        if not scale.atoms:
+            return RegressionPrediction(*moments, None, None)
+        mean, shares, of_draws = moments[0], atom_draws(logits), draw_moments(*latent, scale, log_ndtr)[0]
+        parts = beside_atoms(mean, moments[1] + moments[2], of_draws, shares, scale.atoms)
+        return HurdlePrediction(*parts, None, None, draw_atoms=shares)
 
     def spread(self, parts: list[RegressionPrediction]) -> tuple[Tensor, Tensor]:
         """Draws, shape (S, N, 1), with the moments that were propagated through each member."""

@@ -17,6 +17,7 @@ from gumdrop.likelihoods.categorical import (
     categorical_nll,
 )
 from gumdrop.likelihoods.gaussian import Gaussian, gaussian_nll
+from gumdrop.likelihoods.hurdle import Hurdle, HurdlePrediction
 from gumdrop.likelihoods.likelihood import FunctionLikelihood, Lengthscale, Likelihood, Prediction
 from gumdrop.likelihoods.mixture import RegressionPrediction
 from gumdrop.likelihoods.poisson import CountPrediction, Poisson, poisson_nll
@@ -30,6 +31,8 @@ __all__ = [
     "ClassificationPrediction",
     "CountPrediction",
     "Gaussian",
+    "Hurdle",
+    "HurdlePrediction",
     "Lengthscale",
     "Likelihood",
     "Poisson",

@@ -66,6 +66,10 @@ class Gaussian(Likelihood):
             return gaussian_nll(*split_gaussian(output), target)
         return gaussian_nll(output, torch.as_tensor(self.log_variance, device=output.device), target)
 
+    def square_residuals(self, output: Tensor, target: Tensor) -> Tensor:
+        """Mean square of what is left of targets, (..., N, D), by outputs, (..., N, 2 D), shape (..., D)."""
+        return (target - split_gaussian(output)[0]).square().mean(-2)
+
     def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> RegressionPrediction:
         """Make a Gaussian mixture for each row."""
         moments, kept = RunningMoments(), []

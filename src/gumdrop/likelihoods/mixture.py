@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -47,7 +48,7 @@ class RegressionPrediction(Prediction):
         """Predictive standard deviation, shape (N, D), in units of the target."""
         return self.variance.sqrt()
 
-    def on(self, scale: TargetScale) -> "RegressionPrediction":
+    def on(self, scale: TargetScale) -> Self:
         """Say that the draws are on a scale, such as that of a logarithm, and compute the moments of the target.
 
         Densities, quantiles, intervals and scores are then those of the target. They are exact, and so are moments,
@@ -66,9 +67,10 @@ class RegressionPrediction(Prediction):
             return self
         if scale != PLAIN and self.mean.shape[1:] != (1,):
             raise ValueError(f"`scale` must be plain for several outputs, got {scale} for {tuple(self.mean.shape)}")
-        return RegressionPrediction(*scaled_mixture.mixed_moments(*self.components(), scale), *self.components(), scale)
+        mean, epistemic, aleatoric = scaled_mixture.mixed_moments(*self.components(), scale)
+        return replace(self, mean=mean, epistemic=epistemic, aleatoric=aleatoric, scale=scale)
 
-    def rescale(self, scale: Tensor | float, shift: Tensor | float = 0.0) -> "RegressionPrediction":
+    def rescale(self, scale: Tensor | float, shift: Tensor | float = 0.0) -> Self:
         """Carry the prediction over to ``scale * target + shift``: back to the units of a standardised target.
 
         Args:
@@ -83,13 +85,14 @@ class RegressionPrediction(Prediction):
         square, means, variances = factor.square(), self.draw_means, self.draw_variances
         if means is not None and variances is not None:
             means, variances = scaled_mixture.rescaled(means, variances, self.scale, factor, shift)
-        return RegressionPrediction(
-            self.mean * factor + shift,
-            self.epistemic * square,
-            self.aleatoric * square,
-            means,
-            variances,
-            self.scale if self.scale == PLAIN else self.scale.rescaled(float(factor), float(shift)),
+        return replace(
+            self,
+            mean=self.mean * factor + shift,
+            epistemic=self.epistemic * square,
+            aleatoric=self.aleatoric * square,
+            draw_means=means,
+            draw_variances=variances,
+            scale=self.scale if self.scale == PLAIN else self.scale.rescaled(float(factor), float(shift)),
         )
 
     @staticmethod
@@ -105,8 +108,8 @@ class RegressionPrediction(Prediction):
         """
         return RegressionPrediction(mean, torch.zeros_like(mean), variance, mean[None], variance[None])
 
-    @staticmethod
-    def mixture(parts: Sequence["RegressionPrediction"]) -> "RegressionPrediction":
+    @classmethod
+    def mixture(cls, parts: Sequence[Self]) -> Self:
         """Mix predictions of the same rows, each with the same weight, as those of the members of an ensemble.
 
         Args:
@@ -126,10 +129,12 @@ class RegressionPrediction(Prediction):
         within, aleatoric = (
             torch.stack([getattr(part, name) for part in parts]).mean(0) for name in ("epistemic", "aleatoric")
         )
-        moments = (means.mean(0), within + means.var(0, correction=0), aleatoric)
-        return RegressionPrediction(*moments, *_concatenated(parts, dim=0)).on(scale)
+        kept = {name: [getattr(part, name) for part in parts] for name in cls.by_draw}
+        joined = {name: None if any(each is None for each in of) else torch.cat(of) for name, of in kept.items()}
+        epistemic = within + means.var(0, correction=0)
+        return replace(parts[0], mean=means.mean(0), epistemic=epistemic, aleatoric=aleatoric, **joined).on(scale)  # type: ignore[arg-type]
 
-    def scale_noise(self, factor: Tensor | float) -> "RegressionPrediction":
+    def scale_noise(self, factor: Tensor | float) -> Self:
         """Multiply the noise variance of every draw, on the scale of the draws.
 
         Args:
@@ -139,8 +144,7 @@ class RegressionPrediction(Prediction):
             The prediction with this noise.
         """
         variances = None if self.draw_variances is None else self.draw_variances * factor
-        noisy = RegressionPrediction(self.mean, self.epistemic, self.aleatoric * factor, self.draw_means, variances)
-        return noisy.on(self.scale)
+        return replace(self, aleatoric=self.aleatoric * factor, draw_variances=variances).on(self.scale)
 
     def components(self) -> tuple[Tensor, Tensor]:
         """Give the means and variances of the draws.
@@ -279,12 +283,3 @@ def _scale_of(parts: Sequence["RegressionPrediction"]) -> TargetScale:
     if len(scales) != 1:
         raise ValueError(f"`parts` must have draws on the same scale, got {scales}")
     return scales.pop()
-
-
-def _concatenated(parts: Sequence["RegressionPrediction"], dim: int) -> tuple[Tensor | None, Tensor | None]:
-    """Draws of several predictions; none unless all were kept."""
-    kept = [part.components() for part in parts if part.draw_means is not None]
-    if len(kept) < len(parts):
-        return None, None
-    means, variances = zip(*kept, strict=True)
-    return torch.cat(means, dim), torch.cat(variances, dim)

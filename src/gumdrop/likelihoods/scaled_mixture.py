@@ -162,14 +162,14 @@ def below(means: Tensor, variances: Tensor, scale: TargetScale, value: Tensor) -
     return _below(means, variances.sqrt(), scale, _kept(means, variances, scale), value)
 
 
-def quantile(means: Tensor, variances: Tensor, scale: TargetScale, probability: float) -> Tensor:
+def quantile(means: Tensor, variances: Tensor, scale: TargetScale, probability: float | Tensor) -> Tensor:
     """Quantile, on the scale, by Newton's method as long as it stays between known bounds, else by halving these.
 
     Args:
         means: Of the draws, on the scale, shape (S, N, D).
         variances: Of the draws, on the scale, shape (S, N, D).
         scale: The scale.
-        probability: In (0, 1).
+        probability: In (0, 1), one for all or shape (N, D).
 
     Returns:
         Shape (N, D).
@@ -188,12 +188,13 @@ def quantile(means: Tensor, variances: Tensor, scale: TargetScale, probability: 
         if not far.any():  # each row stops by itself, so that others make no difference to it
             return value
     left = (means[:, far], std[:, far], scale, kept[far])
-    value[far] = _bisected(*left, low[far], high[far], probability)
+    wanted = probability[far] if isinstance(probability, Tensor) else probability
+    value[far] = _bisected(*left, low[far], high[far], wanted)
     return value
 
 
 def _bisected(
-    means: Tensor, std: Tensor, scale: TargetScale, kept: Tensor, low: Tensor, high: Tensor, probability: float
+    means: Tensor, std: Tensor, scale: TargetScale, kept: Tensor, low: Tensor, high: Tensor, probability: float | Tensor
 ) -> Tensor:
     """Quantile between two values, by bisection of the distribution function."""
     for _ in range(BISECTIONS):
@@ -227,7 +228,9 @@ def _below(means: Tensor, std: Tensor, scale: TargetScale, kept: Tensor, value: 
     return result.clamp(min=0.0)
 
 
-def _bracket(means: Tensor, variances: Tensor, scale: TargetScale, probability: float) -> tuple[Tensor, Tensor]:
+def _bracket(
+    means: Tensor, variances: Tensor, scale: TargetScale, probability: float | Tensor
+) -> tuple[Tensor, Tensor]:
     """Two values that a quantile lies between, on the scale."""
     reach = _normal_quantile((1 + probability) / 2 if scale.cuts else probability) * variances.sqrt()
     if scale.cuts:  # at most half of what is above the larger of mean and bound is cut off
@@ -241,7 +244,9 @@ def _normal_below(value: Tensor) -> Tensor:
     return torch.erfc(value.mul(-math.sqrt(0.5))).mul_(0.5)
 
 
-def _normal_quantile(probability: float) -> float:
+def _normal_quantile(probability: float | Tensor) -> float | Tensor:
+    if isinstance(probability, Tensor):
+        return torch.special.ndtri(probability.double()).to(probability.dtype)
     return torch.special.ndtri(torch.tensor(probability, dtype=torch.float64)).item()
 
 

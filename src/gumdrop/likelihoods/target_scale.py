@@ -31,6 +31,8 @@ class TargetScale:
     """Distance of the levels that it is recorded at, of which `least` is one; 0 if it is not recorded in steps."""
     kind: Kind = "identity"
     """The scale: ``target``, ``sqrt(target - bound)`` or ``log(target - bound)``."""
+    atoms: tuple[float, ...] = ()
+    """Values that have a probability of their own, ascending; the density is that of all others."""
 
     def __post_init__(self) -> None:
         """Check that there is such a scale."""
@@ -91,7 +93,8 @@ class TargetScale:
         Returns:
             The scale in other units.
         """
-        return TargetScale(factor * self.least + shift, factor * self.step, self.kind)
+        atoms = tuple(factor * atom + shift for atom in self.atoms)
+        return TargetScale(factor * self.least + shift, factor * self.step, self.kind, atoms)
 
 
 PLAIN = TargetScale()

@@ -7,7 +7,7 @@ import numpy as np
 
 from gumdrop.machine.numerals import cell
 
-__all__ = ["Steps", "stays_positive", "steps_of"]
+__all__ = ["Steps", "atoms_of", "stays_positive", "steps_of"]
 
 ROWS_PER_LEVEL = 4
 """Rows that a level stands for, on average at least: a target that is measured hardly repeats itself."""
@@ -19,6 +19,12 @@ EXPECTED_BELOW = 3.0
 """Normal numbers below 0, of the same mean and deviation, without any of which 0 is no chance."""
 SKEWED, NEAR = 1.0, 5.0
 """Skewness, and distance of the mean from 0 in deviations, of what is bounded by 0 whatever the number of rows."""
+MOST_ATOMS, ATOM_SHARE, ATOM_ROWS = 3, 0.05, 10
+"""Values that many rows share, at most, and of each the share and number of rows, at least."""
+ABOVE_OTHERS = 3.0
+"""How many times as many rows as any other value each of them has."""
+OTHER_SHARE, OTHER_ROWS, OTHER_VALUES = 0.2, 30, 20
+"""Share and number of the rows beside them, and of the values there, at least: a density is learned from these."""
 TOLERANCE = 1e-6
 """Of the whole range, within which two distances are equal."""
 
@@ -107,6 +113,34 @@ def stays_positive(values: np.ndarray) -> bool:
     if len(values) * math.erfc(distance / math.sqrt(2)) / 2 >= EXPECTED_BELOW:
         return True
     return bool(distance < NEAR and np.mean(((values - values.mean()) / std) ** 3) > SKEWED)
+
+
+def atoms_of(values: np.ndarray) -> tuple[float, ...]:
+    """Find values that many rows share among numbers that otherwise hardly repeat, such as 0 among amounts of rain.
+
+    Args:
+        values: Finite numbers, shape (N,).
+
+    Returns:
+        At most three values, ascending: each of at least a twentieth of the rows, and of three times as many as any
+        other value has.
+
+    Example:
+        >>> atoms_of(np.concatenate([np.zeros(30), np.linspace(1, 9, 70)]))
+        (0.0,)
+        >>> atoms_of(np.linspace(0, 9, 100)), atoms_of(np.repeat([0.0, 1.0, 2.0, 3.0], [60, 30, 15, 5]))
+        ((), ())
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    ranked = np.append(counts[order], 0)
+    for count in range(min(MOST_ATOMS, len(distinct) - 1), 0, -1):
+        others = len(values) - int(ranked[:count].sum())
+        is_common = ranked[count - 1] >= max(ATOM_ROWS, ATOM_SHARE * len(values), ABOVE_OTHERS * ranked[count])
+        is_dense = others >= max(OTHER_ROWS, OTHER_SHARE * len(values)) and len(distinct) - count >= OTHER_VALUES
+        if is_common and is_dense:
+            return tuple(np.sort(distinct[order[:count]]).tolist())
+    return ()
 
 
 def _common_divisor(distances: np.ndarray, tolerance: float) -> float:

@@ -1,12 +1,13 @@
 """Continuous ranked probability score of predictive mixtures."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gumdrop.likelihoods import PLAIN, RegressionPrediction, TargetScale, scaled_mixture
+from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale, scaled_mixture
 from gumdrop.metrics.scores import check_targets
 
 __all__ = ["crps"]
@@ -41,7 +42,14 @@ def crps(prediction: RegressionPrediction, target: Tensor) -> Tensor:
     """
     check_targets("mean", prediction.mean, target)
     of_rows = _in_closed_form if prediction.scale == PLAIN else _by_quadrature
-    return scaled_mixture.in_parts(of_rows, *prediction.components(), prediction.scale, target).mean()
+    score = partial(scaled_mixture.in_parts, of_rows, *prediction.components(), prediction.scale)
+    if not isinstance(prediction, HurdlePrediction):
+        return score(target).mean()
+    shares, atoms = prediction.atom_probabilities, target.new_tensor(prediction.scale.atoms)
+    rest, of_atoms = 1 - shares.sum(1, keepdim=True), [score(atom.expand_as(target)) for atom in atoms]
+    inner = rest * (score(target) - (shares * torch.cat(of_atoms, dim=1)).sum(1, keepdim=True))
+    pairs = torch.einsum("nj,jk,nk->n", shares, (atoms[:, None] - atoms).abs(), shares)
+    return (inner[:, 0] + (shares * (target - atoms).abs()).sum(1) - pairs / 2).mean()
 
 
 def _in_closed_form(means: Tensor, variances: Tensor, scale: TargetScale, target: Tensor) -> Tensor:

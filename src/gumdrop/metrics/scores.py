@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
+from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, RegressionPrediction
 
 __all__ = [
     "Reliability",
@@ -190,6 +190,9 @@ def central_coverage(prediction: RegressionPrediction, target: Tensor, levels: T
         tensor([0.5460, 0.9040])
     """
     check_targets("mean", prediction.mean, target)
+    if isinstance(prediction, HurdlePrediction):  # whose intervals end at atoms
+        held = [interval_coverage(*prediction.interval(level), target) for level in levels.tolist()]
+        return torch.stack(held).to(levels)
     distance = (2 * prediction.cdf(target) - 1).abs()
     return (distance.flatten()[:, None] <= levels).float().mean(0)
 

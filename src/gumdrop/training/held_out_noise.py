@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
 from gumdrop.layers import HomoscedasticNoise
-from gumdrop.likelihoods.gaussian import split_gaussian
+from gumdrop.likelihoods import Gaussian, Likelihood
 
 __all__ = ["MOST_NOISE_ROWS", "STEPS_BETWEEN_NOISE", "follow_residuals", "noise_of", "without_gradient"]
 
@@ -52,7 +52,7 @@ def without_gradient(parameters: Iterable[Tensor]) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-def follow_residuals(log_variance: Tensor, output: Tensor, y: Tensor, steps: int) -> None:
+def follow_residuals(log_variance: Tensor, output: Tensor, y: Tensor, steps: int, likelihood: Likelihood) -> None:
     """Move the log variance of the noise towards that of held-out residuals, in place, quickly at first.
 
     Args:
@@ -60,7 +60,8 @@ def follow_residuals(log_variance: Tensor, output: Tensor, y: Tensor, steps: int
         output: What drawn functions say of the held-out rows, means and log variances, shape (..., N, 2 D).
         y: Observations, shape (..., N, D).
         steps: Number of steps taken so far.
+        likelihood: What the model is trained on.
     """
-    mean, _ = split_gaussian(output)
-    square = (sent(y, mean.device) - mean).square().mean(-2)
+    gaussian = likelihood if isinstance(likelihood, Gaussian) else Gaussian()
+    square = gaussian.square_residuals(output, sent(y, output.device))
     log_variance.lerp_(square.clamp(min=1e-6).log(), max(0.1, STEPS_BETWEEN_NOISE / (steps + STEPS_BETWEEN_NOISE)))

@@ -217,7 +217,7 @@ class _Single:
         function = draw(self.model, seed=int(torch.randint(2**31, ())), fresh=True, shared=False)
         with torch.no_grad():
             output = x[rows].to(log_variance.device).call(function)
-            follow_residuals(log_variance, output, y[sent(rows, y.device)], steps)
+            follow_residuals(log_variance, output, y[sent(rows, y.device)], steps, self.likelihood)
         log_variance.copy_(self.group.sum(log_variance) / self.group.world_size)
 
 

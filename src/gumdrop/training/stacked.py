@@ -238,4 +238,4 @@ class _Stacked:
         assert self.held_out is not None
         x, y = self.held_out[self.held_out.shuffled()[:, :MOST_NOISE_ROWS]]
         for log_variance, output, target in zip(self.stack.noises(), self.stack.drawn(x, 1, None), y, strict=True):
-            follow_residuals(log_variance, output[0], target, steps)
+            follow_residuals(log_variance, output[0], target, steps, self.likelihood)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from gumdrop.machine.recording import stays_positive, steps_of
+from gumdrop.machine.recording import atoms_of, stays_positive, steps_of
 from gumdrop.tables.errors import TableError, check_present, check_unique, listed
 from gumdrop.tables.reading.cycles import Cycle, cycle_of, parse_cycle
 from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates, parts_of
@@ -221,7 +221,7 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
 
 def _number_target(name: str, values: np.ndarray, where: str = "every row") -> Target:
     target = Target(name, "regression", float(values.mean()), _spread(name, values, where))
-    target, steps = replace(target, positive=stays_positive(values)), steps_of(values)
+    target, steps = replace(target, positive=stays_positive(values), atoms=atoms_of(values)), steps_of(values)
     return target if steps is None else replace(target, step=steps.size, first=steps.first, last=steps.last)
 
 

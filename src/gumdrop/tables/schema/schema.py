@@ -26,7 +26,7 @@ __all__ = ["Encoded", "TableSchema", "Target", "Task"]
 Task = Literal["regression", "classification"]
 
 SCHEMA_VERSION = 2
-NEWER = {"step", "first", "last", "positive"}
+NEWER = {"step", "first", "last", "positive", "atoms"}
 """What the targets of earlier versions lack."""
 
 
@@ -44,6 +44,7 @@ class Target:
         first: The lowest level.
         last: The highest level.
         positive: Whether the training values end at 0, so that nothing is expected below.
+        atoms: Values that many training rows share, such as 0 of amounts of rain; they have probabilities of their own.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Target:
     first: float = 0.0
     last: float = 0.0
     positive: bool = False
+    atoms: tuple[float, ...] = ()
 
     @property
     def steps(self) -> Steps | None:
@@ -182,7 +184,7 @@ class TableSchema:
         if target.task == "regression":
             values = numbers_of(target.name, column)
             values = standardised_numbers(target.name, column, values, target.mean, target.std)
-            return np.asarray(values[:, None], dtype=np.float64 if target.positive else np.float32)
+            return np.asarray(values[:, None], dtype=np.float64 if target.positive or target.atoms else np.float32)
         indices = index_labels(labels_of(column), target.classes)
         refuse(target.name, column, indices < 0, f"not a class seen in training ({listed(target.classes)})")
         return indices
@@ -221,6 +223,9 @@ def _record(kind: Any, data: Any) -> Any:
         if key in {"categories", "classes", "parts"}:
             right = isinstance(value, list) and all(isinstance(item, str) for item in value)
             right = right and len(set(value)) == len(value) and (key != "parts" or set(value) <= set(PARTS))
+        elif key == "atoms":
+            right = isinstance(value, list) and all(isinstance(item, int | float) for item in value)
+            right = right and value == sorted(set(value)) and all(map(math.isfinite, value))
         elif key in {"name", "task"}:
             right = isinstance(value, str)
         elif key == "cycle":

@@ -85,9 +85,8 @@ class Survey:
         target = schema.target
         if target.task == "regression":
             moments = self.moments[target.name]
-            target = dataclasses.replace(
-                _with_statistics(target, moments), positive=target.positive and moments.least >= 0
-            )
+            positive = target.positive and moments.least >= 0
+            target = dataclasses.replace(_with_statistics(target, moments), positive=positive, atoms=())
         columns = [
             _with_statistics(column, self.moments.get(column.name, Moments())) if hasattr(column, "median") else column
             for column in schema.columns

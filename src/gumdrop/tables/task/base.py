@@ -55,10 +55,16 @@ class TableTask(ABC, Generic[P]):
     """The model beside others that does not look at the inputs."""
     epistemic: ClassVar[str]
     """The column of predictions that measures epistemic uncertainty."""
-    likelihood: ClassVar[Likelihood]
-    """What networks are trained on."""
-    likelihood_words: ClassVar[str]
-    """The likelihood of a table model, in words."""
+
+    @property
+    @abstractmethod
+    def likelihood(self) -> Likelihood:
+        """What networks are trained on."""
+
+    @property
+    @abstractmethod
+    def likelihood_words(self) -> str:
+        """The likelihood of a table model, in words."""
 
     @property
     def notes(self) -> list[str]:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles import Architecture, NoiseFunction, RegressionEnsemble
+from gumdrop.ensembles.scaling import which_atom
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.likelihoods import PLAIN, Gaussian, RegressionPrediction, TargetScale
+from gumdrop.likelihoods import PLAIN, Gaussian, Hurdle, HurdlePrediction, RegressionPrediction, TargetScale
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.crps import crps
 from gumdrop.metrics.scores import central_coverage, interval_coverage, rmse
@@ -40,12 +41,33 @@ class Regression(TableTask[RegressionPrediction]):
 
     unskilled = "mean of the training part"
     epistemic = "epistemic_std"
-    likelihood = Gaussian()
-    likelihood_words = "Gaussian for each draw, with noise that depends on the inputs; a mixture of them in all"
+
+    @property
+    def likelihood(self) -> Gaussian:
+        """Gaussian, beside atoms where many rows share a value."""
+        return Hurdle(num_atoms=len(self.target.atoms)) if self.target.atoms else Gaussian()
+
+    @property
+    def likelihood_words(self) -> str:
+        """Gaussian, and the atoms."""
+        words = "Gaussian for each draw, with noise that depends on the inputs; a mixture of them in all"
+        return f"{words}; beside it a probability of {self._atoms}" if self.target.atoms else words
+
+    @property
+    def _atoms(self) -> str:
+        return " and ".join(map(cell, self.target.atoms))
 
     @property
     def notes(self) -> list[str]:
-        """The steps that the target is recorded in, and what is made of them."""
+        """The values that many rows share, the steps that the target is recorded in, and what is made of them."""
+        name, atoms = self.target.name, []
+        if self.target.atoms:
+            columns = ", ".join(f"'p({atom:.10g})'" for atom in self.target.atoms)
+            atoms = [f"many rows have a '{name}' of exactly {self._atoms}: predictions give the probability, {columns}"]
+        return atoms + self._step_notes
+
+    @property
+    def _step_notes(self) -> list[str]:
         steps = self.target.steps
         if steps is None:
             return []
@@ -55,12 +77,13 @@ class Regression(TableTask[RegressionPrediction]):
     @property
     def scale(self) -> TargetScale:
         """At or above 0 if all training values are, and not by chance."""
-        mean, std = self.target.mean, self.target.std
-        return self._scale_in_units.rescaled(1 / std, -mean / std) if self.target.positive else PLAIN
+        return self._scale_in_units.rescaled(1 / self.target.std, -self.target.mean / self.target.std)
 
     @property
     def _scale_in_units(self) -> TargetScale:
-        return TargetScale(least=0.0, step=self.target.step)
+        if not self.target.positive:
+            return TargetScale(atoms=self.target.atoms)
+        return TargetScale(least=0.0, step=self.target.step, atoms=self.target.atoms)
 
     def scale_notes(self, ensemble: RegressionEnsemble) -> list[str]:
         """That there is nothing below 0, and what kind of density follows."""
@@ -90,7 +113,7 @@ class Regression(TableTask[RegressionPrediction]):
         Returns:
             A network with learned dropout.
         """
-        return architecture.network(num_features, 1, encoding, homoscedastic_noise=True)
+        return architecture.network(num_features, 1 + len(self.target.atoms), encoding, homoscedastic_noise=True)
 
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> RegressionEnsemble:
         """Put networks together, with a noise that depends on the inputs."""
@@ -100,16 +123,28 @@ class Regression(TableTask[RegressionPrediction]):
         """Predict with trees and a line."""
         from gumdrop.tables.baselines import boosted_regression, linear_regression  # half a second
 
+        which = which_atom(y_train, self.scale.atoms)
+        x_train, outside = x_train[which == 0], y_train[which == 0]
         return {
-            "gradient-boosted trees": self.in_units(boosted_regression(x_train, y_train, x, seed=seed)),
-            "linear model": self.in_units(linear_regression(x_train, y_train, x, seed=seed)),
+            "gradient-boosted trees": self._beside(which, boosted_regression(x_train, outside, x, seed=seed)),
+            "linear model": self._beside(which, linear_regression(x_train, outside, x, seed=seed)),
         }
 
     def blind(self, y_train: Tensor, num_rows: int) -> RegressionPrediction:
         """Predict with the mean and the variance of the training targets."""
         from gumdrop.tables.baselines import mean_of_targets
 
-        return self.in_units(mean_of_targets(y_train, num_rows))
+        which = which_atom(y_train, self.scale.atoms)
+        return self._beside(which, mean_of_targets(y_train[which == 0], num_rows))
+
+    def _beside(self, which: Tensor, density: RegressionPrediction) -> RegressionPrediction:
+        """A density in units, beside atoms that have the share of training, so that its scores are of the same kind."""
+        if not self.target.atoms:
+            return self.in_units(density)
+        shares = torch.stack([(which == k).float().mean() for k in range(1, len(self.target.atoms) + 1)])
+        assert density.draw_means is not None
+        draw_atoms = shares.expand(*density.draw_means.shape[:2], -1)
+        return self.in_units(HurdlePrediction(**vars(density), draw_atoms=draw_atoms))
 
     def in_units(self, prediction: RegressionPrediction) -> RegressionPrediction:
         """Undo the standardisation, in float64 where the values need it."""
@@ -117,15 +152,18 @@ class Regression(TableTask[RegressionPrediction]):
         parts = {name: part.to(dtype) for name, part in vars(prediction).items() if isinstance(part, Tensor)}
         exact: RegressionPrediction = replace(prediction, **parts)  # type: ignore[arg-type]
         found = exact.rescale(self.target.std, self.target.mean)
-        if found.scale == PLAIN:
-            return found
-        return found.on(replace(self._scale_in_units, kind=found.scale.kind))  # so that 0 is exactly 0
+        if found.scale != PLAIN:
+            return found.on(replace(self._scale_in_units, kind=found.scale.kind))  # so that 0 is exactly 0
+        return found.on(TargetScale(atoms=self.target.atoms)) if isinstance(found, HurdlePrediction) else found
 
     def columns(self, prediction: RegressionPrediction, coverage: float) -> dict[str, np.ndarray]:
         """Mean, spread, interval, and the parts of the spread."""
         lower, upper = prediction.interval(coverage)
         columns = {"prediction": prediction.mean, "std": prediction.std, "lower": lower, "upper": upper}
         columns |= {"epistemic_std": prediction.epistemic.sqrt(), "aleatoric_std": prediction.aleatoric.sqrt()}
+        if isinstance(prediction, HurdlePrediction):
+            probabilities = prediction.atom_probabilities.split(1, dim=1)
+            columns |= {f"p({atom:.10g})": p for atom, p in zip(self.target.atoms, probabilities, strict=True)}
         return {name: value.squeeze(1).numpy() for name, value in columns.items()}
 
     def quantiles(self, prediction: RegressionPrediction, probabilities: Sequence[float]) -> dict[str, np.ndarray]:
@@ -136,6 +174,8 @@ class Regression(TableTask[RegressionPrediction]):
         """Of the cells of one step around the levels of training."""
         steps = self.target.steps
         name, way_out = self.target.name, "leave it away, or see `--quantiles`"
+        if steps is None and self.target.atoms:
+            return {}  # whose probabilities every prediction has
         if steps is None:
             raise TableError(f"`--levels` are of a target that is recorded in steps, and '{name}' is not: {way_out}")
         if steps.count > MOST_LEVELS:
@@ -160,6 +200,8 @@ class Regression(TableTask[RegressionPrediction]):
         where = f"in {unit or f'units of {self.target.name}'}"
         ends = ", of the target or its root or logarithm, that end at 0" if self.target.positive else ""
         mixture = f"of this model an equal mixture of {num_samples} Gaussians{ends}"
+        mixture += f", beside a probability of {self._atoms}" if self.target.atoms else ""
+        at_atoms = f", at {self._atoms} its log probability" if self.target.atoms else ""
         return {
             "RMSE": ScoreMeaning("lower", f"typical error of the prediction, {where}; lower is better"),
             "CRPS": ScoreMeaning(
@@ -167,8 +209,8 @@ class Regression(TableTask[RegressionPrediction]):
             ),
             LIKELIHOOD: ScoreMeaning(
                 "higher",
-                "log density that this mixture gives to the observed value, in nats per row (it depends on the unit); "
-                "higher is better",
+                f"log density that this mixture gives to the observed value{at_atoms}, in nats per row (it depends on "
+                "the unit); higher is better",
             ),
             **self._step_meaning(),
             f"coverage of {coverage:.0%} interval": ScoreMeaning(

@@ -350,7 +350,7 @@ def test_rows_that_do_not_fit(place, row, message) -> None:
         served.predict([])
     with pytest.raises(serving.ServingError, match="`noise` is for files of the variant 'noise', this is 'moments'"):
         served.predict(records(ROWS), noise=np.zeros((3, 48)))
-    with pytest.raises(serving.ServingError, match="`noise` is for files of the variant 'noise'"):
+    with pytest.raises(serving.ServingError, match="needs `noise`"):
         serving.ServedModel(place / "noise.onnx").predict(records(ROWS))
 
 

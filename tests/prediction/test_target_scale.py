@@ -26,6 +26,7 @@ WITH_ATOMS = [
     TargetScale(least=0.0, atoms=(0.0,)),
     TargetScale(least=0.0, step=0.5, kind="sqrt", atoms=(0.0, 2.0)),
     TargetScale(least=0.0, kind="log", atoms=(0.0, 2.5)),
+    TargetScale(least=0.7, kind="censored", atoms=(0.7,)),
 ]
 
 
@@ -38,6 +39,8 @@ def parts_of(scale: TargetScale, num_rows: int) -> list[RegressionPrediction]:
         shares = torch.randn(4, num_rows, len(scale.atoms) + 1, generator=generator, dtype=torch.float64).softmax(2)
         pairs = zip(parts, shares[..., 1:].split(1), strict=True)
         parts = [HurdlePrediction(**vars(part), draw_atoms=share) for part, share in pairs]
+    if scale.kind == "censored":
+        parts = [part.censored(scale.floor) for part in parts]
     return [part.on(scale) for part in parts]
 
 
@@ -53,6 +56,8 @@ def drawn(prediction: RegressionPrediction, count: int = 100_000) -> Tensor:
     which = torch.randint(len(means), (count,), generator=generator)
     noise = torch.randn(count, means.shape[1], generator=generator, dtype=torch.float64)
     values = means[which] + variances[which].sqrt() * noise
+    if prediction.scale.kind == "censored":
+        return values.clamp(min=prediction.scale.floor)
     if prediction.scale.cuts:
         values = torch.where(values >= prediction.scale.floor, values, torch.nan)
     values = prediction.scale.unbounded(values)
@@ -270,6 +275,11 @@ def test_the_likelihood_of_atoms() -> None:
         if which == 0:
             nll += 0.5 * (math.log(2 * math.pi) + log_variance + (value - mean) ** 2 / math.exp(log_variance))
         expected.append(nll)
+    censored = Hurdle(bound=0.4).nll(output[:, [0, 1, 3, 4]], target)
+    is_end = target[:, 1] > 0
+    gaussian = torch.distributions.Normal(output[:, 0], (output[:, 3] / 2).exp())
+    torch.testing.assert_close(censored[~is_end], -gaussian.log_prob(target[:, 0])[~is_end])
+    torch.testing.assert_close(censored[is_end], -gaussian.cdf(torch.tensor(0.4).double()).log()[is_end])
     likelihood = Hurdle(num_atoms=2)
     torch.testing.assert_close(likelihood.nll(output, target), torch.tensor(expected, dtype=torch.float64))
     squares = likelihood.square_residuals(output, target)
@@ -278,3 +288,15 @@ def test_the_likelihood_of_atoms() -> None:
     found = likelihood.predict([output[None], output[None]], 2)
     torch.testing.assert_close(found.atom_probabilities.sum(1) + found._rest[:, 0], torch.ones(6).double())
     torch.testing.assert_close(found.draw_means[0], output[:, :1])
+
+
+def test_the_noise_of_what_is_censored_follows_what_would_be_seen() -> None:
+    generator, truth = torch.Generator().manual_seed(0), 0.8
+    mean = torch.randn(40_000, 1, generator=generator, dtype=torch.float64)
+    latent = mean + math.sqrt(truth) * torch.randn(mean.shape, generator=generator, dtype=torch.float64)
+    target = torch.cat([latent.clamp(min=0.0), (latent < 0).double()], dim=1)
+    variance = torch.tensor(3.0).double()
+    for _ in range(60):
+        output = torch.cat([mean, mean, variance.log().expand_as(mean), torch.zeros_like(mean)], dim=1)
+        variance = Hurdle(bound=0.0).square_residuals(output, target)[0]
+    assert variance.item() == pytest.approx(truth, rel=0.05)

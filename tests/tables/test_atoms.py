@@ -48,10 +48,11 @@ def test_predictions_have_the_probability_of_0_and_intervals_reach_it(folder) ->
     assert TableSchema.from_json(schema.to_json()) == schema
     with pytest.raises(TableError, match="atoms is"):
         TableSchema.from_json(schema.to_json() | {"target": schema.to_json()["target"] | {"atoms": [1.0, 0.0]}})
-    export_table(model, folder / "noise.onnx", variant="noise", num_samples=400)
-    served = ServedModel(folder / "noise.onnx").predict(TABLE.drop(columns="rain").to_dict("records"))
-    np.testing.assert_allclose(served["atom_probabilities"][:, 0], found["p(0)"], atol=0.2)
-    np.testing.assert_allclose(served["mean"].mean(), found["prediction"].mean(), rtol=0.05)
+    export_table(model, folder / "model.onnx", num_samples=400)
+    served = ServedModel(folder / "model.onnx").predict(TABLE.drop(columns="rain").to_dict("records"))
+    many = dataclasses.replace(model, num_samples=400).predict(TABLE)
+    np.testing.assert_allclose(served["atom_probabilities"][:, 0], many["p(0)"], atol=0.1)
+    np.testing.assert_allclose(served["mean"].mean(), many["prediction"].mean(), rtol=0.05)
     with pytest.raises(ExportError, match="values that many rows share"):
         export_table(model, folder / "model.onnx", variant="draw")
 

@@ -69,6 +69,7 @@ def fit(
     scaling = AS_IT_IS
     if likelihood.is_density:
         scaling = Scaling.fitted(replace(scale, kind=architecture.target_scale), rows.y, rows.weights)
+        likelihood = scaling.likelihood if scale.atoms else likelihood
 
     def network(strength: float) -> nn.Module:
         return set_strength(build(architecture, copy.deepcopy(encoding)), strength)
@@ -99,8 +100,8 @@ def choose(
     """Train each kind of networks for about 500 steps, and choose the one with the best held-out log likelihood.
 
     Each member of such a pilot holds another fifth of the rows out, so that all rows judge. If targets have a lower
-    bound, the best kind is also tried on their square root and their logarithm, of which one is chosen if it is better
-    by more than chance.
+    bound, the best kind is also tried on their square root and their logarithm, and censored where the bound is the one
+    value that many rows share; one of these is chosen if it is better by more than chance.
 
     Args:
         build: Builds one network.
@@ -124,6 +125,8 @@ def choose(
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
     inside = sample.y[which_atom(sample.y, scale.atoms) == 0] if scale.atoms else sample.y
     scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((inside > scale.bound).all()) else ()
+    if scale.atoms == (scale.bound,):
+        scales += ("censored",)
 
     def tried(kind: Architecture, number: int) -> Tensor:
         said = progress and f"choosing networks, {number} of {len(kinds) + len(scales)}"

@@ -20,7 +20,6 @@ from gumdrop.likelihoods import (
     Categorical,
     ClassificationPrediction,
     Gaussian,
-    Hurdle,
     HurdlePrediction,
     Likelihood,
     Prediction,
@@ -163,8 +162,7 @@ class RegressionEnsemble(Ensemble):
     @property
     def likelihood(self) -> Gaussian:  # type: ignore[override]
         """What the networks were trained on."""
-        atoms = self.scaling.scale.atoms
-        return Hurdle(num_atoms=len(atoms)) if atoms else Gaussian()
+        return self.scaling.likelihood
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take the ensembles of earlier versions, too, whose networks saw the target as it is."""

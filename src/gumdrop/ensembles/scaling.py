@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.ensembles.noise import weighted_mean
-from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale
+from gumdrop.likelihoods import PLAIN, Gaussian, Hurdle, HurdlePrediction, RegressionPrediction, TargetScale
 from gumdrop.likelihoods.scaled_mixture import log_density
 from gumdrop.likelihoods.target_scale import Kind
 
@@ -46,7 +46,7 @@ class Scaling:
         Returns:
             The scaling.
         """
-        if scale.kind == "identity":
+        if scale.is_linear:
             return cls(scale)
         values = scale.to_gaussian(y.double())
         counts = torch.ones(len(y), dtype=torch.float64) if weights is None else weights.double()
@@ -60,7 +60,7 @@ class Scaling:
     def encoded(self, y: Tensor) -> Tensor:
         """What networks see of targets, in the dtype that they train in."""
         seen = y.float() if y.is_floating_point() else y
-        if self.scale.kind != "identity":
+        if not self.scale.is_linear:
             seen = ((self.scale.to_gaussian(y.double()) - self.center) / self.spread).float()
         if not self.scale.atoms:
             return seen
@@ -78,6 +78,7 @@ class Scaling:
             Shape (N,).
         """
         if isinstance(prediction, HurdlePrediction):
+            prediction = self._censored(prediction)
             rest = 1 - prediction.atom_probabilities.sum(1, keepdim=True)
             of_all = torch.cat([rest, prediction.atom_probabilities], dim=1)
             of_atoms = of_all.gather(1, seen[:, 1:].long()).log()[:, 0]
@@ -95,7 +96,22 @@ class Scaling:
         """Carry a prediction of what networks see over to the target."""
         if self == AS_IT_IS:
             return prediction
+        if isinstance(prediction, HurdlePrediction):
+            prediction = self._censored(prediction)
         return prediction.rescale(self.spread, self.center).on(self.scale)
+
+    def _censored(self, prediction: HurdlePrediction) -> HurdlePrediction:
+        """The same, if the scale is censored there with the probability of the bound that its noise has by now."""
+        return prediction.censored(self.scale.floor) if self.scale.kind == "censored" else prediction
+
+    @property
+    def likelihood(self) -> Gaussian:
+        """What networks are trained on that see such targets."""
+        if not self.scale.atoms:
+            return Gaussian()
+        return Hurdle(
+            num_atoms=len(self.scale.atoms), bound=self.scale.floor if self.scale.kind == "censored" else None
+        )
 
     @property
     def numbers(self) -> list[float]:

@@ -197,13 +197,13 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         sizes = self.ensemble_.noise.tail_factors(len(means)).sqrt().squeeze(1).cpu().numpy()
         std *= sizes[random.randint(len(sizes), size=mean.shape[:2])] / sizes[drawn][:, None]
         noise, scale = random.standard_normal(mean.shape), prediction.scale
-        if scale.cuts:  # from what is left above the bound
+        if scale.cuts and scale.kind != "censored":  # from what is left above the bound
             least = ndtr((scale.floor - mean) / std)
             noise = ndtri(least + (1 - least) * random.uniform(size=mean.shape)).clip(
                 (scale.floor - mean) / std, FARTHEST
             )
         values = scale.from_gaussian(torch.from_numpy(mean + std * noise)).numpy()
-        if isinstance(prediction, HurdlePrediction):
+        if isinstance(prediction, HurdlePrediction) and scale.kind != "censored":
             ends, uniform = prediction.atom_probabilities.cpu().cumsum(1).numpy(), random.uniform(size=values.shape[:2])
             for k in reversed(range(ends.shape[1])):
                 values[uniform < ends[:, k]] = scale.atoms[k]

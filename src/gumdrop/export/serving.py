@@ -120,8 +120,10 @@ class ServedModel:
             ServingError: If the rows do not fit, or the noise is missing or has no use.
         """
         feed = {"columns": self.encode(rows)}
-        if (noise is not None) != (self.metadata["variant"] == "noise"):
+        if noise is not None and self.metadata["variant"] != "noise":
             raise ServingError(f"`noise` is for files of the variant 'noise', this is {self.metadata['variant']!r}")
+        if noise is None and self.metadata["variant"] == "noise":
+            raise ServingError("a file of the variant 'noise' needs `noise`: uniform numbers, a row for each draw")
         if not len(feed["columns"]):
             raise ServingError("there are no rows to predict")
         if noise is not None:

@@ -74,6 +74,8 @@ class ScaledMoments(nn.Module):
         if not scale.atoms:
             return RegressionPrediction(*moments, None, None)
         mean, shares, of_draws = moments[0], atom_draws(logits), draw_moments(*latent, scale, log_ndtr)[0]
+        if scale.kind == "censored":
+            shares = log_ndtr((scale.floor - latent[0]) / latent[1].sqrt()).exp()
         parts = beside_atoms(mean, moments[1] + moments[2], of_draws, shares, scale.atoms)
         return HurdlePrediction(*parts, None, None, draw_atoms=shares)
 

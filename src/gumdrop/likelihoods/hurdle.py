@@ -1,5 +1,6 @@
 """A number of which many rows share a value, such as 0 of amounts of rain: its probability, and the density beside."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -52,6 +53,11 @@ class HurdlePrediction(RegressionPrediction):
     def _atoms(self) -> list[tuple[float, Tensor]]:
         """Each atom and its probability, shape (N, 1)."""
         return list(zip(self.scale.atoms, self.atom_probabilities.split(1, dim=1), strict=True))
+
+    def censored(self, bound: float) -> "HurdlePrediction":
+        """Give the one atom the probability that the draws, on a scale that is linear, have below a bound."""
+        means, variances = self.components()
+        return replace(self, draw_atoms=torch.special.ndtr((bound - means) / variances.sqrt()))
 
     def on(self, scale: TargetScale) -> "HurdlePrediction":
         """See `RegressionPrediction.on`; moments are those of atoms and density together, if the scale has atoms."""
@@ -180,19 +186,33 @@ class Hurdle(Gaussian):
 
     num_atoms: int = 1
     """K."""
+    bound: float | None = None
+    """Where the Gaussian is censored (Tobin 1958): the probability of the one atom is that of all below, and its logit
+    counts for nothing."""
     name = "hurdle"
 
     def nll(self, output: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy of the atoms and, where the target is none, `gaussian_nll` of the number."""
         mean, log_variance = split_gaussian(output)
         which = target[:, 1].long()
+        if self.bound is not None:
+            distance = (self.bound - mean[:, 0]) * torch.exp(-0.5 * log_variance[:, 0])
+            density = gaussian_nll(mean[:, :1], log_variance[:, :1], target[:, :1])
+            return torch.where(which == 0, density, -torch.special.log_ndtr(distance))
         of_atoms = F.cross_entropy(F.pad(widened(mean[:, 1:]), (1, 0)), which, reduction="none")
         return of_atoms + (which == 0) * gaussian_nll(mean[:, :1], log_variance[:, :1], target[:, :1])
 
     def square_residuals(self, output: Tensor, target: Tensor) -> Tensor:
         """Of the number, where the target is no atom; the noise of the logits, which counts for nothing, stays at 1."""
-        mean, counts = split_gaussian(output)[0], target[..., 1:] == 0
-        square = ((target[..., :1] - mean[..., :1]).square() * counts).sum(-2) / counts.sum(-2).clamp(min=1)
+        mean, log_variance = split_gaussian(output)
+        counts, square = target[..., 1:] == 0, (target[..., :1] - mean[..., :1]).square()
+        if self.bound is not None:
+            alpha = (self.bound - mean[..., :1]) * torch.exp(-0.5 * log_variance[..., :1])
+            hazard = torch.exp(-0.5 * (alpha.square() + math.log(2 * math.pi)) - torch.special.log_ndtr(alpha))
+            # What is censored has the square that is expected below the bound.
+            square = torch.where(counts, square, log_variance[..., :1].exp() * (1 - alpha * hazard).clamp(min=0.0))
+            counts = torch.ones_like(counts)
+        square = (square * counts).sum(-2) / counts.sum(-2).clamp(min=1)
         return torch.cat([square, torch.ones_like(mean[..., 0, 1:])], dim=-1)
 
     def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> HurdlePrediction:

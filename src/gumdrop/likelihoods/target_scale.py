@@ -9,7 +9,7 @@ from torch import Tensor
 
 __all__ = ["PLAIN", "Kind", "TargetScale"]
 
-Kind = Literal["identity", "sqrt", "log"]
+Kind = Literal["identity", "sqrt", "log", "censored"]
 LARGEST_EXPONENT = 80.0
 """Of what is a finite number in float32."""
 
@@ -19,7 +19,8 @@ class TargetScale:
     """Where a target can lie, and on which scale a mixture of Gaussians describes it.
 
     The scale is the target itself, or the square root or the logarithm of its distance from the bound. Gaussians of the
-    first two are cut off where the target ends, and what is left is scaled to a probability of 1.
+    first two are cut off where the target ends, and what is left is scaled to a probability of 1. If the target is
+    censored, the bound is an atom, which has the probability of what is cut off.
 
     Raises:
         ValueError: If the kind is unknown, or a root or logarithm has no bound.
@@ -30,7 +31,7 @@ class TargetScale:
     step: float = 0.0
     """Distance of the levels that it is recorded at, of which `least` is one; 0 if it is not recorded in steps."""
     kind: Kind = "identity"
-    """The scale: ``target``, ``sqrt(target - bound)`` or ``log(target - bound)``."""
+    """The scale: ``target``, ``sqrt(target - bound)``, ``log(target - bound)``, or the target and what is below it."""
     atoms: tuple[float, ...] = ()
     """Values that have a probability of their own, ascending; the density is that of all others."""
 
@@ -47,6 +48,11 @@ class TargetScale:
         return self.least - self.step / 2
 
     @property
+    def is_linear(self) -> bool:
+        """Whether the scale is that of the target."""
+        return self.kind in ("identity", "censored")
+
+    @property
     def cuts(self) -> bool:
         """Whether Gaussians are cut off."""
         return math.isfinite(self.least) and self.kind != "log"
@@ -58,7 +64,7 @@ class TargetScale:
 
     def to_gaussian(self, target: Tensor) -> Tensor:
         """Carry targets over to the scale; what is below the bound comes to lie at it."""
-        if self.kind == "identity":
+        if self.is_linear:
             return target.clamp(min=self.bound)
         distance = (target - self.bound).clamp(min=0.0)
         return distance.sqrt() if self.kind == "sqrt" else distance.log()
@@ -69,19 +75,19 @@ class TargetScale:
 
     def unbounded(self, value: Tensor) -> Tensor:
         """Carry values back, down to the bound, which is below the least target by half a step."""
-        if self.kind == "identity":
+        if self.is_linear:
             return value
         return (value.square() if self.kind == "sqrt" else value.clamp(max=LARGEST_EXPONENT).exp()) + self.bound
 
     def log_slope(self, value: Tensor) -> Tensor:
         """Log of the change of the target with a value on the scale, by which a density is divided."""
-        if self.kind == "identity":
+        if self.is_linear:
             return torch.zeros_like(value)
         return (2 * value).log() if self.kind == "sqrt" else value.clamp(max=LARGEST_EXPONENT)
 
     def holds(self, target: Tensor) -> Tensor:
         """Which targets have a density."""
-        return target >= self.bound if self.kind == "identity" else target > self.bound
+        return target >= self.bound if self.is_linear else target > self.bound
 
     def rescaled(self, factor: float, shift: float) -> "TargetScale":
         """The same of ``factor * target + shift``.

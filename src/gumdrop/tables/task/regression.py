@@ -29,6 +29,7 @@ KINDS = {
     "identity": "predicted densities end there",
     "sqrt": "held-out rows prefer its square root to the number itself",
     "log": "held-out rows prefer its logarithm to the number itself",
+    "censored": "held-out rows prefer a Gaussian that is censored there to a hurdle",
 }
 """What networks see of a target that ends at 0, for the reader."""
 MOST_LEVELS = 100

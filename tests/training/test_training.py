@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import gumdrop as gd
 from gumdrop.networks import mlp
-from gumdrop.training import CheckpointError, FitResult, TrainingSettings, checkpoints, fit, single, state
+from gumdrop.training import CheckpointError, FitResult, TrainingSettings, checkpoints, fit, fit_stacked, single, state
 
 from builders.rates import set_logit
 
@@ -480,3 +480,28 @@ def test_held_out_noise_is_that_of_held_out_residuals() -> None:
     assert variance > 1.1 * own[-1].log_variance.exp().item()
     assert result.history[result.best_epoch - 1].validation_nll == min(r.validation_nll for r in result.history)
     assert held_out[-1].log_variance.requires_grad
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_held_out_data_are_evaluated_every_few_epochs_and_in_the_last(stacked) -> None:
+    x = torch.linspace(-1, 1, 40).unsqueeze(1)
+    model, data = mlp(1, 2), (x, x.square())
+    if stacked:
+        rows = [torch.arange(30)], [torch.arange(30, 40)]
+        (result,) = fit_stacked(
+            [model],
+            [data],
+            likelihood="gaussian",
+            rows=rows[0],
+            held_out=rows[1],
+            keep_best=True,
+            epochs=7,
+            validate_every=3,
+        )
+    else:
+        result = fit(model, data, validation=data, likelihood="gaussian", epochs=7, validate_every=3)
+    known = [record.epoch for record in result.history if record.validation_nll is not None]
+    assert known == [3, 6, 7]
+    assert result.best_epoch in known
+    with pytest.raises(ValueError, match="`validate_every` must be at least 1"):
+        fit(model, data, likelihood="gaussian", epochs=1, validate_every=0)

@@ -8,6 +8,8 @@ from gumdrop.training import STRENGTHS, TrainingSettings
 
 __all__ = ["EnsembleSettings"]
 
+EVALUATIONS = 40
+"""Of the held-out rows in a training without early stopping; those of every epoch would take as long as the training."""
 VALIDATION_SAMPLES = 8
 """Draws that pick the best of some hundred epochs; twenty would take longer than the training."""
 MANY_MEMBERS, FEW_MEMBERS, MANY_ROWS = 10, 5, 10_000
@@ -107,6 +109,7 @@ class EnsembleSettings:
             patience=self.patience,
             tol=self.tol,
             validation_samples=VALIDATION_SAMPLES,
+            validate_every=1 if self.patience is not None else max(1, epochs // EVALUATIONS),
             seed=self.seed,
         )
 

@@ -47,7 +47,8 @@ def run_epochs(
             if not losses.isfinite().all():
                 raise ValueError(f"the loss is not finite in epoch {epoch}; try a smaller `lr`")
             rates = learner.rates()
-            scores: Sequence[float | None] = learner.scores() or [None] * len(rates)
+            is_evaluated = epoch % settings.validate_every == 0 or epoch == settings.epochs
+            scores: Sequence[float | None] = (learner.scores() if is_evaluated else None) or [None] * len(rates)
             lr = state.optimizer.param_groups[0]["lr"]
             measured = None if measure is None else dict(measure(epoch))
             records = [

@@ -52,12 +52,14 @@ class TrainingSettings:
     the loss stay in their own. For one model alone."""
     validation_samples: int = 20
     """Monte Carlo samples for each evaluation of the held-out data, at least 1."""
+    validate_every: int = 1
+    """Epochs from one evaluation of the held-out data to the next, at least 1; the last one is always evaluated."""
     seed: int = 0
     """Seed of shuffling and masks."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        for name in ("epochs", "batch_size", "patience", "accumulate", "validation_samples"):
+        for name in ("epochs", "batch_size", "patience", "accumulate", "validation_samples", "validate_every"):
             if (value := getattr(self, name)) is not None and not value >= 1:
                 raise ValueError(f"`{name}` must be at least 1, got {value}")
         for name in ("lr", "rate_lr", "max_norm"):

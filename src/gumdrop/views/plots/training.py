@@ -95,6 +95,7 @@ def training_curve(
 
 def _line(ax: Axes, epochs: ArrayLike, values: ArrayLike, colour: str, label: str, style: str = "-") -> None:
     marker = "o" if np.size(epochs) == 1 else ""  # one epoch is a point, which a line would not show
-    y = np.asarray(values, dtype=float)
-    ax.plot(np.asarray(epochs), y, color=colour, label=label, linestyle=style, marker=marker, linewidth=1.6)
+    x, y = np.asarray(epochs), np.asarray(values, dtype=float)
+    x, y = x[np.isfinite(y)], y[np.isfinite(y)]  # held-out rows may be evaluated every few epochs
+    ax.plot(x, y, color=colour, label=label, linestyle=style, marker=marker, linewidth=1.6)
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))

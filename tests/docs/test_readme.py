@@ -37,7 +37,9 @@ def in_haste(monkeypatch, steps: dict[str, int]) -> None:
     ],
 )
 def test_code_of_a_page_runs(page: str, monkeypatch) -> None:
-    in_haste(monkeypatch, {"folds.STEPS": 10, "folds.LEAST_EPOCHS": 2, "choosing.PILOT_STEPS": 5, "correction.DRAWS": 4})
+    in_haste(
+        monkeypatch, {"folds.STEPS": 10, "folds.LEAST_EPOCHS": 2, "choosing.PILOT_STEPS": 5, "correction.DRAWS": 4}
+    )
     (place,) = (each for each in PAGES if each.stem == page)
     blocks = CODE.findall(place.read_text(encoding="utf-8"))
     assert blocks

@@ -19,6 +19,7 @@ def _small(monkeypatch):
     monkeypatch.setattr(evaluation, "NUM_STARTS", 10)
 
 
+@pytest.mark.slow
 def test_two_short_trials_leave_every_figure_and_number(tmp_path, capsys):
     state = torch.get_rng_state()
     words = ["reproduce", "cartpole", "--quick", "--trials", "2", "--seeds", "2", "--out", str(tmp_path)]

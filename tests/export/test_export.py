@@ -3,7 +3,6 @@
 import io
 import itertools
 import json
-import os
 import shutil
 import subprocess
 import sys

@@ -27,7 +27,7 @@ def _seeds() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_draws(request):
-    """Settle the noise of ensembles with few draws in rooms that fit many: `ensembles` and `estimators` test its size."""
+    """Settle the noise of ensembles with few draws in rooms that fit many; `ensembles` tests its size."""
     with pytest.MonkeyPatch.context() as patch:
         if request.path.parent.name in QUICK_ROOMS:
             patch.setattr(correction, "DRAWS", 4)

@@ -19,7 +19,6 @@ def test_tuning_never_sees_a_test_row_and_writes_its_page(tmp_path, monkeypatch)
     monkeypatch.setattr(tuning, "UCI", ("diabetes",))
     monkeypatch.setattr(tuning, "SIMULATED", ("sine-40",))
     monkeypatch.setattr(tuning, "QUICK_EPOCHS", 1)
-    monkeypatch.setattr(tuning, "QUICK_SPLITS", 1)
     folder = tmp_path / "data" / "uci" / "diabetes"
     write_set(folder)
     for k in range(3):  # test rows that would be noticed

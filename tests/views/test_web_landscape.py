@@ -190,10 +190,11 @@ def test_keys_move_the_ball_and_let_it_go(page) -> None:
 
 def test_every_descent_ends_at_the_optimum(page) -> None:
     ends = page.evaluate(
-        """(corners) => ["stylised", "library"].flatMap((o) => corners.flatMap(([N, K]) => [0.01, 0.5, 0.99].map((p) => {
-          const {descent, optimum} = Gumdrop.landscape, path = descent(o, p, N, K);
-          return [[o, N, K], path.at(-1), path.length, optimum(o, N, K)];
-        })))""",
+        """(corners) => ["stylised", "library"].flatMap((o) => corners.flatMap(([N, K]) =>
+          [0.01, 0.5, 0.99].map((p) => {
+            const {descent, optimum} = Gumdrop.landscape, path = descent(o, p, N, K);
+            return [[o, N, K], path.at(-1), path.length, optimum(o, N, K)];
+          })))""",
         CORNERS,
     )
     assert len(ends) == 30

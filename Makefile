@@ -14,7 +14,8 @@ SPHINX = $(BIN)/python -m sphinx --fail-on-warning --keep-going -d build/doctree
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore house test test-kernels test-lowest faults lint types docs docs-quick docs-serve docs-links docs-figures docs-tables \
+.PHONY: help demo explore house test test-slow test-kernels test-lowest faults lint types docs docs-quick docs-serve docs-links docs-figures \
+  docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
   experiments-page performance-page clean
@@ -30,6 +31,9 @@ explore: $(VENV)/installed-dev ## Serve the interactive page on this machine
 
 test: $(VENV)/installed-dev lint types ## Run every check: tests, doctests, lint and types
 	$(BIN)/pytest -n auto
+
+test-slow: $(VENV)/installed-dev ## Run the tests that `make test` leaves out since they take long
+	$(BIN)/pytest -n auto -m slow
 
 test-kernels: $(VENV)/installed-dev ## Check the numerical part with the kernels of other processors
 	for kernel in $(KERNELS); do \

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from gumdrop.ensembles import correction
+
 from builders.browser import WEB, Witness, launch, opening
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests, and all have one name
 collect_ignore = ["faults.py"]  # a command, `make faults`
+QUICK_ROOMS = {"cli", "experiments", "export", "tables", "views"}
 torch.set_num_threads(1)  # pytest-xdist brings the parallelism
 hypothesis.settings.register_profile("gumdrop", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("gumdrop")
@@ -21,6 +24,15 @@ def _seeds() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_draws(request):
+    """Settle the noise of ensembles with few draws in rooms that fit many; `ensembles` tests its size."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.parent.name in QUICK_ROOMS:
+            patch.setattr(correction, "DRAWS", 4)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -366,19 +366,9 @@ def test_progress_is_shown_when_asked_for(capsys) -> None:
 @pytest.mark.parametrize(
     ("x", "options", "error", "match"),
     [
-        (
-            torch.ones(6, 8),
-            {"layout": "image"},
-            ValueError,
-            r"the shape \(N, C, H, W\).*got \(6, 8\)",
-        ),
+        (torch.ones(6, 8), {"layout": "image"}, ValueError, r"the shape \(N, C, H, W\).*got \(6, 8\)"),
         (torch.ones(1, 1, 2, 6, 8), {}, ValueError, r"\(N, D\) for `layout='tabular'`, got \(1, 1, 2, 6, 8\)"),
-        (
-            images(),
-            {"layout": "video"},
-            ValueError,
-            "image, signal, tokens, tabular, got 'video'",
-        ),
+        (images(), {"layout": "video"}, ValueError, "image, signal, tokens, tabular, got 'video'"),
         (torch.ones(0, 2, 6, 8), {}, ValueError, "at least one example"),
         (torch.ones(1, 2, 6, 8).long(), {}, TypeError, "one floating tensor, got torch.int64"),
         ((images(), images()), {}, TypeError, "one floating tensor, got tuple"),

@@ -56,13 +56,7 @@ def entropy(a: float) -> float:
     return -sigmoid(a) * log_sigmoid(a) - sigmoid(-a) * log_sigmoid(-a)
 
 
-def kl(
-    p: float | Sequence[float],
-    weight_columns: Array,
-    biases: Iterable[Array] = (),
-    *,
-    precision: float,
-) -> float:
+def kl(p: float | Sequence[float], weight_columns: Array, biases: Iterable[Array] = (), *, precision: float) -> float:
     """KL of one layer; ``weight_columns`` has shape (rows, K), so that column k meets input unit k."""
     rows, num_units = weight_columns.shape
     rates = [p] * num_units if isinstance(p, float) else list(p)

@@ -105,10 +105,11 @@ def test_a_model_that_does_not_know_where_its_target_ends_is_read(paid, tmp_path
 @pytest.mark.parametrize(
     ("name", "variants"),
     [
-        ("log", ["moments", "deterministic"]),
-        ("cut", ["moments"]),
+        ("log", ["moments"]),
         ("counts", ["deterministic"]),
-        ("root", ["noise", "draw"]),
+        pytest.param("log", ["deterministic"], marks=pytest.mark.slow),
+        pytest.param("cut", ["moments"], marks=pytest.mark.slow),
+        pytest.param("root", ["noise", "draw"], marks=pytest.mark.slow),
     ],
 )
 def test_an_exported_file_gives_the_moments_of_predict(paid, tmp_path, name, variants) -> None:

@@ -51,10 +51,7 @@ def test_odd_cells_are_told(place, odd_rows, capsys, tmp_path) -> None:
     [
         (lambda f: f.rename(columns={"colour": "color"}), r"no column 'colour' (did you mean color?)"),
         (lambda f: f.drop(columns="sold"), "no column 'sold'"),
-        (
-            lambda f: f.assign(colour=range(4)),
-            "column 'colour' holds numbers, such as 0, where training had",
-        ),
+        (lambda f: f.assign(colour=range(4)), "column 'colour' holds numbers, such as 0, where training had"),
         (lambda f: f.assign(size="big", sold="soon"), "2 columns cannot be used as they are"),
         (lambda f: f.assign(id=1, std=2), "column 'std' cannot be kept"),
     ],

@@ -97,29 +97,15 @@ def test_bad_input_is_one_clear_message(place, monkeypatch, capsys, words, messa
 def test_several_hidden_layers_and_a_name_with_dots(place, monkeypatch) -> None:
     monkeypatch.chdir(place)
     (place / "houses.2024.csv").write_text((place / "houses.csv").read_text())
-    words = [
-        "fit",
-        "houses.2024.csv",
-        "--target",
-        "price",
-        "--drop",
-        "grade",
-        "colour",
-        "--hidden",
-        "6",
-        "5",
-        "--quiet",
-    ]
+    words = ["fit", "houses.2024.csv", "--target", "price", "--drop", "grade", "colour", "--hidden", "6", "5"]
+    words += ["--members", "2", "--draws", "6", "--quiet"]
     assert main([*words, "--epochs", "2"]) == 0
     assert main([*words, "--epochs", "3", "--overwrite"]) == 0
     assert (place / "houses.2024" / "report.html").is_file()
 
 
 def test_an_interruption_is_told(place, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(
-        "gumdrop.tables.fitting.data.choose",
-        lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
-    )
+    monkeypatch.setattr("gumdrop.tables.fitting.data.choose", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     words = ["fit", str(place / "houses.csv"), "--target", "price", "--out", str(place / "stopped"), "--quiet"]
     assert main(words) == 130
     assert "before there was a model to keep" in capsys.readouterr().err

@@ -109,6 +109,7 @@ def test_rates_come_back_with_an_adapter() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_a_rate_for_each_adapter(monkeypatch) -> None:
     if not (DATA / "sst").is_dir():
         pytest.skip("needs the sentences of SST-2; GUMDROP_DATA names the folder that holds sst/")

@@ -55,6 +55,7 @@ def _threads():
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(experiment, "CLASSIFIER_STEPS", 40)
     monkeypatch.setattr(photographs, "STEPS", 3)

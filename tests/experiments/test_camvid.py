@@ -241,6 +241,7 @@ def test_rates_are_drawn_in_the_order_in_which_data_pass_them(name):
     assert by_depth(names) == passed
 
 
+@pytest.mark.slow
 def test_a_small_run_on_drawn_shapes(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
     write_pictures(folder / "camvid", {"train": 8, "val": 2, "test": 4})

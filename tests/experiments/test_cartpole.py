@@ -7,9 +7,19 @@ import torch
 from PIL import Image
 
 from gumdrop import cli
+from gumdrop_experiments.cartpole import evaluation, references, study
 from gumdrop_experiments.cartpole.study import VARIANTS
 
 
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    for name, value in {"hidden": (8, 8), "model_steps": 8, "policy_steps": 2, "num_policies": 2}.items():
+        monkeypatch.setitem(study.QUICK, name, value)
+    monkeypatch.setattr(references, "HELD_OUT_TRIALS", 3)
+    monkeypatch.setattr(evaluation, "NUM_STARTS", 10)
+
+
+@pytest.mark.slow
 def test_two_short_trials_leave_every_figure_and_number(tmp_path, capsys):
     state = torch.get_rng_state()
     words = ["reproduce", "cartpole", "--quick", "--trials", "2", "--seeds", "2", "--out", str(tmp_path)]
@@ -56,6 +66,7 @@ def test_a_number_that_is_too_small_is_an_error(flag, least, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_pendulum_runs_by_a_flag_and_several_searches_at_once(tmp_path):
     words = ["reproduce", "cartpole", "--quick", "--environment", "pendulum", "--trials", "2", "--seeds", "1"]
     assert cli.main([*words, "--jobs", "2", "--out", str(tmp_path)]) == 0

@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
 from gumdrop.cli import main
 from gumdrop_experiments.decisions import study as decisions
 
 
+@pytest.mark.slow
 def test_a_quick_run_of_decisions(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(decisions, "QUICK_PASSES", 1)
     out = tmp_path / "out"

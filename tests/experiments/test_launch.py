@@ -57,6 +57,7 @@ def test_a_piece_that_always_crashes_is_reported() -> None:
     assert said == ["bad was killed by signal 9; it is tried again", "bad failed: was killed by signal 9, 2 times"]
 
 
+@pytest.mark.slow
 def test_submitit_runs_the_same_pieces(tmp_path, monkeypatch) -> None:
     pytest.importorskip("submitit")
     monkeypatch.setenv("PYTHONPATH", environment_with_tests()["PYTHONPATH"])
@@ -107,6 +108,7 @@ sys.exit(cli.main(["fit", str(place / "rows.csv"), *flags, str(place / "fit")]))
 """
 
 
+@pytest.mark.slow
 def test_processes_of_torchrun_share_the_work_and_one_writes(tmp_path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{i},{i * i % 17 + 0.5}\n" for i in range(40)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -9,10 +10,12 @@ import pytest
 import torch
 
 from gumdrop import cli
+from gumdrop_experiments.line import study
 from gumdrop_experiments.line.study import SIZES, STRENGTHS, TUNED_SIZES, even_network, points
 
 
-def test_a_small_run_leaves_every_figure_and_number(tmp_path) -> None:
+def test_a_small_run_leaves_every_figure_and_number(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(study, "QUICK", tuple(dataclasses.replace(scale, num_samples=4) for scale in study.QUICK))
     state = torch.get_rng_state()
     words = ["reproduce", "line", "--quick", "--steps", "4", "--out", str(tmp_path)]
     assert cli.main(words) == 0

@@ -31,6 +31,7 @@ def test_a_run_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> No
     state = torch.get_rng_state()
     monkeypatch.setattr(study, "QUICK_WIDTHS", (8,))
     monkeypatch.setattr(study, "QUICK_WIDTH", 16)
+    monkeypatch.setattr(study._Work, "passes", lambda work, num_data: 2)
     out = tmp_path / "out"
     words = ("--quick", "--sizes", "60", "240", "--epochs", "1", "--num-samples", "5")
     assert run(data, out, *words) == 0

@@ -124,6 +124,7 @@ def small_sets(data, most=None):
 
 def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(running.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables, "QUICK_EPOCHS", 1)
     monkeypatch.setattr(tables, "table_sets", small_sets)
     out = tmp_path / "out"
     assert run("tables", "--quick", "--out", out) == 0

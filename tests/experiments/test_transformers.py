@@ -25,6 +25,7 @@ def results(folder):
     return json.loads((folder / "results.json").read_text())["results"]
 
 
+@pytest.mark.slow
 def test_transformers_run_in_every_setting(data, tmp_path):
     pytest.importorskip("transformers", reason="needs the package transformers")
     out = tmp_path / "out"

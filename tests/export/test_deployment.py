@@ -20,6 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "deployment.md"
 
 
+@pytest.mark.slow
 def test_the_commands_and_the_code_of_the_page_run(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "full.csv")

@@ -3,7 +3,6 @@
 import io
 import itertools
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -173,7 +172,7 @@ def test_inputs_by_name_and_a_model_that_returns_logits(tmp_path) -> None:
     torch.testing.assert_close(got["probabilities"], probabilities.detach())
 
 
-@pytest.mark.skipif("GUMDROP_SLOW" not in os.environ, reason="compiles for half a minute: set GUMDROP_SLOW")
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="AOTInductor needs a C++ compiler")
 def test_a_compiled_library(tmp_path) -> None:
     path = export_model(regression(), X, tmp_path / "model.pt2", to="aoti", variant="noise")

@@ -12,7 +12,7 @@ import gumdrop as gd
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # of inductor
 
-BACKENDS = ["eager", "inductor"]
+BACKENDS = ["eager", pytest.param("inductor", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module")

@@ -368,8 +368,7 @@ def test_packed_inputs_of_another_size_are_refused_and_not_broadcast():
 
 @recurrence
 @pytest.mark.parametrize(
-    "state",
-    [(1, BATCH, 1), (1, 1, HIDDEN), (2, BATCH, HIDDEN), (BATCH, HIDDEN), (1, BATCH, HIDDEN + 1)],
+    "state", [(1, BATCH, 1), (1, 1, HIDDEN), (2, BATCH, HIDDEN), (BATCH, HIDDEN), (1, BATCH, HIDDEN + 1)]
 )
 def test_states_of_another_shape_are_refused_and_not_broadcast(state, recurrent):
     module = gd.learn_dropout(make("gru"), p=P, recurrent=recurrent)

@@ -742,11 +742,7 @@ def test_meta_device():
 
 @pytest.mark.parametrize(
     ("make", "shape"),
-    [
-        (lambda: nn.Linear(8, 2), (4, 8)),
-        (lambda: nn.LSTM(8, 2), (4, 3, 8)),
-        (lambda: nn.Conv1d(8, 2, 1), (4, 8, 3)),
-    ],
+    [(lambda: nn.Linear(8, 2), (4, 8)), (lambda: nn.LSTM(8, 2), (4, 3, 8)), (lambda: nn.Conv1d(8, 2, 1), (4, 8, 3))],
 )
 def test_a_layer_can_be_the_model(make, shape):
     model = gd.learn_dropout(make(), p=0.3)

@@ -123,15 +123,7 @@ class TestLikelihoods:
 
     @pytest.mark.parametrize(
         ("residual", "log_variance"),
-        [
-            (0.0, -100.0),
-            (0.0, -300.0),
-            (0.0, 300.0),
-            (1e-30, -60.0),
-            (1e20, 100.0),
-            (-1e15, 0.0),
-            (3.0, 1e4),
-        ],
+        [(0.0, -100.0), (0.0, -300.0), (0.0, 300.0), (1e-30, -60.0), (1e20, 100.0), (-1e15, 0.0), (3.0, 1e4)],
     )
     def test_gaussian_is_finite_where_the_exact_value_is(self, residual: float, log_variance: float) -> None:
         mean = torch.tensor([[residual]], requires_grad=True)

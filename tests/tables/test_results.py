@@ -107,10 +107,7 @@ def test_damage_anywhere_is_told_or_does_no_harm(kind) -> None:
     [
         ({"settings": {"coverage": "much"}}, "`settings.coverage` must be a positive number, got 'much'"),
         ({"task": "classification"}, "`test` has not the columns of a classification"),
-        (
-            {"scores": [{"name": "a", "ours": True, "values": {"coverage": 2}}]},
-            "a share from 0 to 1 as coverage",
-        ),
+        ({"scores": [{"name": "a", "ours": True, "values": {"coverage": 2}}]}, "a share from 0 to 1 as coverage"),
         ({"scores": []}, "`scores` must hold this model once"),
         ({"ranking": {"class": "a", "auroc": 1.5, "rows": 3, "other_rows": 3}}, "`ranking` must have an auroc"),
         ({"paired": [{"name": "a", "gains": {}}]}, "`paired` must have a gain in log likelihood"),

@@ -497,6 +497,7 @@ torch.save(dict(model.ensemble_.state_dict()), f"{sys.argv[2]}/{process_group().
 """
 
 
+@pytest.mark.slow
 def test_processes_share_the_stream_of_an_estimator(numbers_only, tmp_path) -> None:
     (tmp_path / "job.py").write_text(SHARED)
     words = ["--standalone", "--nproc-per-node", "2", str(tmp_path / "job.py"), str(numbers_only), str(tmp_path)]

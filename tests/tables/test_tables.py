@@ -11,14 +11,7 @@ import torch
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.networks import dropout_rates
 from gumdrop.tables import TableError, load_table_model, read_table
-from gumdrop.tables.explained import (
-    Background,
-    ColumnShares,
-    ExplainedRow,
-    ExplainedTarget,
-    Overall,
-    TableExplanation,
-)
+from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, ExplainedTarget, Overall, TableExplanation
 from gumdrop.tables.fitting import data as fitting_data
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings

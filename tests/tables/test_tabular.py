@@ -308,10 +308,7 @@ def test_numeric_labels_survive_a_change_of_type():
         ({"day": ["2024-02-30", "2024-02-03"] * 20}, "'2024-02-30' in data row 1 .*no day of the calendar"),
         ({"gap": np.nan}, "'gap' is missing in every row: fill it or `--drop gap`"),
         ({"big": [np.inf, *range(39)]}, "'big' has 'inf' in data row 1, which is infinite or too large"),
-        (
-            {"size": [*map(str, range(39)), "wide"]},
-            "'size' has 'wide' in data row 40, which is not a number, unlike",
-        ),
+        ({"size": [*map(str, range(39)), "wide"]}, "'size' has 'wide' in data row 40, which is not a number, unlike"),
         ({"size": [f"{i},5" for i in range(ROWS)]}, "'size' holds numbers as text, such as '0,5': write 0.5, or"),
         ({"Unnamed: 0": range(ROWS)}, "'Unnamed: 0' has no name .*`--drop 'Unnamed: 0'`"),
     ],
@@ -341,25 +338,13 @@ def test_ranges_and_short_codes_are_categories_not_dates():
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
-        (
-            [None, 1.0, 2.5, None] * 10,
-            {},
-            r"'y' is missing in 20 of 40 rows \(data rows 1, 4, 5,.*fill or remove",
-        ),
+        ([None, 1.0, 2.5, None] * 10, {}, r"'y' is missing in 20 of 40 rows \(data rows 1, 4, 5,.*fill or remove"),
         ([1.0, 2.0, np.inf, 4.0] * 10, {}, "'y' has 'inf' in data row 3"),
         ([4.0] * ROWS, {}, "'y' is 4 in every row"),
         (["a"] * ROWS, {}, "'y' is 'a' in every row"),
         ([4] * ROWS, {"task": "classification"}, "'y' is '4' in every row"),
-        (
-            ["a", "b"] * 20,
-            {"task": "regression"},
-            r"'y' has 'a' in data row 1 \(and 39 more rows\), which is not a",
-        ),
-        (
-            np.arange(ROWS) / 7,
-            {"task": "classification"},
-            "'y' has 40 different numbers: use `--task regression`",
-        ),
+        (["a", "b"] * 20, {"task": "regression"}, r"'y' has 'a' in data row 1 \(and 39 more rows\), which is not a"),
+        (np.arange(ROWS) / 7, {"task": "classification"}, "'y' has 40 different numbers: use `--task regression`"),
         ([f"u{i}" for i in range(ROWS)], {}, "'y' has 40 different texts"),
     ],
 )

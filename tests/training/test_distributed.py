@@ -65,6 +65,7 @@ def test_two_processes_give_the_parameters_of_one(two, name) -> None:
     assert_same(two[name], job.CASES[name]())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "stream", "sharded", "several, stream"])
 def test_four_processes_give_the_parameters_of_one(four, name) -> None:
     assert_same(four[name], job.CASES[name]())
@@ -122,6 +123,7 @@ def machines():
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
 
+@pytest.mark.slow
 def test_two_machines_train_and_survive_a_killed_process(tmp_path, two) -> None:
     flags = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "1", "--master-addr", "10.77.0.1"]
     with machines() as pair:

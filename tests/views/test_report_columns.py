@@ -7,28 +7,19 @@ import re
 import numpy as np
 import pytest
 
-from gumdrop.tables.results import FitResults
-from gumdrop.views import plots, report
+from gumdrop.views import plots
 
+from builders.pages import render, told, undrawn, words_of
 from builders.results import classification_results, regression_results, with_columns
 
 
-def render(results):
-    return report.render(FitResults.from_json(results))
-
-
-def text_of(page):
-    body = re.sub(r"<style>.*?</style>|<svg.*?</svg>", " ", page, flags=re.DOTALL)
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", body))
-
-
 def test_a_page_without_columns_does_not_speak_of_them():
-    assert "Column by column" not in render(regression_results())
+    assert "Column by column" not in undrawn(regression_results())
 
 
 def test_columns_stand_with_what_they_are_worth_and_a_figure_of_residuals():
     page = render(with_columns(regression_results()))
-    words = text_of(page)
+    words = words_of(page)
     assert "age is worth most: with the cell of another row in its place the mean test row is predicted 0.100" in words
     assert "permutation importance; 88 rows, 5 times each" in words
     assert "+0.400 ± 0.099" in words
@@ -46,15 +37,15 @@ def test_what_rounding_leaves_of_a_column_is_nothing():
     results = with_columns(regression_results())
     nothing = {"mean": -4.9e-10, "se": 1.2e-9}
     results["columns"]["importance"][-1]["gains"] = {"log likelihood": nothing, "distance": nothing}
-    page = render(results)
-    assert "e-" not in text_of(page[page.index('id="columns"') : page.index('id="calibration"')])
+    page = undrawn(results)
+    assert "e-" not in words_of(page[page.index('id="columns"') : page.index('id="calibration"')])
     assert "s6 0 ± 0 0 ± 0" in " ".join(re.sub("<[^>]*>", " ", page).split())
 
 
 def test_a_group_where_intervals_fail_is_named_and_one_by_chance_is_not():
-    words = text_of(render(with_columns(regression_results())))
+    words = told(with_columns(regression_results()))
     assert "in none of 2 groups is the share of true values in their 90 % interval other than 90 %" in words
-    failing = text_of(render(with_columns(regression_results(), fails=True)))
+    failing = told(with_columns(regression_results(), fails=True))
     assert "Not in 1 of 2 groups of test rows" in failing
     assert re.search(r"sex two \(55.%.of 40 rows\)", failing)
     assert failing.index("sex: two") < failing.index("sex: one")
@@ -64,7 +55,7 @@ def test_many_groups_with_a_few_by_chance_are_no_failure():
     results = with_columns(regression_results())
     group = results["columns"]["groups"][0]
     results["columns"]["groups"] = [group | {"words": f"{i}", "held": 40 if i < 2 else 46} for i in range(60)]
-    words = text_of(render(results))
+    words = told(results)
     assert "in none of 60 groups" in words
     assert "45 more groups are not shown" in words
 
@@ -76,7 +67,7 @@ def test_the_class_that_is_looked_for_is_named_with_its_thresholds(classes):
     thresholds += [{"probability": 0.31, "flagged": 20, "found": 12, "suggested": True}]
     results["ranking"] = {"class": "Adelie", "auroc": 0.8, "rows": 30, "other_rows": 90, "average_precision": 0.6}
     results["ranking"] |= {"thresholds": thresholds if classes == 2 else []}
-    words = text_of(render(results))
+    words = told(results)
     assert ("is the rarer class, 25 % of the test rows" in words) == (classes == 2)
     assert "The average precision is 60 % (chance 25 %)" in words
     assert ("probability 0.310 or more (suggested): 2060 %39 %" in words) == (classes == 2)
@@ -104,5 +95,5 @@ def test_rows_of_the_same_value_stand_beside_each_other_where_there_are_few_valu
     assert not plots.set_apart(np.ones(60)).any()
     results = regression_results(100)
     results["test"]["observed"] = [float(round(value / 50) * 50) for value in results["test"]["observed"]]
-    assert "Rows of the same true value stand beside each other." in render(results)
-    assert "stand beside each other." not in render(regression_results())
+    assert "Rows of the same true value stand beside each other." in undrawn(results)
+    assert "stand beside each other." not in undrawn(regression_results())

@@ -2,10 +2,4 @@
 
 from gumdrop_experiments.harness.about import About
 
-ABOUT = About(
-    does="Add up ranges.",
-    shows="sums of ranges",
-    minutes=2,
-    quick_minutes=0.1,
-    source="nobody [2020]",
-)
+ABOUT = About(does="Add up ranges.", shows="sums of ranges", minutes=2, quick_minutes=0.1, source="nobody [2020]")

@@ -1,0 +1,41 @@
+"""The page of a fit from made-up results, and what is written on it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import pytest
+from markupsafe import Markup
+
+from gumdrop.tables.results import FitResults
+from gumdrop.views import html, report, svg
+from gumdrop.views.report import page
+
+_parsed = functools.cache(html.template)
+
+
+def render(results: dict[str, Any], **options: Any) -> str:
+    """Return the page; its template is parsed once for all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "template", _parsed)
+        return report.render(FitResults.from_json(results), **options)
+
+
+def words_of(page: str) -> str:
+    """Return the words of a page."""
+    body = re.sub(r"<style>.*?</style>|<svg.*?</svg>", " ", page, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", body))
+
+
+def undrawn(results: dict[str, Any], **options: Any) -> str:
+    """Return the page without what is in its figures, whose drawing takes most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(svg, "figure_svg", lambda *_: Markup("<svg></svg>"))
+        return render(results, **options)
+
+
+def told(results: dict[str, Any], **options: Any) -> str:
+    """Return the words of a page, with plain spaces."""
+    return words_of(undrawn(results, **options)).replace("\N{NO-BREAK SPACE}", " ")

@@ -14,8 +14,8 @@ SPHINX = $(BIN)/python -m sphinx --fail-on-warning --keep-going -d build/doctree
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore house test test-slow test-kernels test-lowest faults lint types docs docs-quick docs-serve docs-links docs-figures \
-  docs-tables \
+.PHONY: help demo explore house test test-slow test-kernels test-lowest faults lint types docs docs-quick docs-serve docs-links \
+  docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
   experiments-page performance-page clean

@@ -47,7 +47,7 @@ def outcome(fault: Fault) -> str:
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
         if not planted(fault, source):
             return NOT_FOUND
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", *fault["tests"]]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-m", "", *fault["tests"]]
         environment = {"OMP_NUM_THREADS": "1"} | os.environ | {"PYTHONPATH": str(source)}
         run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     by = [line.split(" - ")[0] for line in run.stdout.splitlines() if line.startswith("FAILED ")]

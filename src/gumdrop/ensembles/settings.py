@@ -9,7 +9,7 @@ from gumdrop.training import STRENGTHS, TrainingSettings
 __all__ = ["EnsembleSettings"]
 
 EVALUATIONS = 40
-"""Of the held-out rows in a training without early stopping; those of every epoch would take as long as the training."""
+"""Of the held-out rows in a training without early stopping; one in every epoch would take as long as the training."""
 VALIDATION_SAMPLES = 8
 """Draws that pick the best of some hundred epochs; twenty would take longer than the training."""
 MANY_MEMBERS, FEW_MEMBERS, MANY_ROWS = 10, 5, 10_000

@@ -45,7 +45,7 @@ class Architecture:
     pace: float = 1.0
     """What the learning rate of the settings is multiplied by."""
     target_scale: Kind = "identity"
-    """What they see of the target: itself, its root or its logarithm, see `gumdrop.prediction.TargetScale`."""
+    """What they see of the target: itself, its root or its logarithm, see `gumdrop.likelihoods.TargetScale`."""
 
     def network(
         self, num_inputs: int, num_outputs: int, encoding: PiecewiseLinear | None = None, *, homoscedastic_noise: bool

@@ -72,7 +72,7 @@ def choose_jointly(prediction: RegressionPrediction, count: int) -> Tensor:
         ValueError: If there are fewer rows than wanted, several outputs, or the draws were not kept.
 
     Example:
-        >>> from gumdrop.prediction import RegressionPrediction
+        >>> from gumdrop.likelihoods import RegressionPrediction
         >>> draws = torch.tensor([[0.0, 0.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 1.0], [2.0, 2.0, 1.0]]).unsqueeze(2)
         >>> parts = [RegressionPrediction.gaussian(draw, torch.full_like(draw, 0.1)) for draw in draws]
         >>> choose_jointly(RegressionPrediction.mixture(parts), 2)  # rows 0 and 1 are one row

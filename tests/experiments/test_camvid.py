@@ -268,18 +268,3 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
     words = [text.get_text() for text in drawn["camvid-maps"].legends[0].get_texts()]
     assert words == [*CAMVID_CLASSES, "no class"]
     assert {*dict(figures(WithPictures({"none": found["none"]}, [])))}.isdisjoint({"camvid-maps", "camvid-rates"})
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--network", "99"], "there is no network '99'; there are: 56, 67, 103, small, unet"),
-        (["--crop", "300"], "`crop` must be at most `height` and `width`, got 300"),
-        (["--fits", "0"], "`fits` must be at least 1, got 0"),
-        (["--validate-every", "0"], "`validate_every` must be at least 1, got 0"),
-        (["--variants", "fixed 0.3"], "there is no variant 'fixed 0.3'; there are: none, fixed 0.2, learned"),
-    ],
-)
-def test_numbers_out_of_range_are_named(flags, words, tmp_path, capsys):
-    assert cli.main(["reproduce", "camvid", "--data", str(tmp_path), *flags]) == 2
-    assert words in capsys.readouterr().err

@@ -58,14 +58,6 @@ def _again(folder, words, results):
     assert json.loads((folder / "results.json").read_text())["results"] == results
 
 
-@pytest.mark.parametrize(("flag", "least"), [("trials", 2), ("seeds", 1)])
-def test_a_number_that_is_too_small_is_an_error(flag, least, tmp_path, capsys):
-    words = ["reproduce", "cartpole", f"--{flag}", str(least - 1), "--out", str(tmp_path / "out")]
-    assert cli.main(words) == 2
-    assert f"`{flag}` must be at least {least}, got {least - 1}" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.slow
 def test_pendulum_runs_by_a_flag_and_several_searches_at_once(tmp_path):
     words = ["reproduce", "cartpole", "--quick", "--environment", "pendulum", "--trials", "2", "--seeds", "1"]

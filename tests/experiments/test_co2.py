@@ -191,20 +191,3 @@ def test_hyper_parameters_are_sampled_where_numpyro_is_there(data, tmp_path) -> 
         assert np.shape(one["trace"]) == (2, 20)
         assert one["mean"] > 0
     assert (out / "co2-chains.png").stat().st_size > 5000
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--steps", "0"), "`steps` must be at least 1, got 0"),
-        (("--chain-draws", "3"), "`chain_draws` must be at least 10, got 3"),
-        (
-            ("--networks", "wide"),
-            "there is no kind of network 'wide'; there are: scripts, fixed, narrow, held, learned",
-        ),
-    ],
-)
-def test_settings_out_of_range_are_errors(data, tmp_path, capsys, words, said) -> None:
-    assert reproduce(data, tmp_path / "out", *words) == 2
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

@@ -120,12 +120,6 @@ def test_a_reported_training_that_was_stopped_goes_on_as_if_it_had_not(tmp_path)
     assert not model.training
 
 
-@pytest.mark.parametrize("flag", ["words", "pooled-epochs", "epochs", "members", "num-samples", "test-words"])
-def test_numbers_are_at_least_one(flag, data, capsys):
-    assert cli.main(["reproduce", "g2p", "--data", str(data), f"--{flag}", "0"]) == 2
-    assert f"`{flag.replace('-', '_')}` must be at least 1, got 0" in capsys.readouterr().err
-
-
 def spelled(seed=0):
     torch.manual_seed(seed)
     model = Speller(6, 5, width=3, size=4, hidden=6)

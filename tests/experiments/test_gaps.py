@@ -81,18 +81,3 @@ def test_a_quick_run_compares_kinds_of_splits_and_goes_on_where_a_rival_fails(da
     assert (out / "gaps.png").stat().st_size > 5000
     (out / "parts" / "diabetes.gap.linear.json").unlink()
     assert run(*command, "--resume") == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--dataset", "bosten"), "there is no set 'bosten'; there are: diabetes"),
-        (("--methods", "magic"), "there is no method 'magic'; there are: gumdrop, fixed"),
-        (("--kinds", "middle"), "there is no kind of split 'middle'; there are: random, gap, tail"),
-        (("--splits", "0"), "`splits` must be at least 1, got 0"),
-    ],
-)
-def test_unknown_names_are_answered_with_those_that_there_are(data, tmp_path, capsys, words, message) -> None:
-    assert run("--data", data, "--out", tmp_path / "out", *words) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

@@ -103,18 +103,3 @@ def test_labels_to_a_goal_are_medians_of_those_that_reach_it() -> None:
     assert found["goals"] == {"0.9": {"labels": 25, "nll": pytest.approx(0.08)}, "0.95": None}
     assert found["curve"]["accuracy"] == pytest.approx([0.5067, 0.6833, 0.9433], abs=1e-4)
     assert summary([part(0.96)])["curve"]["nll_error"] == [0]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--labels", "20"), "`labels` must be at least 21, got 20"),
-        (("--by", "50", "--pool", "40"), "`pool` must be at least 50, got 40"),
-        (("--ways", "learned"), "there is no way to ask 'learned'; there are: fixed-batchbald, "),
-        (("--pools", "letters"), "there is no pool 'letters'; there are: mnist, repeated"),
-    ],
-)
-def test_settings_out_of_range_are_errors(data, tmp_path, capsys, words, said) -> None:
-    assert run(data, tmp_path / "out", *words) == 2
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

@@ -37,12 +37,6 @@ def test_a_small_run_leaves_every_figure_and_number(tmp_path, monkeypatch) -> No
         assert words in page
 
 
-def test_steps_are_at_least_two(tmp_path, capsys) -> None:
-    assert cli.main(["reproduce", "line", "--steps", "1", "--out", str(tmp_path / "out")]) == 2
-    assert "`steps` must be at least 2, got 1" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_points_lie_about_the_line() -> None:
     x, y = points(10_000, seed=3)
     noise = y - 2 * x - 8

@@ -71,20 +71,6 @@ def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(data, tmp
     assert not list((stopped / "parts").glob("*.checkpoint"))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--lenet-lr", "0"), "`lenet_lr` must be positive, got 0"),
-        (("--epochs", "0"), "`epochs` must be at least 1, got 0"),
-        (("--lenet-epochs", "-1"), "`lenet_epochs` must be at least 1, got -1"),
-    ],
-)
-def test_settings_out_of_range_are_errors(data, tmp_path, capsys, words, said) -> None:
-    assert run(data, tmp_path / "out", *words) == 2
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_networks_of_the_tutorial() -> None:
     def layers(model) -> list[str]:
         return [f"{type(m).__name__} {m.p}" if hasattr(m, "p") else type(m).__name__ for m in model]

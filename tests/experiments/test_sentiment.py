@@ -100,13 +100,6 @@ def test_ways_are_known_and_can_be_compared(ways, words, tmp_path, capsys):
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("flag", "least"), [("seeds", 1), ("epochs", 1), ("hidden", 1), ("phrase-epochs", 0)])
-def test_numbers_that_are_too_small_are_an_error(flag, least, tmp_path, capsys):
-    words = ["reproduce", "sentiment", "--data", str(tmp_path), f"--{flag}", str(least - 1)]
-    assert cli.main(words) == 2
-    assert f"`{flag.replace('-', '_')}` must be at least {least}, got {least - 1}" in capsys.readouterr().err
-
-
 def test_padding_does_not_change_what_is_read():
     model = SentenceReader(9, size=4, hidden=5).eval()
     sentence = torch.tensor([[3, 4, 5]])

@@ -39,13 +39,6 @@ def test_transformers_run_in_every_setting(data, tmp_path):
     assert len(found["sums"]["learned"][0]["rates"]) == 13
 
 
-@pytest.mark.parametrize("flag", ["seeds", "review-epochs", "sum-epochs", "lines"])
-def test_settings_out_of_range_are_errors(tmp_path, capsys, flag):
-    assert cli.main(["reproduce", "transformers", f"--{flag}", "0", "--out", str(tmp_path / "out")]) == 2
-    assert f"`{flag.replace('-', '_')}` must be at least 1, got 0" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_character_is_told_from_those_before_it_alone():
     model = CharacterModel(size=8, heads=2, layers=2, longest=12).eval()
     lines = encoded(["one plus t", "one plus s"])

@@ -14,6 +14,7 @@ from gumdrop_experiments.uci import methods
 from builders.uci import write_set
 
 
+@pytest.mark.slow
 def test_tuning_never_sees_a_test_row_and_writes_its_page(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(methods, "NUM_SAMPLES", 20)
     monkeypatch.setattr(tuning, "UCI", ("diabetes",))

@@ -1,0 +1,60 @@
+"""Flags of experiments out of their range, and names that there are not: said in a line before anything is written."""
+
+import shlex
+
+import pytest
+
+from gumdrop import cli
+
+from builders.uci import write_set
+
+NUMBERS = {
+    "camvid": {"fits": 1, "validate-every": 1},
+    "cartpole": {"trials": 2, "seeds": 1},
+    "co2": {"steps": 1, "chain-draws": 10},
+    "g2p": dict.fromkeys(("words", "pooled-epochs", "epochs", "members", "num-samples", "test-words"), 1),
+    "gaps": {"splits": 1},
+    "gradients": {"runs": 2, "num-draws": 2, "iterations": 1, "splits": 1},
+    "labels": {"labels": 21},
+    "line": {"steps": 2},
+    "pairs": {"images": 1, "iterations": 1, "classifier-steps": 1},
+    "regularisation": {"epochs": 1, "lenet-epochs": 1},
+    "sentiment": {"seeds": 1, "epochs": 1, "hidden": 1, "phrase-epochs": 0},
+    "transformers": {"seeds": 1, "review-epochs": 1, "sum-epochs": 1, "lines": 1},
+}
+"""The least that each flag may be."""
+
+NAMES = {
+    "camvid --network 99": "there is no network '99'; there are: 56, 67, 103, small, unet",
+    "camvid --crop 300": "`crop` must be at most `height` and `width`, got 300",
+    "camvid --variants 'fixed 0.3'": "there is no variant 'fixed 0.3'; there are: none, fixed 0.2, learned",
+    "co2 --networks wide": "there is no kind of network 'wide'; there are: scripts, fixed, narrow, held, learned",
+    "gaps --dataset bosten": "there is no set 'bosten'; there are: diabetes",
+    "gaps --methods magic": "there is no method 'magic'; there are: gumdrop, fixed",
+    "gaps --kinds middle": "there is no kind of split 'middle'; there are: random, gap, tail",
+    "labels --by 50 --pool 40": "`pool` must be at least 50, got 40",
+    "labels --ways learned": "there is no way to ask 'learned'; there are: fixed-batchbald, ",
+    "labels --pools letters": "there is no pool 'letters'; there are: mnist, repeated",
+    "regularisation --lenet-lr 0": "`lenet_lr` must be positive, got 0",
+}
+
+
+def refused(words, tmp_path, capsys) -> str:
+    if words[0] == "gaps":
+        write_set(tmp_path / "uci" / "diabetes")
+    place = ["--data", str(tmp_path)] * (words[0] not in ("cartpole", "line"))
+    assert cli.main(["reproduce", *words, *place, "--out", str(tmp_path / "out")]) == 2
+    assert not (tmp_path / "out").exists()
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("experiment", NUMBERS)
+def test_numbers_that_are_too_small_are_an_error(experiment, tmp_path, capsys) -> None:
+    for flag, least in NUMBERS[experiment].items():
+        said = refused([experiment, f"--{flag}", str(least - 1)], tmp_path, capsys)
+        assert f"`{flag.replace('-', '_')}` must be at least {least}, got {least - 1}" in said
+
+
+@pytest.mark.parametrize("words", NAMES)
+def test_names_that_there_are_not_are_answered_with_those_that_there_are(words, tmp_path, capsys) -> None:
+    assert NAMES[words] in refused(shlex.split(words), tmp_path, capsys)

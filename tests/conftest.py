@@ -14,6 +14,7 @@ from builders.browser import WEB, Witness, launch, opening
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests, and all have one name
 collect_ignore = ["faults.py"]  # a command, `make faults`
 QUICK_ROOMS = {"cli", "experiments", "export", "tables", "views"}
+ALL_DRAWS, correction.DRAWS = correction.DRAWS, 4  # before any fixture of a session fits something
 torch.set_num_threads(1)  # pytest-xdist brings the parallelism
 hypothesis.settings.register_profile("gumdrop", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("gumdrop")
@@ -27,11 +28,11 @@ def _seeds() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _few_draws(request):
-    """Settle the noise of ensembles with few draws in rooms that fit many; `ensembles` tests its size."""
+def _as_many_draws_as_there_are(request):
+    """Settle the noise of ensembles with all draws where it is tested, and not only waited for."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.path.parent.name in QUICK_ROOMS:
-            patch.setattr(correction, "DRAWS", 4)
+        if request.path.parent.name not in QUICK_ROOMS:
+            patch.setattr(correction, "DRAWS", ALL_DRAWS)
         yield
 
 

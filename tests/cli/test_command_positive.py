@@ -148,7 +148,7 @@ def test_an_exported_file_sees_the_same_draws_as_the_formula(paid) -> None:
         mixture = RegressionPrediction.mixture(parts)
         noisy = ensemble.noise.with_tail(mixture.scale_noise(ensemble.noise(x, mixture.mean)))
         expected = ensemble.scaling.in_units(noisy)
-        found = ScaledMoments(ensemble, 12)(means, variances * ensemble.noise(x, means.mean(0)))
+        found = ScaledMoments(ensemble, 12)(means, variances * ensemble.noise(x, means.mean(0)), means[..., 1:])
         for each in ("mean", "epistemic", "aleatoric"):
             torch.testing.assert_close(getattr(found, each), getattr(expected, each), rtol=1e-4, atol=1e-5)
 

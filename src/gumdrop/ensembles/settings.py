@@ -10,6 +10,8 @@ __all__ = ["EnsembleSettings"]
 
 EVALUATIONS = 40
 """Of the held-out rows in a training without early stopping; one in every epoch would take as long as the training."""
+RAREST = 10
+"""Epochs between two evaluations, at most, so that a training that is stopped early has had some."""
 VALIDATION_SAMPLES = 8
 """Draws that pick the best of some hundred epochs; twenty would take longer than the training."""
 MANY_MEMBERS, FEW_MEMBERS, MANY_ROWS = 10, 5, 10_000
@@ -109,7 +111,7 @@ class EnsembleSettings:
             patience=self.patience,
             tol=self.tol,
             validation_samples=VALIDATION_SAMPLES,
-            validate_every=1 if self.patience is not None else max(1, epochs // EVALUATIONS),
+            validate_every=1 if self.patience is not None else min(max(1, epochs // EVALUATIONS), RAREST),
             seed=self.seed,
         )
 

@@ -75,9 +75,9 @@ class TrainingSettings:
         return self.lr if self.rate_lr is None else self.rate_lr
 
     def identity(self, likelihood: Likelihood) -> dict[str, object]:
-        """The settings as plain data, for a checkpoint to compare."""
+        """The settings as plain data, for a checkpoint to compare: all on which a step depends."""
         autocast = None if self.autocast is None else str(self.autocast)
-        return asdict(self) | {
+        return {name: value for name, value in asdict(self).items() if name != "validate_every"} | {
             "rate_lr": self.largest_rate_lr,
             "autocast": autocast,
             "likelihood": likelihood.identity,

@@ -18,6 +18,7 @@ from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling, which_atom
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.likelihoods import PLAIN, Likelihood, TargetScale
+from gumdrop.likelihoods.hurdle import gaussian_on
 from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.networks import set_strength
 from gumdrop.training.processes.group import process_group
@@ -69,7 +70,7 @@ def fit(
     scaling = AS_IT_IS
     if likelihood.is_density:
         scaling = Scaling.fitted(replace(scale, kind=architecture.target_scale), rows.y, rows.weights)
-        likelihood = scaling.likelihood if scale.atoms else likelihood
+        likelihood = gaussian_on(scaling.scale) if scale.atoms else likelihood
 
     def network(strength: float) -> nn.Module:
         return set_strength(build(architecture, copy.deepcopy(encoding)), strength)
@@ -123,7 +124,7 @@ def choose(
     trial = _pilot(settings, len(rows), len(sample))
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
-    inside = sample.y[which_atom(sample.y, scale.atoms) == 0] if scale.atoms else sample.y
+    inside = sample.y[which_atom(sample.y, scale.atoms) == 0]
     scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((inside > scale.bound).all()) else ()
     if scale.atoms == (scale.bound,):
         scales += ("censored",)

@@ -26,7 +26,7 @@ from gumdrop.likelihoods import (
     RegressionPrediction,
 )
 from gumdrop.likelihoods.gaussian import noise_variance, split_gaussian
-from gumdrop.likelihoods.hurdle import atom_draws
+from gumdrop.likelihoods.hurdle import atom_draws, gaussian_on
 from gumdrop.prediction import predict
 
 __all__ = ["ClassificationEnsemble", "Ensemble", "RegressionEnsemble", "member_seeds"]
@@ -162,7 +162,7 @@ class RegressionEnsemble(Ensemble):
     @property
     def likelihood(self) -> Gaussian:  # type: ignore[override]
         """What the networks were trained on."""
-        return self.scaling.likelihood
+        return gaussian_on(self.scaling.scale)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take the ensembles of earlier versions, too, whose networks saw the target as it is."""

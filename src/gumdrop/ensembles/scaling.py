@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.ensembles.noise import weighted_mean
-from gumdrop.likelihoods import PLAIN, Gaussian, Hurdle, HurdlePrediction, RegressionPrediction, TargetScale
+from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale
 from gumdrop.likelihoods.scaled_mixture import log_density
 from gumdrop.likelihoods.target_scale import Kind
 
@@ -52,7 +52,7 @@ class Scaling:
         counts = torch.ones(len(y), dtype=torch.float64) if weights is None else weights.double()
         if scale.atoms:
             outside = which_atom(y, scale.atoms) == 0
-            values, counts = values[outside].unsqueeze(1), counts[outside]
+            values, counts = values[outside], counts[outside]
         center = weighted_mean(values, counts)
         spread = weighted_mean((values - center).square(), counts).sqrt()
         return cls(scale, center.item(), spread.item() or 1.0)
@@ -103,15 +103,6 @@ class Scaling:
     def _censored(self, prediction: HurdlePrediction) -> HurdlePrediction:
         """The same, if the scale is censored there with the probability of the bound that its noise has by now."""
         return prediction.censored(self.scale.floor) if self.scale.kind == "censored" else prediction
-
-    @property
-    def likelihood(self) -> Gaussian:
-        """What networks are trained on that see such targets."""
-        if not self.scale.atoms:
-            return Gaussian()
-        return Hurdle(
-            num_atoms=len(self.scale.atoms), bound=self.scale.floor if self.scale.kind == "censored" else None
-        )
 
     @property
     def numbers(self) -> list[float]:

@@ -18,7 +18,8 @@ from gumdrop.ensembles import Architecture, RegressionEnsemble
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
 from gumdrop.estimators.rows import chunks, distinct, moments
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.likelihoods import PLAIN, Gaussian, Hurdle, HurdlePrediction, RegressionPrediction, TargetScale
+from gumdrop.likelihoods import PLAIN, Gaussian, HurdlePrediction, RegressionPrediction, TargetScale
+from gumdrop.likelihoods.hurdle import gaussian_on
 from gumdrop.machine.recording import atoms_of, stays_positive, steps_of
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
     @property
     def _likelihood(self) -> Gaussian:
-        return Hurdle(num_atoms=len(self._ends.atoms)) if self._ends.atoms else Gaussian()
+        return gaussian_on(self._ends)
 
     def _train(
         self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None

@@ -14,7 +14,7 @@ from gumdrop.likelihoods.mixture import RegressionPrediction
 from gumdrop.likelihoods.scaled_mixture import draw_moments, in_parts, quantile
 from gumdrop.likelihoods.target_scale import TargetScale
 
-__all__ = ["Hurdle", "HurdlePrediction", "atom_draws", "beside_atoms"]
+__all__ = ["Hurdle", "HurdlePrediction", "atom_draws", "beside_atoms", "gaussian_on"]
 
 LEAST_REST = 1e-6
 """Least probability of the density, and least distance of one of its quantiles from 0 and 1."""
@@ -92,14 +92,9 @@ class HurdlePrediction(RegressionPrediction):
             mass = mass + torch.where((lower < atom) & (upper >= atom), probability, 0.0).expand(len(mass), 1)[:, 0]
         return mass.clamp(min=torch.finfo(torch.float64).tiny).log()
 
-    def quantile(self, probability: float) -> Tensor:
-        """Quantile, see `RegressionPrediction.quantile`: of rows where the distribution jumps over it, the atom."""
-        if not 0 < probability < 1:
-            raise ValueError(f"`probability` must be strictly between 0 and 1, got {probability}")
-        return self._quantile(torch.full_like(self.mean, probability, dtype=torch.float64))
-
-    def _quantile(self, probability: Tensor) -> Tensor:
-        """Quantile of each row, of probabilities of shape (N, 1)."""
+    def _quantile(self, probability: float | Tensor) -> Tensor:
+        """Quantile of each row, of a probability or of (N, 1); where the distribution jumps over it, the atom."""
+        probability = torch.as_tensor(probability, dtype=torch.float64, device=self.mean.device).expand_as(self.mean)
         below = passed = torch.zeros_like(probability)
         result = torch.full_like(self.mean, torch.nan)
         for atom, its_own in self._atoms():
@@ -194,13 +189,12 @@ class Hurdle(Gaussian):
     def nll(self, output: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy of the atoms and, where the target is none, `gaussian_nll` of the number."""
         mean, log_variance = split_gaussian(output)
-        which = target[:, 1].long()
+        which, density = target[:, 1].long(), gaussian_nll(mean[:, :1], log_variance[:, :1], target[:, :1])
         if self.bound is not None:
             distance = (self.bound - mean[:, 0]) * torch.exp(-0.5 * log_variance[:, 0])
-            density = gaussian_nll(mean[:, :1], log_variance[:, :1], target[:, :1])
             return torch.where(which == 0, density, -torch.special.log_ndtr(distance))
         of_atoms = F.cross_entropy(F.pad(widened(mean[:, 1:]), (1, 0)), which, reduction="none")
-        return of_atoms + (which == 0) * gaussian_nll(mean[:, :1], log_variance[:, :1], target[:, :1])
+        return of_atoms + (which == 0) * density
 
     def square_residuals(self, output: Tensor, target: Tensor) -> Tensor:
         """Of the number, where the target is no atom; the noise of the logits, which counts for nothing, stays at 1."""
@@ -221,3 +215,10 @@ class Hurdle(Gaussian):
         numbers = [torch.cat([mean[..., :1], log_variance[..., :1]], dim=-1) for mean, log_variance in halves]
         atoms = torch.cat([atom_draws(mean[..., 1:]) for mean, _ in halves])
         return HurdlePrediction(**vars(super().predict(numbers, num_samples)), draw_atoms=atoms)
+
+
+def gaussian_on(scale: TargetScale) -> Gaussian:
+    """Likelihood of numbers on a scale: a `Hurdle` if it has atoms."""
+    if not scale.atoms:
+        return Gaussian()
+    return Hurdle(num_atoms=len(scale.atoms), bound=scale.floor if scale.kind == "censored" else None)

@@ -257,6 +257,9 @@ class RegressionPrediction(Prediction):
         """
         if not 0 < probability < 1:
             raise ValueError(f"`probability` must be strictly between 0 and 1, got {probability}")
+        return self._quantile(probability)
+
+    def _quantile(self, probability: float) -> Tensor:
         found = partial(scaled_mixture.quantile, probability=probability)
         return self.scale.from_gaussian(scaled_mixture.in_parts(found, *self.components(), self.scale))
 

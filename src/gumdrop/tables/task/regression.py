@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from gumdrop.ensembles import Architecture, NoiseFunction, RegressionEnsemble
 from gumdrop.ensembles.scaling import which_atom
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.likelihoods import PLAIN, Gaussian, Hurdle, HurdlePrediction, RegressionPrediction, TargetScale
+from gumdrop.likelihoods import PLAIN, Gaussian, HurdlePrediction, RegressionPrediction, TargetScale
+from gumdrop.likelihoods.hurdle import gaussian_on
 from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.crps import crps
 from gumdrop.metrics.scores import central_coverage, interval_coverage, rmse
@@ -46,7 +47,7 @@ class Regression(TableTask[RegressionPrediction]):
     @property
     def likelihood(self) -> Gaussian:
         """Gaussian, beside atoms where many rows share a value."""
-        return Hurdle(num_atoms=len(self.target.atoms)) if self.target.atoms else Gaussian()
+        return gaussian_on(self.scale)
 
     @property
     def likelihood_words(self) -> str:

@@ -1,7 +1,7 @@
 # Each target makes its own .venv; nothing outside this folder is touched.
 PYTHON ?= python3.11
 VENV := .venv
-EXPERIMENTS := line uci tuning tables rivals gaps rates starts decisions labels attribution pairs gradients mnist shift regularisation rotation co2 cartpole sentiment g2p transformers camvid
+EXPERIMENTS := line uci tuning tables rivals gaps rates rows starts decisions labels attribution pairs gradients mnist shift regularisation rotation co2 cartpole sentiment g2p transformers camvid
 DATA :=
 # What matrix libraries take on other processors, and the tests whose numbers come from these.
 KERNELS := MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 ATEN_CPU_CAPABILITY=default

@@ -14,6 +14,7 @@ NAMES = (
     "rivals",
     "gaps",
     "rates",
+    "rows",
     "starts",
     "decisions",
     "labels",

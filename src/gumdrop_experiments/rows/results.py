@@ -1,0 +1,77 @@
+"""What the parts of `rows` say together."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scipy.stats import t as student
+
+from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.pages.numbers import mean_and_error
+
+__all__ = ["FIXED", "GRID", "LABELS", "LEARNED", "OFF", "PRIORS", "gain_of", "interval", "summary", "verdict"]
+
+OFF, GRID, LEARNED = "off", "grid", "learned"
+FIXED = {OFF: 0.0, "0.1": 0.1, "0.3": 0.3, "0.5": 0.5}
+"""Rates of all layers that are fixed, by the name of the way."""
+LABELS = {
+    OFF: "no dropout",
+    **{way: f"fixed at {way}" for way in FIXED if way != OFF},
+    GRID: "best of these four, by held-out rows",
+    LEARNED: "learned",
+}
+"""What pages call each way to a rate."""
+PRIORS = {"prior": "with the prior on the weights", "without": "without a prior"}
+"""Whether weights have the default prior of the objective."""
+LEVEL = 0.95
+
+
+def summary(parts: Sequence[Plain]) -> list[Plain]:
+    """Gather the parts of one set, the fewest rows first, with the scores of all seeds side by side."""
+    sizes = sorted({part["plan"]["rows"] for part in parts})
+    return [_of_size([part for part in parts if part["plan"]["rows"] == size]) for size in sizes]
+
+
+def _of_size(parts: Sequence[Plain]) -> Plain:
+    chosen = {prior: [_best(part["ways"][prior]) for part in parts] for prior in PRIORS}
+    ways: dict[str, dict[str, Plain]] = {prior: {} for prior in PRIORS}
+    for prior, names in chosen.items():
+        for way in LABELS:
+            taken = names if way == GRID else [way] * len(parts)
+            runs = [part["ways"][prior][name] for part, name in zip(parts, taken, strict=True)]
+            ways[prior][way] = _columns(runs)
+    return {**parts[0]["plan"], "seeds": [part["seed"] for part in parts], "chosen": chosen, "ways": ways}
+
+
+def _best(ways: Mapping[str, Plain]) -> str:
+    """Take the fixed rate with the lowest held-out NLL."""
+    return min(FIXED, key=lambda way: float(ways[way]["held_out_nll"]))
+
+
+def _columns(records: Sequence[Mapping[str, Any]]) -> Plain:
+    """Turn equal records, one for each seed, into one record of lists."""
+    first = records[0]
+    return {
+        name: _columns([record[name] for record in records])
+        if isinstance(first[name], dict)
+        else [record[name] for record in records]
+        for name in first
+    }
+
+
+def gain_of(ways: Mapping[str, Plain], way: str, other: str, test: str = "test") -> list[float]:
+    """Nats a test row that one way has less than another, sample by sample."""
+    pairs = zip(ways[other][test]["nll"], ways[way][test]["nll"], strict=True)
+    return [theirs - ours for theirs, ours in pairs]
+
+
+def interval(gains: Sequence[float]) -> tuple[float, float]:
+    """Mean and half of the width of its 95 % interval over seeds, by Student's t; infinite for one seed."""
+    mean, error = mean_and_error(gains)
+    half = float(student.ppf((1 + LEVEL) / 2, len(gains) - 1)) * error if len(gains) > 1 else float("inf")
+    return mean, half
+
+
+def verdict(gains: Sequence[float]) -> str:
+    """Say whether the interval of a gain lies on one side of 0."""
+    mean, half = interval(gains)
+    return "level" if abs(mean) <= half else "ahead" if mean > 0 else "behind"

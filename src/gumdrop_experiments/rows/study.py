@@ -1,0 +1,219 @@
+"""Train each way to a rate on more and more rows, with and without a prior on the weights."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop import dropout_rates, predict_classification, predict_regression
+from gumdrop.metrics import interval_coverage, rmse
+from gumdrop.networks import mlp
+from gumdrop.training import FitResult, fit_stacked
+from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
+from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.pages.numbers import rounded
+from gumdrop_experiments.rates.ensembles import ALMOST_NONE, fixed
+from gumdrop_experiments.rates.sets import SETS as TABLES
+from gumdrop_experiments.rows.results import FIXED, LEARNED, OFF, summary
+from gumdrop_experiments.rows.settings import SETS, Settings
+from gumdrop_experiments.scoring import class_scores
+from gumdrop_experiments.shift.shifts import noisy
+
+__all__ = ["study"]
+
+LABELS = {"mnist": "MNIST", "kin8nm": "kin8nm", "bike": "bike sharing"}
+HELD_OUT, MOST_HELD_OUT = 5, 1000
+"""One row in this many is held out, and at most so many."""
+LENGTHSCALES = {"prior": None, "without": 1e-4}
+"""None is the default of the likelihood; so small a number leaves the weights free."""
+VALIDATIONS, VALIDATION_SAMPLES = 30, 10
+"""How often held-out rows are asked for the best epoch, and with how many draws."""
+NOISE, PIXELS = 0.45, 2
+"""SD of the noise in units of the brightest pixel, and how far digits are moved, to the right and down."""
+EARLY_SIZE, EARLY_SEEDS = 5000, 2
+"""Parts of at most so many rows and of the first seeds come first, those of more rows last."""
+
+Rows = tuple[Tensor, Tensor]
+
+
+class _Sample(NamedTuple):
+    """Rows to learn from in random order, and those to predict."""
+
+    train: Rows
+    tests: Mapping[str, Rows]
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A set, and the networks that learn it."""
+
+    name: str
+    num_rows: int
+    """Rows to learn from that there are."""
+    num_classes: int
+    """Number of classes; 0 for numbers."""
+    hidden: tuple[int, ...]
+    lr: float
+    draw: Callable[[int, int], _Sample]
+    """Draws so many rows with a seed."""
+
+
+def study(settings: Settings, run: Run) -> Plain:
+    """Train on each number of rows, with each seed, what is useful by itself first."""
+    problems = [_problem(name, settings, run) for name in settings.sets or SETS]
+    works: list[tuple[_Problem, int, int]] = []
+    for problem in problems:
+        sizes = {min(size, problem.num_rows) for size in settings.sizes}
+        works += [(problem, size, seed) for size in sizes for seed in range(settings.seeds)]
+    works.sort(key=lambda work: (work[1] > EARLY_SIZE, work[2] >= EARLY_SEEDS, work[1], work[0].name, work[2]))
+    if settings.done:
+        works = [work for work in works if run.has(_name(*work))]
+        if not works:
+            raise ValueError(f"`done` shows the parts that are done, and {run.folder} has none; leave it out")
+    parts = run.parts({_name(*work): partial(_part, *work, settings, run.options.seed) for work in works})
+    done = {problem.name: [parts[_name(*work)] for work in works if work[0] is problem] for problem in problems}
+    return {
+        problem.name: {
+            "label": LABELS[problem.name],
+            "hidden": list(problem.hidden),
+            "layers": ["inputs", *(f"hidden {i + 1}" for i in range(len(problem.hidden)))],
+            "sizes": summary(done[problem.name]),
+        }
+        for problem in problems
+        if done[problem.name]
+    }
+
+
+def _name(problem: _Problem, size: int, seed: int) -> str:
+    return f"{problem.name}-N={size}-{seed}"
+
+
+def _problem(name: str, settings: Settings, run: Run) -> _Problem:
+    options = run.options
+    if name == "mnist":
+        folder = data_folder(options, name, sources=MNIST)
+        train, test = read_mnist(folder), read_mnist(folder, train=False)
+        rows = torch.randperm(len(test.labels), generator=_generator(options.seed))[: settings.test_images]
+        test = DigitImages(test.images[rows], test.labels[rows])
+        return _Problem(name, len(train.labels), 10, (256, 256), 1e-3, partial(_digits, train, test, options.seed))
+    table = TABLES[name]
+    folder = data_folder(options, str(table.folder)).parent
+    (split,) = table.read(folder, 1, options.seed)
+    return _Problem(name, len(split.y_train), 0, (50, 50), 5e-3, partial(_rows, name, folder, options.seed))
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _digits(train: DigitImages, test: DigitImages, first: int, size: int, seed: int) -> _Sample:
+    rows = torch.randperm(len(train.labels), generator=_generator(first + seed))[:size]
+    half = test.images[::2]
+    changed = {
+        "noisy": noisy(half, NOISE, seed=first),
+        "moved": torch.roll(half, (PIXELS, PIXELS), dims=(-2, -1)),
+    }
+    tests = {"test": (test.images.flatten(1), test.labels)}
+    tests |= {name: (images.flatten(1), test.labels[::2]) for name, images in changed.items()}
+    return _Sample((train.images[rows].flatten(1), train.labels[rows]), tests)
+
+
+def _rows(name: str, folder: Path, first: int, size: int, seed: int) -> _Sample:
+    """Draw rows of a split of its own for each seed; all sizes have the units of the whole training part."""
+    split = TABLES[name].read(folder, seed + 1, first)[seed]
+    rows = torch.randperm(len(split.y_train), generator=_generator(first + seed))[:size]
+    return _Sample((split.x_train[rows], split.y_train[rows]), {"test": (split.x_test, split.y_test)})
+
+
+# One sample of rows
+
+
+def _plan(size: int, settings: Settings) -> dict[str, int]:
+    """How many rows are held out, and how networks are trained on the others."""
+    held_out, batch_size = min(size // HELD_OUT, MOST_HELD_OUT), min(128, max(32, size // 20))
+    a_pass = math.ceil((size - held_out) / batch_size)
+    epochs = max(settings.epochs, math.ceil(settings.least_steps / a_pass))
+    epochs = min(epochs, max(1, settings.most_steps // a_pass))
+    plan = {"rows": size, "held_out": held_out, "batch_size": batch_size}
+    return plan | {"epochs": epochs, "steps": epochs * a_pass}
+
+
+def _part(problem: _Problem, size: int, seed: int, settings: Settings, first: int) -> Plain:
+    """Train all ways on one sample, with and without the prior, and score them."""
+    sample, plan = problem.draw(size, seed), _plan(size, settings)
+    ways: dict[str, Plain] = {}
+    for prior, lengthscale in LENGTHSCALES.items():
+        networks = {way: _network(problem, sample, way, first + seed) for way in (*FIXED, LEARNED)}
+        ways[prior] = {}
+        for together in (list(FIXED), [LEARNED]):
+            fits = _trained(problem, sample, [networks[way] for way in together], plan, lengthscale, first + seed)
+            for way, fit in zip(together, fits, strict=True):
+                draws = 1 if way == OFF else settings.num_samples
+                ways[prior][way] = _scores(problem, networks[way], fit, sample, draws, first + seed)
+    return {"seed": first + seed, "plan": plan, "ways": ways}
+
+
+def _network(problem: _Problem, sample: _Sample, way: str, seed: int) -> nn.Module:
+    """Build the network of a way; the same seed gives the same weights."""
+    num_inputs, num_outputs = sample.train[0].shape[1], problem.num_classes or 2
+    build = partial(mlp, num_inputs, num_outputs, hidden=problem.hidden)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if way == LEARNED:
+            return build()
+        return fixed(build, [max(FIXED[way], ALMOST_NONE)] * (len(problem.hidden) + 1))
+
+
+def _trained(
+    problem: _Problem,
+    sample: _Sample,
+    networks: Sequence[nn.Module],
+    plan: Mapping[str, int],
+    lengthscale: float | None,
+    seed: int,
+) -> list[FitResult]:
+    """Train networks as one program, and leave each at its best epoch."""
+    rows, count = torch.arange(plan["rows"]), len(networks)
+    return fit_stacked(
+        networks,
+        [sample.train] * count,
+        likelihood="categorical" if problem.num_classes else "gaussian",
+        rows=[rows[plan["held_out"] :]] * count,
+        held_out=[rows[: plan["held_out"]]] * count,
+        keep_best=True,
+        epochs=plan["epochs"],
+        batch_size=plan["batch_size"],
+        lr=problem.lr,
+        lengthscale=lengthscale,
+        validation_samples=VALIDATION_SAMPLES,
+        validate_every=max(1, plan["epochs"] // VALIDATIONS),
+        seed=seed,
+    )
+
+
+def _scores(problem: _Problem, network: nn.Module, fit: FitResult, sample: _Sample, draws: int, seed: int) -> Plain:
+    """Score each kind of test rows, and say which epoch was kept and which rates it has."""
+    scores: Plain = {
+        "held_out_nll": fit.history[fit.best_epoch - 1].validation_nll,
+        "best_epoch": fit.best_epoch,
+        "rates": rounded(list(dropout_rates(network).values())),
+    }
+    for name, (x, y) in sample.tests.items():
+        if problem.num_classes:
+            classes = predict_classification(network, x, num_samples=draws, seed=seed)
+            scores[name] = class_scores(classes, y)
+        else:
+            numbers = predict_regression(network, x, num_samples=draws, seed=seed)
+            scores[name] = {
+                "nll": -numbers.log_prob(y).mean().item(),
+                "rmse": rmse(numbers.mean, y).item(),
+                "coverage": interval_coverage(*numbers.interval(0.9), y).item(),
+            }
+    return scores

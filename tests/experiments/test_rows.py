@@ -1,0 +1,83 @@
+"""`gumdrop reproduce rows` on made-up digits and rows, and what it makes of its parts."""
+
+import json
+import math
+
+import pytest
+
+from gumdrop.cli import main
+from gumdrop_experiments.rows.results import FIXED, GRID, LABELS, LEARNED, OFF, PRIORS, gain_of, summary, verdict
+from gumdrop_experiments.rows.settings import Settings
+
+from builders.digits import write_digits
+from builders.uci import write_set
+
+
+@pytest.fixture
+def data(tmp_path):
+    write_digits(tmp_path / "data" / "mnist", count=120)
+    write_set(tmp_path / "data" / "uci" / "kin8nm", rows=80, splits=2)
+    return tmp_path / "data"
+
+
+def test_every_way_is_scored_with_and_without_the_prior(data, tmp_path) -> None:
+    out = tmp_path / "out"
+    words = ["--data", str(data), "--out", str(out), "--quick", "--sets", "mnist", "--sets", "kin8nm"]
+    words += ["--least-steps", "4", "--most-steps", "8", "--epochs", "1", "--num-samples", "2", "--test-images", "100"]
+    assert main(["reproduce", "rows", *words]) == 0
+    found = json.loads((out / "results.json").read_text())["results"]
+    sizes = {name: [size["rows"] for size in each["sizes"]] for name, each in found.items()}
+    assert sizes == {"mnist": [100, 120], "kin8nm": [70]}
+    for each in found.values():
+        for size in each["sizes"]:
+            assert 4 <= size["steps"] <= 8
+            assert size["held_out"] == size["rows"] // 5
+            assert list(size["ways"]) == list(PRIORS)
+            for prior, ways in size["ways"].items():
+                assert list(ways) == list(LABELS)
+                assert all(math.isfinite(way["test"]["nll"][0]) for way in ways.values())
+                assert ways[GRID] == ways[size["chosen"][prior][0]]
+                assert ways["0.3"]["rates"][0] == pytest.approx([0.3] * 3)
+            assert size["ways"]["prior"][LEARNED]["test"] != size["ways"]["without"][LEARNED]["test"]
+    assert (out / "rows.png").stat().st_size > 5000
+
+
+def test_parts_that_are_done_are_shown_without_the_others(data, tmp_path, capsys) -> None:
+    words = ["--data", str(data), "--out", str(tmp_path / "out"), "--sets", "kin8nm", "--resume", "--sizes", "50"]
+    words += ["--least-steps", "2", "--most-steps", "2", "--epochs", "1", "--num-samples", "2"]
+    assert main(["reproduce", "rows", *words, "--done"]) == 2
+    assert "leave it out" in capsys.readouterr().err
+    assert main(["reproduce", "rows", *words, "--seeds", "1"]) == 0
+    assert main(["reproduce", "rows", *words, "--sizes", "60", "--seeds", "2", "--done"]) == 0
+    found = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    assert [(size["rows"], size["seeds"]) for size in found["kin8nm"]["sizes"]] == [(50, [0])]
+
+
+def test_the_grid_is_chosen_by_held_out_rows_and_judged_by_test_rows() -> None:
+    def part(seed: int, best: str) -> dict:
+        ways = {
+            way: {"held_out_nll": 1.0 - (way == best), "rates": [p], "test": {"nll": 2.0 + p + seed}}
+            for way, p in [*FIXED.items(), (LEARNED, 0.2)]
+        }
+        return {"seed": seed, "plan": {"rows": 50, "steps": 3}, "ways": dict.fromkeys(PRIORS, ways)}
+
+    (size,) = summary([part(0, "0.5"), part(1, OFF)])
+    assert size["chosen"]["prior"] == ["0.5", OFF]
+    assert size["ways"]["without"][GRID]["test"]["nll"] == [2.5, 3.0]
+    assert gain_of(size["ways"]["prior"], LEARNED, GRID) == pytest.approx([0.3, -0.2])
+    assert (size["rows"], size["seeds"]) == (50, [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("gains", "word"), [([0.1, 0.11, 0.12], "ahead"), ([-0.1, -0.11, -0.12], "behind"), ([0.1, -0.1], "level")]
+)
+def test_a_verdict_needs_an_interval_on_one_side(gains: list[float], word: str) -> None:
+    assert verdict(gains) == word
+    assert verdict(gains[:1]) == "level"
+
+
+def test_settings_out_of_range() -> None:
+    with pytest.raises(ValueError, match=r"`most_steps` must be at least 1200, got 5"):
+        Settings(most_steps=5)
+    with pytest.raises(ValueError, match=r"`sizes` must be at least 50, got \(10,\)"):
+        Settings(sizes=(10,))

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from gumdrop.cli import main
-from gumdrop_experiments.rows.results import FIXED, GRID, LABELS, LEARNED, OFF, PRIORS, gain_of, summary, verdict
+from gumdrop_experiments.rows.results import FIXED, GRID, LABELS, LEARNED, OFF, PRIORS, summary, verdict
 from gumdrop_experiments.rows.settings import Settings
 
 from builders.digits import write_digits
@@ -64,16 +64,18 @@ def test_the_grid_is_chosen_by_held_out_rows_and_judged_by_test_rows() -> None:
     (size,) = summary([part(0, "0.5"), part(1, OFF)])
     assert size["chosen"]["prior"] == ["0.5", OFF]
     assert size["ways"]["without"][GRID]["test"]["nll"] == [2.5, 3.0]
-    assert gain_of(size["ways"]["prior"], LEARNED, GRID) == pytest.approx([0.3, -0.2])
+    mean, half = size["gains"]["prior"]["test"][GRID]
+    assert (mean, half) == pytest.approx((0.05, 12.706 * 0.25), rel=1e-4)  # gains of .3 and -.2
+    assert size["gains_of_prior"][OFF] == (0, 0)
     assert (size["rows"], size["seeds"]) == (50, [0, 1])
 
 
 @pytest.mark.parametrize(
-    ("gains", "word"), [([0.1, 0.11, 0.12], "ahead"), ([-0.1, -0.11, -0.12], "behind"), ([0.1, -0.1], "level")]
+    ("gain", "word"),
+    [((0.1, 0.09), "ahead"), ((-0.1, 0.09), "behind"), ((-0.1, 0.11), "level"), ((0.1, None), "level")],
 )
-def test_a_verdict_needs_an_interval_on_one_side(gains: list[float], word: str) -> None:
-    assert verdict(gains) == word
-    assert verdict(gains[:1]) == "level"
+def test_a_verdict_needs_an_interval_on_one_side(gain: tuple[float, float | None], word: str) -> None:
+    assert verdict(gain) == word
 
 
 def test_settings_out_of_range() -> None:

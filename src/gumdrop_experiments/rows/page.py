@@ -5,7 +5,7 @@ from typing import Any
 
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.pages.page import Figure, Page, Table
-from gumdrop_experiments.rows.results import GRID, LABELS, LEARNED, PRIORS, gain_of, interval, verdict
+from gumdrop_experiments.rows.results import GRID, LABELS, PRIORS, verdict
 
 __all__ = ["page"]
 
@@ -45,7 +45,7 @@ def page(results: Mapping[str, Any]) -> Page:
 def _lead(results: Mapping[str, Any]) -> str:
     counts = []
     for found in results.values():
-        verdicts = [verdict(gain_of(size["ways"]["prior"], LEARNED, GRID)) for size in found["sizes"]]
+        verdicts = [verdict(size["gains"]["prior"]["test"][GRID]) for size in found["sizes"]]
         words = ", ".join(f"{verdicts.count(word)} {word}" for word in ("ahead", "level", "behind"))
         counts.append(f"{found['label']} {words}")
     return f"Learned rates beside the best fixed rate by held-out rows, with the prior, sizes: {'; '.join(counts)}."
@@ -57,8 +57,8 @@ def _scores(found: Mapping[str, Any], prior: str) -> Table:
     for size in found["sizes"]:
         ways = size["ways"][prior]
         nll = [mean_and_error(ways[way]["test"]["nll"]) for way in LABELS]
-        mean, half = interval(gain_of(ways, LEARNED, GRID))
-        gain = f"{mean:+.3f} (± {half:.3f})" if len(size["seeds"]) > 1 else f"{mean:+.3f}"
+        mean, half = size["gains"][prior]["test"][GRID]
+        gain = f"{mean:+.3f}" if half is None else f"{mean:+.3f} (± {half:.3f})"
         rows.append([f"{size['rows']:,}", *(f"{mean:.3f} ({error:.3f})" for mean, error in nll), gain])
     caption = (
         f"{found['label']}, {PRIORS[prior]}: test NLL, mean over seeds (standard error), and what learned rates gain "

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import mean_and_error
 
-__all__ = ["FIXED", "GRID", "LABELS", "LEARNED", "OFF", "PRIORS", "gain_of", "interval", "summary", "verdict"]
+__all__ = ["FIXED", "GRID", "LABELS", "LEARNED", "OFF", "PRIORS", "summary", "verdict"]
 
 OFF, GRID, LEARNED = "off", "grid", "learned"
 FIXED = {OFF: 0.0, "0.1": 0.1, "0.3": 0.3, "0.5": 0.5}
@@ -39,7 +39,17 @@ def _of_size(parts: Sequence[Plain]) -> Plain:
             taken = names if way == GRID else [way] * len(parts)
             runs = [part["ways"][prior][name] for part, name in zip(parts, taken, strict=True)]
             ways[prior][way] = _columns(runs)
-    return {**parts[0]["plan"], "seeds": [part["seed"] for part in parts], "chosen": chosen, "ways": ways}
+    with_prior, without = (ways[prior] for prior in PRIORS)
+    return {
+        **parts[0]["plan"],
+        "seeds": [part["seed"] for part in parts],
+        "chosen": chosen,
+        "ways": ways,
+        "gains": {prior: _gains(of_prior) for prior, of_prior in ways.items()},
+        "gains_of_prior": {
+            way: interval(without[way]["test"]["nll"], with_prior[way]["test"]["nll"]) for way in LABELS
+        },
+    }
 
 
 def _best(ways: Mapping[str, Plain]) -> str:
@@ -58,20 +68,23 @@ def _columns(records: Sequence[Mapping[str, Any]]) -> Plain:
     }
 
 
-def gain_of(ways: Mapping[str, Plain], way: str, other: str, test: str = "test") -> list[float]:
-    """Nats a test row that one way has less than another, sample by sample."""
-    pairs = zip(ways[other][test]["nll"], ways[way][test]["nll"], strict=True)
-    return [theirs - ours for theirs, ours in pairs]
+def _gains(ways: Mapping[str, Plain]) -> Plain:
+    """Nats a row that learned rates gain on each other way, for each kind of test rows."""
+    tests = [name for name, scores in ways[LEARNED].items() if isinstance(scores, dict)]
+    nll = {way: {test: ways[way][test]["nll"] for test in tests} for way in LABELS}
+    return {
+        test: {way: interval(nll[way][test], nll[LEARNED][test]) for way in LABELS if way != LEARNED} for test in tests
+    }
 
 
-def interval(gains: Sequence[float]) -> tuple[float, float]:
-    """Mean and half of the width of its 95 % interval over seeds, by Student's t; infinite for one seed."""
-    mean, error = mean_and_error(gains)
-    half = float(student.ppf((1 + LEVEL) / 2, len(gains) - 1)) * error if len(gains) > 1 else float("inf")
+def interval(theirs: Sequence[float], ours: Sequence[float]) -> tuple[float, float | None]:
+    """Mean of the differences, and half of the width of its 95 % interval over seeds; None for one seed."""
+    mean, error = mean_and_error(a - b for a, b in zip(theirs, ours, strict=True))
+    half = float(student.ppf((1 + LEVEL) / 2, len(ours) - 1)) * error if len(ours) > 1 else None
     return mean, half
 
 
-def verdict(gains: Sequence[float]) -> str:
+def verdict(gain: tuple[float, float | None]) -> str:
     """Say whether the interval of a gain lies on one side of 0."""
-    mean, half = interval(gains)
-    return "level" if abs(mean) <= half else "ahead" if mean > 0 else "behind"
+    mean, half = gain
+    return "level" if half is None or abs(mean) <= half else "ahead" if mean > 0 else "behind"

@@ -19,6 +19,7 @@ from gumdrop_experiments.catalogue import EXPERIMENTS
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.regularisation import PUBLISHED
 from gumdrop_experiments.regularisation.networks import at_the_end
+from gumdrop_experiments.rows.page import findings, tables
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "experiments.md"
@@ -254,6 +255,12 @@ def rates() -> str:
     return f"worst loss of LL: {', '.join(cells)}; {gains}"
 
 
+def rows() -> str:
+    """Worst loss of each way, with the prior."""
+    worst = {way: each["worst"] for way, each in found("rows")["regret"]["prior"].items()}
+    return f"worst loss of nats over sets and sizes: {', '.join(f'{way} {loss:.3f}' for way, loss in worst.items())}"
+
+
 def shift() -> str:
     """Mean NLL of ensembles over the steps of all shifts."""
     ways = {"learned": "held-out", "by the ELBO": "elbo", "no dropout": "off", "15 networks without": "plain"}
@@ -314,7 +321,7 @@ CELLS: dict[str, Callable[[], str]] = {
 }
 for each in (line, uci, two_pass, regularisers, tables_won, rivals, gaps, rates, decisions, labels, attribution, pairs):
     CELLS[each.__name__] = each
-for each in (gradients, transformers, mnist, shift, regularisation, rotation, co2, cartpole):
+for each in (gradients, transformers, mnist, shift, regularisation, rotation, rows, co2, cartpole):
     CELLS[each.__name__] = each
 for each in (pooled, reported, speller):
     CELLS[each.__name__] = each
@@ -393,8 +400,22 @@ def regularised() -> str:
     return table(("network", "errors", "tutorial, epoch 200 → 1,500", "test NLL, nats", "learned p by layer"), rows)
 
 
+def nats_by_rows() -> str:
+    """What `rows` found, in words and in tables."""
+    mark, results = "<!-- figures: results/rows.json -->", found("rows")
+    words = "\n".join(f"- {finding}" for finding in findings(results))
+    shown = [f"{each.caption}\n\n{mark}\n\n{table(each.columns, each.rows)}" for each in tables(results)]
+    return "\n\n".join([f"{mark}\n{words}", *shown])
+
+
 TABLES: dict[Path, dict[str, Callable[[], str]]] = {
-    PAGE: {"evidence": evidence, "chosen": chosen, "passes": passes, "replaced": replaced},
+    PAGE: {
+        "evidence": evidence,
+        "chosen": chosen,
+        "passes": passes,
+        "replaced": replaced,
+        "nats_by_rows": nats_by_rows,
+    },
     MNIST: {"regularised": regularised},
 }
 """Tables of each page by the names of their places."""

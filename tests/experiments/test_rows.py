@@ -25,7 +25,7 @@ def test_every_way_is_scored_with_and_without_the_prior(data, tmp_path) -> None:
     words = ["--data", str(data), "--out", str(out), "--quick", "--sets", "mnist", "--sets", "kin8nm"]
     words += ["--least-steps", "4", "--most-steps", "8", "--epochs", "1", "--num-samples", "2", "--test-images", "100"]
     assert main(["reproduce", "rows", *words]) == 0
-    found = json.loads((out / "results.json").read_text())["results"]
+    found = json.loads((out / "results.json").read_text())["results"]["sets"]
     sizes = {name: [size["rows"] for size in each["sizes"]] for name, each in found.items()}
     assert sizes == {"mnist": [100, 120], "kin8nm": [70]}
     for each in found.values():
@@ -49,7 +49,7 @@ def test_parts_that_are_done_are_shown_without_the_others(data, tmp_path, capsys
     assert "leave it out" in capsys.readouterr().err
     assert main(["reproduce", "rows", *words, "--seeds", "1"]) == 0
     assert main(["reproduce", "rows", *words, "--sizes", "60", "--seeds", "2", "--done"]) == 0
-    found = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    found = json.loads((tmp_path / "out" / "results.json").read_text())["results"]["sets"]
     assert [(size["rows"], size["seeds"]) for size in found["kin8nm"]["sizes"]] == [(50, [0])]
 
 
@@ -72,7 +72,12 @@ def test_the_grid_is_chosen_by_held_out_rows_and_judged_by_test_rows() -> None:
 
 @pytest.mark.parametrize(
     ("gain", "word"),
-    [((0.1, 0.09), "ahead"), ((-0.1, 0.09), "behind"), ((-0.1, 0.11), "level"), ((0.1, None), "level")],
+    [
+        ((0.1, 0.09), "ahead"),
+        ((-0.1, 0.09), "behind"),
+        ((-0.1, 0.11), "not told apart"),
+        ((0.1, None), "not told apart"),
+    ],
 )
 def test_a_verdict_needs_an_interval_on_one_side(gain: tuple[float, float | None], word: str) -> None:
     assert verdict(gain) == word

@@ -1,6 +1,7 @@
 """What the parts of `rows` say together."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from scipy.stats import t as student
@@ -8,7 +9,7 @@ from scipy.stats import t as student
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import mean_and_error
 
-__all__ = ["FIXED", "GRID", "LABELS", "LEARNED", "OFF", "PRIORS", "summary", "verdict"]
+__all__ = ["FIXED", "GRID", "LABELS", "LEARNED", "OFF", "PRIORS", "VERDICTS", "regrets", "summary", "verdict"]
 
 OFF, GRID, LEARNED = "off", "grid", "learned"
 FIXED = {OFF: 0.0, "0.1": 0.1, "0.3": 0.3, "0.5": 0.5}
@@ -20,8 +21,9 @@ LABELS = {
     LEARNED: "learned",
 }
 """What pages call each way to a rate."""
-PRIORS = {"prior": "with the prior on the weights", "without": "without a prior"}
+PRIORS = {"prior": "with the prior", "without": "without a prior"}
 """Whether weights have the default prior of the objective."""
+VERDICTS = ("ahead", "not told apart", "behind")
 LEVEL = 0.95
 
 
@@ -29,6 +31,16 @@ def summary(parts: Sequence[Plain]) -> list[Plain]:
     """Gather the parts of one set, the fewest rows first, with the scores of all seeds side by side."""
     sizes = sorted({part["plan"]["rows"] for part in parts})
     return [_of_size([part for part in parts if part["plan"]["rows"] == size]) for size in sizes]
+
+
+def regrets(sizes: Sequence[Plain]) -> Plain:
+    """Nats a row that each way loses on the best way of a size, at worst and on average."""
+    found: dict[str, Plain] = {}
+    for prior in PRIORS:
+        means = [{way: fmean(size["ways"][prior][way]["test"]["nll"]) for way in LABELS} for size in sizes]
+        losses = {way: [nll[way] - min(nll.values()) for nll in means] for way in LABELS}
+        found[prior] = {way: {"worst": max(lost), "mean": fmean(lost)} for way, lost in losses.items()}
+    return found
 
 
 def _of_size(parts: Sequence[Plain]) -> Plain:
@@ -87,4 +99,4 @@ def interval(theirs: Sequence[float], ours: Sequence[float]) -> tuple[float, flo
 def verdict(gain: tuple[float, float | None]) -> str:
     """Say whether the interval of a gain lies on one side of 0."""
     mean, half = gain
-    return "level" if half is None or abs(mean) <= half else "ahead" if mean > 0 else "behind"
+    return VERDICTS[1] if half is None or abs(mean) <= half else VERDICTS[0 if mean > 0 else 2]

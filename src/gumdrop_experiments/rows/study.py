@@ -21,7 +21,7 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.numbers import rounded
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, fixed
 from gumdrop_experiments.rates.sets import SETS as TABLES
-from gumdrop_experiments.rows.results import FIXED, LEARNED, OFF, summary
+from gumdrop_experiments.rows.results import FIXED, LEARNED, OFF, regrets, summary
 from gumdrop_experiments.rows.settings import SETS, Settings
 from gumdrop_experiments.scoring import class_scores
 from gumdrop_experiments.shift.shifts import noisy
@@ -79,16 +79,16 @@ def study(settings: Settings, run: Run) -> Plain:
             raise ValueError(f"`done` shows the parts that are done, and {run.folder} has none; leave it out")
     parts = run.parts({_name(*work): partial(_part, *work, settings, run.options.seed) for work in works})
     done = {problem.name: [parts[_name(*work)] for work in works if work[0] is problem] for problem in problems}
-    return {
+    sets: dict[str, Plain] = {
         problem.name: {
             "label": LABELS[problem.name],
-            "hidden": list(problem.hidden),
             "layers": ["inputs", *(f"hidden {i + 1}" for i in range(len(problem.hidden)))],
             "sizes": summary(done[problem.name]),
         }
         for problem in problems
         if done[problem.name]
     }
+    return {"sets": sets, "regret": regrets([size for found in sets.values() for size in found["sizes"]])}
 
 
 def _name(problem: _Problem, size: int, seed: int) -> str:

@@ -15,11 +15,11 @@ BUDGETS = {
     "likelihoods": 1770,
     "machine": 570,
     "metrics": 890,
-    "networks": 1360,
+    "networks": 1410,
     "objective": 380,
     "prediction": 1830,
     "tables": 7990,
-    "training": 2120,
+    "training": 2140,
     "views": 3430,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

@@ -43,7 +43,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         hidden_layer_sizes: Units of the hidden layers of each network, which then read the inputs as they are; None
             chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit`.
         n_members: Networks in the ensemble; None for 10, and 5 from 10,000 rows on.
-        max_iter: Epochs; None for 2,500 steps, and at least 20 epochs.
+        max_iter: Epochs; None for what `gumdrop.ensembles.schedule` says, at least 20.
         batch_size: Rows per step; None for 32 to 1,024, more for more rows.
         learning_rate_init: Largest learning rate of the cycle.
         lengthscale: Prior, see `gumdrop.kl_divergence`; None for that of `gumdrop.ensembles`.

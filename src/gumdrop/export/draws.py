@@ -110,14 +110,7 @@ class Draws(nn.Module):
         return result.reshape(draws, rows, *result.shape[1:])
 
     def undropped(self, inputs: Sequence[Tensor]) -> Tensor:
-        """Evaluate the model without the dropout of its sites.
-
-        Args:
-            inputs: Shape (N, ...) each.
-
-        Returns:
-            Shape (N, ...).
-        """
+        """Evaluate the model without the dropout of its sites."""
         with factors_from(None, self.model):
             return self._call(inputs)
 

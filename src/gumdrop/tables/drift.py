@@ -121,16 +121,7 @@ class Drift:
 
 
 def find_drift(model: TableModel, frame: pd.DataFrame, epistemic: np.ndarray) -> Drift | None:
-    """Compare a table with what a model was trained on.
-
-    Args:
-        model: The model.
-        frame: A table with at least the columns of the schema.
-        epistemic: What the model says of the epistemic uncertainty of its rows, shape (N,), see `TableTask.epistemic`.
-
-    Returns:
-        What differs; None if the table is too short, or the model too old to know what it was trained on.
-    """
+    """Compare a table with what a model was trained on; None if the table is too short, or the model does not know."""
     profile = model.profile
     if profile is None or len(frame) < LEAST_ROWS:
         return None

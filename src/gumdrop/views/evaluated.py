@@ -75,18 +75,7 @@ def write_page(
     fitted: FitResults | None,
     notes: Sequence[str],
 ) -> None:
-    """Write scores as a page that needs nothing from outside.
-
-    Args:
-        model: What predicted.
-        predicted: What `predict_frame` returned, of N rows that it scored.
-        table: The rows that it was given, with their target.
-        rows: Their numbers in the table, from 1, shape (N,).
-        place: File to write.
-        name: What the page calls the table.
-        fitted: What the fit left; None if that is not known.
-        notes: What was odd in the table, in sentences.
-    """
+    """Write the scores of ``rows``, numbered from 1, of a table as a page that needs nothing from outside."""
     evaluation, schema = predicted.evaluation, model.schema
     assert evaluation is not None, "the target is known"
     regression = schema.target.task == "regression"

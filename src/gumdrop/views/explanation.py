@@ -102,14 +102,7 @@ class Step:
 
 
 def waterfall(part: ColumnShares, groups: Sequence[Sequence[int]]) -> list[Step]:
-    """Lead from the usual row to this one, a step for each group of columns.
-
-    Args:
-        part: Shares of the columns.
-        groups: Columns of each step, in the order of the steps.
-
-    Returns:
-        The steps, after one that adds nothing to the base value.
+    """Return the steps from the usual row to this one, one for each group of columns, after one that adds nothing.
 
     Example:
         >>> steps = waterfall(ColumnShares(value=7.0, usual=5.0, shares=[3.0, -1.0], errors=None), [[0], [1]])

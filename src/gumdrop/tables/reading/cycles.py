@@ -74,13 +74,7 @@ CYCLES: dict[Cycle, _Kind] = {
 
 
 def cycle_of(column: pd.Series) -> Cycle | None:
-    """Find out whether all texts of a column are places on one cycle.
-
-    Args:
-        column: Texts; missing cells are passed over.
-
-    Returns:
-        The cycle; None if a text is something else, or there are fewer than three different ones.
+    """Return the cycle that all texts of a column are places on; None if there is none, or fewer than three texts.
 
     Example:
         >>> cycle_of(pd.Series(["Jan", "Feb", "may"])), cycle_of(pd.Series(["9:30", "14:05:59", "2:05 pm"]))

@@ -27,19 +27,7 @@ TORN = re.compile(r"(?<=\d) (?=%)|(?<=±) (?=\d)")
 
 
 def write_report(folder: str | os.PathLike[str], results: FitResults | None = None, *, name: str | None = None) -> Path:
-    """Write `report.html` into a folder that `gumdrop fit` left.
-
-    Args:
-        folder: The folder.
-        results: What the fit left; what the `results.json` of the folder holds if None.
-        name: What the page calls the folder; its own name if None.
-
-    Returns:
-        The path of the page. It appears whole or not at all.
-
-    Raises:
-        TableError: If the folder or its results are absent, damaged or of another format.
-    """
+    """Write `report.html` into a folder that `gumdrop fit` left, from its results; it appears whole or not at all."""
     place = Path(folder)
     page = render(read_results(place) if results is None else results, folder=name or place.resolve().name)
     with replacing(place / "report.html") as file:
@@ -48,15 +36,7 @@ def write_report(folder: str | os.PathLike[str], results: FitResults | None = No
 
 
 def render(results: FitResults, *, folder: str = "FOLDER") -> str:
-    """The page as text.
-
-    Args:
-        results: What the fit left.
-        folder: Name of the folder, for the command that uses the model again.
-
-    Returns:
-        HTML that needs nothing from outside.
-    """
+    """The page as text that needs nothing from outside, with the folder in the command that uses it again."""
     filters: dict[str, Callable[..., str]] = {
         "num": number,
         "beside": beside,

@@ -65,14 +65,7 @@ def tenths(share: float | None) -> str:
 
 
 def wilson(count: int, rows: int) -> tuple[float, float]:
-    """Wilson 95 % confidence interval of a share of rows.
-
-    Args:
-        count: Rows that were counted.
-        rows: All rows, at least 1.
-
-    Returns:
-        Lower and upper end.
+    """Return the Wilson 95 % confidence interval of a share of rows.
 
     References:
         Wilson 1927, "Probable inference, the law of succession, and statistical inference" (JASA 22).
@@ -86,32 +79,12 @@ def wilson(count: int, rows: int) -> tuple[float, float]:
 
 
 def margin(standard_error: float, rows: int) -> float:
-    """Half of the 95 % confidence interval of a mean over rows, by Student's t.
-
-    Args:
-        standard_error: Of the mean, from the spread of the rows.
-        rows: How many, at least 1.
-
-    Returns:
-        The half; infinite for a single row, which has no spread.
-
-    Example:
-        >>> round(margin(1.0, 4), 2), round(margin(1.0, 400), 2)
-        (3.18, 1.97)
-    """
+    """Half of the 95 % confidence interval of a mean over rows, by Student's t; infinite for a single row."""
     return standard_error * float(t.ppf(0.975, rows - 1)) if rows > 1 else math.inf
 
 
 def auroc_interval(auroc: float, positive: int, negative: int) -> tuple[float, float]:
-    """95 % confidence interval of the area under the ROC curve.
-
-    Args:
-        auroc: Of the rows.
-        positive: Rows of the class, at least 1.
-        negative: Other rows, at least 1.
-
-    Returns:
-        Lower and upper end; both are strictly between 0 and 1 but where ``auroc`` is not.
+    """Return the 95 % confidence interval of the area under the ROC curve.
 
     References:
         Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney statistic, part 2"

@@ -135,6 +135,10 @@ def read_photograph(path: str | os.PathLike[str], *, size: tuple[int, int] | Non
 
     Raises:
         ImageFileError: If the file is no picture.
+
+    Example:
+        >>> read_photograph("cat.jpg", size=(224, 224)).shape  # doctest: +SKIP
+        torch.Size([3, 224, 224])
     """
     from PIL import Image
 

@@ -3,65 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binomtest, hypergeom, norm, spearmanr, t
 from sklearn.metrics import roc_auc_score
 
-from gumdrop.machine.numerals import MINUS, readable
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import FitResults, RegressionRows
 from gumdrop.views import plots
 
-__all__ = [
-    "DASH",
-    "SPACE",
-    "TestRows",
-    "association",
-    "auroc_interval",
-    "beside",
-    "margin",
-    "number",
-    "percent",
-    "tenths",
-    "wilson",
-]
+__all__ = ["TestRows", "association", "auroc_interval", "margin", "wilson"]
 
-DASH, SPACE = "\N{EN DASH}", "\N{NO-BREAK SPACE}"
 DRAWS = 4000
 """Of random groups of rows; errors have long tails, for which a normal curve is no match."""
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A number as the page shows it."""
-    if value is None or not math.isfinite(value):
-        return DASH
-    return readable(value, digits).replace("-", MINUS)
-
-
-def beside(value: float, half: float) -> str:
-    """A number with as many places as half of its interval, of which the page shows two digits."""
-    if not 1e-4 <= half < math.inf:
-        return number(value)
-    text = f"{value:,.{max(0, 1 - math.floor(math.log10(float(f'{half:.1e}'))))}f}"
-    return text.replace("-", MINUS) if re.search("[1-9]", text) else "0"
-
-
-def percent(share: float | None) -> str:
-    """A share as the page shows it."""
-    if share is None or not math.isfinite(share):
-        return DASH
-    value = round(100 * share, 1)
-    return f"{100 * share:.{0 if 10 <= value <= 99 or value in (0, 100) else 1}f}{SPACE}%"  # rounded once
-
-
-def tenths(share: float | None) -> str:
-    """A share of the test rows that stands in several places of the page, in all of them like this."""
-    if share is None or not math.isfinite(share):
-        return DASH
-    return f"{math.floor(1000 * share + 0.5001) / 10:.1f}{SPACE}%"  # half up, also where float32 is just below
 
 
 def wilson(count: int, rows: int) -> tuple[float, float]:

@@ -41,12 +41,7 @@ def log_ndtr(value: Tensor) -> Tensor:
 
 
 class ScaledMoments(nn.Module):
-    """What `RegressionEnsemble.predict` makes of the draws of its members, for a fixed number of draws.
-
-    Args:
-        ensemble: The ensemble.
-        num_draws: Of all members together.
-    """
+    """What `RegressionEnsemble.predict` makes of the draws of its members, for a fixed number of draws of them all."""
 
     tails: Tensor
     quantiles: Tensor

@@ -27,7 +27,7 @@ from gumdrop.tables.profile import ColumnProfile, tally
 from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn
 from gumdrop.tables.schema.schema import Encoded
 
-__all__ = ["Bin", "ColumnDrift", "Drift", "find_drift"]
+__all__ = ["Bin", "ColumnDrift", "Drift", "find_drift", "holm"]
 
 LEAST_ROWS, MOST_ROWS = 20, 20_000
 """Rows below which nothing is said, and rows that are looked at, evenly spread."""
@@ -131,7 +131,7 @@ def find_drift(model: TableModel, frame: pd.DataFrame, epistemic: np.ndarray) ->
     chances = [_chance(np.array(was.counts), now) for was, now in zip(profile.columns, counts, strict=True)]
     columns = [
         _described(column, was, now, p, encoded)
-        for column, was, now, p in zip(model.schema.columns, profile.columns, counts, _holm(chances), strict=True)
+        for column, was, now, p in zip(model.schema.columns, profile.columns, counts, holm(chances), strict=True)
         if p < CHANCE
     ]
     above = int((epistemic[pick] > profile.epistemic).sum())
@@ -189,8 +189,8 @@ def _chi_squared(was: np.ndarray, now: np.ndarray) -> float:
     return float(torch.special.gammaincc(freedom, torch.tensor(distance / 2, dtype=torch.float64)))
 
 
-def _holm(chances: Sequence[float]) -> list[float]:
-    """Probabilities that take into account how many there are."""
+def holm(chances: Sequence[float]) -> list[float]:
+    """Probabilities that take into account how many there are (Holm 1979)."""
     order = np.argsort(chances, kind="stable")
     scaled = np.maximum.accumulate(np.asarray(chances)[order] * np.arange(len(chances), 0, -1)).clip(max=1.0)
     adjusted = np.empty(len(chances))

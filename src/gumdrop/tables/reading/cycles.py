@@ -98,14 +98,7 @@ def parse_cycle(column: pd.Series, cycle: Cycle) -> np.ndarray:
 
 
 def place_name(value: float, cycle: Cycle) -> str:
-    """Write a place on a cycle as people do.
-
-    Args:
-        value: What `parse_cycle` reads.
-        cycle: The cycle.
-
-    Returns:
-        The name of the month or of the weekday, or the time of day to the minute that has begun.
+    """Return a place on a cycle as people write it; a time of day to the minute that has begun.
 
     Example:
         >>> place_name(3.0, "month"), place_name(2.0, "weekday"), place_name(14.5, "time of day")

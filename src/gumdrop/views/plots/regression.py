@@ -31,14 +31,7 @@ def predicted_against_observed(
     ax: Axes | None = None,
     name: str = "",
 ) -> Axes:
-    """Rows as points with their intervals, at most `POINTS` of them; the diagonal is a perfect prediction.
-
-    Rows of the same value stand beside each other where there are few values. The points are two collections with the
-    gids `inside` and `outside`.
-
-    Returns:
-        The axes.
-    """
+    """Rows as points with their intervals, at most `POINTS` of them, in two collections: `inside` and `outside`."""
     ax = axes_or_new(ax)
     pick = evenly(np.size(observed), POINTS)
     truth, guess, low, high = (np.asarray(a, dtype=float)[pick] for a in (observed, mean, lower, upper))

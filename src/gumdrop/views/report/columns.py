@@ -8,6 +8,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.stats import binomtest
 
+from gumdrop.tables.drift import holm
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, FitResults, Gain, Group
 from gumdrop.views import plots
 from gumdrop.views.html import number
@@ -91,15 +92,10 @@ def _all_worth(given: ByColumn) -> list[Worth]:
 
 def _judged(groups: list[Group]) -> list[GroupView]:
     """Groups with the share that holds, from that on which is most surely too small; Holm's step-down over them all."""
-    chances = np.array([binomtest(each.held, each.rows, each.stated).pvalue for each in groups])
-    fails = np.zeros(len(groups), dtype=bool)
-    for k, i in enumerate(np.argsort(chances, kind="stable")):
-        if chances[i] > CHANCE / (len(groups) - k):
-            break
-        fails[i] = True
+    chances = holm([binomtest(group.held, group.rows, group.stated).pvalue for group in groups])
     found = [
-        GroupView(each, each.held / each.rows, *wilson(each.held, each.rows), bool(fails[i]))
-        for i, each in enumerate(groups)
+        GroupView(group, group.held / group.rows, *wilson(group.held, group.rows), p <= CHANCE)
+        for group, p in zip(groups, chances, strict=True)
     ]
     return sorted(found, key=lambda each: each.high - each.group.stated)
 

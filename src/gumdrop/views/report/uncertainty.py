@@ -25,11 +25,7 @@ FAR = 6.0
 
 
 def calibration_view(results: FitResults, test: TestRows) -> dict[str, object]:
-    """Stated against actual reliability, their mean distance, and a verdict.
-
-    Returns:
-        The names of the page; the verdict is `good`, `bold`, `timid`, `mixed`, `surprised`, or `unclear`.
-    """
+    """Stated against actual reliability; the verdict is good, bold, timid, mixed, surprised, or unclear."""
     given = results.calibration
     expected, observed = (np.asarray(each, dtype=float) for each in (given.expected, given.observed))
     count = np.full(expected.size, test.rows, dtype=float) if given.count is None else np.array(given.count, float)
@@ -77,11 +73,7 @@ def _interval_verdict(results: FitResults, test: TestRows, verdict: str) -> str:
 
 
 def uncertainty_view(test: TestRows) -> dict[str, object]:
-    """Whether the rows that the model is uncertain of are those it gets wrong.
-
-    Returns:
-        The names of the page; the verdict is `yes`, `no`, `unclear`, `none` or `few`.
-    """
+    """Whether the rows that the model is uncertain of are those it gets wrong: yes, no, unclear, none or few."""
     strength, chance = association(test)
     sign = 0 if strength is None or abs(strength) <= chance else np.sign(strength)
     verdict = "few" if test.rows < FEW else "none" if strength is None else {1: "yes", 0: "unclear", -1: "no"}[sign]

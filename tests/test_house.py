@@ -20,7 +20,7 @@ BUDGETS = {
     "prediction": 1830,
     "tables": 7690,
     "training": 2120,
-    "views": 2700,
+    "views": 2705,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from gumdrop.machine.environment import in_words
 from gumdrop.machine.files import replacing
 from gumdrop.machine.numerals import MINUS, readable, with_minus
 
@@ -80,8 +79,14 @@ def template(name: str, *folders: Path) -> jinja2.Template:
         finalize=_written,
     )
     environment.filters |= {"num": number, "beside": beside, "percent": percent, "tenths": tenths, "signed": signed}
-    environment.filters |= {"readable": readable, "count": "{:,}".format, "told": in_words}
+    environment.filters |= {"readable": readable, "count": "{:,}".format, "told": _told}
     return environment.get_template(name)
+
+
+def _told(value: str) -> str:
+    from gumdrop.machine.environment import in_words  # torch, which the page of a comparison does not wait for
+
+    return in_words(value)
 
 
 def _written(value: object) -> object:

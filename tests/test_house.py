@@ -5,11 +5,11 @@ import pytest
 from builders import house
 
 BUDGETS = {
-    "attribution": 1540,
-    "cli": 1150,
+    "attribution": 1365,
+    "cli": 1060,
     "ensembles": 1620,
     "estimators": 1270,
-    "export": 1460,
+    "export": 1380,
     "functional": 540,
     "layers": 1910,
     "likelihoods": 1770,
@@ -18,9 +18,9 @@ BUDGETS = {
     "networks": 1410,
     "objective": 380,
     "prediction": 1830,
-    "tables": 7990,
+    "tables": 7690,
     "training": 2140,
-    "views": 3430,
+    "views": 2705,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -4,8 +4,6 @@ from importlib import import_module
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["EXPERIMENTS", "package_of"]
-
 NAMES = (
     "line",
     "uci",

@@ -6,8 +6,6 @@ from torch import Tensor, nn
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.metrics import accuracy, brier_score, calibration_error
 
-__all__ = ["class_scores", "plain_prediction"]
-
 
 def plain_prediction(model: nn.Module, x: Tensor, *, batch_size: int | None = None) -> ClassificationPrediction:
     """Predict with dropout off, as one function."""

@@ -7,8 +7,6 @@ crops of pictures apart, and its masks show by what it does.
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Explain digits and photographs, find planted evidence, and compare with Captum's methods.",
     shows="which pixels suffice for a prediction and which destroy it, beside Captum's methods",

@@ -20,8 +20,6 @@ from gumdrop_experiments.attribution.peers import Method, captum_methods, gumbel
 from gumdrop_experiments.attribution.scores import REGIONS
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["digits"]
-
 SHARE = 0.15
 """Size of the sharp regions on digits, as a share of the image: the same for all methods."""
 

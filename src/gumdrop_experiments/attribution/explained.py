@@ -7,8 +7,6 @@ from torch import Tensor
 from gumdrop.attribution import Explanation
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["explained", "rounded_pixels"]
-
 
 def explained(found: Explanation) -> Plain:
     """What a figure of masks needs, to two decimals."""

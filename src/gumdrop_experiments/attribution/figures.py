@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from gumdrop.views import plots
 from gumdrop_experiments.harness.reproduce import WithPictures
 
-__all__ = ["figures"]
-
 TITLES = {"inputs": "input", "ssr": "SSR: kept", "sdr": "SDR: dropped", "joint": "joint", "enhanced": "enhanced"}
 INFILLS = {"zeros": "zeros", "blur": "blur"}
 HEADLINE = ("FIDO ssr", "FIDO sdr", "FIDO joint", "Gumbel t=1 ssr", "integrated gradients", "occlusion 5 x 5")

@@ -7,8 +7,6 @@ import numpy as np
 
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page"]
-
 DIGITS = (
     "Twenty digits; masks with a blurred infill. Dark is relevant; the box holds what the joint mask puts above one "
     "half."

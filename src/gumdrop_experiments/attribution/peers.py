@@ -8,8 +8,6 @@ from torch.nn import functional as F
 
 from gumdrop.attribution import FIDOSettings, log_odds
 
-__all__ = ["Method", "captum_methods", "gumbel_masks", "require_captum"]
-
 Method = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
 """Relevance from model, inputs, target and infill."""
 

@@ -12,8 +12,6 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import photograph_batches, photograph_network, train_or_load
 
-__all__ = ["PHOTOGRAPHS", "photographs"]
-
 PHOTOGRAPHS = ("astronaut.png", "camera.png", "chelsea.png", "coffee.png", "raccoon.png", "retina.jpg", "rocket.jpg")
 PICTURE, CROP, CELLS = 160, 96, 32
 STEPS, QUICK_STEPS = 400, 60

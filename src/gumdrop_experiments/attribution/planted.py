@@ -9,8 +9,6 @@ from gumdrop_experiments.attribution.explained import rounded_pixels
 from gumdrop_experiments.attribution.scores import REGIONS
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["planted", "planted_squares"]
-
 INFILLS = ("blur", "mean", "zeros", "uniform", "normal", "local_shuffle")
 SQUARES, SHOWN = 20, 3
 

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from gumdrop.attribution import LayoutName, Region, find_layout, total_variation
 
-__all__ = ["REGIONS", "area", "box_iou", "mask_iou", "roughness", "share_outside"]
-
 REGIONS: tuple[Region, ...] = ("ssr", "sdr", "joint")
 """The masks of a search."""
 

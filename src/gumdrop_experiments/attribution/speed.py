@@ -15,8 +15,6 @@ from gumdrop_experiments.attribution.peers import gumbel_masks
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.networks.convolutional import digit_perceptron
 
-__all__ = ["speed"]
-
 THREADS = (1,)
 """More would wait for each other where other work goes on."""
 ROWS, ROUNDS = 256, 3

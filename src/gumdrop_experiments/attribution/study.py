@@ -23,8 +23,6 @@ from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_network, export, train_or_load
 
-__all__ = ["study"]
-
 FIRST_IMAGE = 1000
 """The settings of FIDO were chosen on training images; these test images were not looked at before."""
 SHOWN = 20

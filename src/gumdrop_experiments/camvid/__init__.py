@@ -5,8 +5,6 @@ Beside them stands a network with learned rates and an aleatoric head, which is 
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Segment the CamVid street scenes: no, fixed and learned dropout, with an aleatoric head beside.",
     shows="street scenes: an FC-DenseNet that shows where it is unsure, with no, fixed and learned dropout",

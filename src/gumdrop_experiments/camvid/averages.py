@@ -10,8 +10,6 @@ from gumdrop_experiments.camvid.scores import binned, calibration_error, overcon
 from gumdrop_experiments.data.camvid import VOID
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["calibration_by_averages"]
-
 
 def calibration_by_averages(pictures: Iterable[tuple[Tensor, Tensor]]) -> Plain:
     """Score drawn functions by the mean of their probabilities and, as the report does, of their logarithms.

@@ -15,8 +15,6 @@ from gumdrop_experiments.data.camvid import CAMVID_CLASSES, CAMVID_COLOURS, VOID
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["by_depth", "figures"]
-
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
 NO_CLASS = (0, 0, 0)
 COLOURS = dict(zip(ALL_VARIANTS, (plots.INK, *plots.PALETTE), strict=False))

@@ -8,8 +8,6 @@ from torch.nn import functional as F
 
 from gumdrop_experiments.data.camvid import VOID
 
-__all__ = ["noisy_log_probabilities", "pixel_nll"]
-
 
 def pixel_nll(logits: Tensor, labels: Tensor) -> Tensor:
     """Negative log likelihood of pictures: the sum over pixels that have a class, in nats, shape (N,)."""

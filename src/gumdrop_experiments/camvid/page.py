@@ -10,8 +10,6 @@ from gumdrop_experiments.data.camvid import CAMVID_CLASSES
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page"]
-
 Results = Mapping[str, Sequence[Mapping[str, Any]]]
 
 SCORES = {

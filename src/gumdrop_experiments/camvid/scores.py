@@ -9,8 +9,6 @@ from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop_experiments.data.camvid import VOID
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["PixelScores", "binned", "calibration_error", "confusion", "mean_iou", "overconfidence"]
-
 NUM_BINS = 20
 UNCERTAINTY_BINS = 1000
 LEAST_UNCERTAINTY = 1e-9

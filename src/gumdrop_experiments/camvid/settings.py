@@ -6,8 +6,6 @@ from typing import Self
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers, known
 
-__all__ = ["ALL_VARIANTS", "BY_CLASS", "VARIANTS", "Settings"]
-
 VARIANTS = ("none", "fixed 0.2", "learned", "learned, aleatoric head")
 """Ways to set the rates."""
 ALL_VARIANTS = (*VARIANTS, "learned from 0.05", "learned from 0.01")

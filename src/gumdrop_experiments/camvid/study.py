@@ -31,8 +31,6 @@ from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
 
-__all__ = ["NUM_CLASSES", "study"]
-
 LR, MAX_NORM = 2e-3, 10.0
 TRAIN, VALIDATION = "miou_train", "miou_validation"
 """Mean intersection over union after each epoch: of the crops, under masks, as they were trained on, and of the

@@ -8,8 +8,6 @@ improved with the true equations of motion, which is what is left when the dynam
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT", "PUBLISHED"]
-
 ABOUT = About(
     does="Learn to swing a pole up, with a model that knows what it has not seen.",
     shows="a pole swung up from few trials, in a model whose learned rates fall as the data grow",

@@ -8,8 +8,6 @@ from torch import Tensor
 from gumdrop_experiments.cartpole.control.tasks import Task
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["CRITERION", "evaluation", "is_reached"]
-
 REACHED, REACHED_STEPS = 0.25, 10
 """The pole is up if its tip is within this many metres of the goal in each of the last steps, this many."""
 CRITERION = (

@@ -16,8 +16,6 @@ from gumdrop_experiments.cartpole.film import film
 from gumdrop_experiments.cartpole.results import fan_trials
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["NAMES", "figures"]
-
 NAMES = {"learned": "learned rates", "fixed": "fixed, p = 0.1", "none": "no dropout"}
 COLOURS = {"learned": plots.ORANGE, "fixed": plots.BLUE, "none": plots.INK}
 LAYERS = ("input", "hidden 1", "hidden 2")

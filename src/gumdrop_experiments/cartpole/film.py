@@ -16,8 +16,6 @@ from gumdrop_experiments.cartpole.control import CartPole
 from gumdrop_experiments.cartpole.control.drawing import draw_cart_pole
 from gumdrop_experiments.cartpole.control.swing_up import MAX_FORCE, SECONDS
 
-__all__ = ["animation", "film"]
-
 FRAMES_PER_STEP = 2
 LAST_MILLISECONDS = 1500
 """How long the last moment stands."""

@@ -10,8 +10,6 @@ from gumdrop_experiments.cartpole.evaluation import CRITERION
 from gumdrop_experiments.cartpole.figures import NAMES
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page"]
-
 REWARD = "Cumulative reward against the trial: median of the searches, and their range. High and early is good."
 RATES = "Median over the searches, and their range. Good are rates that fall as data grow."
 UNCERTAINTY = (

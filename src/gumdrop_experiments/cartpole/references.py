@@ -13,8 +13,6 @@ from gumdrop_experiments.cartpole.evaluation import evaluation
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["cross_entropy", "random_actions", "true_dynamics"]
-
 REFERENCE = SearchSettings(p=0.0, learned=False, num_policies=24, num_particles=3, policy_steps=300)
 HELD_OUT_TRIALS = 20
 DISTURBANCE = 0.3

@@ -6,8 +6,6 @@ from typing import Any
 
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["fan_trials", "kept", "summary"]
-
 Record = Mapping[str, Any]
 """What there is to say of a trial."""
 

@@ -22,8 +22,6 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["VARIANTS", "study"]
-
 VARIANTS = {
     "learned": SearchSettings(p=0.1, learned=True),
     "fixed": SearchSettings(p=0.1, learned=False),

@@ -14,8 +14,6 @@ References:
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT", "PUBLISHED"]
-
 ABOUT = About(
     does="Extrapolate the record of carbon dioxide by dropout and by Gaussian processes, and hold it against the "
     "truth.",

@@ -7,8 +7,6 @@ from gumdrop.views import plots
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["hyper_parameters", "point_estimate"]
-
 
 def hyper_parameters(processes: Plain) -> Figure:
     """Draw trace, autocorrelation and forest of each hyper-parameter, a row each, and the point estimate."""

@@ -12,8 +12,6 @@ from gumdrop_experiments.co2.series import ASKED, Series, scores
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["extrapolate"]
-
 
 def extrapolate(model: nn.Module, data: Series, *, num_samples: int, seed: int) -> Plain:
     """Draw functions from a network and score what they say of later months."""

@@ -13,9 +13,6 @@ from gumdrop_experiments.co2.settings import KINDS
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["PROCESSES", "figures", "kinds"]
-
-
 PROCESSES = {
     "squared-exponential": "GP, squared exponential",
     "sampled": "GP, squared exponential, sampled",

@@ -10,8 +10,6 @@ from torch import nn
 
 from gumdrop import HomoscedasticNoise, fix_dropout, learn_dropout
 
-__all__ = ["NETWORKS", "Network", "build"]
-
 START = 0.1
 """Where learned rates begin."""
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}

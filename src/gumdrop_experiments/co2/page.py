@@ -6,9 +6,6 @@ from gumdrop_experiments.co2.figures import PROCESSES, kinds
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page"]
-
-
 RECORD = "The record less a straight line: black, the 272 months to learn from; green, what came to pass."
 WHAT = (
     "Each method's mean, and bands of two standard deviations: of the functions that were drawn (orange) and with the "

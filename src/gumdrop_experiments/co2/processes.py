@@ -14,8 +14,6 @@ from gumdrop_experiments.co2.series import ASKED, Series, scores
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["kernels", "process"]
-
 
 def kernels(data: Series) -> dict[str, Kernel]:
     """A squared exponential, as in the tutorial, and one that knows of years beside it."""

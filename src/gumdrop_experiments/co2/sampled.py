@@ -18,8 +18,6 @@ from gumdrop_experiments.co2.series import ASKED, Series, scores
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["PRIORS", "Chains", "conditional", "halves", "installed", "sampled_process"]
-
 PRIORS = {"lengthscale": 0.05, "amplitude": 1.0, "noise": 0.1}
 """Scale of the half-Cauchy prior of each hyper-parameter, in the order in which they are given."""
 TARGET_ACCEPT = 0.95

@@ -11,8 +11,6 @@ from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.metrics import central_coverage
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
-__all__ = ["ASKED", "LEFT_OUT", "Series", "explained", "scores", "series"]
-
 LAST_TRAINING, LAST_ASKED = "1981-03", "1992-11"
 LEFT_OUT = ("1958-06", "1958-10", "1964-02", "1964-03", "1964-04")
 """Months without measurements, which the record fills in and the tutorial leaves out."""

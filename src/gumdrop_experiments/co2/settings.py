@@ -7,8 +7,6 @@ from typing import Self
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.settings import BaseSettings, at_least, known
 
-__all__ = ["KINDS", "Settings"]
-
 KINDS = ("scripts", "fixed", "narrow", "held", "learned")
 """Kinds of networks, each of ReLU and of tanh units; `gumdrop_experiments.co2.networks.NETWORKS` builds them."""
 

@@ -17,8 +17,6 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["study"]
-
 RESTARTS, QUICK_RESTARTS = 2, 0
 """Further starts of the search for the parameters of a kernel."""
 HYPER_PARAMETERS_ASKED = 1000

@@ -13,8 +13,6 @@ from gumdrop.training import epoch_seed
 from gumdrop_experiments.co2.series import Series, explained
 from gumdrop_experiments.harness.checkpoints import restore, save
 
-__all__ = ["Look", "Schedule", "looks_at", "steps_done", "train"]
-
 LR, NOISE_LR, RATE_LR = 1e-4, 1e-2, 1e-3
 LENGTHSCALE: Lengthscale = 0.1
 LOOKS_PER_DECADE, SAVED_EVERY = 10, 1000

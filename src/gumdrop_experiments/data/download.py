@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from gumdrop.machine.files import disk_is_full, replacing
 
-__all__ = ["DownloadError", "RemoteFile", "cache_folder", "fetch", "sha256_of"]
-
 TIMEOUT = 30.0
 """Seconds without an answer after which a source counts as out of reach."""
 

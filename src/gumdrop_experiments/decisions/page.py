@@ -8,8 +8,6 @@ import numpy as np
 from gumdrop_experiments.decisions.figures import column
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page"]
-
 LEAD = "Which rows to label, which rows to distrust, and what more data change."
 LABELS = "What a test set says after each batch of labels: mean over seeds, band of one SE."
 OUTLIERS = "AUROC of each score: 0.5 is guessing, 1 is right always. Dots are seeds."

@@ -9,8 +9,6 @@ from gumdrop_experiments.decisions.work import CHOICES, growing, label, outliers
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 
-__all__ = ["study"]
-
 SEEDS, LABEL_SEEDS, QUICK_SEEDS = 5, 3, 2
 ROUNDS, QUICK_ROUNDS = 4, 1
 QUICK_PASSES = 3

@@ -20,8 +20,6 @@ from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegress
 from gumdrop.metrics import choose, outlier_p_values
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["CHOICES", "growing", "label", "outliers"]
-
 PASSES = 200
 """Of networks that are trained anew after each batch of labels."""
 FIRST_ROWS, BATCH, POOL = 20, 40, 1000

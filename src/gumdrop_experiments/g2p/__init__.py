@@ -7,8 +7,6 @@ functions rank its ways to say a word, and where they disagree it tends to be wr
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT", "PUBLISHED"]
-
 ABOUT = About(
     does="Turn letters into phones: the report's network at fixed, broken and learned rates, and one with attention.",
     shows="from letters to phones (CMUdict): fixed, broken and learned rates, and uncertainty that announces errors",

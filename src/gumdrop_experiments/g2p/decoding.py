@@ -12,8 +12,6 @@ from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.prediction import sample
 from gumdrop_experiments.networks.spellers import Speller, phone_nll
 
-__all__ = ["Errors", "beam_search", "count_errors", "judge"]
-
 
 @torch.inference_mode()
 def beam_search(models: Sequence[Speller], words: Tensor, *, width: int, longest: int) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,6 @@ from gumdrop_experiments.g2p.settings import SPELLERS
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["figures"]
-
 SCORES = {
     "validation_nll": "held-out loss, nats per word",
     "validation_hamming": "Hamming distance of held-out words",

@@ -7,9 +7,6 @@ from gumdrop_experiments.g2p.spelling import UNCERTAINTIES
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page"]
-
-
 CURVES = "Held-out scores of each setting of the report's network over training, and where rates went."
 DISAGREEMENT = "Test words in ten groups by disagreement: good are bars that rise. Dotted: all words."
 SETTLED = {

@@ -18,8 +18,6 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import START, rate_of
 from gumdrop_experiments.networks.spellers import PerStepDropout, PooledReader
 
-__all__ = ["pooled"]
-
 LR, LENGTHSCALE = 5e-3, 1.0
 ENCODER_LAYERS, RECURRENT_LAYERS = 3, 5
 """Layers with normalised inputs: without and with those of the decoder."""

@@ -18,8 +18,6 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name
 from gumdrop_experiments.networks.spellers import ByLength, PerStepDropout, PooledReader, phone_nll
 
-__all__ = ["train_as_reported"]
-
 LR = 1e-3
 
 

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from gumdrop_experiments.g2p.words import until_end
 
-__all__ = ["hamming"]
-
 
 def hamming(labels: Tensor, references: Sequence[Sequence[tuple[int, ...]]]) -> float:
     """Count the positions that differ from the nearest way to say a word; the shorter of both is filled up.

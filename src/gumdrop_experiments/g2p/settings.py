@@ -6,8 +6,6 @@ from typing import Literal, Self
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers, known
 
-__all__ = ["GIVEN", "POOLED", "SPELLERS", "Settings"]
-
 POOLED = ("fixed 0", "fixed 0.1", "fixed 0.2", "fixed 0.3", "fixed 0.4", "broken", "learned")
 """Ways to set the rates of the report's network."""
 GIVEN = "learned, given factors"

@@ -20,8 +20,6 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.networks.spellers import Speller
 
-__all__ = ["UNCERTAINTIES", "speller_name", "spelling", "together"]
-
 LR = 3e-3
 BEAM, WORDS_AT_ONCE = 5, 200
 UNCERTAINTIES = ("disagreement on phones", "mutual information of the list", "entropy of the list", "improbability")

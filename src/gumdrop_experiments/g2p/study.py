@@ -13,8 +13,6 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name
 
-__all__ = ["study"]
-
 LAST_EPOCHS = 10
 
 

@@ -11,8 +11,6 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name
 from gumdrop_experiments.networks.spellers import ByLength, phone_nll
 
-__all__ = ["recorded", "train"]
-
 BATCH_SIZE, MAX_NORM = 128, 5.0
 VALIDATION_SAMPLES = 5
 

@@ -11,8 +11,6 @@ from gumdrop_experiments.data.texts import Pronunciation, Vocabulary, part_of_wo
 from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.networks.spellers import Speller
 
-__all__ = ["Rows", "Words", "until_end"]
-
 VALIDATION_WORDS = 1000
 
 

@@ -12,8 +12,6 @@ References:
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT", "PUBLISHED"]
-
 ABOUT = About(
     does="Log likelihood where a stretch of one input was held out of training, beside that on random splits.",
     shows="methods on held-out middles and ends of each input of the UCI sets, beside random splits",

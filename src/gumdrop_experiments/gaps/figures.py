@@ -11,8 +11,6 @@ from matplotlib.ticker import MaxNLocator
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.tables.methods import METHODS
 
-__all__ = ["figures"]
-
 LOOKS: dict[str, tuple[str, str]] = {"random": ("#8a8f98", "o"), "gap": (ORANGE, "s"), "tail": (BLUE, "D")}
 LINES: dict[str, Literal["--", ":"]] = {"MC dropout": "--", "ensemble": ":"}
 

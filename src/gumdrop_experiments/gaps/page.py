@@ -11,8 +11,6 @@ from gumdrop_experiments.tables.page import PEERS
 from gumdrop_experiments.tables.results import OURS
 from gumdrop_experiments.tables.scores import COVERAGES
 
-__all__ = ["page"]
-
 CAPTION = (
     "Test log likelihood, nats per row, higher is better: mean and standard error over splits of each kind. What falls "
     "from random splits to gaps and tails is what a method does not know and does not say. Lines: published for gap "

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from gumdrop_experiments.data.uci import Split, read_rows, read_splits, standardised
 
-__all__ = ["KINDS", "held_out", "splits_of"]
-
 KINDS = ("random", "gap", "tail")
 
 

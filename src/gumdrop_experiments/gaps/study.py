@@ -18,8 +18,6 @@ from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.tables.running import cost, fails, installed, scored
 from gumdrop_experiments.tables.work import Task
 
-__all__ = ["part", "study"]
-
 USUAL = ("gumdrop", "fixed", "mc-dropout", "deep-ensemble", "ngboost", "catboost", "forest")
 QUICK_SPLITS, QUICK_EPOCHS = 2, 5
 

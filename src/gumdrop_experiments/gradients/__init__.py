@@ -8,8 +8,6 @@ UCI sets say whether an unbiased gradient would earn a place in the core.
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Compare estimators of the gradient of dropout rates: bias, variance, norms, and what is learned with them.",
     shows="bias, variance and norms of gradient estimators for dropout rates, and whether they matter",

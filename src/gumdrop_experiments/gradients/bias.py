@@ -15,8 +15,6 @@ from gumdrop_experiments.gradients.estimators import (
 )
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["enumeration", "identity"]
-
 CELLS = 3
 """Along each side of the coarse masks."""
 

@@ -14,8 +14,6 @@ from torch.autograd.function import FunctionCtx
 
 from gumdrop.functional import soft_keep
 
-__all__ = ["ESTIMATORS", "RELAXED", "TEMPERATURES", "Estimator", "Objective", "at_temperatures", "exact_gradient"]
-
 Objective = Callable[[Tensor], Tensor]
 """Of masks (R, K), or (R, ...), with one number for each: shape (R,)."""
 Estimator = Callable[[Tensor, Tensor, Objective, float], tuple[Tensor, Tensor]]

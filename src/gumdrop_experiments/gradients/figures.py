@@ -11,8 +11,6 @@ from matplotlib.ticker import NullFormatter
 from gumdrop.views import plots
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["STAGES", "figures"]
-
 FORMS = ("original", "simplified", "ours")
 OTHERS = {"straight-through": plots.PALETTE[3], "REINFORCE": plots.PALETTE[5], "DisARM": plots.GREEN}
 STAGES = {"start": "at the start, all rates one half", "midst": "in the midst of a search"}

@@ -7,8 +7,6 @@ from gumdrop.attribution import FIDOSettings, blur, find_layout, log_odds, total
 from gumdrop_experiments.gradients.estimators import ESTIMATORS
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["search"]
-
 
 def search(
     model: nn.Module, image: Tensor, runs: int, iterations: int, seed: int, estimator: str, temperature: float

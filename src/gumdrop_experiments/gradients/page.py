@@ -7,8 +7,6 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page"]
-
 BIAS_VARIANCE = (
     "Bias and standard deviation against the exact gradient. The corner at the lower left is best. Of the bias, what "
     "the number of draws explains is taken away."

@@ -17,8 +17,6 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_perceptron, train_or_load
 
-__all__ = ["study"]
-
 FIRST_IMAGE, ENUMERATED = 1000, 5
 CLASSIFIER_STEPS, QUICK_CLASSIFIER_STEPS = 900, 200
 EPOCHS, QUICK_EPOCHS = 60, 10

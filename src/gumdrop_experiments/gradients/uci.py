@@ -12,8 +12,6 @@ from gumdrop.functional import bernoulli_entropy, soft_keep
 from gumdrop_experiments.data.uci import Split, read_splits
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["SETS", "compare"]
-
 SETS = ("boston-housing", "concrete-strength")
 HIDDEN = 50
 PARTS = ("x_train", "y_train", "x_test", "y_test")

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["About"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class About:

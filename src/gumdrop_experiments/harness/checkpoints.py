@@ -8,8 +8,6 @@ from torch import nn
 
 from gumdrop.machine.files import replacing
 
-__all__ = ["restore", "save"]
-
 
 def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Any]:
     """Take over what a training that was stopped has saved."""

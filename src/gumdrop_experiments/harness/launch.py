@@ -13,8 +13,6 @@ import torch
 
 from gumdrop_experiments.harness.options import Launcher
 
-__all__ = ["launch"]
-
 TRIES = 2
 LONGEST_MINUTES = 3 * 24 * 60
 

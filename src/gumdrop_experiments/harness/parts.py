@@ -14,8 +14,6 @@ from gumdrop_experiments.harness.launch import launch
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain, plain, read_json, write_json
 
-__all__ = ["Parts"]
-
 Compute = Callable[[], Any]
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from gumdrop.machine.files import replacing
 
-__all__ = ["Plain", "plain", "read_json", "write_json"]
-
 Plain = dict[str, Any]
 """Plain data by name, as they go into JSON and come back: settings, parts and results of experiments."""
 

@@ -3,8 +3,6 @@
 import math
 from typing import NamedTuple
 
-__all__ = ["Prior", "prior_of"]
-
 
 class Prior(NamedTuple):
     """What the objective of the library has in the place of two regularisers."""

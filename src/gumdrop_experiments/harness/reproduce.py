@@ -13,8 +13,6 @@ from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.settings import BaseSettings
 
-__all__ = ["WithPictures", "command", "reproduce"]
-
 
 class WithPictures(NamedTuple):
     """What a study returns whose figures show more than `results.json` holds."""

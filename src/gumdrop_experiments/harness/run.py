@@ -19,8 +19,6 @@ from gumdrop_experiments.pages.page import Page, render
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Run", "command_line"]
-
 RESULTS_FORMAT = 1
 
 

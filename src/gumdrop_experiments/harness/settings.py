@@ -8,8 +8,6 @@ from typing import Self
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["BaseSettings", "at_least", "check_regularisers", "known"]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BaseSettings:

@@ -1,7 +1,5 @@
 """Variants of an experiment, which are ways to set the rates, such as ``"fixed 0.2"`` and ``"learned"``."""
 
-__all__ = ["NO_DROPOUT", "START", "part_name", "rate_of"]
-
 NO_DROPOUT = 1e-6
 """A rate for sites that are to drop nothing; 0 has no logit."""
 START = 0.1

@@ -12,8 +12,6 @@ References:
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT", "PUBLISHED", "PUBLISHED_RUN"]
-
 ABOUT = About(
     does="Ask for the labels of digits by BALD and BatchBALD, with fixed dropout, with learned rates and without.",
     shows="active learning on digits by BALD and BatchBALD: accuracy and likelihood against the number of labels",

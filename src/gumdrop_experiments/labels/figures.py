@@ -11,8 +11,6 @@ from gumdrop_experiments.labels import PUBLISHED_RUN
 from gumdrop_experiments.labels.ways import WAYS
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["TITLES", "figures"]
-
 TITLES = {"mnist": "each digit once", "repeated": "each digit three times, with noise"}
 SCORES = {"accuracy": "share of test digits right", "nll": "negative log likelihood, nats per digit"}
 COLOURS = {"none": plots.INK, "fixed": plots.ORANGE, "learned": plots.BLUE}

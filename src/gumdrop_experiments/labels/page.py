@@ -8,8 +8,6 @@ from gumdrop_experiments.labels.figures import TITLES
 from gumdrop_experiments.labels.ways import WAYS
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page"]
-
 CURVES = (
     "Mean over seeds, with a band of one standard error where there are several; thin lines stand at 90 and 95 %. Good "
     "is an accuracy that rises early, and a likelihood that falls with it."

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from gumdrop_experiments.data.mnist import DigitImages
 
-__all__ = ["Digits", "first_labels", "pool_of"]
-
 MEAN, STD = 0.1307, 0.3081
 """Of the pixels of MNIST; the source standardises by them."""
 REPEATS, NOISE = 3, 0.1

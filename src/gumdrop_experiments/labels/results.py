@@ -9,8 +9,6 @@ import numpy as np
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["GOALS", "summary"]
-
 GOALS = (0.9, 0.95)
 """Shares of test digits right that labels are counted to."""
 

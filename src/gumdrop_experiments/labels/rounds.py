@@ -14,8 +14,6 @@ from gumdrop_experiments.labels.training import train
 from gumdrop_experiments.labels.ways import Way, build
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 
-__all__ = ["ask"]
-
 ROWS_AT_ONCE = 500
 TEST_SHARE = 5
 """One in this many drawn functions is enough to test; there are far more digits to test on than to choose from."""

@@ -7,8 +7,6 @@ from typing import Self
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.settings import BaseSettings, at_least, known
 
-__all__ = ["POOLS", "Settings"]
-
 POOLS = ("mnist", "repeated")
 """Each digit once; and three times, with noise."""
 

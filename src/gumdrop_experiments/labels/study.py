@@ -14,8 +14,6 @@ from gumdrop_experiments.labels.rounds import ask
 from gumdrop_experiments.labels.settings import POOLS, Settings
 from gumdrop_experiments.labels.ways import WAYS
 
-__all__ = ["study"]
-
 
 def study(settings: Settings, run: Run) -> Plain:
     """Ask in each way, a part for each way, pool and seed, and sum up the seeds."""

@@ -10,8 +10,6 @@ from gumdrop import negative_elbo, parameter_groups
 from gumdrop.likelihoods import Lengthscale
 from gumdrop_experiments.data.mnist import DigitImages
 
-__all__ = ["train"]
-
 BATCH_SIZE, LR = 64, 1e-3
 LENGTHSCALE: Lengthscale = "classification"
 MOST_EPOCHS, PATIENCE = 30, 3

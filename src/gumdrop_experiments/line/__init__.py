@@ -10,8 +10,6 @@ entropy that pulls rates up grows with the number of units and shrinks with the 
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT", "PUBLISHED"]
-
 ABOUT = About(
     does="Learn a noisy line from more and more points, and tell noise from ignorance.",
     shows="a noisy line from 10 to 10,000 points: noise, ignorance and the learned rates against the truth",

@@ -11,8 +11,6 @@ from gumdrop_experiments.line import PUBLISHED
 from gumdrop_experiments.line.study import NOISE, OFFSET, SIZES, SLOPE, even_network
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["LAYERS", "figures"]
-
 LAYERS = ("input", "hidden 1", "hidden 2", "hidden 3")
 COLOURS = (plots.PALETTE[3], plots.BLUE, plots.GREEN, plots.ORANGE)
 

@@ -6,8 +6,6 @@ from gumdrop_experiments.line.figures import LAYERS
 from gumdrop_experiments.line.study import NOISE, SIZES
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page"]
-
 FITS = (
     "Mean, and bands of two standard deviations, for each number of data N; at most 100 points are drawn. Good is a "
     "mean on the dotted line, a blue band of the same width everywhere, and an orange one that is narrow where there "

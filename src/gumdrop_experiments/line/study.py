@@ -18,8 +18,6 @@ from gumdrop_experiments.line import PUBLISHED
 from gumdrop_experiments.line.settings import Settings
 from gumdrop_experiments.pages.numbers import rounded
 
-__all__ = ["NOISE", "OFFSET", "SIZES", "SLOPE", "STRENGTHS", "TUNED_SIZES", "even_network", "points", "study"]
-
 SIZES = (10, 25, 50, 100, 1000, 10_000)
 SLOPE, OFFSET, NOISE = 2.0, 8.0, 1.0
 USUAL = torch.special.ndtri((torch.arange(50) + 0.5) / 50)

@@ -10,8 +10,6 @@ References:
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Learned rates against searched ones on MNIST, from a thousand images to all of them.",
     shows="learned rates against searched ones on MNIST, from a thousand images to sixty thousand",

@@ -10,9 +10,6 @@ from gumdrop.views import plots
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["KINDS", "SCORES", "figures", "mean_of"]
-
-
 LAYERS = ("inputs", "hidden 1", "hidden 2", "hidden 3")
 LAYER_COLOURS = (plots.PALETTE[3], plots.BLUE, plots.GREEN, plots.ORANGE)
 SCORES = {"accuracy": "test error", "nll": "test NLL, nats per image", "ece": "calibration error (ECE)"}

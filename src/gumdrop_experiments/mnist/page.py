@@ -7,9 +7,6 @@ from gumdrop_experiments.mnist.figures import KINDS, SCORES, mean_of
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.pages.page import Figure, Page, Table
 
-__all__ = ["page"]
-
-
 RATES = (
     "Learned drop probability of each layer against the number of training images, and over training on the most of "
     "them. Good are rates that fall as data grow."

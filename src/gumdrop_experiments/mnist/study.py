@@ -21,8 +21,6 @@ from gumdrop_experiments.harness.variants import NO_DROPOUT
 from gumdrop_experiments.mnist.settings import Settings
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 
-__all__ = ["FIXED", "study"]
-
 SIZES = (1000, 4000, 15_000, 60_000)
 WIDTH, DEPTH = 512, 3
 WIDTHS, WIDTH_SIZE = (64, 256, 1024), 4000

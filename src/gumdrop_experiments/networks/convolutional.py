@@ -11,21 +11,6 @@ from torch.nn import functional as F
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.data.mnist import read_mnist
 
-__all__ = [
-    "Batches",
-    "digit_batches",
-    "digit_network",
-    "digit_perceptron",
-    "export",
-    "labelling_network",
-    "lenet",
-    "photograph_batches",
-    "photograph_network",
-    "train_or_load",
-    "tutorial_lenet",
-    "tutorial_perceptron",
-]
-
 Batches = Callable[[torch.Generator], tuple[Tensor, Tensor]]
 
 

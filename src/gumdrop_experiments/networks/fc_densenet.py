@@ -10,8 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-__all__ = ["DEPTHS", "FCDenseNet", "Shape"]
-
 
 class Shape(NamedTuple):
     """How deep and how wide an FC-DenseNet is."""

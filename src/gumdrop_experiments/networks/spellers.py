@@ -15,8 +15,6 @@ from torch.utils.data import Sampler
 
 from gumdrop.functional import concrete_dropout
 
-__all__ = ["ByLength", "PerStepDropout", "PooledReader", "Speller", "phone_nll"]
-
 
 def phone_nll(logits: Tensor, phones: Tensor) -> Tensor:
     """Negative log likelihood of each word: the sum over its phones, in nats.

@@ -4,8 +4,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["ALPHABET", "CharacterModel", "ReviewEncoder", "character_nll", "encoded", "sums"]
-
 ALPHABET = "\0abcdefghijklmnopqrstuvwxyz -.\n"
 """Characters by their numbers; the first fills up short lines."""
 SMALL = [

@@ -12,8 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["UNet"]
-
 
 class UNet(nn.Module):
     """Classify each pixel of a picture of any size. It knows nothing of dropout.

@@ -2,8 +2,6 @@
 
 from matplotlib.axes import Axes
 
-__all__ = ["dress"]
-
 
 def dress(ax: Axes, *, title: str = "", x: str = "", y: str = "") -> Axes:
     """Give axes the look of the house."""

@@ -4,8 +4,6 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["mean_and_error", "rounded"]
-
 
 def rounded(values: Any, digits: int = 4) -> Any:
     """Round numbers for `results.json`, where figures need no more.

@@ -10,8 +10,6 @@ from gumdrop.views.html import template
 if TYPE_CHECKING:
     from matplotlib import figure
 
-__all__ = ["Figure", "Page", "Table", "render"]
-
 
 @dataclass(frozen=True)
 class Figure:

@@ -12,8 +12,6 @@ from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.pages.axes import dress
 from gumdrop_experiments.pairs.study import OURS
 
-__all__ = ["figures"]
-
 LARGEST_SHARE = 0.4
 """Where the curves end."""
 

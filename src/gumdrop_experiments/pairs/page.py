@@ -5,8 +5,6 @@ from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.pairs.study import OURS
 
-__all__ = ["needed", "page"]
-
 PICTURES = (
     "A digit of each direction, the nearest training image of the other class, and what FIDO finds: the pixels that "
     "decide between the two, and those that the answer rests on where only its own class is asked about, under a blur."

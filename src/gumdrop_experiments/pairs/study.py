@@ -16,8 +16,6 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_network, train_or_load
 from gumdrop_experiments.pairs.settings import Settings
 
-__all__ = ["OURS", "study"]
-
 PAIRS = ((4, 9), (3, 5), (1, 7))
 FIRST_IMAGE = 1000
 """Test images before it may have been looked at when FIDO's settings were chosen."""

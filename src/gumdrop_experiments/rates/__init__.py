@@ -6,8 +6,6 @@ its worst regret over many tables is what a person risks who cannot tune.
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Log likelihood lost on the best rate of each table: no dropout, fixed rates, a grid of them, learned rates.",
     shows="what a wrong rate costs: none, fixed, a grid and learned ones, over tables that want different rates",

@@ -23,8 +23,6 @@ from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, by_held_out_
 from gumdrop_experiments.rates.responses import fit_by_response
 from gumdrop_experiments.rates.results import FIXED, OFF
 
-__all__ = ["ARMS", "Arm", "Trained", "greedy"]
-
 FRONT = 4, 2, 1
 """Shares of a budget of dropout in front of the three layers: most of it on the inputs."""
 HIDDEN = 0, 2, 1

@@ -26,8 +26,6 @@ from gumdrop.ensembles import EnsembleFit
 from gumdrop.layers import SITE, ConcreteDropout
 from gumdrop_experiments.rates.ensembles import Setup
 
-__all__ = ["NUM_DRAWS", "Drawing", "Drawn", "fit_by_draws", "nll_by_draws"]
-
 NUM_DRAWS = 4
 
 

@@ -13,8 +13,6 @@ from gumdrop.likelihoods import Categorical, Gaussian, Likelihood
 from gumdrop.networks import fix_dropout
 from gumdrop.training import FitResult, fit_stacked
 
-__all__ = ["ALMOST_NONE", "Setup", "by_held_out_rows", "fixed", "learned"]
-
 ALMOST_NONE = 1e-50
 """A rate that is 0 in float32."""
 

@@ -9,8 +9,6 @@ from matplotlib.ticker import MaxNLocator
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
 
-__all__ = ["figures"]
-
 GREY = "#8a8f98"
 MOST = 0.5
 """Nats that are shown; what loses more stands at the edge."""

@@ -6,8 +6,6 @@ from typing import Any
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
 
-__all__ = ["page"]
-
 CAPTION = (
     "Regret: log likelihood of the test part that is lost on the best of all these ways for the table, nats per row, "
     "mean over splits. A dot for each table, hollow where test rows are a gap in an input; a bar to the worst table "

@@ -37,8 +37,6 @@ from gumdrop.networks import fix_dropout
 from gumdrop_experiments.rates.draws import NUM_DRAWS
 from gumdrop_experiments.rates.ensembles import Setup
 
-__all__ = ["Answers", "SelfTuning", "fit_by_response", "nll_by_response"]
-
 SPREAD = 0.5
 """Standard deviation of what the logits are moved by while the response is learned."""
 

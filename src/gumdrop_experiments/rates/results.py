@@ -5,20 +5,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "ARM_LABELS",
-    "ELBO",
-    "FIXED",
-    "GRID",
-    "HELD_OUT",
-    "LABELS",
-    "OFF",
-    "SIZES",
-    "beside_grid",
-    "gains",
-    "summary",
-]
-
 OFF, GRID, ELBO, HELD_OUT = "off", "grid", "elbo", "held-out"
 FIXED = (0.02, 0.05, 0.1, 0.2, 0.5)
 """Rates of all layers that are fixed."""

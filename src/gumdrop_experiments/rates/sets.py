@@ -17,8 +17,6 @@ from gumdrop_experiments.data.mnist import MNIST, read_mnist
 from gumdrop_experiments.data.uci import read_splits, standardised
 from gumdrop_experiments.gaps.splits import splits_of
 
-__all__ = ["FOLDERS", "SETS", "Rows", "TableOfRates"]
-
 MOST_STEPS = 1000
 """Of 1,024 rows each: 26 passes over 40,000 rows, 3 over 400,000."""
 FOLDERS: dict[str, tuple[RemoteFile, ...]] = {"uci": (), "tables": (), "mnist": MNIST}

@@ -25,8 +25,6 @@ from gumdrop_experiments.rates.results import ELBO, FIXED, GRID, HELD_OUT, OFF, 
 from gumdrop_experiments.rates.sets import FOLDERS, SETS, Rows, TableOfRates
 from gumdrop_experiments.rates.settings import Settings
 
-__all__ = ["part", "study"]
-
 Name = TypeVar("Name", str, float)
 NUM_SAMPLES = 100
 LARGE = 10_000

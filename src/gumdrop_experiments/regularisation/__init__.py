@@ -13,8 +13,6 @@ References:
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT", "PUBLISHED"]
-
 ABOUT = About(
     does="Test errors over training, with fixed dropout, without, and with learned rates.",
     shows="test errors of dense networks and LeNet over training: no dropout, fixed rates, learned rates",

@@ -9,8 +9,6 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 from gumdrop_experiments.regularisation.networks import LAST, at_the_end
 
-__all__ = ["FAMILIES", "figures"]
-
 FAMILIES = {"perceptron": "dense, 2 x 800 tanh", "lenet": "LeNet"}
 """What the names of networks begin with, and the titles of their panels."""
 STYLES = {

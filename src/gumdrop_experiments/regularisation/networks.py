@@ -10,8 +10,6 @@ from torch import nn
 from gumdrop.networks import learn_dropout
 from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
 
-__all__ = ["LAST", "NETWORKS", "START", "Network", "at_the_end", "perceptron_with_both"]
-
 START = 0.5
 """Where learned rates begin."""
 LAST = 10

@@ -6,8 +6,6 @@ from gumdrop_experiments.regularisation import PUBLISHED
 from gumdrop_experiments.regularisation.figures import FAMILIES
 from gumdrop_experiments.regularisation.networks import LAST, NETWORKS, at_the_end
 
-__all__ = ["page"]
-
 FIGURE = (
     "Wrong test images after each epoch, on a logarithmic scale, without smoothing. Good is dropout that ends below no "
     "dropout, and a learned twin that ends at or below the best fixed setting."

@@ -19,8 +19,6 @@ from gumdrop_experiments.regularisation.training import (
     trained,
 )
 
-__all__ = ["study"]
-
 EPOCHS = {"perceptron": 200, "lenet": 60}
 STRENGTHS = (1.0, 4.0, 16.0, 64.0)
 """Held-out images choose among them."""

@@ -16,8 +16,6 @@ from gumdrop_experiments.harness.checkpoints import restore, save
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.regularisation.networks import Network, perceptron_with_both
 
-__all__ = ["BATCH_SIZE", "LENGTHSCALE", "PERCEPTRON_LR", "RATE_LR", "Digits", "compare_masks", "trained"]
-
 PERCEPTRON_LR = 0.1
 RATE_LR = 1.0
 """Of the logits: the entropy pulls a rate of some hundred units by about 1e-3, so that it moves within epochs."""

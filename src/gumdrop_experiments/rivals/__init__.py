@@ -12,8 +12,6 @@ References:
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT", "PUBLISHED"]
-
 ABOUT = About(
     does="The estimator as it comes beside models of other packages, on airfoil noise and hourly bike rentals.",
     shows="the estimator as it comes beside models of other packages and their published figures, on two tables",

@@ -11,8 +11,6 @@ from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.results import OURS
 
-__all__ = ["figures"]
-
 SCORES = {"rmse": "RMSE, SD of the target", "gaussian_nll": "NLL of the Gaussian, nats per row"}
 GREY = "#8a8f98"
 

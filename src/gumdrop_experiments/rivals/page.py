@@ -11,8 +11,6 @@ from gumdrop_experiments.tables.page import PEERS, megabytes
 from gumdrop_experiments.tables.results import OURS
 from gumdrop_experiments.tables.scores import COVERAGES
 
-__all__ = ["page"]
-
 CAPTION = (
     "Test RMSE, and negative log likelihood of the Gaussian with the predicted mean and variance: mean and standard "
     "error over seeds, less is better. Below the line: published means of five seeds. Numbers at the edge are too far "

@@ -13,8 +13,6 @@ from gumdrop_experiments.rivals.settings import Settings
 from gumdrop_experiments.rivals.work import TABLES, USUAL, TableSplit, read
 from gumdrop_experiments.tables.running import cost, fails, installed, scored
 
-__all__ = ["study"]
-
 SEEDS, QUICK_SEEDS, QUICK_ROWS, QUICK_EPOCHS = 5, 2, 300, 5
 
 

@@ -11,8 +11,6 @@ from sklearn.preprocessing import StandardScaler
 
 from gumdrop_experiments.tables.work import Task
 
-__all__ = ["TABLES", "USUAL", "Source", "TableSplit", "read"]
-
 USUAL = ("gumdrop", "deep-ensemble", "boosting", "quantiles", "ngboost", "catboost", "forest", "realmlp")
 """The methods that run unless others are named."""
 

@@ -10,8 +10,6 @@ References:
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Turn a digit and watch the uncertainty of two networks; tell digits from what is none by it.",
     shows="a digit that turns: softmax inputs and outputs of drawn functions, and where uncertainty comes from",

@@ -11,8 +11,6 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.pages.axes import dress
 
-__all__ = ["TITLES", "UNCERTAINTIES", "figures"]
-
 TITLES = {"perceptron": "dense, 3 x 512", "lenet": "LeNet"}
 COLOURS = (plots.BLUE, plots.ORANGE, plots.GREEN)
 UNCERTAINTIES = {

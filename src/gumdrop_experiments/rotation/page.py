@@ -6,8 +6,6 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.rotation.figures import TITLES, UNCERTAINTIES
 
-__all__ = ["page"]
-
 SCATTER = (
     "A test image of a 1 (number 9978), turned. Each point is one drawn function: what goes into the softmax for the "
     "three classes that come out on top, and what comes out. Good is a spread that overlaps where the answer changes."

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from gumdrop_experiments.data.mnist import read_mnist
 
-__all__ = ["no_digits", "others", "rotated"]
-
 
 def rotated(picture: Tensor, angles: tuple[int, ...]) -> Tensor:
     """Turn a picture about its middle, counter-clockwise.

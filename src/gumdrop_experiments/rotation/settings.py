@@ -6,8 +6,6 @@ from pathlib import Path
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.settings import BaseSettings, at_least
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):

@@ -24,8 +24,6 @@ from gumdrop_experiments.pages.numbers import rounded
 from gumdrop_experiments.rotation.pictures import no_digits, others, rotated
 from gumdrop_experiments.rotation.settings import Settings
 
-__all__ = ["auroc", "study"]
-
 PICTURE = 9978
 ANGLES = tuple(range(50, 128, 7))
 SHOWN_CLASSES, SHOWN_DRAWS = 3, 100

@@ -7,8 +7,6 @@ word types are dropped by a rate of their own.
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Classify the sentences of SST-2 with an LSTM: learned rates against a grid of fixed ones.",
     shows="an LSTM on film reviews (SST-2): learned rates, of word types too, against a grid of fixed ones",

@@ -12,8 +12,6 @@ from gumdrop_experiments.pages.axes import dress
 from gumdrop_experiments.sentiment.results import SCORES, best_fixed
 from gumdrop_experiments.sentiment.study import NUM_SAMPLES
 
-__all__ = ["figures", "rates"]
-
 SITES = {
     "embedding": ("words", plots.PALETTE[0]),
     "lstm.ih_l0": ("into the LSTM", plots.PALETTE[1]),

@@ -6,8 +6,6 @@ from typing import Any
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.sentiment.results import SCORES, best_fixed, best_learned
 
-__all__ = ["page"]
-
 SCORES_SHOWN = "Mean and standard error over seeds on the test sentences."
 EPOCHS = (
     "First seed, after each epoch. The loss of the development sentences is that of five draws, averaged; accuracies "

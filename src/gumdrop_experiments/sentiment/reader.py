@@ -5,8 +5,6 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from gumdrop_experiments.data.texts import Vocabulary
 
-__all__ = ["SentenceReader"]
-
 
 class SentenceReader(nn.Module):
     """An LSTM over words, and a class from its last state.

@@ -5,8 +5,6 @@ from typing import Any
 
 from gumdrop_experiments.pages.numbers import mean_and_error
 
-__all__ = ["SCORES", "best_fixed", "best_learned", "summary"]
-
 SCORES = {"accuracy": "accuracy, %", "nll": "negative log likelihood, nats", "ece": "calibration error, %"}
 """What each score is called."""
 

@@ -5,8 +5,6 @@ from typing import Self
 
 from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers
 
-__all__ = ["Settings"]
-
 QUICK_LR = 0.005
 
 

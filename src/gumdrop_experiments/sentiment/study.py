@@ -25,8 +25,6 @@ from gumdrop_experiments.sentiment.reader import SentenceReader
 from gumdrop_experiments.sentiment.results import SCORES, summary
 from gumdrop_experiments.sentiment.settings import Settings
 
-__all__ = ["NUM_SAMPLES", "study"]
-
 BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 64, 1e-3, 5.0, 1.0
 NUM_SAMPLES, VALIDATION_SAMPLES = 50, 5
 ROWS_AT_ONCE = 512

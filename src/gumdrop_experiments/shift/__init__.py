@@ -11,8 +11,6 @@ References:
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Score ways to a dropout rate on MNIST images that are turned, blurred or noisy.",
     shows="NLL and calibration on turned, blurred and noisy digits: no dropout, fixed rates, learned ones",

@@ -12,8 +12,6 @@ from gumdrop_experiments.rates.results import ELBO, HELD_OUT, OFF
 from gumdrop_experiments.shift.results import LABELS, PLAIN, SIZES
 from gumdrop_experiments.shift.shifts import SHIFTS
 
-__all__ = ["figures"]
-
 GREY = "#8a8f98"
 LOOKS = {
     OFF: (INK, "-"),

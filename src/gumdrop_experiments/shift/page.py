@@ -8,8 +8,6 @@ from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 from gumdrop_experiments.shift.results import ALL, LABELS, PLAIN, SIZES
 from gumdrop_experiments.shift.shifts import SHIFTS
 
-__all__ = ["page"]
-
 CAPTION = (
     "Test NLL of images as they are (left end of each panel) and at five steps of three shifts; single networks above, "
     "the mean of five, and ensembles below. Lower is better. The grid, which is one of the fixed rates, is not drawn."

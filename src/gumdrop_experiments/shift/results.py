@@ -12,8 +12,6 @@ from gumdrop.training import STRENGTHS, choose_strength
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 
-__all__ = ["ALL", "FIXED", "LABELS", "MEMBERS", "PLAIN", "SIZES", "summary"]
-
 MEMBERS = 5
 PLAIN, ALL = "plain", "all"
 FIXED: dict[str, tuple[float, float]] = {

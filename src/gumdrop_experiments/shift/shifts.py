@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["SHIFTS", "Shift", "blurred", "noisy", "turned"]
-
 
 def turned(images: Tensor, degrees: float) -> Tensor:
     """Turn images about their middle, counter-clockwise, with 0 where nothing is known.

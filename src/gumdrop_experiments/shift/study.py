@@ -24,8 +24,6 @@ from gumdrop_experiments.shift.results import FIXED, MEMBERS, PLAIN, summary
 from gumdrop_experiments.shift.settings import Settings
 from gumdrop_experiments.shift.shifts import SHIFTS
 
-__all__ = ["study"]
-
 HIDDEN = (128, 128)
 DIGITS = 5
 """Significant digits of what is kept of each image."""

@@ -8,8 +8,6 @@ masks of a prediction make of it.
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Learn rates from several starts and at several temperatures of the relaxed masks.",
     shows="whether learned rates depend on their start, and what the temperature of relaxed masks costs",

@@ -16,8 +16,6 @@ from gumdrop_experiments.pages.axes import dress
 from gumdrop_experiments.starts.networks import STARTS
 from gumdrop_experiments.starts.results import LEARNED
 
-__all__ = ["LAYERS", "figures"]
-
 LAYERS = ("inputs", "hidden 1", "hidden 2")
 COLOURS = (PALETTE[3], BLUE, GREEN)
 LEAST = 1e-4

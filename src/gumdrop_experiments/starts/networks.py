@@ -7,8 +7,6 @@ from torch.nn import functional as F
 from gumdrop.layers import UNIT, ConcreteDropout, dropout_blocks
 from gumdrop.networks import mlp
 
-__all__ = ["DEFAULT", "STARTS", "UNIFORM", "LearnedTemperature", "network"]
-
 UNIFORM = "logits in [-2, 0]"
 STARTS: dict[str, float | None] = {f"{p:g}": p for p in (0.01, 0.05, 0.1, 0.2, 0.5)} | {UNIFORM: None}
 """Rates of all layers at the beginning; None draws a logit for each layer, uniform in [-2, 0]: rates of .12 to .5."""

@@ -6,8 +6,6 @@ from typing import Any
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.starts.results import LEARNED, LENGTHS
 
-__all__ = ["page"]
-
 STARTS = (
     "The rate of each layer over training, from each start, median over splits; dotted with a fifth of the steps. Good "
     "are lines that end at one place: then nobody needs to choose a start. Rates below 1e-4 stand at the edge."

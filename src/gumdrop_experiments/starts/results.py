@@ -9,8 +9,6 @@ from torch import Tensor
 
 from gumdrop_experiments.starts.networks import DEFAULT, STARTS
 
-__all__ = ["LEARNED", "LENGTHS", "TEMPERATURES", "Problem", "summary"]
-
 LENGTHS = ("long", "short")
 TEMPERATURES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 LEARNED = "learned"

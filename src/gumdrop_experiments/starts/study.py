@@ -24,8 +24,6 @@ from gumdrop_experiments.starts.networks import DEFAULT, STARTS, LearnedTemperat
 from gumdrop_experiments.starts.results import LEARNED, LENGTHS, Problem, summary
 from gumdrop_experiments.starts.settings import Settings
 
-__all__ = ["study"]
-
 SETS = {"boston": "boston-housing", "concrete": "concrete-strength"}
 START_OF_LEARNED = 0.1
 """Temperature that a learned one begins at."""

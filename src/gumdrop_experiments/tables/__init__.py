@@ -5,8 +5,6 @@ Nothing is chosen on a test fold, and nothing is set for a set.
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="The estimators beside Gaussian processes, linear models, boosted trees, networks and rivals, by 5 folds.",
     shows="the estimators as they come beside Gaussian processes, linear models, boosted trees and MC dropout",

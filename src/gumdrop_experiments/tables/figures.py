@@ -12,8 +12,6 @@ from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
 from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.results import OURS, WANTED_COVERAGE
 
-__all__ = ["figures", "shown"]
-
 MARKERS = "o^sDvPX<>dhp8"
 GREY = "#8a8f98"
 

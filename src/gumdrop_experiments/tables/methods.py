@@ -31,8 +31,6 @@ from gumdrop_experiments.tables.work import Task
 from gumdrop_experiments.uci.methods import deep_ensemble
 from gumdrop_experiments.uci.work import Work
 
-__all__ = ["CLASS_ROWS", "KERNEL_ROWS", "METHODS", "Method"]
-
 FIXED_RATE = 0.1
 NUM_SAMPLES = 100
 PLAIN_LENGTHSCALE = 1e-2

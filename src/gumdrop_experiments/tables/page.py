@@ -12,8 +12,6 @@ from gumdrop_experiments.tables.methods import CLASS_ROWS, KERNEL_ROWS, METHODS
 from gumdrop_experiments.tables.results import OURS
 from gumdrop_experiments.tables.scores import COVERAGES
 
-__all__ = ["PEERS", "megabytes", "page"]
-
 PEERS = (
     "Other packages have the settings of their documentation. NGBoost (a normal distribution; 2,000 rounds at most, as "
     "in its authors' benchmark), CatBoost (RMSEWithUncertainty with posterior sampling, the mixture of 10 virtual "

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 
-__all__ = ["LEVEL", "QUANTILE_LEVELS", "Prediction", "Quantiles", "gaussian", "probabilities"]
-
 LEVEL = 0.9
 """Probability of the intervals whose width is told."""
 QUANTILE_LEVELS = (0.025, *(i / 20 for i in range(1, 20)), 0.975)

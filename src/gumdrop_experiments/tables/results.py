@@ -11,8 +11,6 @@ from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.running import cost, fails
 from gumdrop_experiments.tables.scores import pooled, scores
 
-__all__ = ["OURS", "WANTED_COVERAGE", "summaries", "verdicts"]
-
 OURS = "gumdrop"
 """The method that others are compared with."""
 WANTED_COVERAGE = (0.88, 0.92)

@@ -24,8 +24,6 @@ from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.tables.predictions import QUANTILE_LEVELS, Prediction, Quantiles, gaussian, probabilities
 from gumdrop_experiments.tables.work import Task
 
-__all__ = ["catboost", "forest", "ngboost", "real_mlp", "tab_m"]
-
 HELD_OUT, PATIENCE = 0.1, 50
 VIRTUAL_MODELS = 10
 NGBOOST_ROUNDS = 2000

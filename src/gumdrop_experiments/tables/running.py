@@ -15,8 +15,6 @@ from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.scores import crps_of, gaussian_nll, rows_of, scores
 from gumdrop_experiments.tables.work import Task
 
-__all__ = ["cost", "fails", "installed", "measured", "scored"]
-
 PROCESS = Path("/proc/self")
 
 

@@ -13,8 +13,6 @@ from gumdrop.metrics import accuracy, brier_score, calibration_error, crps, rmse
 from gumdrop_experiments.tables.predictions import LEVEL, Prediction, Quantiles
 from gumdrop_experiments.uci.work import thinned
 
-__all__ = ["COVERAGES", "crps_of", "gaussian_nll", "pooled", "rows_of", "scores"]
-
 COVERAGES = (50, 90, 95)
 """Intervals whose coverage is counted, in percent."""
 

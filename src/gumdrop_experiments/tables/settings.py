@@ -6,8 +6,6 @@ from typing import Self
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.settings import BaseSettings, known
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):

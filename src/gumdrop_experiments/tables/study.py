@@ -14,8 +14,6 @@ from gumdrop_experiments.tables.running import installed, measured
 from gumdrop_experiments.tables.settings import Settings
 from gumdrop_experiments.tables.work import TableSet, Task, table_sets
 
-__all__ = ["study"]
-
 FOLDS, QUICK_FOLDS, QUICK_EPOCHS, QUICK_SETS = 5, 2, 5, 3
 
 

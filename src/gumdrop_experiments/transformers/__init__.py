@@ -7,8 +7,6 @@ is shared by all tokens of a sentence, so the fused attention kernels run as the
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="Train two small transformers with no, fixed and learned dropout.",
     shows="a small BERT on film reviews and a small GPT on sums in words: no, fixed and learned dropout",

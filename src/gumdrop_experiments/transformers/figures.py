@@ -12,8 +12,6 @@ from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.transformers.study import VARIANTS
 from gumdrop_experiments.transformers.tasks import SCORES
 
-__all__ = ["figures"]
-
 PLACES = {
     "words": ("word_embeddings",),
     "into attention": ("query", "key", "value", "query_key_value"),

@@ -8,8 +8,6 @@ from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.transformers.study import VARIANTS
 from gumdrop_experiments.transformers.tasks import SCORES
 
-__all__ = ["page"]
-
 COMPARED = "Mean and standard error over seeds; test data, with draws unless it says so."
 RATES = "Learned rates of the epoch that is kept, a dot for each seed. Dotted: where all began."
 NOTES = (

@@ -5,8 +5,6 @@ from typing import Self
 
 from gumdrop_experiments.harness.settings import BaseSettings, at_least
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):

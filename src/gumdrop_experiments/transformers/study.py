@@ -14,8 +14,6 @@ from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.transformers.settings import Settings
 from gumdrop_experiments.transformers.tasks import Task, review_task, sum_task
 
-__all__ = ["VARIANTS", "study"]
-
 VARIANTS = ("none", "fixed 0.1", "fixed 0.3", "learned")
 LENGTHSCALE, MAX_NORM = 1.0, 5.0
 

@@ -15,8 +15,6 @@ from gumdrop_experiments.data.texts import Vocabulary, read_sst
 from gumdrop_experiments.networks.transformers import CharacterModel, ReviewEncoder, character_nll, encoded, sums
 from gumdrop_experiments.scoring import class_scores
 
-__all__ = ["SCORES", "Task", "review_task", "sum_task"]
-
 NUM_SAMPLES = 30
 HELD_OUT_SUMS = 500
 QUICK_REVIEWS = 400

@@ -6,8 +6,6 @@ simulated sets, where the noise is known.
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT"]
-
 ABOUT = About(
     does="How the default for tables was chosen: variants of it, scored on held-out fifths of training parts.",
     shows="how the default for tables was chosen: variants of it, on training parts alone",

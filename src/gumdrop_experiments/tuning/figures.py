@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.tuning.results import DEFAULT
 
-__all__ = ["figures"]
-
 
 def figures(results: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
     """Draw what each candidate gains over the default, a panel for each set."""

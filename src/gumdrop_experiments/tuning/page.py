@@ -6,8 +6,6 @@ from typing import Any
 from gumdrop_experiments.pages.page import Figure, Page, Table
 from gumdrop_experiments.tuning.results import DEFAULT
 
-__all__ = ["page"]
-
 LEAD = "Each variant changes one thing of the default. None of it has seen a test row of the UCI splits."
 GAINS = (
     "Log likelihood of held-out rows less that of the default, in nats per row, mean and standard error over splits; "

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["DEFAULT", "summary"]
-
 DEFAULT = "the default"
 """The candidate that others are compared with."""
 

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from gumdrop_experiments.harness.settings import BaseSettings
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):

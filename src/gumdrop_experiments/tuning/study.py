@@ -20,8 +20,6 @@ from gumdrop_experiments.uci.chosen import chosen
 from gumdrop_experiments.uci.methods import single
 from gumdrop_experiments.uci.work import Outcome, Work, scores
 
-__all__ = ["CANDIDATES", "simulated", "study"]
-
 UCI = ("boston-housing", "concrete-strength", "wine-quality-red")
 SIMULATED = ("friedman-200", "linear-100", "sine-200")
 SPLITS, QUICK_SPLITS, QUICK_EPOCHS = 3, 2, 5

@@ -11,8 +11,6 @@ References:
 
 from gumdrop_experiments.harness.about import About
 
-__all__ = ["ABOUT", "PUBLISHED"]
-
 ABOUT = About(
     does="Learned dropout with nothing to tune against a searched rate, on the UCI regression sets and their splits.",
     shows="learned dropout with nothing to tune against a grid search over rate and noise, on UCI regression",

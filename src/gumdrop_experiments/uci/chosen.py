@@ -14,8 +14,6 @@ from gumdrop.networks import fix_dropout
 from gumdrop_experiments.harness.variants import NO_DROPOUT
 from gumdrop_experiments.uci.work import NUM_SAMPLES, Outcome, Work, in_units, mean_rates
 
-__all__ = ["chosen"]
-
 
 def chosen(
     work: Work, *, kind: Callable[[int], Architecture] | None = None, dropout: bool = True, **options: Any

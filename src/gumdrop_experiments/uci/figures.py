@@ -18,8 +18,6 @@ from gumdrop_experiments.uci import PUBLISHED
 from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.results import OURS
 
-__all__ = ["figures", "shown"]
-
 LEVELS = (50, 90, 95)
 MARKERS = "osD^vPX<>"
 FARTHEST_GAP = 15.0

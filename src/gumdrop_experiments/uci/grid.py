@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.uci.work import network
 
-__all__ = ["GRID", "fixed_network", "grid_settings"]
-
 RATES_OF_GRID = (0.005, 0.01, 0.05, 0.1)
 GRID: dict[str, tuple[float, float, float]] = {
     "boston-housing": (0.1, 0.15, 0.2),

@@ -38,8 +38,6 @@ from gumdrop_experiments.uci.work import (
     training_parts,
 )
 
-__all__ = ["METHODS", "Method", "deep_ensemble", "ensemble", "single"]
-
 VALIDATION_SAMPLES = 100
 DEEP_ENSEMBLE_EPOCHS = 40
 CYCLES = 10

@@ -7,8 +7,6 @@ from gumdrop_experiments.uci.figures import shown
 from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.results import OURS, REFERENCE
 
-__all__ = ["page"]
-
 CAPTIONS = {
     "uci-log-likelihood": "Test log likelihood, nats per row, higher is better: mean and standard error over splits. "
     "Lines: published.",

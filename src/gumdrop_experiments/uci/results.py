@@ -11,8 +11,6 @@ from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import mean_and_error
 
-__all__ = ["OURS", "REFERENCE", "paired_test", "summaries"]
-
 OURS, REFERENCE = "gumdrop", "grid"
 """The method that is ours, and the one that others are compared with."""
 

@@ -7,8 +7,6 @@ from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.settings import BaseSettings, at_least, check_regularisers, known
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):

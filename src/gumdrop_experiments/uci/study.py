@@ -21,8 +21,6 @@ from gumdrop_experiments.uci.results import REFERENCE, summaries
 from gumdrop_experiments.uci.settings import Settings
 from gumdrop_experiments.uci.work import LR, PAPER_LENGTHSCALE, Work, network, scores, training_parts
 
-__all__ = ["part", "study"]
-
 QUICK_SPLITS, QUICK_EPOCHS = 3, 10
 SHARE_OF_SPEED = 10
 """The comparison of one program with a loop takes this part of the passes."""

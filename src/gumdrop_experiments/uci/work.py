@@ -14,20 +14,6 @@ from gumdrop.networks import fix_dropout, mlp
 from gumdrop.training import FitResult
 from gumdrop_experiments.data.uci import Split
 
-__all__ = [
-    "LR",
-    "NUM_SAMPLES",
-    "PAPER_LENGTHSCALE",
-    "Outcome",
-    "Work",
-    "in_units",
-    "mean_rates",
-    "network",
-    "scores",
-    "thinned",
-    "training_parts",
-]
-
 LR = 1e-2
 NUM_SAMPLES = 500
 CRPS_DRAWS = 100

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["CartPole", "tip_distance", "tip_reward"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CartPole:

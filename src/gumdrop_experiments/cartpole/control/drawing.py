@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-__all__ = ["draw_cart_pole"]
-
 WIDTH, HEIGHT, FINER = 480, 300, 3
 METRE = 140.0
 """Pixels."""

@@ -22,8 +22,6 @@ from gumdrop_experiments.cartpole.control.settings import (
 )
 from gumdrop_experiments.cartpole.control.tasks import Task, Trial
 
-__all__ = ["Dynamics"]
-
 
 class Dynamics(nn.Module):
     """How states change: a network with dropout in front of every layer, of standardised inputs and changes.

@@ -15,9 +15,6 @@ from torch import Tensor, nn
 from gumdrop_experiments.cartpole.control.settings import Advance, SearchSettings
 from gumdrop_experiments.cartpole.control.tasks import Task
 
-__all__ = ["Policies", "improve", "roll_out"]
-
-
 MAX_NORM = 1.0
 JITTER = 1e-6
 LAST_SHARE = 0.1

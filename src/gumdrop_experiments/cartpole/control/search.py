@@ -15,8 +15,6 @@ from gumdrop_experiments.cartpole.control.policies import Policies, improve, rol
 from gumdrop_experiments.cartpole.control.settings import Advance, SearchSettings
 from gumdrop_experiments.cartpole.control.tasks import Task, Trial, run_trial
 
-__all__ = ["Search"]
-
 
 class Search:
     """A policy search that goes on trial by trial; the first trial is random.

@@ -5,9 +5,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-__all__ = ["Advance", "HELD_OUT", "NO_DROPOUT", "SearchSettings", "VALIDATION_SAMPLES"]
-
-
 Advance = Callable[[Tensor, Tensor], Tensor]
 """Gives the next states, shape (K, P, D), from states and actions, shape (K, P), of K policies with P particles."""
 

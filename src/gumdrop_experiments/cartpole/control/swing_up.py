@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from gumdrop_experiments.cartpole.control.cart_pole import CartPole, tip_distance, tip_reward
 from gumdrop_experiments.cartpole.control.drawing import draw_cart_pole
 
-__all__ = ["HORIZON", "MAX_FORCE", "SECONDS", "START", "START_STD", "SwingUp"]
-
 SECONDS = 0.1
 HORIZON = 25
 MAX_FORCE = 10.0

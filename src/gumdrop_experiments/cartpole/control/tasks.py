@@ -15,8 +15,6 @@ from torch import Tensor
 from gumdrop_experiments.cartpole.control.cart_pole import CartPole, tip_distance, tip_reward
 from gumdrop_experiments.cartpole.control.swing_up import MAX_FORCE, SECONDS, START, START_STD
 
-__all__ = ["TASKS", "Task", "Trial", "run_trial"]
-
 WIDTHS = (0.25, 0.5, 1.0)
 
 

@@ -24,8 +24,7 @@ from gumdrop_experiments.harness.run import Run, command_line
 from gumdrop_experiments.pages.page import Table
 
 from builders.browser import views
-from builders.sums import ABOUT
-from builders.sums.settings import Settings
+from builders.sums import ABOUT, Settings
 from builders.sums.study import CALLS
 
 PACKAGE = "builders.sums"

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from gumdrop.attribution import FIDO, FIDOSettings
 from gumdrop.metrics import accuracy
+from gumdrop_experiments.attribution import Settings
 from gumdrop_experiments.attribution.digits import digits
 from gumdrop_experiments.attribution.explained import explained
 from gumdrop_experiments.attribution.peers import require_captum
 from gumdrop_experiments.attribution.photographs import PHOTOGRAPHS, photographs
 from gumdrop_experiments.attribution.planted import planted
-from gumdrop_experiments.attribution.settings import Settings
 from gumdrop_experiments.attribution.speed import speed
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
 from gumdrop_experiments.harness.folders import data_folder

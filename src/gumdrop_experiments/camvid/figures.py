@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 from torch import Tensor
 
 from gumdrop.views import plots
-from gumdrop_experiments.camvid.settings import ALL_VARIANTS, BY_CLASS
+from gumdrop_experiments.camvid import ALL_VARIANTS, BY_CLASS
 from gumdrop_experiments.camvid.study import TRAIN, VALIDATION
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, CAMVID_COLOURS, VOID
 from gumdrop_experiments.harness.reproduce import WithPictures

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gumdrop_experiments.camvid.settings import BY_CLASS
+from gumdrop_experiments.camvid import BY_CLASS
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.pages.page import Figure, Page, Table

@@ -17,12 +17,12 @@ from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import dropout_rates, fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import FitResult, fit
+from gumdrop_experiments.camvid import ALL_VARIANTS, VARIANTS, Settings
 from gumdrop_experiments.camvid.averages import calibration_by_averages
 from gumdrop_experiments.camvid.crops import Crops, as_input
 from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll
 from gumdrop_experiments.camvid.networks import NETWORKS
 from gumdrop_experiments.camvid.scores import PixelScores, confusion, mean_iou
-from gumdrop_experiments.camvid.settings import ALL_VARIANTS, VARIANTS, Settings
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_segnet
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain

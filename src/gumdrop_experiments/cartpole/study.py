@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from gumdrop.networks import dropout_rates
+from gumdrop_experiments.cartpole import Settings
 from gumdrop_experiments.cartpole.control.search import Search
 from gumdrop_experiments.cartpole.control.settings import SearchSettings
 from gumdrop_experiments.cartpole.control.tasks import TASKS, Trial
@@ -17,7 +18,6 @@ from gumdrop_experiments.cartpole.evaluation import evaluation, is_reached
 from gumdrop_experiments.cartpole.film import animation
 from gumdrop_experiments.cartpole.references import cross_entropy, random_actions, true_dynamics
 from gumdrop_experiments.cartpole.results import kept, summary
-from gumdrop_experiments.cartpole.settings import Settings
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.numbers import rounded

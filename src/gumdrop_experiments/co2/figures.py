@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
+from gumdrop_experiments.co2 import KINDS
 from gumdrop_experiments.co2.chains import hyper_parameters
-from gumdrop_experiments.co2.settings import KINDS
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 

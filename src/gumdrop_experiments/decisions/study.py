@@ -4,10 +4,10 @@ from functools import partial
 
 from threadpoolctl import threadpool_limits
 
-from gumdrop_experiments.decisions.settings import Settings
 from gumdrop_experiments.decisions.work import CHOICES, growing, label, outliers
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness.settings import BaseSettings
 
 SEEDS, LABEL_SEEDS, QUICK_SEEDS = 5, 3, 2
 ROUNDS, QUICK_ROUNDS = 4, 1
@@ -17,7 +17,7 @@ QUICK_SIZES = {"diabetes": [50, 100], "digits": [50, 100]}
 
 
 @threadpool_limits.wrap(limits=1)
-def study(settings: Settings, run: Run) -> Plain:
+def study(settings: BaseSettings, run: Run) -> Plain:
     """Try each with several seeds."""
     quick, seed = run.options.quick, run.options.seed
     seeds = range(seed, seed + (QUICK_SEEDS if quick else SEEDS))

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
-from gumdrop_experiments.g2p.settings import SPELLERS
+from gumdrop_experiments.g2p import SPELLERS
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.axes import dress
 

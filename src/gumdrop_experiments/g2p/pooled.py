@@ -7,9 +7,9 @@ import torch
 from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks import fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import predict_classification
+from gumdrop_experiments.g2p import GIVEN, Settings
 from gumdrop_experiments.g2p.reported import train_as_reported
 from gumdrop_experiments.g2p.scores import hamming
-from gumdrop_experiments.g2p.settings import GIVEN, Settings
 from gumdrop_experiments.g2p.training import recorded, train
 from gumdrop_experiments.g2p.words import Rows, Words
 from gumdrop_experiments.harness.plain import Plain

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from gumdrop.machine.files import replacing
 from gumdrop.networks import fix_dropout, learn_dropout
+from gumdrop_experiments.g2p import Settings
 from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
-from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.g2p.training import recorded, train
 from gumdrop_experiments.g2p.words import Words, until_end
 from gumdrop_experiments.harness.plain import Plain

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop_experiments.data.texts import Pronunciation, Vocabulary, part_of_word, read_cmudict
-from gumdrop_experiments.g2p.settings import Settings
+from gumdrop_experiments.g2p import Settings
 from gumdrop_experiments.networks.spellers import Speller
 
 VALIDATION_WORDS = 1000

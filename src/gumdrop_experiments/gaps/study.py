@@ -9,8 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from gumdrop_experiments.data.uci import Split
-from gumdrop_experiments.gaps import PUBLISHED
-from gumdrop_experiments.gaps.settings import Settings
+from gumdrop_experiments.gaps import PUBLISHED, Settings
 from gumdrop_experiments.gaps.splits import splits_of
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.run import Run

@@ -6,7 +6,10 @@ enumeration of all masks of nine cells; norms are followed over searches for mas
 UCI sets say whether an unbiased gradient would earn a place in the core.
 """
 
+from dataclasses import dataclass
+
 from gumdrop_experiments.harness.about import About
+from gumdrop_experiments.harness.settings import BaseSettings, flag
 
 ABOUT = About(
     does="Compare estimators of the gradient of dropout rates: bias, variance, norms, and what is learned with them.",
@@ -17,3 +20,17 @@ ABOUT = About(
     data=("mnist", "uci"),
     threads=None,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `gradients`."""
+
+    runs: int = flag(30, least=2, quick=4)
+    """Searches for masks with each estimator; a standard deviation is of two at least."""
+    iterations: int = flag(100, least=1, quick=10)
+    """Steps of each search."""
+    num_draws: int = flag(3000, least=2, quick=2000)
+    """Gradients drawn for bias and variance."""
+    splits: int = flag(10, least=1, quick=5)
+    """Splits of the UCI sets, from 1 to 20."""

@@ -7,10 +7,10 @@ from torch import nn
 
 from gumdrop.machine.threads import limited_threads
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
+from gumdrop_experiments.gradients import Settings
 from gumdrop_experiments.gradients.bias import enumeration, identity
 from gumdrop_experiments.gradients.estimators import at_temperatures
 from gumdrop_experiments.gradients.norms import search
-from gumdrop_experiments.gradients.settings import Settings
 from gumdrop_experiments.gradients.uci import SETS, compare
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain

@@ -40,7 +40,7 @@ def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path
 
 def command(package: str) -> Callable[..., None]:
     """Make the command of an experiment, whose flags are those that all share and the fields of its settings."""
-    its_settings: type[BaseSettings] = import_module(f"{package}.settings").Settings
+    its_settings: type[BaseSettings] = getattr(import_module(package), "Settings", BaseSettings)
     as_published = its_settings()
 
     def run(options: RunOptions = RunOptions(), *, settings: BaseSettings = as_published) -> None:

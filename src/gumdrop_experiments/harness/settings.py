@@ -3,45 +3,78 @@
 import dataclasses
 import math
 from collections.abc import Collection
-from typing import Self
+from typing import Any, Self
 
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
 
 
+def flag(
+    default: Any,
+    *,
+    least: float | None = None,
+    positive: bool = False,
+    quick: float | None = None,
+    recorded: bool = True,
+) -> Any:
+    """Give a flag its default, and say what is known of its values.
+
+    Args:
+        default: Its value unless it is given; None leaves the choice to the experiment, and passes every check.
+        least: The smallest number that it may be.
+        positive: Whether it, or each of its numbers, must be above 0.
+        quick: What it is at most in a quick run, and where it is None.
+        recorded: Whether it is a part of what identifies a run, which ``--resume`` must repeat.
+
+    Returns:
+        The field.
+    """
+    known_of_it = {"least": least, "positive": positive, "quick": quick, "recorded": recorded}
+    return dataclasses.field(default=default, metadata=known_of_it)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BaseSettings:
-    """The flags of an experiment: each field of a subclass is one, and its docstring the help.
+    """The flags of an experiment: each field of a subclass is one, and its docstring the help; `flag` says the rest."""
 
-    A subclass checks the ranges in ``__post_init__``, with `at_least` where that is all.
-    """
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for field in dataclasses.fields(self):
+            value, least = getattr(self, field.name), field.metadata.get("least")
+            if value is None:
+                continue
+            if least is not None and value < least:
+                raise ValueError(f"`{field.name}` must be at least {least:g}, got {value}")
+            if field.metadata.get("positive"):
+                _check_positive(field.name, value)
 
     def quick(self) -> Self:
         """Return settings for a smaller problem, which take minutes."""
-        return self
+        most = {field.name: field.metadata.get("quick") for field in dataclasses.fields(self)}
+        given = {name: getattr(self, name) for name in most}
+        smaller = {
+            name: limit if given[name] is None else min(given[name], limit)
+            for name, limit in most.items()
+            if limit is not None
+        }
+        return dataclasses.replace(self, **smaller)
 
     def for_run(self, options: RunOptions) -> Self:
         """Return the settings of one run, which are those that it records and that ``--resume`` must repeat."""
         return self.quick() if options.quick else self
 
     def recorded(self) -> Plain:
-        """Return what identifies a run, by name: all but fields whose metadata say ``{"recorded": False}``."""
+        """Return what identifies a run, by name."""
         fields = [field.name for field in dataclasses.fields(self) if field.metadata.get("recorded", True)]
         return {name: getattr(self, name) for name in fields}
 
 
-def at_least(settings: BaseSettings, least: float, *names: str) -> None:
-    """Check that settings are large enough; None, which leaves the choice to the experiment, always is."""
-    for name in names:
-        value = getattr(settings, name)
-        if value is not None and value < least:
-            raise ValueError(f"`{name}` must be at least {least:g}, got {value}")
-
-
-def check_regularisers(pair: tuple[float, float] | None) -> None:
-    """Check what ``--regularisers`` was given."""
-    if pair is not None and not all(0 < factor < math.inf for factor in pair):
-        raise ValueError(f"`regularisers` must be two positive numbers, got {pair[0]:g} and {pair[1]:g}")
+def _check_positive(name: str, value: float | tuple[float, float]) -> None:
+    if isinstance(value, tuple):
+        if not all(0 < number < math.inf for number in value):
+            raise ValueError(f"`{name}` must be two positive numbers, got {value[0]:g} and {value[1]:g}")
+    elif not value > 0:
+        raise ValueError(f"`{name}` must be positive, got {value}")
 
 
 def known(what: str, names: Collection[str], choices: Collection[str]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from gumdrop import dropout_rates, predict_classification, sample
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.harness.plain import Plain, read_json, write_json
+from gumdrop_experiments.labels import Settings
 from gumdrop_experiments.labels.pools import Digits, first_labels
-from gumdrop_experiments.labels.settings import Settings
 from gumdrop_experiments.labels.training import train
 from gumdrop_experiments.labels.ways import Way, build
 from gumdrop_experiments.scoring import class_scores, plain_prediction

@@ -8,10 +8,10 @@ from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.labels import POOLS, Settings
 from gumdrop_experiments.labels.pools import pool_of
 from gumdrop_experiments.labels.results import summary
 from gumdrop_experiments.labels.rounds import ask
-from gumdrop_experiments.labels.settings import POOLS, Settings
 from gumdrop_experiments.labels.ways import WAYS
 
 

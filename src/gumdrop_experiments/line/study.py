@@ -14,8 +14,7 @@ from gumdrop.networks import mlp, set_strength
 from gumdrop.training import EpochRecord, choose_strength, fit
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.line import PUBLISHED
-from gumdrop_experiments.line.settings import Settings
+from gumdrop_experiments.line import PUBLISHED, Settings
 from gumdrop_experiments.pages.numbers import rounded
 
 SIZES = (10, 25, 50, 100, 1000, 10_000)

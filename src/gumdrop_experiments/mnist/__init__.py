@@ -8,7 +8,11 @@ References:
     Srivastava et al. 2014, "Dropout" (JMLR 15), for the fixed rates that are usual on MNIST.
 """
 
+from dataclasses import dataclass
+
 from gumdrop_experiments.harness.about import About
+from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness.settings import BaseSettings, flag
 
 ABOUT = About(
     does="Learned rates against searched ones on MNIST, from a thousand images to all of them.",
@@ -18,3 +22,21 @@ ABOUT = About(
     source="Gal, Hron & Kendall 2017, section 4.3 (98.6 %, from memory); a replication report (98 %)",
     data=("mnist",),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `mnist`."""
+
+    sizes: tuple[int, ...] = ()
+    """Numbers of training images; by default 1,000, 4,000, 15,000 and 60,000."""
+    seeds: int = flag(3, least=1, quick=1)
+    """Networks of each kind and size."""
+    epochs: int | None = flag(None, least=1)
+    """Passes over 60,000 images; more over fewer images. 12 by default, 1 with --quick."""
+    num_samples: int = flag(30, least=1)
+    """Draws of a prediction."""
+
+    def recorded(self) -> Plain:
+        """Return what identifies a run; no sizes are None, as the study chooses them."""
+        return super().recorded() | {"sizes": self.sizes or None}

@@ -18,7 +18,7 @@ from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import NO_DROPOUT
-from gumdrop_experiments.mnist.settings import Settings
+from gumdrop_experiments.mnist import Settings
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 
 SIZES = (1000, 4000, 15_000, 60_000)

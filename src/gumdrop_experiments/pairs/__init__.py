@@ -5,7 +5,10 @@ to be those of the other for the answer to change. Every method is judged in one
 first, that have to be replaced before the answer changes.
 """
 
+from dataclasses import dataclass
+
 from gumdrop_experiments.harness.about import About
+from gumdrop_experiments.harness.settings import BaseSettings, flag
 
 ABOUT = About(
     does="Find the part that decides between two near digits, by FIDO and by Captum's methods.",
@@ -15,3 +18,15 @@ ABOUT = About(
     source="none on these data; the question is that of Korsch, Shadaydeh & Denzler 2023 (arXiv:2307.14825)",
     data=("mnist",),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `pairs`."""
+
+    images: int = flag(4, least=1, quick=2)
+    """Test images of each digit of a pair."""
+    iterations: int = flag(100, least=1, quick=40)
+    """Steps of each search for masks."""
+    classifier_steps: int = flag(900, least=1, quick=200)
+    """Batches that the classifier is trained on."""

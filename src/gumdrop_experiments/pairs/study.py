@@ -14,7 +14,7 @@ from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_network, train_or_load
-from gumdrop_experiments.pairs.settings import Settings
+from gumdrop_experiments.pairs import Settings
 
 PAIRS = ((4, 9), (3, 5), (1, 7))
 FIRST_IMAGE = 1000

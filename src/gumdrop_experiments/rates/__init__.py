@@ -4,7 +4,12 @@ No rate is right for every table. The regret of a method on a table is what it l
 its worst regret over many tables is what a person risks who cannot tune.
 """
 
+from dataclasses import dataclass
+from typing import Self
+
 from gumdrop_experiments.harness.about import About
+from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.settings import BaseSettings, flag, known
 
 ABOUT = About(
     does="Log likelihood lost on the best rate of each table: no dropout, fixed rates, a grid of them, learned rates.",
@@ -14,3 +19,29 @@ ABOUT = About(
     source="none; the tables are UCI's, airfoil, bike sharing, MNIST, those of scikit-learn and simulated ones",
     data=("tables", "uci", "mnist"),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `rates`."""
+
+    dataset: tuple[str, ...] = ()
+    """Tables to run; all by default."""
+    splits: int | None = flag(None, least=1)
+    """Splits of a table at most; by default 10, and fewer of long tables."""
+    arms: tuple[str, ...] = ()
+    """Other ways to a rate to try beside: sites, front, hidden, pool, draws, response; none by default."""
+
+    def for_run(self, options: RunOptions) -> Self:
+        """Check the names."""
+        from gumdrop_experiments.rates.results import ARM_LABELS
+        from gumdrop_experiments.rates.sets import SETS
+
+        known("table", self.dataset, SETS)
+        if self.dataset and all(SETS[name].gaps or SETS[name].most_steps for name in self.dataset):
+            raise ValueError(
+                f"`dataset` must name a table for the regret, which is neither of gaps nor long, such as boston; got "
+                f"{', '.join(self.dataset)}"
+            )
+        known("arm", self.arms, ARM_LABELS)
+        return self

@@ -19,11 +19,11 @@ from gumdrop_experiments.data.download import cache_folder
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.rates import Settings
 from gumdrop_experiments.rates.arms import ARMS, Trained
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, by_held_out_rows, fixed, learned
 from gumdrop_experiments.rates.results import ELBO, FIXED, GRID, HELD_OUT, OFF, SIZES, beside_grid, gains, summary
 from gumdrop_experiments.rates.sets import FOLDERS, SETS, Rows, TableOfRates
-from gumdrop_experiments.rates.settings import Settings
 
 Name = TypeVar("Name", str, float)
 NUM_SAMPLES = 100

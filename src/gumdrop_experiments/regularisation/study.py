@@ -7,8 +7,8 @@ from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.regularisation import Settings
 from gumdrop_experiments.regularisation.networks import NETWORKS, START, at_the_end
-from gumdrop_experiments.regularisation.settings import Settings
 from gumdrop_experiments.regularisation.training import (
     BATCH_SIZE,
     LENGTHSCALE,

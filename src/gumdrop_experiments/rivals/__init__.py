@@ -10,7 +10,12 @@ References:
     (doi 10.24432/C5W894).
 """
 
+from dataclasses import dataclass
+from typing import Self
+
 from gumdrop_experiments.harness.about import About
+from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.settings import BaseSettings, known
 
 ABOUT = About(
     does="The estimator as it comes beside models of other packages, on airfoil noise and hourly bike rentals.",
@@ -38,3 +43,19 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, float]]] = {
     },
 }
 """RMSE, negative log likelihood of the Gaussian, and seconds on the benchmark's machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `rivals`."""
+
+    methods: tuple[str, ...] = ()
+    """Methods to run, by the names that `gumdrop reproduce tables` has; gumdrop, deep-ensemble, boosting, quantiles,
+    ngboost, catboost, forest and realmlp by default."""
+
+    def for_run(self, options: RunOptions) -> Self:
+        """Check the names of methods."""
+        from gumdrop_experiments.tables.methods import METHODS
+
+        known("method", self.methods, METHODS)
+        return self

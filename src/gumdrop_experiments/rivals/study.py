@@ -8,8 +8,7 @@ from threadpoolctl import threadpool_limits
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.rivals import PUBLISHED
-from gumdrop_experiments.rivals.settings import Settings
+from gumdrop_experiments.rivals import PUBLISHED, Settings
 from gumdrop_experiments.rivals.work import TABLES, USUAL, TableSplit, read
 from gumdrop_experiments.tables.running import cost, fails, installed, scored
 

@@ -21,8 +21,8 @@ from gumdrop_experiments.harness.reproduce import WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_perceptron, lenet
 from gumdrop_experiments.pages.numbers import rounded
+from gumdrop_experiments.rotation import Settings
 from gumdrop_experiments.rotation.pictures import no_digits, others, rotated
-from gumdrop_experiments.rotation.settings import Settings
 
 PICTURE = 9978
 ANGLES = tuple(range(50, 128, 7))

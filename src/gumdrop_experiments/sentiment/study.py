@@ -21,9 +21,9 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.settings import known
 from gumdrop_experiments.harness.variants import NO_DROPOUT, START, part_name
 from gumdrop_experiments.scoring import class_scores, plain_prediction
+from gumdrop_experiments.sentiment import Settings
 from gumdrop_experiments.sentiment.reader import SentenceReader
 from gumdrop_experiments.sentiment.results import SCORES, summary
-from gumdrop_experiments.sentiment.settings import Settings
 
 BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 64, 1e-3, 5.0, 1.0
 NUM_SAMPLES, VALIDATION_SAMPLES = 50, 5

@@ -20,8 +20,8 @@ from gumdrop_experiments.pages.numbers import rounded
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, fixed, learned
 from gumdrop_experiments.rates.results import OFF
 from gumdrop_experiments.scoring import class_scores
+from gumdrop_experiments.shift import Settings
 from gumdrop_experiments.shift.results import FIXED, MEMBERS, PLAIN, summary
-from gumdrop_experiments.shift.settings import Settings
 from gumdrop_experiments.shift.shifts import SHIFTS
 
 HIDDEN = (128, 128)

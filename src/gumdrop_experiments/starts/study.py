@@ -19,10 +19,9 @@ from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.scoring import class_scores
-from gumdrop_experiments.starts import results
+from gumdrop_experiments.starts import Settings, results
 from gumdrop_experiments.starts.networks import DEFAULT, STARTS, LearnedTemperature, network
 from gumdrop_experiments.starts.results import LEARNED, LENGTHS, Problem, summary
-from gumdrop_experiments.starts.settings import Settings
 
 SETS = {"boston": "boston-housing", "concrete": "concrete-strength"}
 START_OF_LEARNED = 0.1

@@ -8,10 +8,10 @@ from threadpoolctl import threadpool_limits
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.tables import Settings
 from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.results import OURS, summaries, verdicts
 from gumdrop_experiments.tables.running import installed, measured
-from gumdrop_experiments.tables.settings import Settings
 from gumdrop_experiments.tables.work import TableSet, Task, table_sets
 
 FOLDS, QUICK_FOLDS, QUICK_EPOCHS, QUICK_SETS = 5, 2, 5, 3

@@ -11,7 +11,7 @@ from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.harness.variants import part_name, rate_of
-from gumdrop_experiments.transformers.settings import Settings
+from gumdrop_experiments.transformers import Settings
 from gumdrop_experiments.transformers.tasks import Task, review_task, sum_task
 
 VARIANTS = ("none", "fixed 0.1", "fixed 0.3", "learned")

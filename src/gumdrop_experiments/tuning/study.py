@@ -14,8 +14,8 @@ from gumdrop_experiments.data.uci import Split, read_splits, standardised
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.harness.settings import BaseSettings
 from gumdrop_experiments.tuning.results import DEFAULT, summary
-from gumdrop_experiments.tuning.settings import Settings
 from gumdrop_experiments.uci.chosen import chosen
 from gumdrop_experiments.uci.methods import single
 from gumdrop_experiments.uci.work import Outcome, Work, scores
@@ -82,7 +82,7 @@ def simulated(name: str, count: int, seed: int) -> list[Split]:
     return splits
 
 
-def study(settings: Settings, run: Run) -> Plain:
+def study(settings: BaseSettings, run: Run) -> Plain:
     """Score all candidates on held-out fifths of training parts, and on simulated sets."""
     folder, quick, seed = data_folder(run.options, "uci"), run.options.quick, run.options.seed
     most = QUICK_SPLITS if quick else SPLITS

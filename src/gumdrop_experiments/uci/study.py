@@ -15,10 +15,10 @@ from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.harness.folders import data_folder
 from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.uci import Settings
 from gumdrop_experiments.uci.grid import fixed_network, grid_settings
 from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.results import REFERENCE, summaries
-from gumdrop_experiments.uci.settings import Settings
 from gumdrop_experiments.uci.work import LR, PAPER_LENGTHSCALE, Work, network, scores, training_parts
 
 QUICK_SPLITS, QUICK_EPOCHS = 3, 10

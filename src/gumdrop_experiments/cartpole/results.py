@@ -1,12 +1,11 @@
 """What the searches of `cartpole` say together, and how much of them `results.json` keeps."""
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gumdrop_experiments.harness.plain import Plain
 
-Record = Mapping[str, Any]
+Record = Plain
 """What there is to say of a trial."""
 
 

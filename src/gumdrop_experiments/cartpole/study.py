@@ -1,7 +1,6 @@
 """Searches for a policy with learned rates, a fixed one and no dropout, and what they are held against."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -115,6 +114,6 @@ def _held_out_scores(search: Search, held_out: list[Trial]) -> dict[str, float]:
     }
 
 
-def _trial(part: Mapping[str, Any]) -> Trial:
+def _trial(part: Plain) -> Trial:
     states, actions = torch.tensor(part["states"]), torch.tensor(part["actions"])
     return Trial(states, actions, torch.zeros(len(actions)))

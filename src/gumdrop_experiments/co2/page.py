@@ -1,10 +1,17 @@
 """The page of `co2`."""
 
-from gumdrop_experiments.co2 import PUBLISHED
-from gumdrop_experiments.co2.chains import point_estimate
-from gumdrop_experiments.co2.figures import PROCESSES, kinds
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gumdrop.views import plots
+from gumdrop_experiments.co2 import KINDS, PUBLISHED
+from gumdrop_experiments.co2.chains import hyper_parameters, point_estimate
 from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.page import Figure, Page, Table
+from gumdrop_experiments.pages.axes import dress, legend_below, subplots
+from gumdrop_experiments.pages.page import Page, Picture, Table
 
 RECORD = "The record less a straight line: black, the 272 months to learn from; green, what came to pass."
 WHAT = (
@@ -28,16 +35,25 @@ CHAINS = (
     "line is the estimate by the largest marginal likelihood. Good are chains that cannot be told apart."
 )
 
+PROCESSES = {
+    "squared-exponential": "GP, squared exponential",
+    "sampled": "GP, squared exponential, sampled",
+    "seasonal": "GP, seasonal kernel",
+}
+BESIDE = {"scripts": "sampled", "fixed": "squared-exponential", "learned": "seasonal"}
+"""The process that stands beside each kind of networks, where it was computed."""
+Lines = dict[str, Any]
+
 
 def page(results: Plain) -> Page:
     """Say how much of the seasons the networks learn, how their bands grow, and what of the later record they hold."""
     there = kinds(results)
-    sampled = "sampled" in results["processes"]
-    body: list[Figure | Table] = [Figure("co2-record", RECORD)]
-    body += [Figure(f"co2-{kind}", WHAT + KIND[kind]) for kind in there]
+    body: list[Picture | Table] = [Picture("co2-record", RECORD, _record(results))]
+    body += [Picture(f"co2-{kind}", WHAT + KIND[kind], _panels(results, kind)) for kind in there]
     body += [_table(results)]
-    body += [Figure("co2-fit", FIT), _networks(results)] if there else []
-    body += [Figure("co2-chains", CHAINS), _parameters(results)] if sampled else []
+    body += [Picture("co2-fit", FIT, _fit(results["networks"])), _networks(results)] if there else []
+    if "sampled" in results["processes"]:
+        body += [Picture("co2-chains", CHAINS, hyper_parameters(results["processes"])), _parameters(results)]
     return Page(title="Extrapolating carbon dioxide", lead=_lead(results), body=body, notes=_notes(results))
 
 
@@ -143,3 +159,95 @@ def _notes(results: Plain) -> list[str]:
         *(f"{PROCESSES[name]}: {each['kernel']}" for name, each in results["processes"].items() if "kernel" in each),
         f"The record: sha256 {results['record']['sha256']}. NOAA revises it now and then.",
     ]
+
+
+def kinds(results: Plain) -> list[str]:
+    """Say which kinds of networks there are."""
+    return [kind for kind in KINDS if _of_kind(results, kind)]
+
+
+def _of_kind(results: Plain, kind: str) -> list[Plain]:
+    return [each for name, each in results["networks"].items() if name.rpartition("-")[2] == kind]
+
+
+def _record(results: Plain) -> Figure:
+    """Draw the record as the networks get it, and what followed."""
+    drawing, ax = subplots(size=(10, 3))
+    _data(ax, results)
+    dress(ax, x="month, standardised", y="CO₂ less trend, standardised")
+    ax.legend(frameon=False, fontsize=9)
+    return drawing
+
+
+def _panels(results: Plain, kind: str) -> Figure:
+    """Draw weight averaging, a Gaussian process, and drawn functions of the networks, with bands of two SDs."""
+    drawing, axes = subplots(2, 2, sharex=True, sharey=True, size=(10, 6.2))
+    x, process, networks = results["asked"], BESIDE.get(kind, ""), _of_kind(results, kind)
+    for ax in axes.flat:
+        _data(ax, results)
+    _averaged(axes[0, 0], x, networks[0])
+    if process in results["processes"]:
+        curve = results["processes"][process]["curve"]
+        _line(axes[0, 1], x, curve["mean"])
+        _band(axes[0, 1], x, curve["mean"], curve["std"], plots.BLUE, "2 SD, noise included")
+        dress(axes[0, 1], title=PROCESSES[process])
+    else:
+        _averaged(axes[0, 1], x, networks[-1])
+    for ax, network in zip(axes[1], networks, strict=False):
+        curve = network["curve"]
+        _line(ax, x, curve["mean"])
+        total = np.hypot(curve["epistemic"], network["noise"])
+        _band(ax, x, curve["mean"], total, plots.BLUE, "2 SD, noise included")
+        _band(ax, x, curve["mean"], curve["epistemic"], plots.ORANGE, "2 SD of drawn functions")
+        dress(ax, title=f"drawn functions, {network['label']}", x="month, standardised")
+    if len(networks) == 1:
+        axes[1, 1].remove()
+        axes[0, 1].tick_params(labelbottom=True)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("CO₂ less trend, standardised")
+    axes[0, 0].set(xlim=(x[0], x[-1]), ylim=(-4.5, 9))
+    legend_below(drawing, axes[1, 0], 5)
+    return drawing
+
+
+def _averaged(ax: Axes, x: Any, network: Plain) -> None:
+    _line(ax, x, network["curve"]["averaged"])
+    dress(ax, title=f"weight averaging, {network['label']}")
+
+
+def _data(ax: Axes, results: Plain) -> None:
+    data = results["data"]
+    ax.plot(data["x"], data["y"], "-", color=plots.INK, linewidth=0.7, label="record, trained on")
+    ax.plot(data["later_x"], data["later_y"], "-", color=plots.GREEN, linewidth=0.9, label="record, later")
+    ax.axvline(data["x"][-1], color=plots.INK, linewidth=0.8, linestyle=":")
+
+
+def _line(ax: Axes, x: Any, y: Any) -> None:
+    ax.plot(x, y, color=plots.ORANGE, linewidth=1.4, label="prediction", zorder=3)
+
+
+def _band(ax: Axes, x: Any, mean: Any, std: Any, colour: str, label: str) -> None:
+    middle, width = np.asarray(mean), 2 * np.asarray(std)
+    ax.fill_between(x, middle - width, middle + width, color=colour, alpha=0.2, linewidth=0, label=label)
+
+
+def _fit(networks: Plain) -> Figure:
+    """Draw the share of the seasons that each network explains, its error, and the learned rates, over steps."""
+    drawing, (seasons, errors, rates) = subplots(1, 3, size=(11, 3.6))
+    colours = dict(zip(KINDS, (plots.INK, *plots.PALETTE), strict=False))
+    for name, network in networks.items():
+        activation, kind = name.split("-")
+        look: Lines = {"color": colours[kind], "linestyle": "-" if activation == "relu" else "--", "linewidth": 1.2}
+        steps = [each["step"] for each in network["looks"]]
+        seasons.plot(steps, [100 * each["seasons"] for each in network["looks"]], label=network["label"], **look)
+        errors.plot(steps, [each["rmse"] for each in network["looks"]], **look)
+        if kind in ("learned", "narrow", "held"):
+            rates.plot(steps, [np.mean(each["rates"]) for each in network["looks"]], **look)
+    dress(seasons, title="seasons explained, %", x="step").set_ylim(-10, 102)
+    dress(errors, title="RMSE on the months of training", x="step").set_ylim(0, None)
+    dress(rates, title="learned p, mean over layers", x="step").set_ylim(0, None)
+    for ax in (seasons, errors, rates):
+        ax.set_xscale("log")
+        ax.set_xlim(left=10)
+    legend_below(drawing, seasons, 4, 9)
+    return drawing

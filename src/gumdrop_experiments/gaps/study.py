@@ -1,7 +1,7 @@
 """Every method on every kind of split of every set."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.gaps import PUBLISHED, Settings
 from gumdrop_experiments.gaps.splits import splits_of
 from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.tables.running import cost, fails, installed, scored
@@ -80,7 +81,7 @@ def summary(scores: list[dict[str, Any]]) -> dict[str, Any]:
     return means | {"by_split": [each["log_likelihood"] for each in scores]} | cost(scores)
 
 
-def over_sets(sets: Mapping[str, Any], keys: Sequence[str]) -> dict[str, float | None]:
+def over_sets(sets: Plain, keys: Sequence[str]) -> dict[str, float | None]:
     """Log likelihood of each method, averaged over sets; None for a method that failed on one."""
     columns = {key: [each["methods"][key] for each in sets.values()] for key in keys}
     return {

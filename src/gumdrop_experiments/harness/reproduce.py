@@ -15,10 +15,10 @@ from gumdrop_experiments.harness.settings import BaseSettings
 
 
 class WithPictures(NamedTuple):
-    """What a study returns whose figures show more than `results.json` holds."""
+    """What a study returns, and its page takes, where figures show more than `results.json` holds."""
 
     results: Plain
-    """The results: what `results.json` holds, and what the page is written from."""
+    """What `results.json` holds."""
     pictures: Any
     """What the figures show beside."""
 
@@ -28,14 +28,11 @@ def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path
     from gumdrop.machine.threads import limited_threads  # torch, which `--help` does not wait for
     from gumdrop_experiments.harness.run import Run
 
-    study, figures, page = (import_module(f"{package}.{part}") for part in ("study", "figures", "page"))
+    study, page = (import_module(f"{package}.{part}") for part in ("study", "page"))
     settings = settings.for_run(options)
     with Run(name_of(package), options, settings.recorded()) as run, limited_threads(about(package).threads):
         found = study.study(settings, run)
-        results = found.results if isinstance(found, WithPictures) else found
-        for name, figure in figures.figures(found):
-            run.figure(name, figure)
-        return run.finish(results, page.page(results))
+        return run.finish(found.results if isinstance(found, WithPictures) else found, page.page(found))
 
 
 def command(package: str) -> Callable[..., None]:

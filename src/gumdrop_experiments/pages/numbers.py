@@ -1,7 +1,7 @@
 """Numbers for results and tables."""
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -41,3 +41,14 @@ def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
     found = [float(value) for value in values]
     error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else 0.0
     return statistics.fmean(found), error
+
+
+def with_error(pair: Sequence[float], form: str = ".3f") -> str:
+    """Write a mean with its standard error in brackets; a sign in the form is the mean's alone.
+
+    Example:
+        >>> with_error((1.25, 0.5), "+.2f")
+        '+1.25 (0.50)'
+    """
+    mean, error = pair
+    return f"{mean:{form}} ({error:{form.removeprefix('+')}})"

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from gumdrop_experiments.harness.plain import Plain
+
 OFF, GRID, ELBO, HELD_OUT = "off", "grid", "elbo", "held-out"
 FIXED = (0.02, 0.05, 0.1, 0.2, 0.5)
 """Rates of all layers that are fixed."""
@@ -29,7 +31,7 @@ ARM_LABELS = {
 """What pages call the ways of ``--arms``; held-out rows choose the size of the fixed ones."""
 
 
-def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[str] = ()) -> dict[str, Any]:
+def summary(sets: Mapping[str, Sequence[Plain]], gaps: Collection[str] = ()) -> dict[str, Any]:
     """Give log likelihood and regret of each way to a rate, for ensembles and for single networks."""
     found: dict[str, Any] = {}
     for size in SIZES:
@@ -48,7 +50,7 @@ def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[st
     return found
 
 
-def beside_grid(found: Mapping[str, Any]) -> dict[str, Any]:
+def beside_grid(found: Plain) -> dict[str, Any]:
     """Hold each way to a rate against the grid, on the one split of a large table."""
     error = found["error"]
     return {
@@ -62,7 +64,7 @@ def beside_grid(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def gains(sets: Mapping[str, Sequence[Mapping[str, Any]]], arms: Sequence[str]) -> dict[str, Any]:
+def gains(sets: Mapping[str, Sequence[Plain]], arms: Sequence[str]) -> dict[str, Any]:
     """Compare ensembles with those whose strength is chosen by held-out rows, split by split."""
     ways = (OFF, GRID, ELBO, *arms)
     tables = {name: _gains_of_table(parts, ways, arms) for name, parts in sets.items()}
@@ -75,7 +77,7 @@ def gains(sets: Mapping[str, Sequence[Mapping[str, Any]]], arms: Sequence[str]) 
     }
 
 
-def _gains_of_table(parts: Sequence[Mapping[str, Any]], ways: Sequence[str], arms: Sequence[str]) -> dict[str, Any]:
+def _gains_of_table(parts: Sequence[Plain], ways: Sequence[str], arms: Sequence[str]) -> dict[str, Any]:
     scores = [
         part["ensemble"]["log_likelihood"] | {arm: part["arms"][arm]["log_likelihood"] for arm in arms}
         for part in parts
@@ -88,7 +90,7 @@ def _gains_of_table(parts: Sequence[Mapping[str, Any]], ways: Sequence[str], arm
     }
 
 
-def _of_table(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _of_table(parts: Sequence[Plain]) -> dict[str, Any]:
     columns = {way: np.array([part["log_likelihood"][way] for part in parts]) for way in LABELS}
     best = max(columns, key=lambda way: columns[way].mean())
     losses = {way: columns[best] - column for way, column in columns.items()}

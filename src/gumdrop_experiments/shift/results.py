@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.training import STRENGTHS, choose_strength
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 
@@ -35,7 +36,7 @@ SIZES = {"single": "single networks", "ensemble": f"ensembles of {MEMBERS}"}
 """What is scored of each way."""
 
 
-def summary(parts: Mapping[str | float, Mapping[str, Any]]) -> dict[str, Any]:
+def summary(parts: Mapping[str | float, Plain]) -> dict[str, Any]:
     """Choose among fixed rates and among strengths by held-out images, and average over the steps of each shift."""
     fixed = {way: parts[way] for way in FIXED if way != PLAIN}
     strengths = {strength: parts[strength] for strength in STRENGTHS}
@@ -71,20 +72,20 @@ def summary(parts: Mapping[str | float, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _held_out(part: Mapping[str, Any], members: Iterable[int]) -> Tensor:
+def _held_out(part: Plain, members: Iterable[int]) -> Tensor:
     """Log likelihood of the images that some networks held out."""
     return torch.tensor([score for i in members for score in part["held_out"][i]])
 
 
-def _best(fixed: Mapping[str, Mapping[str, Any]], members: Iterable[int] = range(MEMBERS)) -> str:
+def _best(fixed: Mapping[str, Plain], members: Iterable[int] = range(MEMBERS)) -> str:
     return max(fixed, key=lambda way: float(_held_out(fixed[way], members).mean()))
 
 
-def _strength(strengths: Mapping[float, Mapping[str, Any]], members: Iterable[int] = range(MEMBERS)) -> float:
+def _strength(strengths: Mapping[float, Plain], members: Iterable[int] = range(MEMBERS)) -> float:
     return choose_strength({strength: _held_out(part, members) for strength, part in strengths.items()})
 
 
-def _mean_of(networks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _mean_of(networks: Sequence[Plain]) -> dict[str, Any]:
     """Average each score over networks, at each step of each shift."""
     return {
         shift: [
@@ -95,12 +96,12 @@ def _mean_of(networks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _over_steps(way: Mapping[str, Any]) -> dict[str, Any]:
+def _over_steps(way: Plain) -> dict[str, Any]:
     """Average each score over the steps of each shift, but for the images as they are."""
     return {shift: {name: fmean(each[name] for each in of[1:]) for name in of[0]} for shift, of in way.items()}
 
 
-def _nats(networks: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+def _nats(networks: Sequence[Plain]) -> dict[str, list[float]]:
     """Log likelihood of each network, the mean over the steps of a shift."""
     return {shift: [-fmean(step["nll"] for step in each[shift][1:]) for each in networks] for shift in networks[0]}
 

@@ -1,12 +1,13 @@
 """What the parts of `starts` say together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.starts.networks import DEFAULT, STARTS
 
 LENGTHS = ("long", "short")
@@ -27,7 +28,7 @@ class Problem:
     """Units of the hidden layers."""
     data: Sequence[tuple[Tensor, ...]]
     """Inputs and targets to train on, and those to predict, of each split."""
-    settings: Mapping[str, Any]
+    settings: Plain
     """Settings of training."""
 
     @property
@@ -36,7 +37,7 @@ class Problem:
         return "categorical" if self.num_classes else "gaussian"
 
 
-def summary(problems: Sequence[Problem], parts: Mapping[str, Any]) -> dict[str, Any]:
+def summary(problems: Sequence[Problem], parts: Plain) -> dict[str, Any]:
     """Average over splits."""
     found = {}
     for problem in problems:
@@ -56,7 +57,7 @@ def summary(problems: Sequence[Problem], parts: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def _mean(parts: Sequence[Mapping[str, Any]], usual: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _mean(parts: Sequence[Plain], usual: Sequence[Plain]) -> dict[str, Any]:
     """Means over splits, medians of rates, and the log likelihood less that of the usual setting, split by split."""
     names = [name for name in parts[0] if name not in ("rates", "over_training")]
     gains = np.array([one["log_likelihood"] - other["log_likelihood"] for one, other in zip(parts, usual, strict=True)])

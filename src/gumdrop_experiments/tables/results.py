@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ def summaries(parts: Mapping[str, list[Plain]]) -> dict[str, Plain]:
     return found
 
 
-def _crps(part: Mapping[str, Any]) -> dict[str, float]:
+def _crps(part: Plain) -> dict[str, float]:
     return {} if part["crps"] is None else {"crps": part["crps"]}
 
 
@@ -49,7 +48,7 @@ def _gap(folds: list[dict[str, float]], ours: list[dict[str, float]], score: str
     return float(gap.mean()), float(gap.std(ddof=1) / math.sqrt(len(gap)))
 
 
-def verdicts(sets: Mapping[str, Any]) -> Plain:
+def verdicts(sets: Plain) -> Plain:
     """On which sets ours is best, or within one standard error of the best; and where coverage is as wanted."""
     found = {}
     for name, each in sets.items():
@@ -66,7 +65,7 @@ def verdicts(sets: Mapping[str, Any]) -> Plain:
     return found
 
 
-def _holds(others: Iterable[Mapping[str, Any]], score: str = "gap", sign: int = 1) -> bool:
+def _holds(others: Iterable[Plain], score: str = "gap", sign: int = 1) -> bool:
     """Whether the best of the others is no more than a standard error ahead; a sign of -1 where less is better."""
     best = max(others, key=lambda each: sign * each[score], default=None)
     return best is None or bool(sign * best[score] <= best[f"{score}_error"])

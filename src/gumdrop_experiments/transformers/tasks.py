@@ -1,7 +1,7 @@
 """The two tasks: a network for each, its data, and how good it is."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gumdrop.prediction import predict_classification, sample
 from gumdrop_experiments.data.texts import Vocabulary, read_sst
+from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.networks.transformers import CharacterModel, ReviewEncoder, character_nll, encoded, sums
 from gumdrop_experiments.scoring import class_scores
 
@@ -40,7 +41,7 @@ class Task:
     """For `fit`."""
     score: Callable[[nn.Module, Pair, int], dict[str, float]]
     """Scores a network on test data; with a seed."""
-    conversion: Mapping[str, Any]
+    conversion: Plain
     """Options of `learn_dropout`."""
     lr: float
     """Highest learning rate."""

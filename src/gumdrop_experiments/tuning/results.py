@@ -1,7 +1,6 @@
 """What the parts of `tuning` say together: means over splits, and gains over the default."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ DEFAULT = "the default"
 """The candidate that others are compared with."""
 
 
-def summary(sets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Plain]]:
+def summary(sets: Mapping[str, Plain]) -> dict[str, dict[str, Plain]]:
     """Means over splits, and the gain over the default with its standard error."""
     found: dict[str, dict[str, Plain]] = {}
     for name, parts in sets.items():
@@ -31,5 +30,5 @@ def _means(rates: list[list[float]]) -> list[float]:
     return np.mean(rates, axis=0).tolist() if len({len(each) for each in rates}) == 1 else []
 
 
-def _column(part: Mapping[str, Any], score: str) -> NDArray[np.float64]:
+def _column(part: Plain, score: str) -> NDArray[np.float64]:
     return np.array([each[score] for each in part["scores"]])

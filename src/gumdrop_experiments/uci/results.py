@@ -1,7 +1,7 @@
 """What the parts of `uci` say together: means over splits, and the comparison with the grid search."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ OURS, REFERENCE = "gumdrop", "grid"
 """The method that is ours, and the one that others are compared with."""
 
 
-def summaries(done: Mapping[str, Any], splits: Sequence[Split]) -> Plain:
+def summaries(done: Plain, splits: Sequence[Split]) -> Plain:
     """Mean and standard error of each score, and the paired comparison with the grid search."""
     summaries = {}
     for key, part in done.items():

@@ -57,19 +57,8 @@ def gumbel_masks(
     """Search for masks one image at a time as one would write it down: ``gumbel_softmax``, and ``loss.backward()``.
 
     Objective, optimiser, and numbers of steps and masks are those of FIDO. The model is called once for each kind of
-    mask, and its parameters get gradients that nobody needs, which are removed at the end.
-
-    Args:
-        model: The classifier.
-        inputs: Shape (N, C, H, W).
-        target: Shape (N,).
-        infill: Shape (N, C, H, W).
-        settings: Of FIDO.
-        temperature: Of the Gumbel softmax, whose default is 1.
-        seed: Of the masks.
-
-    Returns:
-        Keep probabilities of SSR and SDR, each of shape (N, 1, H, W).
+    mask, and its parameters get gradients that nobody needs, which are removed at the end. Of images and infill (N, C,
+    H, W) come the keep probabilities of SSR and SDR, (N, 1, H, W) each.
     """
     rates = []
     with torch.random.fork_rng():

@@ -15,14 +15,8 @@ def calibration_by_averages(pictures: Iterable[tuple[Tensor, Tensor]]) -> Plain:
     """Score drawn functions by the mean of their probabilities and, as the report does, of their logarithms.
 
     The exponential of a mean logarithm is at most the mean probability: the classes then add up to less than 1. Of all
-    pixels, those without a class are never right.
-
-    Args:
-        pictures: For some pictures log probabilities of each draw, shape (S, N, C, H, W), and true classes, shape
-            (N, H, W), `VOID` where there is none.
-
-    Returns:
-        ``ece`` and ``overconfidence`` for each way to average and each choice of pixels.
+    pixels, those without a class are never right. Pictures are log probabilities of draws, (S, N, C, H, W), with the
+    true classes, (N, H, W).
     """
     bins: dict[str, Tensor] = {}
     for log_p, labels in pictures:

@@ -15,17 +15,10 @@ def pixel_nll(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def noisy_log_probabilities(output: Tensor, noise: Tensor) -> Tensor:
-    """Log of the class probabilities, averaged over Gaussian noise on the logits.
+    """Log of the class probabilities, averaged over Gaussian noise on the logits (Kendall & Gal 2017, eq. 12).
 
-    Args:
-        output: Logits and the log variances of their noise, shape (N, 2 C, H, W).
-        noise: Standard normal draws, shape (D, 1, C, 1, 1) or any that broadcasts to D times the logits.
-
-    Returns:
-        Shape (N, C, H, W).
-
-    References:
-        Kendall & Gal 2017 (arXiv:1703.04977), eq. 12.
+    The output holds logits and the log variances of their noise, (N, 2 C, H, W); the noise (D, ...) broadcasts to D
+    times the logits.
     """
     logits, log_variance = output.chunk(2, dim=1)
     drawn = logits + noise * torch.exp(0.5 * log_variance)

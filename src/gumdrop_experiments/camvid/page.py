@@ -141,14 +141,7 @@ def _classes(results: Results) -> Table:
 
 
 def by_depth(names: Iterable[str]) -> list[str]:
-    """Sort the sites of a network from the picture to the classes; it lists blocks apart from what lies between them.
-
-    Args:
-        names: Names of the sites of a network of `camvid`.
-
-    Returns:
-        The names, as data pass them.
-    """
+    """Sort sites from the picture to the classes; a network lists blocks apart from what lies between them."""
 
     def depth(name: str) -> tuple[int, int, int]:
         kind, stage = [*name.split("."), "0"][:2]

@@ -16,11 +16,7 @@ LEAST_UNCERTAINTY = 1e-9
 
 
 class PixelScores:
-    """Sums over pixels, from which all scores come.
-
-    Args:
-        num_classes: Number of classes.
-    """
+    """Sums over pixels, from which all scores come."""
 
     def __init__(self, num_classes: int) -> None:
         self.num_classes = num_classes
@@ -34,12 +30,7 @@ class PixelScores:
         self._uncertainties = {name: torch.zeros(2, UNCERTAINTY_BINS, dtype=torch.float64) for name in UNCERTAINTIES}
 
     def add(self, prediction: ClassificationPrediction, labels: Tensor) -> None:
-        """Add pictures.
-
-        Args:
-            prediction: Of shape (N, C, H, W).
-            labels: True classes, shape (N, H, W), `VOID` where there is none.
-        """
+        """Add pictures: a prediction (N, C, H, W), and true classes (N, H, W), `VOID` where there is none."""
         known = labels != VOID
         target = labels[known].long()
         log_p = prediction.log_probabilities.permute(0, 2, 3, 1)[known]
@@ -63,11 +54,9 @@ class PixelScores:
     def result(self) -> Plain:
         """Form the scores.
 
-        Returns:
-            Mean intersection over union (``miou``: of summed intersections over summed unions; ``miou_per_picture``:
-            the report's), ``accuracy``, ``nll`` in nats per pixel, ``ece``, ``overconfidence`` (mean confidence minus
-            accuracy), ``calibration_mse`` (each class by itself, weighted by pixels), ``iou`` and ``class_ece`` by
-            class, the bins of both calibration curves and the AUROC of wrong pixels.
+        ``miou`` is of summed intersections over summed unions, ``miou_per_picture`` the report's; ``nll`` in nats per
+        pixel, ``overconfidence`` mean confidence minus accuracy, ``calibration_mse`` that of each class by itself,
+        weighted by pixels.
         """
         confidence, hits, count = self._bins
         p, is_class, pixels = self._class_bins.unbind(1)
@@ -92,16 +81,7 @@ class PixelScores:
 
 
 def confusion(truth: Tensor, label: Tensor, num_classes: int) -> Tensor:
-    """Count pixels by their true and their predicted class.
-
-    Args:
-        truth: True classes, of any shape; pixels of `VOID` count nowhere.
-        label: Predicted classes, of the same shape.
-        num_classes: Number of classes.
-
-    Returns:
-        Counts on the CPU, shape (C, C), float64.
-    """
+    """Count pixels by their true and their predicted class, (C, C); those of `VOID` count nowhere."""
     known = truth != VOID
     pairs = torch.bincount(truth[known].long() * num_classes + label[known], minlength=num_classes**2)
     return pairs.view(num_classes, num_classes).double().cpu()
@@ -116,15 +96,7 @@ UNCERTAINTIES = ("mutual_information", "expected_entropy", "predictive_entropy")
 
 
 def binned(p: Tensor, hit: Tensor) -> Tensor:
-    """Sum probabilities, hits and pixels in each bin of probability.
-
-    Args:
-        p: Probabilities, shape (N,).
-        hit: Whether each came true, shape (N,).
-
-    Returns:
-        The three sums on the CPU, shape (3, NUM_BINS), float64.
-    """
+    """Sum probabilities, hits and pixels in each bin of probability: (3, NUM_BINS) on the CPU, of two vectors."""
     place = (p * NUM_BINS).long().clamp(max=NUM_BINS - 1)
     return torch.stack(
         [torch.bincount(place, weights=weight.double(), minlength=NUM_BINS) for weight in (p, hit, torch.ones_like(p))]

@@ -48,12 +48,6 @@ class Look(TypedDict):
 def looks_at(steps: int) -> list[int]:
     """Say after which steps the fit is looked at: ten times a decade, every thousand steps, and at the end.
 
-    Args:
-        steps: Steps in all.
-
-    Returns:
-        Numbers of steps, rising.
-
     Example:
         >>> looks_at(25)
         [1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25]

@@ -41,14 +41,6 @@ def fetch(
 ) -> None:
     """Download files that a folder lacks. A file appears whole and with the right checksum, or not at all.
 
-    Args:
-        files: What should be in the folder; a file that is there already is left as it is.
-        folder: Where the files belong; it is made if need be.
-        notify: Called with a sentence for each download.
-
-    Raises:
-        DownloadError: If no source gives a file with its checksum.
-
     Example:
         >>> import tempfile
         >>> source = Path(tempfile.mkdtemp()) / "a.txt"

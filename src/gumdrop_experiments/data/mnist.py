@@ -42,19 +42,10 @@ class DigitImages(NamedTuple):
 
 
 def read_idx(path: str | os.PathLike[str]) -> Tensor:
-    """Read an IDX file of bytes, gzipped or not.
+    """Read an IDX file of bytes, gzipped or not, as a tensor of the shape that it states.
 
-    The format is big-endian: two zero bytes, the element type, the number of dimensions, the size of each as
-    int32, then the elements with the last dimension running fastest.
-
-    Args:
-        path: File to read; one whose name ends in ``.gz`` is decompressed.
-
-    Returns:
-        Tensor of dtype uint8 with the shape that the file states.
-
-    Raises:
-        ImageFileError: If the file is not an IDX file of bytes, or is shorter or longer than it states.
+    The format is big-endian: two zero bytes, the element type, the number of dimensions, the size of each as int32,
+    then the elements with the last dimension running fastest.
     """
     place = Path(path)
     raw = place.read_bytes()

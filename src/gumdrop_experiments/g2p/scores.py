@@ -9,14 +9,9 @@ from gumdrop_experiments.g2p.words import until_end
 
 
 def hamming(labels: Tensor, references: Sequence[Sequence[tuple[int, ...]]]) -> float:
-    """Count the positions that differ from the nearest way to say a word; the shorter of both is filled up.
+    """Count the positions that differ from the nearest way to say a word, on average over words (N, T).
 
-    Args:
-        labels: Phones of each word, shape (N, T).
-        references: All ways to say each word.
-
-    Returns:
-        The number of positions, on average over words.
+    The shorter of both is filled up.
     """
     return statistics.fmean(
         min(_positions_that_differ(until_end(row), way) for way in ways)

@@ -58,16 +58,9 @@ def _cell_objective(model: nn.Sequential, image: Tensor, infill: Tensor, target:
 
 
 def enumeration(model: nn.Sequential, images: Tensor, num_draws: int, seed: int) -> Plain:
-    """Hold estimators against the exact gradient, at the start and later in a search.
+    """Hold estimators against the exact gradient for digits, at the start and later in a search.
 
-    Args:
-        model: A classifier of dense layers.
-        images: Digits, shape (N, 1, 28, 28).
-        num_draws: Gradients of each estimator.
-        seed: Of the noise and the search.
-
-    Returns:
-        Bias and standard deviation of each, as shares of the exact gradient's norm, and how long a gradient takes.
+    Gives bias and standard deviation of each, as shares of the exact gradient's norm, and how long a gradient takes.
     """
     infill = blur(images, find_layout(images, "image"))
     with torch.no_grad():

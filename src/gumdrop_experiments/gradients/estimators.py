@@ -127,15 +127,7 @@ def at_temperatures() -> dict[str, tuple[str, float]]:
 
 @torch.no_grad()
 def exact_gradient(p_logit: Tensor, f: Objective) -> Tensor:
-    r"""Gradient of E[f] by enumeration of all masks, :math:`\sum_b f(b)\, q(b)\, \partial \log q(b)`.
-
-    Args:
-        p_logit: Drop logits of K units, shape (K,); K is small.
-        f: The objective.
-
-    Returns:
-        Shape (K,).
-    """
+    r"""Gradient of E[f] for a few logits (K,), over all masks: :math:`\sum_b f(b)\, q(b)\, \partial \log q(b)`."""
     count = len(p_logit)
     masks = (torch.arange(2**count)[:, None] >> torch.arange(count) & 1).to(p_logit.dtype)
     mean = torch.sigmoid(-p_logit)

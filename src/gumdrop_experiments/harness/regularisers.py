@@ -17,15 +17,8 @@ def prior_of(regularisers: tuple[float, float], *, num_data: int, scale: float =
     """Say what two regularisers amount to, by the table of docs/method.md.
 
     A published loss is ``scale NLL + weight sum(W^2)/(1-p) - dropout K H(p)``, with the NLL in nats per datum; the
-    objective here is ``NLL + l^2/(2N) sum(W^2)/(1-p) - strength/N K H(p)``.
-
-    Args:
-        regularisers: The factors ``weight`` and ``dropout``, positive.
-        num_data: Number of training data, ``N``.
-        scale: What the loss counts the NLL: 1 where it is exact, 2 for ``exp(-s) (y-f)^2 + s``.
-
-    Returns:
-        The prior and the strength.
+    objective here is ``NLL + l^2/(2N) sum(W^2)/(1-p) - strength/N K H(p)``. The scale is 1 where the NLL is exact, 2
+    for ``exp(-s) (y-f)^2 + s``.
 
     Example:
         >>> prior_of((1e-6, 2e-5), num_data=5000)

@@ -23,16 +23,7 @@ class Run(Parts):
     """A run of an experiment, and the folder that it fills: its parts, and then its figures, results and page.
 
     The folder is the run's from its first part on; what fails before, such as data that are not there, leaves nothing.
-
-    Args:
-        name: Name of the experiment.
-        options: The flags that all experiments share.
-        settings: The flags that are its own, by name; what JSON can hold.
-        notify: Called with a sentence for each thing that the reader should know.
-
-    Raises:
-        FileExistsError: If the folder is not empty and ``options.resume`` is false, or holds something else.
-        ValueError: If the run to go on with had other settings.
+    A folder that holds something else, or a run with other settings, is refused.
 
     Example:
         >>> import tempfile

@@ -17,17 +17,10 @@ def flag(
     quick: float | None = None,
     recorded: bool = True,
 ) -> Any:
-    """Give a flag its default, and say what is known of its values.
+    """Give a flag its default, and say what is known of its values; None leaves the choice to the experiment.
 
-    Args:
-        default: Its value unless it is given; None leaves the choice to the experiment, and passes every check.
-        least: The smallest number that it may be.
-        positive: Whether it, or each of its numbers, must be above 0.
-        quick: What it is at most in a quick run, and where it is None.
-        recorded: Whether it is a part of what identifies a run, which ``--resume`` must repeat.
-
-    Returns:
-        The field.
+    It is at least this, or positive, as each of its numbers is; in a quick run at most that, and that where it is None.
+    What is recorded identifies a run, and ``--resume`` must repeat it.
     """
     known_of_it = {"least": least, "positive": positive, "quick": quick, "recorded": recorded}
     return dataclasses.field(default=default, metadata=known_of_it)

@@ -7,17 +7,7 @@ START = 0.1
 
 
 def rate_of(variant: str) -> float:
-    """Find the rate that the sites of a variant begin with.
-
-    Args:
-        variant: ``"none"``, ``"fixed"`` with a number, or what begins with ``"learned"``, and may end in ``"from"``
-            with a number.
-
-    Returns:
-        The rate, above 0.
-
-    Raises:
-        ValueError: If the variant is none of these.
+    """Find the rate, above 0, that the sites of a variant begin with.
 
     Example:
         >>> rate_of("fixed 0.3"), rate_of("learned, aleatoric head"), rate_of("learned from 0.05")
@@ -34,13 +24,7 @@ def rate_of(variant: str) -> float:
 
 
 def part_name(*words: object) -> str:
-    """Name the part of a run that computes a variant.
-
-    Args:
-        words: The variant, its seed, and what else tells parts apart.
-
-    Returns:
-        A name for `gumdrop_experiments.harness.run.Run.part`.
+    """Name the part of a run that computes a variant, by it, its seed, and what else tells parts apart.
 
     Example:
         >>> part_name("learned, aleatoric head", 0)

@@ -38,15 +38,7 @@ def pool_of(name: str, train: DigitImages, test: DigitImages, *, seed: int) -> D
 
 
 def first_labels(labels: Tensor, seed: int) -> list[int]:
-    """Draw two digits of each class.
-
-    Args:
-        labels: Classes of the pool, shape (N,).
-        seed: Of the draw.
-
-    Returns:
-        Their places in the pool.
-    """
+    """Draw two digits of each class; give their places in the pool."""
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     return [int(row) for digit in range(10) for row in order[labels[order] == digit][:FIRST_OF_EACH]]
 

@@ -188,18 +188,11 @@ def _says(network: nn.Module, run: Run, scale: _Scale, y: Tensor) -> Plain:
 
 
 def even_network(num_data: int, width: int) -> dict[str, float]:
-    """The optimum of the objective, were the weights spread evenly over all units.
+    """The best rate of the hidden layers, were the weights spread evenly over all units, and both SDs there.
 
     A unit of a ReLU network is active for half of the inputs. Where the K units of each of the three hidden layers
     carry equal parts of the line, masks with rate p add the variance v = 3 p/(1-p) · (2/K) · E[(2x)²] to it, which
     costs log(1 + v)/2 nats per datum, and the entropy gives 3 K H(p)/N back. No prior on the weights enters.
-
-    Args:
-        num_data: Number of data, N.
-        width: Units of each hidden layer, K.
-
-    Returns:
-        The best rate of the hidden layers, and the epistemic and aleatoric standard deviations there.
 
     Example:
         >>> even_network(10_000, 1024)["p"] > even_network(1_000_000, 1024)["p"]

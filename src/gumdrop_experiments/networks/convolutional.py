@@ -48,12 +48,7 @@ def lenet() -> nn.Sequential:
 def tutorial_perceptron(*, input_rate: float = 0.0, hidden_rate: float = 0.0) -> nn.Sequential:
     """Build the dense network of Xu, Zhao & Zhao's tutorial on dropout: 2 x 800 units with tanh.
 
-    Args:
-        input_rate: Drop probability of the pixels; without dropout for 0.
-        hidden_rate: The same of the units of the first hidden layer. Those of the second are never dropped.
-
-    Returns:
-        The network, for images of 28 x 28 pixels.
+    Dropped are pixels and the units of the first hidden layer, those of the second never; 0 is no dropout.
 
     References:
         https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch
@@ -67,13 +62,9 @@ def tutorial_perceptron(*, input_rate: float = 0.0, hidden_rate: float = 0.0) ->
 def tutorial_lenet(*, rate: float = 0.0) -> nn.Sequential:
     """Build LeNet as in Xu, Zhao & Zhao's tutorial on dropout: nothing but a maximum behind each convolution.
 
-    Args:
-        rate: Drop probability of whole channels of each convolution, and of the 500 dense units; without dropout
-            for 0. Channels are dropped behind the maximum, where they are a quarter as large, and not before it as
-            in the tutorial: it is the same function of the same mask.
-
-    Returns:
-        The network, for images of 28 x 28 pixels, its weights laid out so that convolutions are fast on CPUs.
+    Dropped are whole channels of each convolution, and of the 500 dense units; 0 is no dropout. Channels are dropped
+    behind the maximum, where they are a quarter as large, and not before it as in the tutorial: it is the same function
+    of the same mask.
 
     References:
         https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch
@@ -88,12 +79,8 @@ def tutorial_lenet(*, rate: float = 0.0) -> nn.Sequential:
 def labelling_network(*, rate: float = 0.0) -> nn.Sequential:
     """Build the network of Kirsch, van Amersfoort & Gal 2019 for choosing labels (arXiv:1906.08158).
 
-    Args:
-        rate: Drop probability of whole channels of each convolution, and of the 128 dense units; without dropout
-            for 0. Channels are dropped behind the maximum, which is the same function of the same mask.
-
-    Returns:
-        The network, for images of 28 x 28 pixels: convolutions of 5 x 5 with 32 and 64 channels, 128 dense units.
+    Dropped are whole channels of both convolutions, and of the 128 dense units; 0 is no dropout. Channels are dropped
+    behind the maximum, which is the same function of the same mask.
     """
     layers: list[nn.Module] = []
     for before, after in ((1, 32), (32, 64)):
@@ -130,16 +117,7 @@ def photograph_network(num_classes: int) -> nn.Sequential:
 
 
 def photograph_batches(pictures: Tensor, *, size: int, batch_size: int) -> Batches:
-    """Draw crops of pictures, of random place, scale, side and brightness, with the picture as the class.
-
-    Args:
-        pictures: Shape (N, 3, H, W).
-        size: Height and width of a crop.
-        batch_size: Crops in a batch.
-
-    Returns:
-        A function that draws a batch.
-    """
+    """Draw crops of pictures, of random place, scale, side and brightness, with the picture as the class."""
     count, _, height, width = pictures.shape
 
     def draw(generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -183,13 +161,7 @@ def train_or_load(
 
 
 def export(model: nn.Module, place: Path, *, shape: tuple[int, int, int]) -> None:
-    """Write a classifier as a file that `gumdrop explain-image` takes.
-
-    Args:
-        model: In eval mode.
-        place: File to write.
-        shape: Channels, height and width of its pictures.
-    """
+    """Write a classifier, in eval mode, as a file that `gumdrop explain-image` takes."""
     any_number = ({0: torch.export.Dim("n")},)
     program = torch.export.export(model, (torch.zeros(2, *shape),), dynamic_shapes=any_number)
     with replacing(place, "wb") as file:

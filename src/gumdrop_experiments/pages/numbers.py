@@ -6,14 +6,7 @@ from typing import Any
 
 
 def rounded(values: Any, digits: int = 4) -> Any:
-    """Round numbers for `results.json`, where figures need no more.
-
-    Args:
-        values: A number, or a tensor, an array or a list of them.
-        digits: Significant digits that are kept.
-
-    Returns:
-        A number, or lists of the same shape.
+    """Round numbers, or arrays of them as lists, for `results.json`, where figures need no more.
 
     Example:
         >>> rounded([0.123456, [98765.4]])
@@ -27,12 +20,6 @@ def rounded(values: Any, digits: int = 4) -> Any:
 
 def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
     """Mean over seeds or splits with its standard error, 0 where there is only one.
-
-    Args:
-        values: A score of each.
-
-    Returns:
-        Mean and standard error.
 
     Example:
         >>> mean_and_error([1.0, 2.0, 3.0])

@@ -41,12 +41,7 @@ class Drawn(NamedTuple):
 
 
 class Drawing(nn.Module):
-    """A dense network whose rates see several draws; an ordinary one when it is not trained.
-
-    Args:
-        network: What `gumdrop.networks.mlp` builds.
-        num_draws: ``m``, at least 2.
-    """
+    """A dense network, as `gumdrop.networks.mlp` builds it, whose rates see several draws where it is trained."""
 
     def __init__(self, network: nn.Module, num_draws: int = NUM_DRAWS) -> None:
         super().__init__()

@@ -47,14 +47,8 @@ class Setup(NamedTuple):
     ) -> EnsembleFit:
         """Train networks that are wrapped for a loss of their own, in turn, on the folds of another fit, and mix them.
 
-        Args:
-            members: Modules with the network to keep as ``network``, one for each fold of ``like``.
-            train: Inputs and targets of each.
-            nll_by: Makes the loss of what they return out of that of each row.
-            like: The other fit.
-
-        Returns:
-            The fit.
+        Members keep the network as ``network``, one for each fold; ``nll_by`` makes the loss of what they return out of
+        that of each row.
         """
         y, settings = self.train[1], self.settings
         rows = torch.arange(len(y))

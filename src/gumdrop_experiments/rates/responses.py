@@ -57,13 +57,9 @@ class Answers(NamedTuple):
 class SelfTuning(nn.Module):
     """A dense network whose weights respond to its rates; an ordinary one when it is not trained.
 
-    Args:
-        network: What `gumdrop.networks.mlp` builds; its rates become buffers that follow ``logits``. In the unit of
-            weights these move a tenth as fast as other rates, so that the response keeps up with them.
-        num_inputs: Inputs of the network, F. A row that it is trained on goes on with the inputs of a held-out row and
-            its target, one number or a class index.
-        num_draws: ``m``, draws of a held-out row.
-        spread: Standard deviation of the moves of the logits.
+    The rates of the network become buffers that follow ``logits``. In the unit of weights these move a tenth as fast as
+    other rates, so that the response keeps up with them. A row that it is trained on goes on with the inputs of a
+    held-out row and its target, one number or a class index.
     """
 
     def __init__(

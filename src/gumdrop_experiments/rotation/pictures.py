@@ -11,30 +11,13 @@ from gumdrop_experiments.data.mnist import read_mnist
 
 
 def rotated(picture: Tensor, angles: tuple[int, ...]) -> Tensor:
-    """Turn a picture about its middle, counter-clockwise.
-
-    Args:
-        picture: Shape (1, H, W), in [0, 1].
-        angles: In degrees.
-
-    Returns:
-        Shape (angles, 1, H, W).
-    """
+    """Turn a picture (1, H, W) about its middle, counter-clockwise, by each of the angles in degrees."""
     turned = [rotate(picture[0].numpy(), angle, reshape=False, order=1) for angle in angles]
     return torch.from_numpy(np.stack(turned)).clamp(0, 1).unsqueeze(1)
 
 
 def no_digits(digits: Tensor, *, seed: int = 0) -> dict[str, Tensor]:
-    """Make pictures that are no digits out of digits.
-
-    Args:
-        digits: Shape (N, 1, H, W).
-        seed: Of the shuffling.
-
-    Returns:
-        By name: pixels in one random order, left halves beside right halves of other digits, and brightness
-        turned round.
-    """
+    """Make pictures that are no digits out of digits (N, 1, H, W)."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(digits[0].numel(), generator=generator)
     middle = digits.shape[-1] // 2
@@ -47,18 +30,7 @@ def no_digits(digits: Tensor, *, seed: int = 0) -> dict[str, Tensor]:
 
 
 def others(folder: Path, count: int) -> Tensor:
-    """Read the first test images of another data set.
-
-    Args:
-        folder: Of its idx files.
-        count: How many images.
-
-    Returns:
-        Shape (count, 1, 28, 28).
-
-    Raises:
-        ValueError: If they have another size.
-    """
+    """Read the first test images of another data set, (count, 1, 28, 28)."""
     images = read_mnist(folder, train=False).images[:count]
     if images.shape[1:] != (1, 28, 28):
         raise ValueError(f"the pictures in {folder} must be of 28 x 28 pixels, got {tuple(images.shape[2:])}")

@@ -10,15 +10,7 @@ from torch.nn import functional as F
 
 
 def turned(images: Tensor, degrees: float) -> Tensor:
-    """Turn images about their middle, counter-clockwise, with 0 where nothing is known.
-
-    Args:
-        images: Shape (N, 1, H, W).
-        degrees: The angle.
-
-    Returns:
-        The same shape.
-    """
+    """Turn images (N, 1, H, W) about their middle, counter-clockwise, with 0 where nothing is known."""
     angle = math.radians(degrees)
     rotation = torch.tensor([[math.cos(angle), -math.sin(angle), 0], [math.sin(angle), math.cos(angle), 0]])
     grid = F.affine_grid(rotation.expand(len(images), 2, 3), list(images.shape), align_corners=False)
@@ -26,15 +18,7 @@ def turned(images: Tensor, degrees: float) -> Tensor:
 
 
 def blurred(images: Tensor, sd: float) -> Tensor:
-    """Blur images by a Gaussian, with 0 around them.
-
-    Args:
-        images: Shape (N, 1, H, W).
-        sd: Its standard deviation in pixels, above 0.
-
-    Returns:
-        The same shape.
-    """
+    """Blur images (N, 1, H, W) by a Gaussian with this standard deviation in pixels, with 0 around them."""
     radius = math.ceil(3 * sd)
     weights = torch.exp(-0.5 * (torch.arange(-radius, radius + 1) / sd).square())
     kernel = (weights / weights.sum())[None, None, :, None]
@@ -42,16 +26,7 @@ def blurred(images: Tensor, sd: float) -> Tensor:
 
 
 def noisy(images: Tensor, sd: float, *, seed: int = 0) -> Tensor:
-    """Add Gaussian noise to each pixel, and cut off what leaves [0, 1].
-
-    Args:
-        images: Shape (N, 1, H, W), in [0, 1].
-        sd: Its standard deviation.
-        seed: Same seed, same noise, whatever its size.
-
-    Returns:
-        The same shape.
-    """
+    """Add Gaussian noise to each pixel, the same whatever its size, and cut off what leaves [0, 1]."""
     noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(seed))
     return (images + sd * noise).clamp(0, 1)
 

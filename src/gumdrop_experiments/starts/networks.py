@@ -29,12 +29,7 @@ def network(
 
 
 class LearnedTemperature(nn.Module):
-    """A network whose relaxed masks have one temperature, which is learned with the weights.
-
-    Args:
-        network: The network.
-        start: Temperature at the beginning.
-    """
+    """A network whose relaxed masks have one temperature, which is learned with the weights."""
 
     def __init__(self, network: nn.Module, start: float) -> None:
         super().__init__()

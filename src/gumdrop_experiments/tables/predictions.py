@@ -32,16 +32,10 @@ class Quantiles:
     def of(
         values: NDArray[np.float64], y_train: NDArray[np.float64], middle: NDArray[np.float64] | None = None
     ) -> "Quantiles":
-        """Take quantiles as a method gives them.
+        """Take quantiles (N, L) as a method gives them, in order where they cross (Chernozhukov et al. 2010).
 
-        Args:
-            values: Shape (N, L); where they cross they are put in order (Chernozhukov et al. 2010).
-            y_train: Targets of the training part. The least distance of two that differ is a step, and a Gaussian
-                narrower than the rounding to it, ``step / sqrt(12)``, says nothing more.
-            middle: Point prediction, shape (N,); the median if None.
-
-        Returns:
-            The quantiles.
+        The least distance of two training targets that differ is a step, and a Gaussian narrower than the rounding to
+        it, ``step / sqrt(12)``, says nothing more. The point prediction is the median if None.
         """
         ordered = torch.from_numpy(np.sort(values, axis=1)).double()
         median = ordered[:, QUANTILE_LEVELS.index(0.5)]
@@ -61,16 +55,10 @@ class Quantiles:
         return gaussian(((lower + upper) / 2).numpy(), std.numpy())
 
     def crps(self, y: Tensor) -> Tensor:
-        """Score by the pinball loss, integrated over levels by the trapezoidal rule.
+        """Score by the pinball loss, integrated over levels by the trapezoidal rule, in units of the target.
 
         CRPS is twice that integral (Gneiting & Ranjan 2011, JBES 29). Against a Gaussian this grid gives 0.5 % too
         little.
-
-        Args:
-            y: Observations, shape (N,).
-
-        Returns:
-            A scalar, in units of the target.
         """
         levels = torch.tensor([0.0, *QUANTILE_LEVELS, 1.0], dtype=torch.float64)
         error = y.unsqueeze(1) - self.values
@@ -83,28 +71,13 @@ Prediction = RegressionPrediction | ClassificationPrediction | Quantiles
 
 
 def gaussian(mean: NDArray[np.float64], std: NDArray[np.float64]) -> RegressionPrediction:
-    """Say a Gaussian of each row.
-
-    Args:
-        mean: Shape (N,).
-        std: Standard deviations, shape (N,); those below 0.001 are raised to it.
-
-    Returns:
-        A prediction of one output.
-    """
+    """Say a Gaussian of each row; standard deviations below 0.001 are raised to it."""
     middle = torch.from_numpy(mean).unsqueeze(1)
     variance = torch.from_numpy(np.maximum(std, LEAST_STD)).square().unsqueeze(1)
     return RegressionPrediction.gaussian(middle, variance)
 
 
 def probabilities(found: NDArray[np.float64]) -> ClassificationPrediction:
-    """Say probabilities of classes.
-
-    Args:
-        found: Shape (N, C); those below 1e-6 are raised to it.
-
-    Returns:
-        The prediction.
-    """
+    """Say probabilities of classes (N, C); those below 1e-6 are raised to it."""
     p = torch.from_numpy(found).clamp(min=LEAST_PROBABILITY)
     return ClassificationPrediction.from_log_probabilities((p / p.sum(1, keepdim=True)).log())

@@ -31,15 +31,9 @@ def installed(keys: Sequence[str], experiment: str) -> list[str]:
 def measured(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
     """Train a method and predict, and take down what is to be scored.
 
-    Args:
-        key: Its name.
-        task: What it has to do.
-        y: Observations of the rows to predict, shape (N,).
-
-    Returns:
-        ``rows`` as `gumdrop_experiments.tables.scores.rows_of` has them, ``crps`` and ``gaussian_nll`` of numbers,
-        ``seconds`` of processor time and ``megabytes`` of memory at most beside what was held before (None where the
-        system does not tell); or ``failed``, the last line of the error, for a rival that raised one.
+    Gives ``rows`` as `gumdrop_experiments.tables.scores.rows_of` has them, ``crps`` and ``gaussian_nll`` of numbers,
+    ``seconds`` of processor time and ``megabytes`` of memory at most beside what was held before (None where the system
+    does not tell); or ``failed``, the last line of the error, for a rival that raised one.
     """
     before = _restart_peak()
     started = time.process_time()
@@ -60,16 +54,7 @@ def measured(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
 
 
 def scored(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
-    """Train a method on numbers and predict, and keep the scores alone.
-
-    Args:
-        key: Its name.
-        task: What it has to do.
-        y: Observations of the rows to predict, shape (N,).
-
-    Returns:
-        Scores, seconds and megabytes by name; or ``failed``, see `measured`.
-    """
+    """Train a method on numbers and predict, and keep the scores alone; or ``failed``, see `measured`."""
     found = measured(key, task, y)
     return found if "failed" in found else {**scores(found.pop("rows")), **found}
 

@@ -18,15 +18,7 @@ COVERAGES = (50, 90, 95)
 
 
 def rows_of(prediction: Prediction, y: NDArray[Any]) -> dict[str, list[Any]]:
-    """Take down what is to be scored of a prediction, row by row.
-
-    Args:
-        prediction: Of one output, or of classes.
-        y: Observations, shape (N,).
-
-    Returns:
-        Columns of numbers, a value for each row.
-    """
+    """Take down what is to be scored of a prediction: columns of numbers, a value for each row."""
     if isinstance(prediction, ClassificationPrediction):
         return {"log_p": prediction.log_probabilities.double().tolist(), "y": y.tolist()}
     target = torch.from_numpy(y).double()
@@ -58,15 +50,7 @@ def _inside(prediction: RegressionPrediction | Quantiles, y: Tensor) -> dict[str
 
 
 def crps_of(prediction: Prediction, y: NDArray[Any]) -> float | None:
-    """Continuous ranked probability score, in units of the target.
-
-    Args:
-        prediction: Of one output, or of classes.
-        y: Observations, shape (N,).
-
-    Returns:
-        The mean over rows; None for classes.
-    """
+    """Continuous ranked probability score, mean over rows, in units of the target; None for classes."""
     if isinstance(prediction, ClassificationPrediction):
         return None
     target = torch.from_numpy(y).double()
@@ -76,15 +60,7 @@ def crps_of(prediction: Prediction, y: NDArray[Any]) -> float | None:
 
 
 def gaussian_nll(prediction: Prediction, y: NDArray[Any]) -> float | None:
-    """Negative log likelihood of the Gaussian with the prediction's mean and variance, in nats per row.
-
-    Args:
-        prediction: Of one output, or of classes; quantiles stand for their Gaussian.
-        y: Observations, shape (N,).
-
-    Returns:
-        The mean over rows; None for classes.
-    """
+    """Mean NLL of the Gaussian with the prediction's mean and variance, in nats per row; None for classes."""
     if isinstance(prediction, ClassificationPrediction):
         return None
     density = prediction.gaussian() if isinstance(prediction, Quantiles) else prediction
@@ -99,15 +75,7 @@ def pooled(parts: Sequence[dict[str, list[Any]]]) -> dict[str, list[Any]]:
 
 
 def scores(rows: dict[str, list[Any]]) -> dict[str, float]:
-    """Score rows.
-
-    Args:
-        rows: Columns, see `rows_of`.
-
-    Returns:
-        Log likelihood in nats per row, with RMSE, coverage of each interval and mean width of those of 90 % in units
-        of the target, or with accuracy, Brier score and expected calibration error.
-    """
+    """Score rows that `rows_of` took down: log likelihood in nats per row, and what numbers or classes have."""
     columns = {name: torch.tensor(column, dtype=torch.float64) for name, column in rows.items()}
     y = columns["y"]
     if "log_p" not in columns:

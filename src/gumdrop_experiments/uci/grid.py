@@ -27,16 +27,7 @@ def grid_settings(name: str, splits: Sequence[Split]) -> list[tuple[float, float
 
 
 def fixed_network(split: Split, rate: float, precision: float) -> nn.Sequential:
-    """Build a network with fixed dropout and fixed noise.
-
-    Args:
-        split: Tells the number of inputs and the unit of the target.
-        rate: Drop probability of every layer.
-        precision: Inverse variance of the noise, in units of the target.
-
-    Returns:
-        The network.
-    """
+    """Build a network with fixed dropout and fixed noise, whose precision is in units of the target."""
     model = network(split, p=rate, fixed=True)
     log_variance = model[-1].log_variance
     assert isinstance(log_variance, Tensor)

@@ -117,17 +117,7 @@ def single(
 
 
 def deep_ensemble(work: Work) -> Outcome:
-    """Mix five networks without dropout, each trained on all rows for as long as published.
-
-    Args:
-        work: What to do.
-
-    Returns:
-        What came out.
-
-    References:
-        Lakshminarayanan, Pritzel & Blundell 2017 (arXiv:1612.01474).
-    """
+    """Mix five networks without dropout, each trained on all rows for as long as published (arXiv:1612.01474)."""
     options: dict[str, Any] = {"epochs": DEEP_ENSEMBLE_EPOCHS, "lengthscale": PAPER_LENGTHSCALE}
     return single(work, heteroscedastic=True, dropout=False, members=5, **options)
 
@@ -204,14 +194,8 @@ def _grid(work: Work) -> Outcome:
 def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
     """A scheme of the replication report: weights, noise under a Gamma prior, and rates in turn; three layers of 50.
 
-    Networks of which a part stays as it is cannot be stacked, so they train split by split.
-
-    Args:
-        work: What to do.
-        passes: What is trained in each pass, of ``weights``, ``noise`` and ``rates``; the rest stays as it is.
-
-    Returns:
-        What came out.
+    Each pass trains what it names and leaves the rest. Networks of which a part stays as it is cannot be stacked, so
+    they train split by split.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(work.seed)

@@ -24,13 +24,7 @@ from gumdrop_experiments.cartpole.control.tasks import Task, Trial
 
 
 class Dynamics(nn.Module):
-    """How states change: a network with dropout in front of every layer, of standardised inputs and changes.
-
-    Args:
-        task: The task.
-        settings: How it is made and trained.
-        seed: Seed of its first weights.
-    """
+    """How states change: a network with dropout in front of every layer, of standardised inputs and changes."""
 
     def __init__(self, task: Task, settings: SearchSettings, *, seed: int) -> None:
         super().__init__()
@@ -86,16 +80,7 @@ class Dynamics(nn.Module):
         )
 
     def predict(self, trials: Sequence[Trial], *, num_samples: int = 100, seed: int) -> RegressionPrediction:
-        """Predict the changes of state in some trials.
-
-        Args:
-            trials: Trials that were run.
-            num_samples: Number of drawn functions.
-            seed: Seed of these.
-
-        Returns:
-            The prediction, in units of the state.
-        """
+        """Predict the changes of state in some trials, in units of the state."""
         x, _ = self._pairs(trials)
         standard = (x - self.x_mean) / self.x_std
         prediction = predict_regression(self.network, standard, num_samples=num_samples, seed=seed)

@@ -21,18 +21,7 @@ LAST_SHARE = 0.1
 
 
 class Policies(nn.Module):
-    """Some policies side by side: small networks from features of the state to a bounded action.
-
-    Args:
-        max_action: Bound of the action.
-        scale: Usual size of each feature, shape (F,).
-        count: Number of policies, K.
-        units: Hidden units.
-        generator: Source of the first weights.
-
-    Shape:
-        Features (K, P, F). Actions (K, P).
-    """
+    """Some policies side by side: small networks from features of the state (K, P, F) to a bounded action (K, P)."""
 
     def __init__(
         self, *, max_action: float, scale: Sequence[float], count: int, units: int, generator: torch.Generator
@@ -58,15 +47,7 @@ class Policies(nn.Module):
 
     @torch.no_grad()
     def act(self, which: int, features: Tensor) -> Tensor:
-        """Ask one of the policies.
-
-        Args:
-            which: Its index.
-            features: Shape (..., F).
-
-        Returns:
-            Actions, shape (...,).
-        """
+        """Ask one of the policies: features (..., F), actions (...,)."""
         rows = features.reshape(1, -1, features.shape[-1]).expand(len(self), -1, -1)
         return self(rows)[which].reshape(features.shape[:-1])
 
@@ -87,19 +68,10 @@ def roll_out(
     gradient_decay: float = 1.0,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Follow particles under each of the policies.
+    """Follow P particles under each of K policies: states (T + 1, K, P, D), and actions (T, K, P).
 
-    Args:
-        task: The task.
-        policies: K policies.
-        advance: How states change.
-        num_particles: P.
-        moment_matching: Draw the particles anew at each step from a Gaussian with their mean and covariance.
-        gradient_decay: Factor on the gradient of a state at each step that it goes back in time.
-        generator: Source of randomness.
-
-    Returns:
-        States (T + 1, K, P, D), and actions (T, K, P).
+    Moment matching draws the particles anew at each step from a Gaussian with their mean and covariance;
+    ``gradient_decay`` is a factor on the gradient of a state at each step that it goes back in time.
     """
     state = task.start(num_particles, generator).expand(len(policies), -1, -1)
     states, actions = [state], []
@@ -132,15 +104,8 @@ def improve(
 ) -> Tensor:
     """Improve policies by gradient through roll-outs, each on its own, in place.
 
-    Args:
-        task: The task.
-        policies: K policies.
-        model: Gives a context with a way that states may change, another one for each step.
-        settings: How.
-        generator: Source of randomness.
-
-    Returns:
-        Cumulative reward that each can expect according to the model, shape (K,), averaged over the last steps.
+    ``model`` gives a context with a way that states may change, another one for each step. Gives the cumulative reward
+    that each policy can expect according to the model, (K,), averaged over the last steps.
     """
     optimizer = torch.optim.Adam(policies.parameters(), lr=settings.policy_lr)
     expected = torch.zeros(len(policies))

@@ -19,11 +19,6 @@ from gumdrop_experiments.cartpole.control.tasks import Task, Trial, run_trial
 class Search:
     """A policy search that goes on trial by trial; the first trial is random.
 
-    Args:
-        task: The task.
-        settings: How it is searched.
-        seed: Seed of everything random.
-
     Example:
         >>> from gumdrop_experiments.cartpole.control.tasks import TASKS
         >>> settings = SearchSettings(hidden=(8,), model_steps=2, policy_steps=1, num_policies=2, num_particles=6)
@@ -56,26 +51,11 @@ class Search:
         return self.trials[-1]
 
     def act(self, state: Tensor) -> Tensor:
-        """Choose the action of the best policy.
-
-        Args:
-            state: Shape (N, D), or (D,).
-
-        Returns:
-            Actions, shape (N,), or a number.
-        """
+        """Choose the action of the best policy in states (N, D), or in one."""
         return self.policies.act(self.best, self.task.features(state))
 
     def imagine(self, num_particles: int, *, seed: int) -> Tensor:
-        """Roll the best policy out, each particle with a function of its own, without moment matching.
-
-        Args:
-            num_particles: P.
-            seed: Seed of the particles.
-
-        Returns:
-            States, shape (T + 1, P, D).
-        """
+        """Roll the best policy out, (T + 1, P, D): each particle has a function of its own, no moments are matched."""
         generator = torch.Generator().manual_seed(seed)
         count = len(self.policies)
         with torch.no_grad(), self.dynamics.drawn(count, num_particles, generator) as advance:

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from gumdrop_experiments.harness.about import About
+from gumdrop_experiments.harness import About
 
 NAMES = (
     "line",

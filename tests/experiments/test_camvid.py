@@ -16,13 +16,16 @@ from gumdrop.likelihoods import ClassificationPrediction
 
 Image = pytest.importorskip("PIL.Image")
 from gumdrop.attribution.pictures import ImageFileError  # noqa: E402
-from gumdrop_experiments.camvid.averages import calibration_by_averages  # noqa: E402
-from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll  # noqa: E402
 from gumdrop_experiments.camvid.networks import NETWORKS  # noqa: E402
 from gumdrop_experiments.camvid.page import by_depth, page  # noqa: E402
-from gumdrop_experiments.camvid.scores import PixelScores  # noqa: E402
+from gumdrop_experiments.camvid.scores import (  # noqa: E402
+    PixelScores,
+    calibration_by_averages,
+    noisy_log_probabilities,
+    pixel_nll,
+)
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, VOID, read_segnet  # noqa: E402
-from gumdrop_experiments.harness.reproduce import WithPictures  # noqa: E402
+from gumdrop_experiments.harness import WithPictures  # noqa: E402
 from gumdrop_experiments.harness.variants import START  # noqa: E402
 from gumdrop_experiments.networks.fc_densenet import DEPTHS, FCDenseNet  # noqa: E402
 from gumdrop_experiments.networks.unet import UNet  # noqa: E402

@@ -7,11 +7,9 @@ crops of pictures apart, and its masks show by what it does.
 
 from dataclasses import dataclass
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Explain digits and photographs, find planted evidence, and compare with Captum's methods.",
     shows="which pixels suffice for a prediction and which destroy it, beside Captum's methods",
     minutes=14,
     quick_minutes=3,

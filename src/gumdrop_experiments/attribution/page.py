@@ -11,10 +11,8 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from gumdrop.views import plots
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.reproduce import WithPictures
-from gumdrop_experiments.pages.axes import subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain, WithPictures
+from gumdrop_experiments.pages import Page, Picture, Table, subplots
 
 DIGITS = (
     "Twenty digits; masks with a blurred infill. Dark is relevant; the box holds what the joint mask puts above one "

@@ -7,8 +7,8 @@ import torch
 
 from gumdrop.attribution import FIDO, FIDOSettings, read_photograph
 from gumdrop.metrics import accuracy
-from gumdrop_experiments.attribution.explained import explained
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.attribution.scores import explained
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import photograph_batches, photograph_network, train_or_load
 

@@ -5,9 +5,8 @@ from torch import Tensor
 
 from gumdrop.attribution import FIDO, FIDOSettings, boxes_of
 from gumdrop_experiments.attribution import scores
-from gumdrop_experiments.attribution.explained import rounded_pixels
-from gumdrop_experiments.attribution.scores import REGIONS
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.attribution.scores import REGIONS, rounded_pixels
+from gumdrop_experiments.harness import Plain
 
 INFILLS = ("blur", "mean", "zeros", "uniform", "normal", "local_shuffle")
 SQUARES, SHOWN = 20, 3

@@ -1,11 +1,12 @@
 """What the masks of an attribution look like, and how well they meet the truth: area, roughness, regions, boxes."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from gumdrop.attribution import LayoutName, Region, find_layout, total_variation
+from gumdrop.attribution import Explanation, LayoutName, Region, find_layout, total_variation
+from gumdrop_experiments.harness import Plain
 
 REGIONS: tuple[Region, ...] = ("ssr", "sdr", "joint")
 """The masks of a search."""
@@ -67,3 +68,30 @@ def share_outside(relevance: Tensor, boxes: Tensor, *, layout: LayoutName | None
     total = places.flatten(1).sum(dim=1)
     outside = (places * ~inside).flatten(1).sum(dim=1)
     return torch.where(total > 0, outside / total, 0)
+
+
+def explained(found: Explanation) -> Plain:
+    """What a figure of masks needs, to two decimals."""
+    assert found.target is not None
+    pictures = {
+        "inputs": found.inputs,
+        "ssr": found.relevance("ssr")[:, 0],
+        "sdr": found.relevance("sdr")[:, 0],
+        "joint": found.joint[:, 0],
+        "enhanced": found.enhance(),
+        "crops": found.crop(margin=0.1),
+    }
+    numbers = {
+        "target": found.target.tolist(),
+        "boxes": found.boxes().tolist(),
+        "score": found.score.tolist(),
+        "score_infill": found.score_infill.tolist(),
+        "score_ssr": found.curve_ssr[-1].tolist(),
+        "score_sdr": found.curve_sdr[-1].tolist(),
+    }
+    return {**numbers, "pictures": {name: rounded_pixels(value) for name, value in pictures.items()}}
+
+
+def rounded_pixels(values: Tensor) -> Any:
+    """Write pictures as rows of numbers with two decimals."""
+    return [[round(v, 2) for v in row] for row in values.flatten(0, -2).tolist()]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gumdrop.attribution import FIDO, FIDOSettings, log_odds
 from gumdrop.machine.threads import limited_threads
 from gumdrop_experiments.attribution.peers import gumbel_masks
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.networks.convolutional import digit_perceptron
 
 THREADS = (1,)

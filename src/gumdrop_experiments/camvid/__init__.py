@@ -4,14 +4,12 @@ Beside them stands a network with learned rates and an aleatoric head, which is 
 """
 
 from dataclasses import dataclass
-from typing import Self
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import BaseSettings, flag, known
+from gumdrop_experiments.harness import About, BaseSettings, flag
+from gumdrop_experiments.harness import RunOptions as RunOptions
+from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
-    does="Segment the CamVid street scenes: no, fixed and learned dropout, with an aleatoric head beside.",
     shows="street scenes: an FC-DenseNet that shows where it is unsure, with no, fixed and learned dropout",
     minutes=300,
     quick_minutes=2,
@@ -37,7 +35,7 @@ BY_CLASS = {
 class Settings(BaseSettings):
     """The flags of `camvid`."""
 
-    network: str = "small"
+    network: str = flag("small", known=("network", "gumdrop_experiments.camvid.networks.NETWORKS"))
     """FC-DenseNet 56, 67 or 103 as published, small for computers without a GPU, or unet, a plain U-Net."""
     height: int = flag(180, least=1, quick=90)
     """Pixels that pictures are brought to."""
@@ -66,7 +64,7 @@ class Settings(BaseSettings):
     """Train and predict in bfloat16 where that is safe."""
     validate_every: int = flag(3, least=1)
     """Epochs from one look at the validation pictures to the next. A look costs two fifths of an epoch."""
-    variants: tuple[str, ...] = flag((), recorded=False)
+    variants: tuple[str, ...] = flag((), recorded=False, known=("variant", "gumdrop_experiments.camvid.ALL_VARIANTS"))
     """Ways to train now, in this order: none, fixed 0.2, learned and learned, aleatoric head, by default; also learned
     from 0.05 and learned from 0.01, which begin with other rates than .1. More of them can be added with --resume."""
     threads: int | None = flag(1, recorded=False)
@@ -79,11 +77,3 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"`crop` must be at most `height` and `width`, got {self.crop} for {self.height} x {self.width}"
             )
-
-    def for_run(self, options: RunOptions) -> Self:
-        """Check the names."""
-        from gumdrop_experiments.camvid.networks import NETWORKS
-
-        known("network", (self.network,), NETWORKS)
-        known("variant", self.variants, ALL_VARIANTS)
-        return super().for_run(options)

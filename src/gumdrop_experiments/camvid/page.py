@@ -11,11 +11,8 @@ from gumdrop.views import plots
 from gumdrop_experiments.camvid import ALL_VARIANTS, BY_CLASS
 from gumdrop_experiments.camvid.study import TRAIN, VALIDATION
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, CAMVID_COLOURS, VOID
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.reproduce import WithPictures
-from gumdrop_experiments.pages.axes import dress, subplots
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain, WithPictures
+from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots
 
 Results = Mapping[str, Sequence[Plain]]
 SCORES = {

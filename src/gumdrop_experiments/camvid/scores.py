@@ -1,13 +1,15 @@
 """Scores of segmentation that are summed picture by picture, so that memory does not grow with their number."""
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop_experiments.data.camvid import VOID
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 
 NUM_BINS = 20
 UNCERTAINTY_BINS = 1000
@@ -131,3 +133,40 @@ def _auroc(right: Tensor, wrong: Tensor) -> float | None:
         return None
     below = right.cumsum(0) - right
     return ((wrong * (below + right / 2)).sum() / (right.sum() * wrong.sum())).item()
+
+
+def calibration_by_averages(pictures: Iterable[tuple[Tensor, Tensor]]) -> Plain:
+    """Score drawn functions by the mean of their probabilities and, as the report does, of their logarithms.
+
+    The exponential of a mean logarithm is at most the mean probability: the classes then add up to less than 1. Of all
+    pixels, those without a class are never right. Pictures are log probabilities of draws, (S, N, C, H, W), with the
+    true classes, (N, H, W).
+    """
+    bins: dict[str, Tensor] = {}
+    for log_p, labels in pictures:
+        probabilities = torch.logsumexp(log_p, dim=0) - math.log(len(log_p))
+        for average, mean in (("probabilities", probabilities), ("logarithms", log_p.mean(0))):
+            p, label = mean.exp().max(1)
+            for pixels, chosen in (("of a class", labels != VOID), ("all", torch.ones_like(labels, dtype=torch.bool))):
+                sums = binned(p[chosen], (label == labels)[chosen])
+                name = f"{average}, {pixels}"
+                bins[name] = bins.get(name, torch.zeros_like(sums)) + sums
+    return {
+        name: {"ece": calibration_error(each), "overconfidence": overconfidence(each)} for name, each in bins.items()
+    }
+
+
+def pixel_nll(logits: Tensor, labels: Tensor) -> Tensor:
+    """Negative log likelihood of pictures: the sum over pixels that have a class, in nats, shape (N,)."""
+    return F.cross_entropy(logits, labels.long(), ignore_index=VOID, reduction="none").flatten(1).sum(1)
+
+
+def noisy_log_probabilities(output: Tensor, noise: Tensor) -> Tensor:
+    """Log of the class probabilities, averaged over Gaussian noise on the logits (Kendall & Gal 2017, eq. 12).
+
+    The output holds logits and the log variances of their noise, (N, 2 C, H, W); the noise (D, ...) broadcasts to D
+    times the logits.
+    """
+    logits, log_variance = output.chunk(2, dim=1)
+    drawn = logits + noise * torch.exp(0.5 * log_variance)
+    return torch.logsumexp(torch.log_softmax(drawn, dim=2), dim=0) - math.log(len(drawn))

@@ -18,18 +18,19 @@ from gumdrop.networks import dropout_rates, fix_dropout, learn_dropout, set_stre
 from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.camvid import ALL_VARIANTS, VARIANTS, Settings
-from gumdrop_experiments.camvid.averages import calibration_by_averages
 from gumdrop_experiments.camvid.crops import Crops, as_input
-from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll
 from gumdrop_experiments.camvid.networks import NETWORKS
-from gumdrop_experiments.camvid.scores import PixelScores, confusion, mean_iou
+from gumdrop_experiments.camvid.scores import (
+    PixelScores,
+    calibration_by_averages,
+    confusion,
+    mean_iou,
+    noisy_log_probabilities,
+    pixel_nll,
+)
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_segnet
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.regularisers import Prior, prior_of
-from gumdrop_experiments.harness.reproduce import WithPictures
+from gumdrop_experiments.harness import Plain, Prior, WithPictures, data_folder, part_name, prior_of, rate_of
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import part_name, rate_of
 
 LR, MAX_NORM = 2e-3, 10.0
 TRAIN, VALIDATION = "miou_train", "miou_validation"

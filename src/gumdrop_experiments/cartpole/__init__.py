@@ -9,11 +9,9 @@ improved with the true equations of motion, which is what is left when the dynam
 from dataclasses import dataclass
 from typing import Literal
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Learn to swing a pole up, with a model that knows what it has not seen.",
     shows="a pole swung up from few trials, in a model whose learned rates fall as the data grow",
     minutes=51,
     quick_minutes=1,

@@ -14,7 +14,7 @@ from gumdrop.views import plots
 from gumdrop_experiments.cartpole.control import CartPole
 from gumdrop_experiments.cartpole.control.drawing import draw_cart_pole
 from gumdrop_experiments.cartpole.control.swing_up import MAX_FORCE, SECONDS
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 
 FRAMES_PER_STEP = 2
 LAST_MILLISECONDS = 1500

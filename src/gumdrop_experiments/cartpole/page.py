@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from gumdrop.views import plots
 from gumdrop_experiments.cartpole import PUBLISHED
 from gumdrop_experiments.cartpole.control.swing_up import SECONDS
-from gumdrop_experiments.cartpole.evaluation import CRITERION
 from gumdrop_experiments.cartpole.film import film
-from gumdrop_experiments.cartpole.results import fan_trials
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import dress, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.cartpole.references import CRITERION
+from gumdrop_experiments.cartpole.study import fan_trials
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
 
 REWARD = "Cumulative reward against the trial: median of the searches, and their range. High and early is good."
 RATES = "Median over the searches, and their range. Good are rates that fall as data grow."

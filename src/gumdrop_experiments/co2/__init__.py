@@ -13,15 +13,12 @@ References:
 """
 
 from dataclasses import dataclass
-from typing import Self
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import BaseSettings, flag, known
+from gumdrop_experiments.harness import About, BaseSettings, flag
+from gumdrop_experiments.harness import RunOptions as RunOptions
+from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
-    does="Extrapolate the record of carbon dioxide by dropout and by Gaussian processes, and hold it against the "
-    "truth.",
     shows="extrapolating CO2 by drawn functions and Gaussian processes, scored against what came to pass",
     minutes=700,
     estimated=True,
@@ -55,11 +52,6 @@ class Settings(BaseSettings):
     """Draws that each chain keeps, after two fifths as many to tune the sampler."""
     bfloat16: bool = False
     """Train in bfloat16 where that is safe."""
-    networks: tuple[str, ...] = flag((), recorded=False)
+    networks: tuple[str, ...] = flag((), recorded=False, known=("kind of network", "gumdrop_experiments.co2.KINDS"))
     """Kinds of networks to train now, of scripts, fixed, narrow, held and learned; all by default. More of them can be
     added with --resume. Networks that an earlier run has trained, or began to train, are reported as they are."""
-
-    def for_run(self, options: RunOptions) -> Self:
-        """Check the kinds of networks."""
-        known("kind of network", self.networks, KINDS)
-        return super().for_run(options)

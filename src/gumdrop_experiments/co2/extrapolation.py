@@ -9,8 +9,8 @@ from torch import nn
 
 from gumdrop import predict_regression
 from gumdrop_experiments.co2.series import ASKED, Series, scores
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.numbers import rounded
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import rounded
 
 
 def extrapolate(model: nn.Module, data: Series, *, num_samples: int, seed: int) -> Plain:

@@ -15,8 +15,8 @@ from scipy.linalg import cho_solve, cholesky
 
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.co2.series import ASKED, Series, scores
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.numbers import rounded
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import rounded
 
 PRIORS = {"lengthscale": 0.05, "amplitude": 1.0, "noise": 0.1}
 """Scale of the half-Cauchy prior of each hyper-parameter, in the order in which they are given."""

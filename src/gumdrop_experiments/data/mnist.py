@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gumdrop.attribution import ImageFileError
 from gumdrop_experiments.data.download import RemoteFile
+from gumdrop_experiments.harness import RunOptions, data_folder
 
 MNIST_SOURCES = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -39,6 +40,10 @@ class DigitImages(NamedTuple):
     """Shape (N, 1, H, W), float32 in [0, 1], 0 is background."""
     labels: Tensor
     """Shape (N,), int64."""
+
+    def rows(self, which: Tensor | slice) -> "DigitImages":
+        """Take some of them."""
+        return DigitImages(self.images[which], self.labels[which])
 
 
 def read_idx(path: str | os.PathLike[str]) -> Tensor:
@@ -79,6 +84,12 @@ def read_mnist(folder: str | os.PathLike[str], *, train: bool = True) -> DigitIm
             f"{tuple(labels.shape)}; wanted are (N, H, W) and (N,)"
         )
     return DigitImages(images[:, None].float() / 255, labels.long())
+
+
+def read_digits(options: RunOptions) -> tuple[DigitImages, DigitImages]:
+    """Read the training and the test images of MNIST, where a run has its data."""
+    folder = data_folder(options, "mnist", sources=MNIST)
+    return read_mnist(folder), read_mnist(folder, train=False)
 
 
 def _find(folder: Path, split: str, what: str) -> Path:

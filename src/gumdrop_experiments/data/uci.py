@@ -19,7 +19,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Split:
-    """One split of a set, standardised by its training part; targets of shape (N, 1)."""
+    """One split of a set, standardised by its training part; targets of shape (N, 1), or class indices, (N,)."""
 
     x_train: Tensor
     """Inputs to train on, shape (N, F)."""

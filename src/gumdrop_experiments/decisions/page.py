@@ -7,9 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import INK, PALETTE
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import dress, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
 
 LEAD = "Which rows to label, which rows to distrust, and what more data change."
 LABELS = "What a test set says after each batch of labels: mean over seeds, band of one SE."

@@ -8,12 +8,9 @@ functions rank its ways to say a word, and where they disagree it tends to be wr
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import BaseSettings, flag, known
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag, known
 
 ABOUT = About(
-    does="Turn letters into phones: the report's network at fixed, broken and learned rates, and one with attention.",
     shows="from letters to phones (CMUdict): fixed, broken and learned rates, and uncertainty that announces errors",
     minutes=150,
     quick_minutes=3,

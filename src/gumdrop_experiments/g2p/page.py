@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from gumdrop.views import plots
 from gumdrop_experiments.g2p import PUBLISHED, SPELLERS
 from gumdrop_experiments.g2p.spelling import UNCERTAINTIES
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import dress, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
 
 CURVES = "Held-out scores of each setting of the report's network over training, and where rates went."
 DISAGREEMENT = "Test words in ten groups by disagreement: good are bars that rise. Dotted: all words."

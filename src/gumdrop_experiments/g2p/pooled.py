@@ -9,13 +9,10 @@ from gumdrop.networks import fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import predict_classification
 from gumdrop_experiments.g2p import GIVEN, Settings
 from gumdrop_experiments.g2p.reported import train_as_reported
-from gumdrop_experiments.g2p.scores import hamming
 from gumdrop_experiments.g2p.training import recorded, train
-from gumdrop_experiments.g2p.words import Rows, Words
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.regularisers import prior_of
+from gumdrop_experiments.g2p.words import Rows, Words, hamming
+from gumdrop_experiments.harness import START, Plain, prior_of, rate_of
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import START, rate_of
 from gumdrop_experiments.networks.spellers import PerStepDropout, PooledReader
 
 LR, LENGTHSCALE = 5e-3, 1.0

@@ -9,13 +9,11 @@ from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks import dropout_rates, parameter_groups
 from gumdrop.objective import negative_elbo
 from gumdrop.training import epoch_seed
-from gumdrop_experiments.g2p.scores import hamming
 from gumdrop_experiments.g2p.training import BATCH_SIZE
-from gumdrop_experiments.g2p.words import Rows, until_end
+from gumdrop_experiments.g2p.words import Rows, hamming, until_end
+from gumdrop_experiments.harness import Plain, part_name
 from gumdrop_experiments.harness.checkpoints import restore, save
-from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import part_name
 from gumdrop_experiments.networks.spellers import ByLength, PerStepDropout, PooledReader, phone_nll
 
 LR = 1e-3

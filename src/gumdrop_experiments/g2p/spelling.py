@@ -15,9 +15,8 @@ from gumdrop_experiments.g2p import Settings
 from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
 from gumdrop_experiments.g2p.training import recorded, train
 from gumdrop_experiments.g2p.words import Words, until_end
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain, part_name, rate_of
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.networks.spellers import Speller
 
 LR = 3e-3

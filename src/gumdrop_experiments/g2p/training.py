@@ -6,9 +6,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from gumdrop.likelihoods import Lengthscale
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.g2p.words import Rows
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain, part_name
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import part_name
 from gumdrop_experiments.networks.spellers import ByLength, phone_nll
 
 BATCH_SIZE, MAX_NORM = 128, 5.0

@@ -13,13 +13,9 @@ References:
 from dataclasses import dataclass, replace
 from typing import Self
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import BaseSettings, flag, known
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, data_folder, flag, known
 
 ABOUT = About(
-    does="Log likelihood where a stretch of one input was held out of training, beside that on random splits.",
     shows="methods on held-out middles and ends of each input of the UCI sets, beside random splits",
     minutes=150,
     estimated=True,
@@ -43,7 +39,7 @@ class Settings(BaseSettings):
 
     dataset: tuple[str, ...] = ()
     """Sets to run, by the names of their folders in DIR/uci; all by default."""
-    methods: tuple[str, ...] = ()
+    methods: tuple[str, ...] = flag((), known=("method", "gumdrop_experiments.tables.methods.METHODS"))
     """Methods to run, by the names that `gumdrop reproduce tables` has; gumdrop, fixed, mc-dropout, deep-ensemble,
     ngboost, catboost and forest by default."""
     kinds: tuple[str, ...] = ()
@@ -52,14 +48,10 @@ class Settings(BaseSettings):
     """Splits of each kind at most; all of them by default."""
 
     def for_run(self, options: RunOptions) -> Self:
-        """Check the names, and name the sets that were left open from the folder of the data."""
+        """Name the sets that were left open, from the folder of the data, and the kinds."""
         from gumdrop_experiments.gaps.splits import KINDS
-        from gumdrop_experiments.tables.methods import METHODS
 
-        known("method", self.methods, METHODS)
         folders = sorted(path.name for path in data_folder(options, "uci").iterdir() if path.is_dir())
-        return replace(
-            self,
-            dataset=known("set", self.dataset, folders) or tuple(folders),
-            kinds=known("kind of split", self.kinds, KINDS) or KINDS,
-        )
+        dataset = known("set", self.dataset, folders) or tuple(folders)
+        kinds = known("kind of split", self.kinds, KINDS) or KINDS
+        return replace(super().for_run(options), dataset=dataset, kinds=kinds)

@@ -9,12 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import GREY, dot, legend_of, name_rows, panels_of
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, legend_of, name_rows, panels_of
 from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.page import COST, COVERED, PEERS, Cells, cell, methods_table
-from gumdrop_experiments.tables.results import OURS
+from gumdrop_experiments.tables.study import OURS
 
 CAPTION = (
     "Test log likelihood, nats per row, higher is better: mean and standard error over splits of each kind. What falls "

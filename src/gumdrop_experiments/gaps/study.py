@@ -11,10 +11,9 @@ from threadpoolctl import threadpool_limits
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.gaps import PUBLISHED, Settings
 from gumdrop_experiments.gaps.splits import splits_of
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.tables.running import cost, fails, installed, scored
 from gumdrop_experiments.tables.work import Task
 

@@ -8,11 +8,9 @@ UCI sets say whether an unbiased gradient would earn a place in the core.
 
 from dataclasses import dataclass
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Compare estimators of the gradient of dropout rates: bias, variance, norms, and what is learned with them.",
     shows="bias, variance and norms of gradient estimators for dropout rates, and whether they matter",
     minutes=6,
     quick_minutes=2,

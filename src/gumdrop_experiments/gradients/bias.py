@@ -13,7 +13,7 @@ from gumdrop_experiments.gradients.estimators import (
     at_temperatures,
     exact_gradient,
 )
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 
 CELLS = 3
 """Along each side of the coarse masks."""

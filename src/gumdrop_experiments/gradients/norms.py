@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from gumdrop.attribution import FIDOSettings, blur, find_layout, log_odds, total_variation
 from gumdrop_experiments.gradients.estimators import ESTIMATORS
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 
 
 def search(

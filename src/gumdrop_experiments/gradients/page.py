@@ -9,10 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from gumdrop.views import plots
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import dress, subplots
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots
 
 BIAS_VARIANCE = (
     "Bias and standard deviation against the exact gradient. The corner at the lower left is best. Of the bias, what "

@@ -12,8 +12,7 @@ from gumdrop_experiments.gradients.bias import enumeration, identity
 from gumdrop_experiments.gradients.estimators import at_temperatures
 from gumdrop_experiments.gradients.norms import search
 from gumdrop_experiments.gradients.uci import SETS, compare
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_perceptron, train_or_load
 

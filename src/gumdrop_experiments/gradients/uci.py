@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from gumdrop.functional import bernoulli_entropy, soft_keep
 from gumdrop_experiments.data.uci import Split, read_splits
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 
 SETS = ("boston-housing", "concrete-strength")
 HIDDEN = 50

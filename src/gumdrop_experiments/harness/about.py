@@ -7,10 +7,8 @@ from dataclasses import dataclass
 class About:
     """What there is to say of an experiment before it is run."""
 
-    does: str
-    """What it does, in one sentence: the head of its help."""
     shows: str
-    """What it shows, in one line of the list."""
+    """What it shows, in one line of the list, and at the head of its help."""
     minutes: float
     """How long its run took, on one core of an ordinary machine."""
     quick_minutes: float

@@ -4,23 +4,14 @@ import dataclasses
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from gumdrop_experiments.harness.about import About
 from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness.plain import WithPictures
 from gumdrop_experiments.harness.settings import BaseSettings
-
-
-class WithPictures(NamedTuple):
-    """What a study returns, and its page takes, where figures show more than `results.json` holds."""
-
-    results: Plain
-    """What `results.json` holds."""
-    pictures: Any
-    """What the figures show beside."""
 
 
 def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path:
@@ -45,7 +36,8 @@ def command(package: str) -> Callable[..., None]:
 
     has_flags = bool(dataclasses.fields(its_settings))
     run.__annotations__["settings"] = Annotated[its_settings, Parameter(name="*", parse=has_flags)]
-    run.__doc__ = about(package).does
+    shows = about(package).shows
+    run.__doc__ = f"{shows[0].upper()}{shows[1:]}."
     return run
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Collection
+from importlib import import_module
 from typing import Any, Self
 
 from gumdrop_experiments.harness.options import RunOptions
@@ -16,14 +17,16 @@ def flag(
     positive: bool = False,
     quick: float | None = None,
     recorded: bool = True,
+    known: tuple[str, str] | None = None,
 ) -> Any:
     """Give a flag its default, and say what is known of its values; None leaves the choice to the experiment.
 
     It is at least this, or positive, as each of its numbers is; in a quick run at most that, and that where it is None.
-    What is recorded identifies a run, and ``--resume`` must repeat it.
+    What is recorded identifies a run, and ``--resume`` must repeat it. Where it is names, ``known`` says what they are
+    called, and where the names that there are can be found, which is looked up when a run begins.
     """
-    known_of_it = {"least": least, "positive": positive, "quick": quick, "recorded": recorded}
-    return dataclasses.field(default=default, metadata=known_of_it)
+    said = {"least": least, "positive": positive, "quick": quick, "recorded": recorded, "known": known}
+    return dataclasses.field(default=default, metadata=said)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,7 +56,12 @@ class BaseSettings:
         return dataclasses.replace(self, **smaller)
 
     def for_run(self, options: RunOptions) -> Self:
-        """Return the settings of one run, which are those that it records and that ``--resume`` must repeat."""
+        """Check names; return the settings of one run, which it records and which ``--resume`` must repeat."""
+        for field in dataclasses.fields(self):
+            if known_by := field.metadata.get("known"):
+                what, (module, _, choices) = known_by[0], known_by[1].rpartition(".")
+                given = getattr(self, field.name)
+                known(what, (given,) if isinstance(given, str) else given, getattr(import_module(module), choices))
         return self.quick() if options.quick else self
 
     def recorded(self) -> Plain:

@@ -11,14 +11,12 @@ References:
 """
 
 from dataclasses import dataclass
-from typing import Self
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import BaseSettings, flag, known
+from gumdrop_experiments.harness import About, BaseSettings, flag
+from gumdrop_experiments.harness import RunOptions as RunOptions
+from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
-    does="Ask for the labels of digits by BALD and BatchBALD, with fixed dropout, with learned rates and without.",
     shows="active learning on digits by BALD and BatchBALD: accuracy and likelihood against the number of labels",
     minutes=1400,
     estimated=True,
@@ -62,9 +60,9 @@ class Settings(BaseSettings):
     """Digits to test on, spread over all test images."""
     epoch_images: int = flag(5056, least=1, quick=640)
     """Digits of an epoch of training, the labelled ones again and again."""
-    pools: tuple[str, ...] = flag((), recorded=False)
+    pools: tuple[str, ...] = flag((), recorded=False, known=("pool", "gumdrop_experiments.labels.POOLS"))
     """Pools to ask from now, of mnist and repeated; both by default. More can be added with --resume."""
-    ways: tuple[str, ...] = flag((), recorded=False)
+    ways: tuple[str, ...] = flag((), recorded=False, known=("way to ask", "gumdrop_experiments.labels.ways.WAYS"))
     """Ways to ask now, such as fixed-batchbald; all by default. More can be added with --resume."""
 
     def __post_init__(self) -> None:
@@ -72,11 +70,3 @@ class Settings(BaseSettings):
         super().__post_init__()
         if self.pool < self.by:
             raise ValueError(f"`pool` must be at least {self.by}, got {self.pool}")
-
-    def for_run(self, options: RunOptions) -> Self:
-        """Check the names of pools and of ways."""
-        from gumdrop_experiments.labels.ways import WAYS
-
-        known("pool", self.pools, POOLS)
-        known("way to ask", self.ways, WAYS)
-        return super().for_run(options)

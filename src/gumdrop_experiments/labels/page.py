@@ -6,11 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.labels import PUBLISHED, PUBLISHED_RUN
 from gumdrop_experiments.labels.ways import WAYS
-from gumdrop_experiments.pages.axes import dress, legend_below, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
 
 CURVES = (
     "Mean over seeds, with a band of one standard error where there are several; thin lines stand at 90 and 95 %. Good "

@@ -30,11 +30,11 @@ def pool_of(name: str, train: DigitImages, test: DigitImages, *, seed: int) -> D
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(train.labels), generator=generator)
     count = min(HELD_OUT, len(order) // 10)
-    held_out, pool = (_rows(train, rows) for rows in (order[:count], order[count:]))
+    held_out, pool = (_standardised(train.rows(rows)) for rows in (order[:count], order[count:]))
     if name == "repeated":
         images = torch.randn(REPEATS, *pool.images.shape, generator=generator).mul_(NOISE).add_(pool.images)
         pool = DigitImages(images.flatten(0, 1), pool.labels.repeat(REPEATS))
-    return Digits(pool, held_out, DigitImages(_standardised(test.images), test.labels))
+    return Digits(pool, held_out, _standardised(test))
 
 
 def first_labels(labels: Tensor, seed: int) -> list[int]:
@@ -43,9 +43,5 @@ def first_labels(labels: Tensor, seed: int) -> list[int]:
     return [int(row) for digit in range(10) for row in order[labels[order] == digit][:FIRST_OF_EACH]]
 
 
-def _rows(digits: DigitImages, rows: Tensor) -> DigitImages:
-    return DigitImages(_standardised(digits.images[rows]), digits.labels[rows])
-
-
-def _standardised(images: Tensor) -> Tensor:
-    return (images - MEAN) / STD
+def _standardised(digits: DigitImages) -> DigitImages:
+    return digits._replace(images=(digits.images - MEAN) / STD)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gumdrop import dropout_rates, predict_classification, sample
 from gumdrop_experiments.data.mnist import DigitImages
-from gumdrop_experiments.harness.plain import Plain, read_json, write_json
+from gumdrop_experiments.harness import Plain, read_json, write_json
 from gumdrop_experiments.labels import Settings
 from gumdrop_experiments.labels.pools import Digits, first_labels
 from gumdrop_experiments.labels.training import train
@@ -28,7 +28,7 @@ def ask(way: Way, digits: Digits, settings: Settings, *, seed: int, checkpoint: 
     curve, asked = state["curve"], state["asked"]
     while not curve or curve[-1]["labels"] < settings.labels:
         round_seed = seed * 1_000_003 + len(asked)
-        known = DigitImages(digits.pool.images[asked], digits.pool.labels[asked])
+        known = digits.pool.rows(torch.tensor(asked))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(round_seed)
             model = build(way.rates)

@@ -10,11 +10,9 @@ entropy that pulls rates up grows with the number of units and shrinks with the 
 
 from dataclasses import dataclass
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Learn a noisy line from more and more points, and tell noise from ignorance.",
     shows="a noisy line from 10 to 10,000 points: noise, ignorance and the learned rates against the truth",
     minutes=25,
     quick_minutes=1,

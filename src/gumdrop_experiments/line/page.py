@@ -4,11 +4,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.line import PUBLISHED
 from gumdrop_experiments.line.study import NOISE, OFFSET, SIZES, SLOPE, even_network
-from gumdrop_experiments.pages.axes import dress, legend_below, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
 
 FITS = (
     "Mean, and bands of two standard deviations, for each number of data N; at most 100 points are drawn. Good is a "

@@ -12,10 +12,10 @@ from gumdrop import dropout_rates, learn_dropout, predict_regression
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import mlp, set_strength
 from gumdrop.training import EpochRecord, choose_strength, fit
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.line import PUBLISHED, Settings
-from gumdrop_experiments.pages.numbers import rounded
+from gumdrop_experiments.pages import rounded
 
 SIZES = (10, 25, 50, 100, 1000, 10_000)
 SLOPE, OFFSET, NOISE = 2.0, 8.0, 1.0

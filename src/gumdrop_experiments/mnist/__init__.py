@@ -10,12 +10,9 @@ References:
 
 from dataclasses import dataclass
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, Plain, flag
 
 ABOUT = About(
-    does="Learned rates against searched ones on MNIST, from a thousand images to all of them.",
     shows="learned rates against searched ones on MNIST, from a thousand images to sixty thousand",
     minutes=50,
     quick_minutes=1,

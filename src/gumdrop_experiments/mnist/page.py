@@ -7,10 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from gumdrop.views import plots
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import dress, legend_below, subplots
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, mean_and_error, subplots
 
 RATES = (
     "Learned drop probability of each layer against the number of training images, and over training on the most of "

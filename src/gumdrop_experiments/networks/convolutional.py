@@ -39,10 +39,7 @@ def digit_perceptron() -> nn.Sequential:
 
 def lenet() -> nn.Sequential:
     """Build LeNet for 28 x 28 digits: 20 and 50 channels of 5 x 5, padded, and 500 units, all with ReLU."""
-    layers: list[nn.Module] = []
-    for before, after in ((1, 20), (20, 50)):
-        layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), nn.ReLU()]
-    return _channels_last([*layers, nn.Flatten(), nn.Linear(50 * 7 * 7, 500), nn.ReLU(), nn.Linear(500, 10)])
+    return _lenet((20, 50), 500, relu=True)
 
 
 def tutorial_perceptron(*, input_rate: float = 0.0, hidden_rate: float = 0.0) -> nn.Sequential:
@@ -69,11 +66,7 @@ def tutorial_lenet(*, rate: float = 0.0) -> nn.Sequential:
     References:
         https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch
     """
-    layers: list[nn.Module] = []
-    for before, after in ((1, 20), (20, 50)):
-        layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), *_dropout(nn.Dropout2d, rate)]
-    dense = [nn.Linear(50 * 7 * 7, 500), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(500, 10)]
-    return _channels_last([*layers, nn.Flatten(), *dense])
+    return _lenet((20, 50), 500, rate=rate)
 
 
 def labelling_network(*, rate: float = 0.0) -> nn.Sequential:
@@ -82,15 +75,21 @@ def labelling_network(*, rate: float = 0.0) -> nn.Sequential:
     Dropped are whole channels of both convolutions, and of the 128 dense units; 0 is no dropout. Channels are dropped
     behind the maximum, which is the same function of the same mask.
     """
+    return _lenet((32, 64), 128, rate=rate, relu=True, padding=0)
+
+
+def _lenet(
+    channels: tuple[int, int], units: int, *, rate: float = 0.0, relu: bool = False, padding: int = 2
+) -> nn.Sequential:
+    """Build two convolutions of 5 x 5, each with a maximum behind it, and two dense layers; channels last is fast."""
     layers: list[nn.Module] = []
-    for before, after in ((1, 32), (32, 64)):
-        layers += [nn.Conv2d(before, after, 5), nn.MaxPool2d(2), nn.ReLU(), *_dropout(nn.Dropout2d, rate)]
-    dense = [nn.Linear(64 * 4 * 4, 128), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(128, 10)]
-    return _channels_last([*layers, nn.Flatten(), *dense])
-
-
-def _channels_last(layers: list[nn.Module]) -> nn.Sequential:
-    return nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # lacks in its stubs
+    for before, after in itertools.pairwise((1, *channels)):
+        layers += [nn.Conv2d(before, after, 5, padding=padding), nn.MaxPool2d(2)]
+        layers += [*([nn.ReLU()] if relu else []), *_dropout(nn.Dropout2d, rate)]
+    side = 7 if padding else 4
+    dense = [nn.Linear(channels[1] * side**2, units), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(units, 10)]
+    model = nn.Sequential(*layers, nn.Flatten(), *dense)
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # lacks in its stubs
 
 
 def _dropout(kind: type[nn.Module], rate: float) -> list[nn.Module]:

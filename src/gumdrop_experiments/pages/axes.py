@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 
 GREY = "#8a8f98"
 

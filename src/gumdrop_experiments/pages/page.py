@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gumdrop.views.html import template
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,11 +7,9 @@ first, that have to be replaced before the answer changes.
 
 from dataclasses import dataclass
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Find the part that decides between two near digits, by FIDO and by Captum's methods.",
     shows="which pixels decide between a 4 and a 9, a 3 and a 5, a 1 and a 7, and how few they are",
     minutes=5,
     quick_minutes=1,

@@ -6,11 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.reproduce import WithPictures
-from gumdrop_experiments.pages.axes import dress, subplots
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain, WithPictures
+from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots
 from gumdrop_experiments.pairs.study import OURS
 
 PICTURES = (

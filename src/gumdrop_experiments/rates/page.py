@@ -6,9 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, subplots
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
 
 CAPTION = (

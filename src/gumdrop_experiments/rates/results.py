@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import mean_and_error
 
 OFF, GRID, ELBO, HELD_OUT = "off", "grid", "elbo", "held-out"
 FIXED = (0.02, 0.05, 0.1, 0.2, 0.5)
@@ -71,7 +72,7 @@ def gains(sets: Mapping[str, Sequence[Plain]], arms: Sequence[str]) -> dict[str,
     over = {way: np.array([table["gain"][way][0] for table in tables.values()]) for way in ways}
     return {
         "tables": tables,
-        "mean": {way: (float(each.mean()), _error(each)) for way, each in over.items()},
+        "mean": {way: mean_and_error(each) for way, each in over.items()},
         "least": {way: float(each.min()) for way, each in over.items()},
         "greatest": {way: float(each.max()) for way, each in over.items()},
     }
@@ -84,7 +85,7 @@ def _gains_of_table(parts: Sequence[Plain], ways: Sequence[str], arms: Sequence[
     ]
     gain = {way: np.array([each[way] - each[HELD_OUT] for each in scores]) for way in ways}
     return {
-        "gain": {way: (float(each.mean()), _error(each)) for way, each in gain.items()},
+        "gain": {way: mean_and_error(each) for way, each in gain.items()},
         "chosen": {arm: [part["arms"][arm]["chosen"] for part in parts] for arm in arms},
         "rates": {arm: np.mean([part["arms"][arm]["rates"] for part in parts], axis=0).tolist() for arm in arms},
     }
@@ -98,11 +99,7 @@ def _of_table(parts: Sequence[Plain]) -> dict[str, Any]:
     return {
         "log_likelihood": {way: float(column.mean()) for way, column in columns.items()},
         "best": best,
-        "regret": {way: (float(loss.mean()), _error(loss)) for way, loss in losses.items()},
+        "regret": {way: mean_and_error(loss) for way, loss in losses.items()},
         "strengths": {str(each): strengths.count(each) for each in sorted(set(strengths))},
         "rates": np.mean([part["rates"] for part in parts], axis=0).tolist(),
     }
-
-
-def _error(values: np.ndarray) -> float:
-    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0

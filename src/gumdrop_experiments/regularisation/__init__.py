@@ -13,11 +13,9 @@ References:
 
 from dataclasses import dataclass
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Test errors over training, with fixed dropout, without, and with learned rates.",
     shows="test errors of dense networks and LeNet over training: no dropout, fixed rates, learned rates",
     minutes=240,
     quick_minutes=1,

@@ -3,9 +3,8 @@
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import dress, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
 from gumdrop_experiments.regularisation import PUBLISHED
 from gumdrop_experiments.regularisation.networks import LAST, NETWORKS, at_the_end
 

@@ -12,8 +12,8 @@ from gumdrop.networks import dropout_rates, parameter_groups, set_strength
 from gumdrop.objective import negative_elbo
 from gumdrop.training import epoch_seed
 from gumdrop_experiments.data.mnist import DigitImages
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.checkpoints import restore, save
-from gumdrop_experiments.harness.plain import Plain
 from gumdrop_experiments.regularisation.networks import Network, perceptron_with_both
 
 PERCEPTRON_LR = 0.1

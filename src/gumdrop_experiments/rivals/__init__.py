@@ -11,14 +11,12 @@ References:
 """
 
 from dataclasses import dataclass
-from typing import Self
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import BaseSettings, known
+from gumdrop_experiments.harness import About, BaseSettings, flag
+from gumdrop_experiments.harness import RunOptions as RunOptions
+from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
-    does="The estimator as it comes beside models of other packages, on airfoil noise and hourly bike rentals.",
     shows="the estimator as it comes beside models of other packages and their published figures, on two tables",
     minutes=18,
     quick_minutes=1,
@@ -49,13 +47,6 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, float]]] = {
 class Settings(BaseSettings):
     """The flags of `rivals`."""
 
-    methods: tuple[str, ...] = ()
+    methods: tuple[str, ...] = flag((), known=("method", "gumdrop_experiments.tables.methods.METHODS"))
     """Methods to run, by the names that `gumdrop reproduce tables` has; gumdrop, deep-ensemble, boosting, quantiles,
     ngboost, catboost, forest and realmlp by default."""
-
-    def for_run(self, options: RunOptions) -> Self:
-        """Check the names of methods."""
-        from gumdrop_experiments.tables.methods import METHODS
-
-        known("method", self.methods, METHODS)
-        return self

@@ -4,12 +4,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import GREY, dot, legend_of, name_rows, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, legend_of, name_rows, subplots
 from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.page import COST, COVERED, PEERS, cell, methods_table
-from gumdrop_experiments.tables.results import OURS
+from gumdrop_experiments.tables.study import OURS
 
 CAPTION = (
     "Test RMSE, and negative log likelihood of the Gaussian with the predicted mean and variance: mean and standard "

@@ -11,12 +11,9 @@ References:
 from dataclasses import dataclass
 from pathlib import Path
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, Plain, flag
 
 ABOUT = About(
-    does="Turn a digit and watch the uncertainty of two networks; tell digits from what is none by it.",
     shows="a digit that turns: softmax inputs and outputs of drawn functions, and where uncertainty comes from",
     minutes=7,
     quick_minutes=1,

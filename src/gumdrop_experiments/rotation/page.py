@@ -7,10 +7,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from gumdrop.views import plots
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.reproduce import WithPictures
-from gumdrop_experiments.pages.axes import dress, legend_below, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain, WithPictures
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
 
 SCATTER = (
     "A test image of a 1 (number 9978), turned. Each point is one drawn function: what goes into the softmax for the "

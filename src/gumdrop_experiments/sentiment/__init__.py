@@ -8,11 +8,9 @@ word types are dropped by a rate of their own.
 from dataclasses import dataclass, replace
 from typing import Self
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Classify the sentences of SST-2 with an LSTM: learned rates against a grid of fixed ones.",
     shows="an LSTM on film reviews (SST-2): learned rates, of word types too, against a grid of fixed ones",
     minutes=116,
     quick_minutes=1,

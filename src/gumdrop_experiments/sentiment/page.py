@@ -4,12 +4,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.variants import START
-from gumdrop_experiments.pages.axes import dress, legend_below, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
-from gumdrop_experiments.sentiment.results import SCORES, best_fixed, best_learned
-from gumdrop_experiments.sentiment.study import NUM_SAMPLES
+from gumdrop_experiments.harness import START, Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
+from gumdrop_experiments.sentiment.study import NUM_SAMPLES, SCORES, best_fixed, best_learned
 
 SCORES_SHOWN = "Mean and standard error over seeds on the test sentences."
 EPOCHS = (

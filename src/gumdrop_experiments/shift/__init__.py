@@ -11,11 +11,9 @@ References:
 
 from dataclasses import dataclass
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Score ways to a dropout rate on MNIST images that are turned, blurred or noisy.",
     shows="NLL and calibration on turned, blurred and noisy digits: no dropout, fixed rates, learned ones",
     minutes=34,
     quick_minutes=1,

@@ -4,9 +4,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import dress, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 from gumdrop_experiments.shift.results import ALL, LABELS, PLAIN, SIZES
 from gumdrop_experiments.shift.shifts import SHIFTS

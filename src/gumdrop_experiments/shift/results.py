@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gumdrop.training import STRENGTHS, choose_strength
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 
 MEMBERS = 5

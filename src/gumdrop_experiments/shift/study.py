@@ -12,11 +12,10 @@ from gumdrop.ensembles import EnsembleFit, EnsembleSettings
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.networks import mlp
 from gumdrop.training import STRENGTHS
-from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.data.mnist import DigitImages, read_digits
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages.numbers import rounded
+from gumdrop_experiments.pages import rounded
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, fixed, learned
 from gumdrop_experiments.rates.results import OFF
 from gumdrop_experiments.scoring import class_scores
@@ -42,9 +41,8 @@ class _Work:
 
 def study(settings: Settings, run: Run) -> Plain:
     """Train an ensemble of each way to a rate, and score it and its networks."""
-    folder, seed = data_folder(run.options, "mnist", sources=MNIST), run.options.seed
-    train = _some(read_mnist(folder), settings.images, seed)
-    test = _some(read_mnist(folder, train=False), settings.test_images, seed)
+    (train, test), seed = read_digits(run.options), run.options.seed
+    train, test = _some(train, settings.images, seed), _some(test, settings.test_images, seed)
     ensemble = EnsembleSettings(seed=seed, epochs=settings.epochs, num_members=MEMBERS)
     setup = Setup(
         partial(mlp, train.images[0].numel(), 10, hidden=HIDDEN),
@@ -69,8 +67,7 @@ def _name(way: str | float) -> str:
 
 
 def _some(digits: DigitImages, count: int, seed: int) -> DigitImages:
-    rows = torch.randperm(len(digits.labels), generator=torch.Generator().manual_seed(seed))[:count]
-    return DigitImages(digits.images[rows], digits.labels[rows])
+    return digits.rows(torch.randperm(len(digits.labels), generator=torch.Generator().manual_seed(seed))[:count])
 
 
 def _part(way: str | float, work: _Work) -> Plain:

@@ -8,11 +8,9 @@ masks of a prediction make of it.
 
 from dataclasses import dataclass
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Learn rates from several starts and at several temperatures of the relaxed masks.",
     shows="whether learned rates depend on their start, and what the temperature of relaxed masks costs",
     minutes=15,
     quick_minutes=1,

@@ -12,11 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE, PALETTE
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import dress, subplots
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
 from gumdrop_experiments.starts.networks import STARTS
-from gumdrop_experiments.starts.results import LEARNED, LENGTHS
+from gumdrop_experiments.starts.study import LEARNED, LENGTHS
 
 FROM_STARTS = (
     "The rate of each layer over training, from each start, median over splits; dotted with a fifth of the steps. Good "

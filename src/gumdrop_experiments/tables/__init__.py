@@ -4,14 +4,12 @@ Nothing is chosen on a test fold, and nothing is set for a set.
 """
 
 from dataclasses import dataclass
-from typing import Self
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import BaseSettings, known
+from gumdrop_experiments.harness import About, BaseSettings, flag
+from gumdrop_experiments.harness import RunOptions as RunOptions
+from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
-    does="The estimators beside Gaussian processes, linear models, boosted trees, networks and rivals, by 5 folds.",
     shows="the estimators as they come beside Gaussian processes, linear models, boosted trees and MC dropout",
     minutes=40,
     quick_minutes=2,
@@ -24,13 +22,6 @@ ABOUT = About(
 class Settings(BaseSettings):
     """The flags of `tables`."""
 
-    methods: tuple[str, ...] = ()
+    methods: tuple[str, ...] = flag((), known=("method", "gumdrop_experiments.tables.methods.METHODS"))
     """Methods to run: gumdrop, fixed, mc-dropout, deep-ensemble, process, linear, boosting, quantiles, ngboost,
     catboost, forest, realmlp, tabm; all but the last by default. The last five need `pip install 'gumdrop[rivals]'`."""
-
-    def for_run(self, options: RunOptions) -> Self:
-        """Check the names of methods."""
-        from gumdrop_experiments.tables.methods import METHODS
-
-        known("method", self.methods, METHODS)
-        return self

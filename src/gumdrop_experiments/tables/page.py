@@ -9,13 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import GREY, dot, name_rows, panels_of, subplots
-from gumdrop_experiments.pages.numbers import with_error
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, name_rows, panels_of, subplots, with_error
 from gumdrop_experiments.tables.methods import CLASS_ROWS, KERNEL_ROWS, METHODS
-from gumdrop_experiments.tables.results import OURS, WANTED_COVERAGE
 from gumdrop_experiments.tables.scores import COVERAGES
+from gumdrop_experiments.tables.study import OURS, WANTED_COVERAGE
 
 PEERS = (
     "Other packages have the settings of their documentation. NGBoost (a normal distribution; 2,000 rounds at most, as "

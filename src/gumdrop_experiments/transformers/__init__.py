@@ -7,11 +7,9 @@ is shared by all tokens of a sentence, so the fused attention kernels run as the
 
 from dataclasses import dataclass
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Train two small transformers with no, fixed and learned dropout.",
     shows="a small BERT on film reviews and a small GPT on sums in words: no, fixed and learned dropout",
     minutes=54,
     quick_minutes=2,

@@ -5,11 +5,8 @@ import statistics
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.variants import START
-from gumdrop_experiments.pages.axes import dress, legend_below, subplots
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import START, Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, mean_and_error, subplots
 from gumdrop_experiments.transformers.study import VARIANTS
 from gumdrop_experiments.transformers.tasks import SCORES
 

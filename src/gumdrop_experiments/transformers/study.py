@@ -7,10 +7,8 @@ import torch
 from gumdrop.networks import fix_dropout, learn_dropout
 from gumdrop.training import fit
 from gumdrop_experiments.data.texts import SST
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain, data_folder, part_name, rate_of
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.transformers import Settings
 from gumdrop_experiments.transformers.tasks import Task, review_task, sum_task
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gumdrop.prediction import predict_classification, sample
 from gumdrop_experiments.data.texts import Vocabulary, read_sst
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.networks.transformers import CharacterModel, ReviewEncoder, character_nll, encoded, sums
 from gumdrop_experiments.scoring import class_scores
 

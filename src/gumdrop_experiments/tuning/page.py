@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import dot, name_rows, panels_of
-from gumdrop_experiments.pages.page import Page, Picture, Table
-from gumdrop_experiments.tuning.results import DEFAULT
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dot, name_rows, panels_of
+from gumdrop_experiments.tuning.study import DEFAULT
 
 LEAD = "Each variant changes one thing of the default. None of it has seen a test row of the UCI splits."
 GAINS = (

@@ -12,13 +12,9 @@ References:
 from dataclasses import dataclass, replace
 from typing import Self
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.settings import BaseSettings, flag, known
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, data_folder, flag, known
 
 ABOUT = About(
-    does="Learned dropout with nothing to tune against a searched rate, on the UCI regression sets and their splits.",
     shows="learned dropout with nothing to tune against a grid search over rate and noise, on UCI regression",
     minutes=80,
     quick_minutes=2,

@@ -6,6 +6,7 @@ of steps of the same optimiser.
 
 import dataclasses
 import itertools
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
 from gumdrop.likelihoods import Gaussian, Lengthscale, RegressionPrediction
@@ -21,10 +22,8 @@ from gumdrop.networks import mlp, set_strength
 from gumdrop.prediction import predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
-from gumdrop_experiments.harness.regularisers import prior_of
-from gumdrop_experiments.harness.variants import NO_DROPOUT, START
+from gumdrop_experiments.harness import NO_DROPOUT, START, prior_of
 from gumdrop_experiments.uci.chosen import chosen
-from gumdrop_experiments.uci.grid import fixed_network, grid_settings
 from gumdrop_experiments.uci.peer import peer
 from gumdrop_experiments.uci.work import (
     LR,
@@ -38,6 +37,14 @@ from gumdrop_experiments.uci.work import (
     training_parts,
 )
 
+RATES_OF_GRID = (0.005, 0.01, 0.05, 0.1)
+GRID: dict[str, tuple[float, float, float]] = {
+    "boston-housing": (0.1, 0.15, 0.2),
+    "concrete-strength": (0.025, 0.05, 0.075),
+    "kin8nm": (150.0, 200.0, 250.0),
+    "wine-quality-red": (2.5, 3.0, 3.5),
+}
+"""Noise precisions of the published search, in units of the target; for other sets see `grid_settings`."""
 VALIDATION_SAMPLES = 100
 DEEP_ENSEMBLE_EPOCHS = 40
 CYCLES = 10
@@ -256,3 +263,19 @@ METHODS: dict[str, Method] = {
     ),
 }
 """All methods, by the names that ``--methods`` takes."""
+
+
+def grid_settings(name: str, splits: Sequence[Split]) -> list[tuple[float, float]]:
+    """List rates and noise precisions to search."""
+    variance = splits[0].y_std ** 2
+    precisions = GRID.get(name, (2 / variance, 10 / variance, 50 / variance))
+    return list(itertools.product(RATES_OF_GRID, precisions))
+
+
+def fixed_network(split: Split, rate: float, precision: float) -> nn.Sequential:
+    """Build a network with fixed dropout and fixed noise, whose precision is in units of the target."""
+    model = network(split, p=rate, fixed=True)
+    log_variance = model[-1].log_variance
+    assert isinstance(log_variance, Tensor)
+    log_variance.requires_grad_(False).fill_(-math.log(precision * split.y_std**2))
+    return model

@@ -10,12 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.axes import GREY, dot, legend_below, legend_of, name_rows, panels_of
-from gumdrop_experiments.pages.page import Page, Picture, Table
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, legend_below, legend_of, name_rows, panels_of
 from gumdrop_experiments.uci import PUBLISHED
 from gumdrop_experiments.uci.methods import METHODS
-from gumdrop_experiments.uci.results import OURS, REFERENCE
+from gumdrop_experiments.uci.study import OURS, REFERENCE
 
 CAPTIONS = {
     "uci-log-likelihood": "Test log likelihood, nats per row, higher is better: mean and standard error over splits. "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gumdrop_experiments.harness.about import About
 from gumdrop_experiments.harness.settings import BaseSettings, flag
 
-ABOUT = About(does="Add up ranges.", shows="sums of ranges", minutes=2, quick_minutes=0.1, source="nobody [2020]")
+ABOUT = About(shows="sums of ranges", minutes=2, quick_minutes=0.1, source="nobody [2020]")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from gumdrop_experiments.harness.reproduce import WithPictures
+from gumdrop_experiments.harness import WithPictures
 from gumdrop_experiments.harness.run import Run
 
 from builders.sums import Settings

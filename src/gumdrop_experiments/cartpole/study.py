@@ -37,7 +37,7 @@ def study(settings: Settings, run: Run) -> Plain:
     """Run the references, then all searches; where it is a cart that was controlled, show it as a film."""
     task, quick = TASKS[settings.environment], run.options.quick
     seeds = range(run.options.seed, run.options.seed + settings.seeds)
-    changes: dict[str, Any] = {"moment_matching": settings.moment_matching, **(QUICK if quick else {})}
+    changes: Plain = {"moment_matching": settings.moment_matching, **(QUICK if quick else {})}
     searches = {variant: replace(each, **changes) for variant, each in VARIANTS.items()}
     reference = run.part("reference", partial(true_dynamics, task, seed=seeds[0], quick=quick))
     references = {

@@ -39,7 +39,6 @@ PROCESSES = {
 }
 BESIDE = {"scripts": "sampled", "fixed": "squared-exponential", "learned": "seasonal"}
 """The process that stands beside each kind of networks, where it was computed."""
-Lines = dict[str, Any]
 
 
 def page(results: Plain) -> Page:
@@ -234,7 +233,7 @@ def _fit(networks: Plain) -> Figure:
     colours = dict(zip(KINDS, (plots.INK, *plots.PALETTE), strict=False))
     for name, network in networks.items():
         activation, kind = name.split("-")
-        look: Lines = {"color": colours[kind], "linestyle": "-" if activation == "relu" else "--", "linewidth": 1.2}
+        look: Plain = {"color": colours[kind], "linestyle": "-" if activation == "relu" else "--", "linewidth": 1.2}
         steps = [each["step"] for each in network["looks"]]
         seasons.plot(steps, [100 * each["seasons"] for each in network["looks"]], label=network["label"], **look)
         errors.plot(steps, [each["rmse"] for each in network["looks"]], **look)

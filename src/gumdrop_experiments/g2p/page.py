@@ -1,7 +1,6 @@
 """The page of `g2p`."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -162,7 +161,7 @@ def _pooled(readers: Plain) -> Figure:
     return drawing
 
 
-def _look(variant: str) -> dict[str, Any]:
+def _look(variant: str) -> Plain:
     """How the curve of a setting is drawn: the smaller a fixed rate, the darker."""
     if variant == "fixed 0":
         return {"color": plots.PALETTE[3], "linewidth": 1.3}

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,7 +20,7 @@ USUAL = ("gumdrop", "fixed", "mc-dropout", "deep-ensemble", "ngboost", "catboost
 QUICK_SPLITS, QUICK_EPOCHS = 2, 5
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train and score the methods on all splits of the sets."""
     folder, quick = data_folder(run.options, "uci"), run.options.quick
     most = settings.splits or (QUICK_SPLITS if quick else None)
@@ -54,7 +53,7 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
 
 
 @threadpool_limits.wrap(limits=1)
-def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> list[dict[str, Any]]:
+def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> list[Plain]:
     """Run one method on all splits of a kind, and score it in units of the target; stop at one that it cannot do."""
     found = []
     for split in splits:
@@ -71,7 +70,7 @@ def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> li
     return found
 
 
-def summary(scores: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(scores: list[Plain]) -> Plain:
     """Mean and standard error over splits, each split's log likelihood, and what a training took."""
     if problem := fails(scores):
         return {"failed": problem}

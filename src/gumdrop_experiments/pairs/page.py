@@ -1,7 +1,5 @@
 """The page of `pairs`."""
 
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -64,7 +62,7 @@ def page(found: WithPictures) -> Page:
     )
 
 
-def _pictures(shown: dict[str, Any]) -> Figure:
+def _pictures(shown: Plain) -> Figure:
     rows = list(next(iter(shown.values())))
     drawing, panels = subplots(
         len(rows), len(shown), squeeze=False, size=(1.25 * len(shown) + 1.2, 1.3 * len(rows) + 0.2)

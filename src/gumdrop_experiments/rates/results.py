@@ -1,7 +1,6 @@
 """Regret: what a rate loses on the best rate of a table."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -32,9 +31,9 @@ ARM_LABELS = {
 """What pages call the ways of ``--arms``; held-out rows choose the size of the fixed ones."""
 
 
-def summary(sets: Mapping[str, Sequence[Plain]], gaps: Collection[str] = ()) -> dict[str, Any]:
+def summary(sets: Mapping[str, Sequence[Plain]], gaps: Collection[str] = ()) -> Plain:
     """Give log likelihood and regret of each way to a rate, for ensembles and for single networks."""
-    found: dict[str, Any] = {}
+    found: Plain = {}
     for size in SIZES:
         tables = {name: _of_table([part[size] for part in parts]) for name, parts in sets.items()}
         found[size] = {"tables": tables}
@@ -51,7 +50,7 @@ def summary(sets: Mapping[str, Sequence[Plain]], gaps: Collection[str] = ()) -> 
     return found
 
 
-def beside_grid(found: Plain) -> dict[str, Any]:
+def beside_grid(found: Plain) -> Plain:
     """Hold each way to a rate against the grid, on the one split of a large table."""
     error = found["error"]
     return {
@@ -65,7 +64,7 @@ def beside_grid(found: Plain) -> dict[str, Any]:
     }
 
 
-def gains(sets: Mapping[str, Sequence[Plain]], arms: Sequence[str]) -> dict[str, Any]:
+def gains(sets: Mapping[str, Sequence[Plain]], arms: Sequence[str]) -> Plain:
     """Compare ensembles with those whose strength is chosen by held-out rows, split by split."""
     ways = (OFF, GRID, ELBO, *arms)
     tables = {name: _gains_of_table(parts, ways, arms) for name, parts in sets.items()}
@@ -78,7 +77,7 @@ def gains(sets: Mapping[str, Sequence[Plain]], arms: Sequence[str]) -> dict[str,
     }
 
 
-def _gains_of_table(parts: Sequence[Plain], ways: Sequence[str], arms: Sequence[str]) -> dict[str, Any]:
+def _gains_of_table(parts: Sequence[Plain], ways: Sequence[str], arms: Sequence[str]) -> Plain:
     scores = [
         part["ensemble"]["log_likelihood"] | {arm: part["arms"][arm]["log_likelihood"] for arm in arms}
         for part in parts
@@ -91,7 +90,7 @@ def _gains_of_table(parts: Sequence[Plain], ways: Sequence[str], arms: Sequence[
     }
 
 
-def _of_table(parts: Sequence[Plain]) -> dict[str, Any]:
+def _of_table(parts: Sequence[Plain]) -> Plain:
     columns = {way: np.array([part["log_likelihood"][way] for part in parts]) for way in LABELS}
     best = max(columns, key=lambda way: columns[way].mean())
     losses = {way: columns[best] - column for way, column in columns.items()}

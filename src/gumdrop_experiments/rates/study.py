@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from gumdrop.networks import dropout_rates
 from gumdrop.training import STRENGTHS, choose_strength
 from gumdrop_experiments.data.download import cache_folder
 from gumdrop_experiments.data.uci import Split
-from gumdrop_experiments.harness import data_folder
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.rates import Settings
@@ -33,7 +33,7 @@ QUICK_SPLITS, QUICK_EPOCHS = 2, 3
 QUICK_SETS = ("diabetes", "friedman", "cancer")
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train and score all rates on all splits of the tables."""
     quick = run.options.quick
     names = settings.dataset or (QUICK_SETS if quick else tuple(SETS))
@@ -70,7 +70,7 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     return {**results, "arms": gains(sets, settings.arms)} if settings.arms else results
 
 
-def part(table: TableOfRates, rows: Split, seed: int, epochs: int | None, arms: Sequence[str] = ()) -> dict[str, Any]:
+def part(table: TableOfRates, rows: Split, seed: int, epochs: int | None, arms: Sequence[str] = ()) -> Plain:
     """Train ensembles with all rates on one split, as two programs, and score them and a network of each."""
     regression = not table.num_classes
     settings = EnsembleSettings(seed=seed, epochs=epochs or _most_epochs(len(rows.y_train), table.most_steps))
@@ -120,13 +120,13 @@ def _first(setup: Setup, fits: Mapping[Name, EnsembleFit]) -> dict[Name, Ensembl
     return {name: setup.mixed(list(fit.model.members)[:1], fit) for name, fit in fits.items()}
 
 
-def _arm(name: str, setup: Setup, trained: Trained, rows: Split, seed: int) -> dict[str, Any]:
+def _arm(name: str, setup: Setup, trained: Trained, rows: Split, seed: int) -> Plain:
     """Train and score another way to a rate."""
     fit, chosen = ARMS[name](setup, trained)
     return {"log_likelihood": _score(fit, rows, seed).log_likelihood, "chosen": chosen, "rates": _rates(fit)}
 
 
-def _scored(trained: Trained, rows: Split, seed: int) -> dict[str, Any]:
+def _scored(trained: Trained, rows: Split, seed: int) -> Plain:
     """Log likelihood and error of the test part with each rate, and what held-out rows chose."""
     strength = choose_strength({strength: fit.scores for strength, fit in trained.learned.items()})
     grid = list(trained.fixed)[by_held_out_rows(list(trained.fixed.values()))]

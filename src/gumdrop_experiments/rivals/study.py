@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from gumdrop_experiments.harness import data_folder
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.rivals import PUBLISHED, Settings
@@ -51,7 +51,7 @@ class TableSplit(NamedTuple):
         return Task(self.x_train, self.y_train, self.x_test, 0, seed, epochs)
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train the methods on the one split of each table, and score its test part."""
     folder = data_folder(run.options, "tables", files=[source.file for source in TABLES.values()])
     quick = run.options.quick
@@ -79,12 +79,12 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
 
 
 @threadpool_limits.wrap(limits=1)
-def part(key: str, table: TableSplit, seed: int, epochs: int | None) -> dict[str, Any]:
+def part(key: str, table: TableSplit, seed: int, epochs: int | None) -> Plain:
     """Run one method with one seed, and score it."""
     return scored(key, table.task(seed, epochs), table.y_test)
 
 
-def summary(parts: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(parts: list[Plain]) -> Plain:
     """Mean and standard error of each score over seeds, and what a training took."""
     if problem := fails(parts):
         return {"failed": problem}

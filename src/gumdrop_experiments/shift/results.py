@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +35,7 @@ SIZES = {"single": "single networks", "ensemble": f"ensembles of {MEMBERS}"}
 """What is scored of each way."""
 
 
-def summary(parts: Mapping[str | float, Plain]) -> dict[str, Any]:
+def summary(parts: Mapping[str | float, Plain]) -> Plain:
     """Choose among fixed rates and among strengths by held-out images, and average over the steps of each shift."""
     fixed = {way: parts[way] for way in FIXED if way != PLAIN}
     strengths = {strength: parts[strength] for strength in STRENGTHS}
@@ -85,7 +84,7 @@ def _strength(strengths: Mapping[float, Plain], members: Iterable[int] = range(M
     return choose_strength({strength: _held_out(part, members) for strength, part in strengths.items()})
 
 
-def _mean_of(networks: Sequence[Plain]) -> dict[str, Any]:
+def _mean_of(networks: Sequence[Plain]) -> Plain:
     """Average each score over networks, at each step of each shift."""
     return {
         shift: [
@@ -96,7 +95,7 @@ def _mean_of(networks: Sequence[Plain]) -> dict[str, Any]:
     }
 
 
-def _over_steps(way: Plain) -> dict[str, Any]:
+def _over_steps(way: Plain) -> Plain:
     """Average each score over the steps of each shift, but for the images as they are."""
     return {shift: {name: fmean(each[name] for each in of[1:]) for name in of[0]} for shift, of in way.items()}
 
@@ -106,7 +105,7 @@ def _nats(networks: Sequence[Plain]) -> dict[str, list[float]]:
     return {shift: [-fmean(step["nll"] for step in each[shift][1:]) for each in networks] for shift in networks[0]}
 
 
-def _beside(nats: Mapping[str, Mapping[str, Sequence[float]]], other: str) -> dict[str, Any]:
+def _beside(nats: Mapping[str, Mapping[str, Sequence[float]]], other: str) -> Plain:
     """Gain of each way on one of them under each shift, and under all of them, with standard errors."""
     found = {}
     for way, of in nats.items():

@@ -171,7 +171,7 @@ def _scored(
 ) -> Plain:
     """Score the test part under hard masks, and the training part under those and as training saw it."""
     x, y, x_test, y_test = data
-    scores: dict[str, Any]
+    scores: Plain
     if problem.num_classes:
         classes = predict_classification(model, x_test, num_samples=NUM_SAMPLES, seed=seed)
         of_classes = class_scores(classes, y_test)
@@ -211,7 +211,7 @@ def _point(record: EpochRecord) -> list[float]:
     return [record.epoch, *record.rates.values()]
 
 
-def summary(problems: Sequence[Problem], parts: Plain) -> dict[str, Any]:
+def summary(problems: Sequence[Problem], parts: Plain) -> Plain:
     """Average over splits."""
     found = {}
     for problem in problems:
@@ -231,7 +231,7 @@ def summary(problems: Sequence[Problem], parts: Plain) -> dict[str, Any]:
     return found
 
 
-def _mean(parts: Sequence[Plain], usual: Sequence[Plain]) -> dict[str, Any]:
+def _mean(parts: Sequence[Plain], usual: Sequence[Plain]) -> Plain:
     """Means over splits, medians of rates, and the log likelihood less that of the usual setting, split by split."""
     names = [name for name in parts[0] if name not in ("rates", "over_training")]
     gains = [one["log_likelihood"] - other["log_likelihood"] for one, other in zip(parts, usual, strict=True)]

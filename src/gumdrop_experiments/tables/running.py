@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.tables.methods import METHODS
 from gumdrop_experiments.tables.scores import crps_of, gaussian_nll, rows_of, scores
 from gumdrop_experiments.tables.work import Task
@@ -28,7 +29,7 @@ def installed(keys: Sequence[str], experiment: str) -> list[str]:
     return [key for key in keys if needs[key] not in absent]
 
 
-def measured(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
+def measured(key: str, task: Task, y: NDArray[Any]) -> Plain:
     """Train a method and predict, and take down what is to be scored.
 
     Gives ``rows`` as `gumdrop_experiments.tables.scores.rows_of` has them, ``crps`` and ``gaussian_nll`` of numbers,
@@ -53,18 +54,18 @@ def measured(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
     }
 
 
-def scored(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
+def scored(key: str, task: Task, y: NDArray[Any]) -> Plain:
     """Train a method on numbers and predict, and keep the scores alone; or ``failed``, see `measured`."""
     found = measured(key, task, y)
     return found if "failed" in found else {**scores(found.pop("rows")), **found}
 
 
-def fails(parts: Sequence[dict[str, Any]]) -> str | None:
+def fails(parts: Sequence[Plain]) -> str | None:
     """Say why a rival has no scores, if one of its parts failed."""
     return next((part["failed"] for part in parts if "failed" in part), None)
 
 
-def cost(parts: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+def cost(parts: Sequence[Plain]) -> dict[str, float | None]:
     """Sum up what parts took, by the median, since the first of them also imports its package."""
     peaks = [part["megabytes"] for part in parts]
     seconds = statistics.median(part["seconds"] for part in parts)

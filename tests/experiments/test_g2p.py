@@ -16,7 +16,7 @@ from gumdrop import cli
 pytest.importorskip("rapidfuzz")
 
 from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
-from gumdrop_experiments.g2p.reported import train_as_reported
+from gumdrop_experiments.g2p.training import train_as_reported
 from gumdrop_experiments.g2p.words import Rows
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run

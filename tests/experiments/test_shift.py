@@ -11,7 +11,7 @@ from gumdrop.training import STRENGTHS
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 from gumdrop_experiments.shift import study
 from gumdrop_experiments.shift.results import ALL, FIXED, LABELS, MEMBERS, PLAIN, summary
-from gumdrop_experiments.shift.shifts import SHIFTS, blurred, noisy, turned
+from gumdrop_experiments.shift.study import SHIFTS, blurred, noisy, turned
 
 from builders.digits import write_digits
 

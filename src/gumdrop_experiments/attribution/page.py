@@ -1,6 +1,6 @@
 """The page of `attribution`."""
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain, WithPictures
-from gumdrop_experiments.pages import Page, Picture, Table, subplots
+from gumdrop_experiments.pages import Cell, Page, Picture, Table, subplots, table_of
 
 DIGITS = (
     "Twenty digits; masks with a blurred infill. Dark is relevant; the box holds what the joint mask puts above one "
@@ -79,75 +79,65 @@ def _best(found: Plain, *, ours: bool) -> tuple[str, float]:
     return name, picked[name]
 
 
-def _pair(value: Mapping[str, float]) -> str:
-    return f"{value['mean']:.4f} ({value['se']:.4f})"
-
-
 def _digit_table(infill: str, found: Plain) -> Table:
-    rows = [
-        [
-            name,
-            _pair(row["insertion"]),
-            _pair(row["deletion"]),
-            f"{row['kept_log_odds']['mean']:.2f}",
-            f"{row['dropped_log_odds']['mean']:.2f}",
-            f"{row['seconds_per_image']:.3f}",
-        ]
-        for name, row in found.items()
-    ]
-    means = {key: [row[key]["mean"] for row in found.values()] for key in ("insertion", "deletion", "kept_log_odds")}
-    dropped = [row["dropped_log_odds"]["mean"] for row in found.values()]
+    signs = {"insertion": 1, "deletion": -1, "kept_log_odds": 1, "dropped_log_odds": -1}
     best = {
-        (int(np.argmax(means["insertion"])), 1),
-        (int(np.argmin(means["deletion"])), 2),
-        (int(np.argmax(means["kept_log_odds"])), 3),
-        (int(np.argmin(dropped)), 4),
+        (int(np.argmax([sign * row[key]["mean"] for row in found.values()])), column)
+        for column, (key, sign) in enumerate(signs.items(), start=1)
     }
-    head = ["method", "insertion AUC (SE)", "deletion AUC (SE)", "log-odds, kept", "log-odds, dropped", "s / image"]
+    cells = {
+        "insertion AUC (SE)": "{insertion[mean]:.4f} ({insertion[se]:.4f})",
+        "deletion AUC (SE)": "{deletion[mean]:.4f} ({deletion[se]:.4f})",
+        "log-odds, kept": "{kept_log_odds[mean]:.2f}",
+        "log-odds, dropped": "{dropped_log_odds[mean]:.2f}",
+        "s / image": "{seconds_per_image:.3f}",
+    }
     caption = (
         f"Digits, infill and baseline: {infill}. Insertion and kept log-odds: more is better; deletion and dropped "
         "log-odds: less is better. Log-odds are of a sharp region of the most relevant 15 % of the image, kept alone "
         "or taken out. The three masks of a search share its time."
     )
-    return Table(caption, head, rows, ours=[i for i, name in enumerate(found) if name.startswith("FIDO")], best=best)
+    return table_of(caption, found, cells, first="method", ours=lambda name: name.startswith("FIDO"), best=best)
 
 
 def _planted_table(found: Plain) -> Table:
-    keys = ("iou_min", "iou_mean", "box_iou_mean", "share_outside_mean")
-    rows = [
-        [f"FIDO joint, {infill.replace('_', ' ')}", *(f"{regions['joint'][key]:.3f}" for key in keys)]
-        for infill, regions in found["infills"].items()
-    ]
-    ours = range(len(rows))
-    rows += [[name, *(f"{row[key]:.3f}" for key in keys)] for name, row in found["peers"].items()]
+    ours = {f"FIDO joint, {name.replace('_', ' ')}": regions["joint"] for name, regions in found["infills"].items()}
+    cells = {
+        "least IoU": "{iou_min:.3f}",
+        "mean IoU": "{iou_mean:.3f}",
+        "mean box IoU": "{box_iou_mean:.3f}",
+        "share outside": "{share_outside_mean:.3f}",
+    }
     caption = (
         "Planted square, twenty images: overlap of the relevance above one half with the square, of its box with the "
         "square's, and the share of relevance outside. Captum's attributions are cut at 0 and scaled to a largest "
         "value of 1 in each image."
     )
-    return Table(caption, ["method", "least IoU", "mean IoU", "mean box IoU", "share outside"], rows, ours=ours)
+    return table_of(caption, ours | found["peers"], cells, first="method", ours=ours.__contains__)
 
 
 def _speed_table(found: Plain) -> Table:
-    keys = ("batch", "alone", "usual", "network_batch", "network_alone")
-    rows = [
-        [
-            name,
-            *(f"{1000 * row[key]:.1f}" for key in keys),
-            f"{row['times_faster_than_alone']:.1f}",
-            f"{row['times_faster_than_usual']:.1f}",
-        ]
-        for name, row in found["networks"].items()
-    ]
+    times = {
+        "batch": "batch",
+        "one by one": "alone",
+        "usual loop": "usual",
+        "network, batch": "network_batch",
+        "network, one by one": "network_alone",
+    }
+    cells: dict[str, Cell] = {head: partial(_milliseconds, key) for head, key in times.items()}
+    cells |= {"times faster than one by one": "{times_faster_than_alone:.1f}"}
+    cells |= {"than the usual loop": "{times_faster_than_usual:.1f}"}
     caption = (
         f"Milliseconds for an image at equal steps ({found['iterations']}), masks ({found['num_samples']} of either "
         f"kind) and mask size, {found['images']} digits: all at once, the same code for one image after the other, and "
         "the usual loop (two calls of the model, gumbel_softmax, loss.backward). Beside them the network's own passes "
         "in a batch and one by one, which a search cannot do without. Processor time, median of three rounds."
     )
-    times = ["times faster than one by one", "than the usual loop"]
-    head = ["network", "batch", "one by one", "usual loop", "network, batch", "network, one by one", *times]
-    return Table(caption, head, rows)
+    return table_of(caption, found["networks"], cells, first="network")
+
+
+def _milliseconds(key: str, row: Plain) -> str:
+    return f"{1000 * row[key]:.1f}"
 
 
 def _images(rows: Any, count: int) -> NDArray[np.float64]:

@@ -7,8 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from gumdrop_experiments.cartpole.control.policies import Policies, improve, roll_out
-from gumdrop_experiments.cartpole.control.settings import SearchSettings
+from gumdrop_experiments.cartpole.control.policies import Policies, SearchSettings, improve, roll_out
 from gumdrop_experiments.cartpole.control.tasks import Task, run_trial
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import rounded

@@ -12,8 +12,8 @@ import torch
 
 from gumdrop.networks import dropout_rates
 from gumdrop_experiments.cartpole import Settings
+from gumdrop_experiments.cartpole.control.policies import SearchSettings
 from gumdrop_experiments.cartpole.control.search import Search
-from gumdrop_experiments.cartpole.control.settings import SearchSettings
 from gumdrop_experiments.cartpole.control.tasks import TASKS, Trial
 from gumdrop_experiments.cartpole.film import animation
 from gumdrop_experiments.cartpole.references import cross_entropy, evaluation, is_reached, random_actions, true_dynamics

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from gumdrop.views import plots
 from gumdrop_experiments.co2 import KINDS, PUBLISHED
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
+from gumdrop_experiments.pages import Cell, Page, Picture, Table, dress, legend_below, subplots, table_of
 
 RECORD = "The record less a straight line: black, the 272 months to learn from; green, what came to pass."
 WHAT = (
@@ -73,60 +73,61 @@ def _scores_of(results: Plain) -> dict[str, Plain]:
 
 
 def _table(results: Plain) -> Table:
-    names = ("coverage_50", "coverage_90", "coverage_95")
-    rows = [
-        [label, f"{later['log_likelihood']:.3f}", f"{later['rmse']:.3f}", *(f"{later[name]:.0%}" for name in names)]
-        for label, later in _scores_of(results).items()
-    ]
+    cells = {"log likelihood": "{log_likelihood:.3f}", "RMSE": "{rmse:.3f}"}
+    cells |= {f"inside {level} %": f"{{coverage_{level}:.0%}}" for level in (50, 90, 95)}
     caption = (
         "The 140 months after the last month of training, against what was measured: log likelihood in nats a month, "
         "error of the mean in units of the training targets "
         f"({results['record']['scale_ppm']:.2f} ppm), and the share inside central intervals."
     )
-    columns = ["method", "log likelihood", "RMSE", *(f"inside {name.split('_')[1]} %" for name in names)]
-    ours = [i for i, label in enumerate(_scores_of(results)) if "learned" in label]
-    return Table(caption, columns, rows, ours=ours)
+    return table_of(caption, _scores_of(results), cells, first="method", ours=lambda label: "learned" in label)
 
 
 def _networks(results: Plain) -> Table:
-    rows = []
-    for name, each in results["networks"].items():
-        last = each["looks"][-1]
-        half = next((f"{look['step']:,}" for look in each["looks"] if look["seasons"] >= 0.5), "–")
-        bands = [f"{each['band_at_last']:.2f}", f"{each['band_at_end']:.2f}", f"{each['band_ratio']:.1f}"]
-        fit = [f"{last['step']:,}", f"{last['seasons']:.0%}", half, f"{last['rmse']:.2f}"]
-        rates = ", ".join(f"{p:.2f}" for p in each["rates"])
-        rows.append([each["label"], *fit, *bands, PUBLISHED.get(name, "–"), f"{each['noise']:.2f}", rates])
+    records = {
+        each["label"]: each | {"last": each["looks"][-1], "published": PUBLISHED.get(name, "–")}
+        for name, each in results["networks"].items()
+    }
+    cells: dict[str, Cell] = {
+        "steps": "{last[step]:,}",
+        "seasons explained": "{last[seasons]:.0%}",
+        "half of them after": _half,
+        "RMSE in training": "{last[rmse]:.2f}",
+        "SD at the last month": "{band_at_last:.2f}",
+        "at the end": "{band_at_end:.2f}",
+        "ratio": "{band_ratio:.1f}",
+        "published": "{published}",
+        "noise SD": "{noise:.2f}",
+        "p, from first to last": lambda each: ", ".join(f"{p:.2f}" for p in each["rates"]),
+    }
     caption = (
         "What networks learned, and the SD of "
         f"{results['settings']['draws']:,} drawn functions. Published: the SDs in the tutorial's own record, at x "
         "= 1.72 and 3.5, after 1,000,000 steps."
     )
-    fit = ["steps", "seasons explained", "half of them after", "RMSE in training"]
-    bands = ["SD at the last month", "at the end", "ratio", "published"]
-    return Table(caption, ["network", *fit, *bands, "noise SD", "p, from first to last"], rows)
+    return table_of(caption, records, cells, first="network")
+
+
+def _half(each: Plain) -> str:
+    return next((f"{look['step']:,}" for look in each["looks"] if look["seasons"] >= 0.5), "–")
 
 
 def _parameters(results: Plain) -> Table:
     found, point = results["processes"]["sampled"], point_estimate(results["processes"]["squared-exponential"])
-    rows = [
-        [
-            name,
-            f"{point[name]:.4f}",
-            f"{one['mean']:.4f} ({one['std']:.4f})",
-            f"{one['r_hat']:.4f}",
-            f"{one['effective']:,.0f}",
-        ]
-        for name, one in found["parameters"].items()
-    ]
+    records = {name: one | {"point": point[name]} for name, one in found["parameters"].items()}
+    cells = {
+        "largest marginal likelihood": "{point:.4f}",
+        "mean of draws (SD)": "{mean:.4f} ({std:.4f})",
+        "R-hat": "{r_hat:.4f}",
+        "effective draws": "{effective:,.0f}",
+    }
     chains = found["chains"]
     caption = (
         f"Hyper-parameters of the squared exponential: {chains['chains']} chains of {chains['draws']:,} draws after "
         f"{chains['warmup']:,} of warm-up, {found['divergent']} divergent; {found['seconds']:.0f} seconds of processor "
         "time."
     )
-    columns = ["", "largest marginal likelihood", "mean of draws (SD)", "R-hat", "effective draws"]
-    return Table(caption, columns, rows)
+    return table_of(caption, records, cells)
 
 
 def _unfinished(results: Plain) -> list[str]:

@@ -1,17 +1,22 @@
 """Full-batch training of a network on the record, with a look at its fit every now and then."""
 
+import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gumdrop import dropout_rates, gaussian_nll, negative_elbo, parameter_groups
+from gumdrop import dropout_rates, gaussian_nll, negative_elbo, parameter_groups, predict_regression
 from gumdrop.likelihoods import Lengthscale
 from gumdrop.training import epoch_seed
-from gumdrop_experiments.co2.series import Series, explained
+from gumdrop_experiments.co2.series import ASKED, Series, explained, scores
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.checkpoints import restore, save
+from gumdrop_experiments.pages import rounded
 
 LR, NOISE_LR, RATE_LR = 1e-4, 1e-2, 1e-3
 LENGTHSCALE: Lengthscale = 0.1
@@ -106,4 +111,32 @@ def _look(model: nn.Module, data: Series, x: Tensor, step: int, loss: float) -> 
         "rmse": float(((fitted - data.y) ** 2).mean() ** 0.5),
         "seasons": explained(data.y, fitted),
         "rates": [round(float(p), 5) for p in dropout_rates(model).values()],
+    }
+
+
+def extrapolate(model: nn.Module, data: Series, *, num_samples: int, seed: int) -> Plain:
+    """Draw functions from a network and score what they say of later months."""
+    device = next(model.parameters()).device
+    asked, later = (
+        torch.from_numpy(each).float()[:, None].to(device) for each in (np.r_[ASKED, data.x[-1]], data.later_x)
+    )
+    started = time.process_time()
+    # The same seed draws the same functions.
+    drawn, judged = (predict_regression(model, x, num_samples=num_samples, seed=seed) for x in (asked, later))
+    seconds = time.process_time() - started
+    with torch.no_grad():
+        averaged = model(asked)[:-1, 0]
+    std, at_end = drawn.epistemic.sqrt()[:, 0], judged.epistemic[-1].sqrt()
+    return {
+        "noise": math.sqrt(drawn.aleatoric[0, 0].item()),
+        "seconds_of_draws": seconds,
+        "curve": {
+            "mean": rounded(drawn.mean[:-1, 0]),
+            "averaged": rounded(averaged),
+            "epistemic": rounded(std[:-1]),
+        },
+        "band_at_last": std[-1].item(),
+        "band_at_end": at_end.item(),
+        "band_ratio": (at_end / std[-1]).item(),
+        "later": scores(judged, torch.from_numpy(data.later_y).float()[:, None].to(device)),
     }

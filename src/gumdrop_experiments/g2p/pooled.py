@@ -8,8 +8,7 @@ from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks import fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import predict_classification
 from gumdrop_experiments.g2p import GIVEN, Settings
-from gumdrop_experiments.g2p.reported import train_as_reported
-from gumdrop_experiments.g2p.training import recorded, train
+from gumdrop_experiments.g2p.training import recorded, train, train_as_reported
 from gumdrop_experiments.g2p.words import Rows, Words, hamming
 from gumdrop_experiments.harness import START, Plain, prior_of, rate_of
 from gumdrop_experiments.harness.run import Run

@@ -10,7 +10,7 @@ from matplotlib.ticker import NullFormatter
 
 from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots
+from gumdrop_experiments.pages import Cell, Page, Picture, Table, dress, mean_and_error, subplots, table_of, with_error
 
 BIAS_VARIANCE = (
     "Bias and standard deviation against the exact gradient. The corner at the lower left is best. Of the bias, what "
@@ -85,31 +85,25 @@ def _lead(norms: Plain, errors: Plain) -> str:
 
 
 def _error_table(part: Plain) -> Table:
-    rows = [
-        [
-            name,
-            *(f"{part[stage][name][key]:.3f}" for stage in STAGES for key in ("bias", "deviation")),
-            f"{part['midst'][name]['microseconds']:.0f}",
-        ]
-        for name in part["start"]
-    ]
-    head = ["estimator", "bias, start", "SD, start", "bias, midst", "SD, midst", "µs a gradient"]
-    return Table(ERRORS, head, rows, ours=[i for i, name in enumerate(part["start"]) if name.startswith("ours")])
+    records = {name: {stage: part[stage][name] for stage in STAGES} for name in part["start"]}
+    cells = {
+        "bias, start": "{start[bias]:.3f}",
+        "SD, start": "{start[deviation]:.3f}",
+        "bias, midst": "{midst[bias]:.3f}",
+        "SD, midst": "{midst[deviation]:.3f}",
+        "µs a gradient": "{midst[microseconds]:.0f}",
+    }
+    return table_of(ERRORS, records, cells, first="estimator", ours=lambda name: name.startswith("ours"))
 
 
 def _norm_table(part: Plain) -> Table:
-    rows = [
-        [
-            name,
-            f"{statistics.fmean(row['mean']):.3f}",
-            f"{statistics.fmean(row['sd']):.4f}",
-            f"{row['kept_log_odds']:.2f} / {row['kept_area']:.3f}",
-            f"{row['destroyed_log_odds']:.2f} / {row['dropped_area']:.3f}",
-        ]
-        for name, row in part.items()
-    ]
-    head = ["estimator", "mean norm", "SD over runs", "log-odds / area kept", "log-odds / area dropped"]
-    return Table(SEARCHES, head, rows, ours=[i for i, name in enumerate(part) if name.startswith("ours")])
+    cells: dict[str, Cell] = {
+        "mean norm": lambda row: f"{statistics.fmean(row['mean']):.3f}",
+        "SD over runs": lambda row: f"{statistics.fmean(row['sd']):.4f}",
+        "log-odds / area kept": "{kept_log_odds:.2f} / {kept_area:.3f}",
+        "log-odds / area dropped": "{destroyed_log_odds:.2f} / {dropped_area:.3f}",
+    }
+    return table_of(SEARCHES, part, cells, first="estimator", ours=lambda name: name.startswith("ours"))
 
 
 def _identity_table(part: Plain) -> Table:
@@ -123,16 +117,13 @@ def _identity_table(part: Plain) -> Table:
 
 
 def _uci_table(part: Plain) -> Table:
-    rows = []
-    for name, ways in part.items():
-        for way, row in ways.items():
-            cells = [
-                f"{statistics.fmean(row[key]):.3f} ({mean_and_error(row[key])[1]:.3f})"
-                for key in ("rmse", "log_likelihood")
-            ]
-            rows.append([f"{name}, {way}", *cells, ", ".join(f"{p:.3f}" for p in row["rates"])])
-    head = ["set and gradient", "RMSE (SE)", "log likelihood (SE)", "learned rates"]
-    return Table(LEARNED, head, rows)
+    records = {f"{name}, {way}": row for name, ways in part.items() for way, row in ways.items()}
+    cells = {
+        "RMSE (SE)": lambda row: with_error(mean_and_error(row["rmse"])),
+        "log likelihood (SE)": lambda row: with_error(mean_and_error(row["log_likelihood"])),
+        "learned rates": lambda row: ", ".join(f"{p:.3f}" for p in row["rates"]),
+    }
+    return table_of(LEARNED, records, cells, first="set and gradient")
 
 
 def _gain(part: Plain) -> list[str]:

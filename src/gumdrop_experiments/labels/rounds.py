@@ -1,6 +1,7 @@
 """Rounds of asking: train on the labels that there are, test, and ask for more."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -9,14 +10,29 @@ from gumdrop import dropout_rates, predict_classification, sample
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.harness import Plain, read_json, write_json
 from gumdrop_experiments.labels import Settings
-from gumdrop_experiments.labels.pools import Digits, first_labels
 from gumdrop_experiments.labels.training import train
 from gumdrop_experiments.labels.ways import Way, build
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 
+MEAN, STD = 0.1307, 0.3081
+"""Of the pixels of MNIST; the source standardises by them."""
+REPEATS, NOISE = 3, 0.1
+HELD_OUT = 1024
+FIRST_OF_EACH = 2
 ROWS_AT_ONCE = 500
 TEST_SHARE = 5
 """One in this many drawn functions is enough to test; there are far more digits to test on than to choose from."""
+
+
+class Digits(NamedTuple):
+    """What a run asks about and is judged by."""
+
+    pool: DigitImages
+    """Digits to ask about."""
+    held_out: DigitImages
+    """Digits that say when training is to stop."""
+    test: DigitImages
+    """Digits to test on."""
 
 
 def ask(way: Way, digits: Digits, settings: Settings, *, seed: int, checkpoint: Path) -> Plain:
@@ -74,3 +90,25 @@ def _more(
     else:
         logits = sample(model, images[left], num_samples=settings.num_samples, seed=seed, batch_size=ROWS_AT_ONCE)
     return left[way.choose(logits, count, seed)].tolist()
+
+
+def pool_of(name: str, train: DigitImages, test: DigitImages, *, seed: int) -> Digits:
+    """Lay out a pool."""
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(train.labels), generator=generator)
+    count = min(HELD_OUT, len(order) // 10)
+    held_out, pool = (_standardised(train.rows(rows)) for rows in (order[:count], order[count:]))
+    if name == "repeated":
+        images = torch.randn(REPEATS, *pool.images.shape, generator=generator).mul_(NOISE).add_(pool.images)
+        pool = DigitImages(images.flatten(0, 1), pool.labels.repeat(REPEATS))
+    return Digits(pool, held_out, _standardised(test))
+
+
+def first_labels(labels: Tensor, seed: int) -> list[int]:
+    """Draw two digits of each class; give their places in the pool."""
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    return [int(row) for digit in range(10) for row in order[labels[order] == digit][:FIRST_OF_EACH]]
+
+
+def _standardised(digits: DigitImages) -> DigitImages:
+    return digits._replace(images=(digits.images - MEAN) / STD)

@@ -12,8 +12,7 @@ from gumdrop_experiments.data.mnist import read_digits
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.labels import POOLS, Settings
-from gumdrop_experiments.labels.pools import pool_of
-from gumdrop_experiments.labels.rounds import ask
+from gumdrop_experiments.labels.rounds import ask, pool_of
 from gumdrop_experiments.labels.ways import WAYS
 from gumdrop_experiments.pages import rounded
 

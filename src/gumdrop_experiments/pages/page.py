@@ -1,6 +1,6 @@
 """The page that an experiment leaves: figures and tables with their captions, in one file that can be sent."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,27 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"each of `rows` must have {len(self.columns)} cells, got {len(row)}: {list(row)}")
+
+
+Cell = str | Callable[[Plain], str]
+"""A format of the fields of a record, or a function of it."""
+
+
+def table_of(
+    caption: str,
+    records: Mapping[str, Plain],
+    cells: Mapping[str, Cell],
+    *,
+    first: str = "",
+    ours: Callable[[str], bool] = lambda name: False,
+    best: Collection[tuple[int, int]] = (),
+) -> Table:
+    """Put records into rows, each behind its name; a cell stands with the head of its column."""
+    rows = [
+        [name, *(cell.format(**record) if isinstance(cell, str) else cell(record) for cell in cells.values())]
+        for name, record in records.items()
+    ]
+    return Table(caption, [first, *cells], rows, [i for i, name in enumerate(records) if ours(name)], best)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from matplotlib.figure import Figure
 
 from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
+from gumdrop_experiments.pages import Cell, Page, Picture, Table, dress, subplots, table_of
 from gumdrop_experiments.regularisation import PUBLISHED
-from gumdrop_experiments.regularisation.networks import LAST, NETWORKS, at_the_end
+from gumdrop_experiments.regularisation.training import LAST, NETWORKS, at_the_end
 
 FIGURE = (
     "Wrong test images after each epoch, on a logarithmic scale, without smoothing. Good is dropout that ends below no "
@@ -15,16 +15,6 @@ FIGURE = (
 TABLE = (
     "Negative log likelihoods are in nats, that in training with dropout on, over the last epoch. The tutorial's "
     "errors are means of epochs 191 to 200 → 1,491 to 1,500 of its own record, of LeNet the latter."
-)
-COLUMNS = (
-    "network",
-    "epochs",
-    f"errors, mean of last {LAST}",
-    "at the end",
-    "NLL on test images",
-    "NLL in training",
-    "tutorial's errors",
-    "learned p, from input to output",
 )
 NOTES = (
     "As in the tutorial: inputs in [0, 1], PyTorch's initialisation, batches of 128, plain gradient descent at a "
@@ -86,21 +76,24 @@ def page(results: Plain) -> Page:
 
 
 def _table(found: Plain, count: int) -> Table:
-    rows = [
-        [
-            network["label"],
-            f"{len(network['errors'])}",
-            f"{at_the_end(network['errors']):.1f}",
-            f"{network['errors'][-1]}",
-            f"{network['test_nll'][-1]:.4f}",
-            f"{network['train_nll'][-1]:.4f}",
-            PUBLISHED.get(key, "–"),
-            ", ".join(f"{p:.3f}" for p in network["rates_over_training"][-1]) if NETWORKS[key].learned else "–",
-        ]
-        for key, network in found.items()
-    ]
-    ours = [i for i, key in enumerate(found) if NETWORKS[key].learned]
-    return Table(f"Wrong answers among {count:,} test images, dropout off. {TABLE}", COLUMNS, rows, ours)
+    records = {each["label"]: each | {"published": PUBLISHED.get(key, "–")} for key, each in found.items()}
+    learned = {found[key]["label"] for key in found if NETWORKS[key].learned}
+    cells: dict[str, Cell] = {
+        "epochs": lambda network: f"{len(network['errors'])}",
+        f"errors, mean of last {LAST}": lambda network: f"{at_the_end(network['errors']):.1f}",
+        "at the end": lambda network: f"{network['errors'][-1]}",
+        "NLL on test images": lambda network: f"{network['test_nll'][-1]:.4f}",
+        "NLL in training": lambda network: f"{network['train_nll'][-1]:.4f}",
+        "tutorial's errors": "{published}",
+        "learned p, from input to output": _rates,
+    }
+    caption = f"Wrong answers among {count:,} test images, dropout off. {TABLE}"
+    return table_of(caption, records, cells, first="network", ours=learned.__contains__)
+
+
+def _rates(network: Plain) -> str:
+    over = network["rates_over_training"]
+    return ", ".join(f"{p:.3f}" for p in over[-1]) if over else "–"
 
 
 def _strengths(network: Plain) -> Table:

@@ -7,13 +7,15 @@ from gumdrop_experiments.data.mnist import DigitImages, read_digits
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.regularisation import Settings
-from gumdrop_experiments.regularisation.networks import NETWORKS, START, at_the_end
 from gumdrop_experiments.regularisation.training import (
     BATCH_SIZE,
     LENGTHSCALE,
+    NETWORKS,
     PERCEPTRON_LR,
     RATE_LR,
+    START,
     Digits,
+    at_the_end,
     compare_masks,
     trained,
 )

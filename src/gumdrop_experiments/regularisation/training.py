@@ -1,5 +1,9 @@
 """Training by plain gradient descent, as the tutorial has it: a step, a network, and the masks of a step."""
 
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
@@ -8,14 +12,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gumdrop.likelihoods import Lengthscale
-from gumdrop.networks import dropout_rates, parameter_groups, set_strength
+from gumdrop.networks import dropout_rates, learn_dropout, parameter_groups, set_strength
 from gumdrop.objective import negative_elbo
 from gumdrop.training import epoch_seed
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.checkpoints import restore, save
-from gumdrop_experiments.regularisation.networks import Network, perceptron_with_both
+from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
 
+START = 0.5
+"""Where learned rates begin."""
+LAST = 10
+"""Epochs at the end whose scores are averaged; those of single epochs jump."""
 PERCEPTRON_LR = 0.1
 RATE_LR = 1.0
 """Of the logits: the entropy pulls a rate of some hundred units by about 1e-3, so that it moves within epochs."""
@@ -24,6 +32,22 @@ LENGTHSCALE: Lengthscale = "classification"
 MASK_STEPS = 100
 """Steps that are trained twice, with `nn.Dropout` and with a mask written by hand."""
 EVALUATED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class Network:
+    """One of the networks."""
+
+    label: str
+    """What figures and tables call it."""
+    family: str
+    """`perceptron` or `lenet`."""
+    build: Callable[[], nn.Sequential]
+    """Makes it."""
+    learned: bool = False
+    """Whether it learns its rates."""
+    tuned: bool = False
+    """Whether held-out images choose the strength of its dropout, as a grid would choose fixed rates."""
 
 
 class Epoch(TypedDict):
@@ -41,6 +65,21 @@ class Digits(NamedTuple):
 
     train: DigitImages
     test: DigitImages
+
+
+class _ByHand(nn.Module):
+    """Dropout as a formula: keep each number with probability 1 - p, and scale what is kept."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop numbers of ``x`` in training."""
+        if not self.training:
+            return x
+        keep = torch.empty_like(x).bernoulli_(1 - self.p)
+        return x * keep / (1 - self.p)
 
 
 def trained(
@@ -126,9 +165,6 @@ def _say(network: Network, done: list[Epoch], epochs: int) -> None:
     )
 
 
-# Masks by hand
-
-
 def compare_masks(train: DigitImages, seed: int) -> Plain:
     """Train the perceptron with both kinds of dropout twice from the same random numbers, once with masks by hand."""
     losses: dict[str, list[float]] = {}
@@ -145,16 +181,30 @@ def compare_masks(train: DigitImages, seed: int) -> Plain:
     return {"steps": len(batches), "largest_difference": largest, "nll": losses}
 
 
-class _ByHand(nn.Module):
-    """Dropout as a formula: keep each number with probability 1 - p, and scale what is kept."""
+perceptron_with_both = partial(tutorial_perceptron, input_rate=0.2, hidden_rate=0.5)
+"""Builds the perceptron that drops pixels and hidden units."""
 
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Drop numbers of ``x`` in training."""
-        if not self.training:
-            return x
-        keep = torch.empty_like(x).bernoulli_(1 - self.p)
-        return x * keep / (1 - self.p)
+def _learned(build: Callable[[], nn.Sequential]) -> nn.Sequential:
+    """Learn the rates of all layers, save a convolution over the one channel of the image, which is all there is."""
+    return learn_dropout(build(), p=START)
+
+
+NETWORKS = {
+    "perceptron-none": Network("2 x 800, no dropout", "perceptron", tutorial_perceptron),
+    "perceptron-both": Network("2 x 800, .2 / .5", "perceptron", perceptron_with_both),
+    "perceptron-learned": Network("2 x 800, learned", "perceptron", partial(_learned, tutorial_perceptron), True),
+    "perceptron-strength": Network(
+        "2 x 800, learned, held-out strength", "perceptron", partial(_learned, tutorial_perceptron), True, tuned=True
+    ),
+    "perceptron-hidden": Network("2 x 800, 0 / .5", "perceptron", partial(tutorial_perceptron, hidden_rate=0.5)),
+    "lenet-none": Network("LeNet, no dropout", "lenet", tutorial_lenet),
+    "lenet-half": Network("LeNet, .5", "lenet", partial(tutorial_lenet, rate=0.5)),
+    "lenet-learned": Network("LeNet, learned", "lenet", partial(_learned, tutorial_lenet), True),
+}
+"""All of them by name, in the order in which they are trained."""
+
+
+def at_the_end(scores: Sequence[float]) -> float:
+    """Average a score over the last epochs."""
+    return statistics.fmean(scores[-LAST:])

@@ -1,11 +1,13 @@
 """Train each way to a rate, and score it on images that change step by step."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gumdrop import dropout_rates, predict_classification
 from gumdrop.ensembles import EnsembleFit, EnsembleSettings
@@ -21,11 +23,22 @@ from gumdrop_experiments.rates.results import OFF
 from gumdrop_experiments.scoring import class_scores
 from gumdrop_experiments.shift import Settings
 from gumdrop_experiments.shift.results import FIXED, MEMBERS, PLAIN, summary
-from gumdrop_experiments.shift.shifts import SHIFTS
 
 HIDDEN = (128, 128)
 DIGITS = 5
 """Significant digits of what is kept of each image."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A way to change images, and how far."""
+
+    label: str
+    """What figures call it, with the unit of its steps."""
+    steps: tuple[float, ...]
+    """How far images are changed, from little to much."""
+    of: Callable[[Tensor, float], Tensor]
+    """Changes images, shape (N, 1, H, W)."""
 
 
 @dataclass(frozen=True)
@@ -114,3 +127,33 @@ def _scores(predictions: Mapping[str, Sequence[ClassificationPrediction]], work:
 def _of_images(predictions: Sequence[ClassificationPrediction], work: _Work) -> Tensor:
     """Log likelihood of each image, the mean over the steps of a shift, shape (N,)."""
     return torch.stack([each.log_prob(work.labels) for each in predictions[1:]]).mean(0)
+
+
+def turned(images: Tensor, degrees: float) -> Tensor:
+    """Turn images (N, 1, H, W) about their middle, counter-clockwise, with 0 where nothing is known."""
+    angle = math.radians(degrees)
+    rotation = torch.tensor([[math.cos(angle), -math.sin(angle), 0], [math.sin(angle), math.cos(angle), 0]])
+    grid = F.affine_grid(rotation.expand(len(images), 2, 3), list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, align_corners=False)
+
+
+def blurred(images: Tensor, sd: float) -> Tensor:
+    """Blur images (N, 1, H, W) by a Gaussian with this standard deviation in pixels, with 0 around them."""
+    radius = math.ceil(3 * sd)
+    weights = torch.exp(-0.5 * (torch.arange(-radius, radius + 1) / sd).square())
+    kernel = (weights / weights.sum())[None, None, :, None]
+    return F.conv2d(F.conv2d(images, kernel, padding=(radius, 0)), kernel.mT, padding=(0, radius))
+
+
+def noisy(images: Tensor, sd: float, *, seed: int = 0) -> Tensor:
+    """Add Gaussian noise to each pixel, the same whatever its size, and cut off what leaves [0, 1]."""
+    noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(seed))
+    return (images + sd * noise).clamp(0, 1)
+
+
+SHIFTS: dict[str, Shift] = {
+    "turned": Shift("turned, degrees", (15.0, 30.0, 45.0, 60.0, 75.0), turned),
+    "blurred": Shift("blurred, SD in pixels", (0.75, 1.5, 2.25, 3.0, 3.75), blurred),
+    "noisy": Shift("noisy, SD of a pixel", (0.15, 0.3, 0.45, 0.6, 0.75), noisy),
+}
+"""All of them by name."""

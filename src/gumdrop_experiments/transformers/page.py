@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 from gumdrop.views import plots
 from gumdrop_experiments.harness import START, Plain
 from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, mean_and_error, subplots
-from gumdrop_experiments.transformers.study import VARIANTS
-from gumdrop_experiments.transformers.tasks import SCORES
+from gumdrop_experiments.transformers.study import SCORES, VARIANTS
 
 COMPARED = "Mean and standard error over seeds; test data, with draws unless it says so."
 RATES = "Learned rates of the epoch that is kept, a dot for each seed. Dotted: where all began."

@@ -13,7 +13,7 @@ from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.networks import fix_dropout, mlp
 from gumdrop.prediction import predict_regression
 from gumdrop.training import fit
-from gumdrop_experiments.cartpole.control.settings import (
+from gumdrop_experiments.cartpole.control.policies import (
     HELD_OUT,
     NO_DROPOUT,
     VALIDATION_SAMPLES,

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.cartpole.control.dynamics import Dynamics
-from gumdrop_experiments.cartpole.control.policies import Policies, improve, roll_out
-from gumdrop_experiments.cartpole.control.settings import Advance, SearchSettings
+from gumdrop_experiments.cartpole.control.policies import Advance, Policies, SearchSettings, improve, roll_out
 from gumdrop_experiments.cartpole.control.tasks import Task, Trial, run_trial
 
 

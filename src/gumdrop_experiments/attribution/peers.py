@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gumdrop.attribution import FIDOSettings, log_odds
+from gumdrop_experiments.training import take_step
 
 Method = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
 """Relevance from model, inputs, target and infill."""
@@ -81,9 +82,7 @@ def gumbel_masks(
                 side = p[0].numel() ** 0.5
                 rough = sum((q.diff(dim=0).abs().sum() + q.diff(dim=1).abs().sum()) for q in p) * settings.tv / side
                 loss = scores[1] - scores[0] + min(1.0, (step + 1) / settings.ramp) * (area + rough) * evidence
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                take_step(optimizer, loss)
             rates.append(torch.stack([torch.sigmoid(-logit.detach()) for logit in maps])[:, None])
     model.zero_grad()
     ssr, sdr = torch.stack(rates, dim=1)

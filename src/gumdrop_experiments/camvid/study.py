@@ -31,6 +31,7 @@ from gumdrop_experiments.camvid.scores import (
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_segnet
 from gumdrop_experiments.harness import Plain, Prior, WithPictures, data_folder, part_name, prior_of, rate_of
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.training import seeded
 
 LR, MAX_NORM = 2e-3, 10.0
 TRAIN, VALIDATION = "miou_train", "miou_validation"
@@ -129,8 +130,7 @@ def _is_noisy(variant: str) -> bool:
 
 
 def _build(scenes: _Scenes, variant: str, seed: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = NETWORKS[scenes.settings.network](NUM_CLASSES * (2 if _is_noisy(variant) else 1))
     # The picture itself is seen whole: its three colours are no features to do without.
     learn_dropout(model, p=rate_of(variant), exclude=["first"], report=lambda report: None)

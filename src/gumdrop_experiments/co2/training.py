@@ -15,8 +15,8 @@ from gumdrop.likelihoods import Lengthscale
 from gumdrop.training import epoch_seed
 from gumdrop_experiments.co2.series import ASKED, Series, explained, scores
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.harness.checkpoints import restore, save
 from gumdrop_experiments.pages import rounded
+from gumdrop_experiments.training import restore, save, take_step
 
 LR, NOISE_LR, RATE_LR = 1e-4, 1e-2, 1e-3
 LENGTHSCALE: Lengthscale = 0.1
@@ -96,9 +96,7 @@ def _step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tens
         output = model(x)
     mean, log_variance = output.float().chunk(2, dim=-1)
     loss = negative_elbo(gaussian_nll(mean, log_variance, y), model, num_data=len(x), lengthscale=LENGTHSCALE).total
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    take_step(optimizer, loss)
     return (mean.detach() - y).square().mean()
 
 

@@ -13,6 +13,7 @@ from gumdrop_experiments.g2p.words import Rows, Words, hamming
 from gumdrop_experiments.harness import START, Plain, prior_of, rate_of
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.spellers import PerStepDropout, PooledReader
+from gumdrop_experiments.training import seeded
 
 LR, LENGTHSCALE = 5e-3, 1.0
 ENCODER_LAYERS, RECURRENT_LAYERS = 3, 5
@@ -79,8 +80,7 @@ def _train(
 
 
 def _build(run: Run, words: Words, variant: str, num_norms: int, per_step: Sequence[PerStepDropout]) -> PooledReader:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.options.seed)
+    with seeded(run.options.seed):
         model = PooledReader(
             words.num_letters, len(words.phones), steps=words.longest, num_norms=num_norms, per_step=per_step
         )

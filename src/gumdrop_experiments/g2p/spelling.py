@@ -18,6 +18,7 @@ from gumdrop_experiments.g2p.words import Words, until_end
 from gumdrop_experiments.harness import Plain, part_name, rate_of
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.spellers import Speller
+from gumdrop_experiments.training import seeded
 
 LR = 3e-3
 BEAM, WORDS_AT_ONCE = 5, 200
@@ -81,8 +82,7 @@ def _place(run: Run, variant: str, member: int) -> Path:
 
 
 def _build(words: Words, variant: str, seed: int) -> Speller:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = Speller(words.num_letters, len(words.phones), width=words.width)
     learn_dropout(model, p=rate_of(variant), exclude=["letters", "phones"], report=lambda report: None)
     return model if variant == "learned" else fix_dropout(model)

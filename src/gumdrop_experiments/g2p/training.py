@@ -9,12 +9,12 @@ from torch.utils.data import DataLoader, TensorDataset
 from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks import dropout_rates, parameter_groups
 from gumdrop.objective import negative_elbo
-from gumdrop.training import FitResult, epoch_seed, fit
+from gumdrop.training import FitResult, fit
 from gumdrop_experiments.g2p.words import Rows, hamming, until_end
 from gumdrop_experiments.harness import Plain, part_name
-from gumdrop_experiments.harness.checkpoints import restore, save
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.spellers import ByLength, PerStepDropout, PooledReader, phone_nll
+from gumdrop_experiments.training import epochs_done, take_step
 
 LR = 1e-3
 BATCH_SIZE, MAX_NORM = 128, 5.0
@@ -81,18 +81,18 @@ def train_as_reported(
 ) -> Plain:
     """Train by RMSprop at one learning rate, and leave the model as the last epoch has it, in eval."""
     optimizer = torch.optim.RMSprop(parameter_groups(model, rate_lr=None), lr=LR)
-    checkpoint = run.checkpoint(part_name(name))
-    done: list[Epoch] = restore(checkpoint, model, optimizer)
-    with torch.random.fork_rng():
-        while len(done) < epochs:
-            torch.manual_seed(epoch_seed(run.options.seed, len(done) + 1))
-            nll = _epoch(model, optimizer, rows.train, lengthscale, num_data)
-            held_out, distance = _scores(model, rows.validation)
-            done.append(
-                {"nll": nll, "validation_nll": held_out, "validation_hamming": distance, "rates": _rates(model)}
-            )
-            save(checkpoint, model, optimizer, done)
-            print(f"{name}: epoch {len(done)} of {epochs}, {nll:.3f} nats, held out {held_out:.3f}", flush=True)
+
+    def run_epoch() -> Epoch:
+        nll = _epoch(model, optimizer, rows.train, lengthscale, num_data)
+        held_out, distance = _scores(model, rows.validation)
+        return {"nll": nll, "validation_nll": held_out, "validation_hamming": distance, "rates": _rates(model)}
+
+    def say(done: list[Epoch]) -> None:
+        nll, held_out = done[-1]["nll"], done[-1]["validation_nll"]
+        print(f"{name}: epoch {len(done)} of {epochs}, {nll:.3f} nats, held out {held_out:.3f}", flush=True)
+
+    place = run.checkpoint(part_name(name))
+    done: list[Epoch] = epochs_done(place, model, optimizer, epochs, seed=run.options.seed, run=run_epoch, say=say)
     model.eval()
     return {
         "history": {key: [epoch[key] for epoch in done] for key in ("nll", "validation_nll", "validation_hamming")},
@@ -115,9 +115,7 @@ def _epoch(
         said = phones[:, : int((phones != 0).sum(1).max())] != 0
         nll = phone_nll(model.train()(letters, said), phones)
         loss = negative_elbo(nll, model, num_data=num_data, lengthscale=lengthscale)
-        optimizer.zero_grad()
-        loss.total.backward()
-        optimizer.step()
+        take_step(optimizer, loss.total)
         total += nll.detach().sum().item()
     return total / len(x)
 

@@ -13,6 +13,7 @@ from gumdrop_experiments.labels import Settings
 from gumdrop_experiments.labels.training import train
 from gumdrop_experiments.labels.ways import Way, build
 from gumdrop_experiments.scoring import class_scores, plain_prediction
+from gumdrop_experiments.training import seeded
 
 MEAN, STD = 0.1307, 0.3081
 """Of the pixels of MNIST; the source standardises by them."""
@@ -45,8 +46,7 @@ def ask(way: Way, digits: Digits, settings: Settings, *, seed: int, checkpoint: 
     while not curve or curve[-1]["labels"] < settings.labels:
         round_seed = seed * 1_000_003 + len(asked)
         known = digits.pool.rows(torch.tensor(asked))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(round_seed)
+        with seeded(round_seed):
             model = build(way.rates)
         learned = way.rates == "learned"
         epochs = train(

@@ -3,15 +3,13 @@
 import copy
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
-from gumdrop import negative_elbo, parameter_groups
-from gumdrop.likelihoods import Lengthscale
+from gumdrop import parameter_groups
 from gumdrop_experiments.data.mnist import DigitImages
+from gumdrop_experiments.training import step_on_digits
 
 BATCH_SIZE, LR = 64, 1e-3
-LENGTHSCALE: Lengthscale = "classification"
 MOST_EPOCHS, PATIENCE = 30, 3
 
 
@@ -28,25 +26,13 @@ def train(
             epoch += 1
             orders = [torch.randperm(len(known.labels)) for _ in range(-(-epoch_images // len(known.labels)))]
             for rows in torch.cat(orders)[:epoch_images].split(BATCH_SIZE):
-                _step(model.train(), optimizer, known, rows, learned=learned)
+                step_on_digits(model.train(), optimizer, known, rows, learned=learned)
             right = _accuracy(model.eval(), held_out)
             waited += 1
             if right > best:
                 best, kept, waited = right, copy.deepcopy(model.state_dict()), 0
     model.load_state_dict(kept)
     return epoch
-
-
-def _step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, known: DigitImages, rows: Tensor, *, learned: bool
-) -> None:
-    nll = F.cross_entropy(model(known.images[rows]), known.labels[rows])
-    loss = nll
-    if learned:
-        loss = negative_elbo(nll, model, num_data=len(known.labels), lengthscale=LENGTHSCALE).total
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
 
 
 @torch.no_grad()

@@ -16,6 +16,7 @@ from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.line import PUBLISHED, Settings
 from gumdrop_experiments.pages import rounded
+from gumdrop_experiments.training import seeded
 
 SIZES = (10, 25, 50, 100, 1000, 10_000)
 SLOPE, OFFSET, NOISE = 2.0, 8.0, 1.0
@@ -160,8 +161,7 @@ def _fit(run: Run, network: nn.Module, scale: _Scale, x: Tensor, y: Tensor, name
 
 def _network(run: Run, scale: _Scale) -> nn.Module:
     """Make the network; the paper drops the one input, too."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.options.seed)
+    with seeded(run.options.seed):
         return learn_dropout(mlp(1, 2, hidden=(scale.width,) * 3), include=["0"]).to(run.options.device)
 
 

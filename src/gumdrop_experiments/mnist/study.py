@@ -18,6 +18,7 @@ from gumdrop_experiments.harness import NO_DROPOUT, Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.mnist import Settings
 from gumdrop_experiments.scoring import class_scores, plain_prediction
+from gumdrop_experiments.training import seeded
 
 SIZES = (1000, 4000, 15_000, 60_000)
 WIDTH, DEPTH = 512, 3
@@ -186,8 +187,7 @@ def _trained(work: _Work, rows: Tensor, rates: Rates | None, seed: int) -> tuple
 
 def _network(width: int, rates: Rates | None, seed: int) -> nn.Sequential:
     """Build a network whose rates are learned, or fixed for inputs and for hidden units."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = mlp(28 * 28, 10, hidden=(width,) * DEPTH, p=START)
     if rates is None:
         return model

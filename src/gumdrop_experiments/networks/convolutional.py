@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.data.mnist import read_mnist
+from gumdrop_experiments.training import seeded, take_step
 
 Batches = Callable[[torch.Generator], tuple[Tensor, Tensor]]
 
@@ -138,8 +139,7 @@ def train_or_load(
     build: Callable[[], nn.Sequential], batches: Callable[[], Batches], place: Path, *, steps: int, seed: int
 ) -> nn.Sequential:
     """Train a classifier by AdamW with a one-cycle learning rate, or load it where it was trained before."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = build()
     if place.exists():
         model.load_state_dict(torch.load(place, weights_only=True))
@@ -150,9 +150,7 @@ def train_or_load(
     for _ in range(steps):
         x, y = draw(generator)
         loss = F.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        take_step(optimizer, loss)
         schedule.step()
     with replacing(place, "wb") as file:
         torch.save(model.state_dict(), file)

@@ -25,6 +25,7 @@ from torch.func import functional_call
 from gumdrop.ensembles import EnsembleFit
 from gumdrop.layers import SITE, ConcreteDropout
 from gumdrop_experiments.rates.ensembles import Setup
+from gumdrop_experiments.training import seeded
 
 NUM_DRAWS = 4
 
@@ -92,7 +93,6 @@ def nll_by_draws(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Drawn 
 def fit_by_draws(setup: Setup, like: EnsembleFit) -> EnsembleFit:
     """Train an ensemble on the folds of another one."""
     count = len(like.held_out)
-    with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(setup.settings.seed)
+    with seeded(setup.settings.seed):
         members = [Drawing(setup.build()) for _ in range(count)]
     return setup.trained(members, [setup.train] * count, nll_by_draws, like)

@@ -36,6 +36,7 @@ from gumdrop.layers import UNIT, dropout_blocks
 from gumdrop.networks import fix_dropout
 from gumdrop_experiments.rates.draws import NUM_DRAWS
 from gumdrop_experiments.rates.ensembles import Setup
+from gumdrop_experiments.training import seeded
 
 SPREAD = 0.5
 """Standard deviation of what the logits are moved by while the response is learned."""
@@ -120,8 +121,7 @@ def nll_by_response(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Ans
 def fit_by_response(setup: Setup, like: EnsembleFit) -> EnsembleFit:
     """Train an ensemble on the folds of another one, whose held-out rows move the rates."""
     x, y = setup.train
-    with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(setup.settings.seed)
+    with seeded(setup.settings.seed):
         members = [SelfTuning(setup.build(), x.shape[1]) for _ in like.held_out]
         beside = [held_out[torch.randperm(len(y)) % len(held_out)] for held_out in like.held_out]
     train = [(torch.cat([x, x[other], y[other].view(-1, 1).to(x.dtype)], dim=1), y) for other in beside]

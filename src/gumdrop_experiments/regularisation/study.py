@@ -9,7 +9,6 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.regularisation import Settings
 from gumdrop_experiments.regularisation.training import (
     BATCH_SIZE,
-    LENGTHSCALE,
     NETWORKS,
     PERCEPTRON_LR,
     RATE_LR,
@@ -19,6 +18,7 @@ from gumdrop_experiments.regularisation.training import (
     compare_masks,
     trained,
 )
+from gumdrop_experiments.training import LENGTHSCALE
 
 EPOCHS = {"perceptron": 200, "lenet": 60}
 STRENGTHS = (1.0, 4.0, 16.0, 64.0)

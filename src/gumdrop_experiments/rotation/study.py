@@ -21,6 +21,7 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_perceptron, lenet
 from gumdrop_experiments.pages import rounded
 from gumdrop_experiments.rotation import Settings
+from gumdrop_experiments.training import seeded
 
 PICTURE = 9978
 ANGLES = tuple(range(50, 128, 7))
@@ -65,8 +66,7 @@ def study(settings: Settings, run: Run) -> WithPictures:
 
 
 def _network(name: str, seed: int) -> nn.Sequential:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return learn_dropout(BUILDERS[name](), p=START)
 
 

@@ -20,6 +20,7 @@ from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 from gumdrop_experiments.sentiment import Settings
 from gumdrop_experiments.sentiment.reader import SentenceReader
+from gumdrop_experiments.training import seeded
 
 SCORES = {"accuracy": "accuracy, %", "nll": "negative log likelihood, nats", "ece": "calibration error, %"}
 """What each score is called."""
@@ -137,8 +138,7 @@ def _seeds_of(variant: _Variant, settings: Settings, run: Run) -> range:
 
 def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int) -> Plain:
     """Train one network, keep its best epoch by the held-out sentences, and score the test sentences."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = SentenceReader(data.num_words, hidden=settings.hidden).to(run.options.device)
         learn_dropout(model, p=variant.p, embeddings=variant.words, report=lambda report: None)
         if not variant.learned:

@@ -23,6 +23,7 @@ from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.scoring import class_scores
 from gumdrop_experiments.starts import Settings
 from gumdrop_experiments.starts.networks import DEFAULT, STARTS, LearnedTemperature, network
+from gumdrop_experiments.training import seeded
 
 LENGTHS = ("long", "short")
 TEMPERATURES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -197,8 +198,7 @@ def _train_nll(problem: Problem, model: nn.Module, x: Tensor, y: Tensor, seed: i
     """Mean NLL of rows, each under a mask of its own: as training sees it, or as a prediction does."""
     total = 0.0
     for i in range(TRAIN_SAMPLES):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed + i)
+        with seeded(seed + i):
             function = model.train() if relaxed else draw(model, seed=seed + i, fresh=True, shared=False)
             output = function(x)
         total += LIKELIHOODS[problem.likelihood].nll(output, y).mean().item()

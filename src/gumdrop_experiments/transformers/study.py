@@ -18,6 +18,7 @@ from gumdrop_experiments.harness import Plain, data_folder, part_name, rate_of
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.transformers import CharacterModel, ReviewEncoder, character_nll, encoded, sums
 from gumdrop_experiments.scoring import class_scores
+from gumdrop_experiments.training import seeded
 from gumdrop_experiments.transformers import Settings
 
 NUM_SAMPLES = 30
@@ -76,8 +77,7 @@ def study(settings: Settings, run: Run) -> Plain:
 
 def _trained(run: Run, task: Task, variant: str, epochs: int, seed: int) -> Plain:
     """Train a network with one way to set the rates, and score it."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = task.build().to(run.options.device)
         learn_dropout(model, p=rate_of(variant), report=lambda report: None, **task.conversion)
         if variant != "learned":

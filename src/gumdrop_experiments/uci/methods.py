@@ -23,6 +23,7 @@ from gumdrop.prediction import predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.harness import NO_DROPOUT, START, prior_of
+from gumdrop_experiments.training import seeded
 from gumdrop_experiments.uci.chosen import chosen
 from gumdrop_experiments.uci.peer import peer
 from gumdrop_experiments.uci.work import (
@@ -101,8 +102,7 @@ def single(
     lengthscale: Lengthscale,
 ) -> Outcome:
     """Train networks on the whole training part, noise and all, and mix those of each split into one."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(work.seed)
+    with seeded(work.seed):
         models = [
             network(split, heteroscedastic=heteroscedastic, p=START if dropout else NO_DROPOUT, fixed=not dropout)
             for split in work.splits
@@ -175,8 +175,7 @@ def _grid(work: Work) -> Outcome:
     ]
     _, epochs = work.schedule
     train = partial(_train, work, epochs=epochs, lengthscale=PAPER_LENGTHSCALE)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(work.seed)
+    with seeded(work.seed):
         candidates = [fixed_network(split, *setting) for split in work.splits for setting in settings]
         final = [[fixed_network(split, *setting) for setting in settings] for split in work.splits]
     searched = [split for split in inner for _ in settings]
@@ -204,8 +203,7 @@ def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
     Each pass trains what it names and leaves the rest. Networks of which a part stays as it is cannot be stacked, so
     they train split by split.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(work.seed)
+    with seeded(work.seed):
         models = [
             mlp(split.x_train.shape[1], 1, hidden=(50, 50, 50), homoscedastic_noise=True) for split in work.splits
         ]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.likelihoods import RegressionPrediction
+from gumdrop_experiments.training import seeded
 from gumdrop_experiments.uci.work import LR, NUM_SAMPLES, PAPER_LENGTHSCALE, Outcome, Work, in_units
 
 
@@ -40,8 +41,7 @@ def peer(work: Work) -> Outcome:
     batch_size, epochs = work.schedule
     predictions, rates = [], []
     started = time.process_time()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(work.seed)
+    with seeded(work.seed):
         for split in work.splits:
             model = _PeerNetwork(split.x_train.shape[1], len(split.x_train))
             steps = epochs * math.ceil(len(split.x_train) / batch_size)

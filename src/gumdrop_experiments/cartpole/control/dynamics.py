@@ -21,6 +21,7 @@ from gumdrop_experiments.cartpole.control.policies import (
     SearchSettings,
 )
 from gumdrop_experiments.cartpole.control.tasks import Task, Trial
+from gumdrop_experiments.training import seeded
 
 
 class Dynamics(nn.Module):
@@ -31,8 +32,7 @@ class Dynamics(nn.Module):
         self.task, self.settings = task, settings
         num_inputs, num_states = task.num_states + 2, task.num_states
         p = settings.p or NO_DROPOUT
-        with torch.random.fork_rng(devices=[]):
-            torch.random.default_generator.manual_seed(seed)
+        with seeded(seed):
             network = mlp(num_inputs, num_states, hidden=settings.hidden, homoscedastic_noise=True, p=p)
         self.network = network if settings.learned else fix_dropout(network)
         nn.init.constant_(self._noise.log_variance, settings.log_variance)

@@ -6,15 +6,7 @@ import time
 import torch
 from torch import Tensor, nn
 
-from gumdrop.attribution import (
-    FIDO,
-    FIDOSettings,
-    blur,
-    deletion_curve,
-    find_layout,
-    hard_mask_scores,
-    insertion_curve,
-)
+from gumdrop.attribution import FIDO, FIDOSettings, blur, deletion_curve, find_layout, hard_mask_scores, insertion_curve
 from gumdrop_experiments.attribution import scores
 from gumdrop_experiments.attribution.peers import Method, captum_methods, gumbel_masks
 from gumdrop_experiments.attribution.scores import REGIONS

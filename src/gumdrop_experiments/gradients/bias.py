@@ -6,13 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.attribution import FIDO, FIDOSettings, blur, find_layout, log_odds
-from gumdrop_experiments.gradients.estimators import (
-    ESTIMATORS,
-    RELAXED,
-    Objective,
-    at_temperatures,
-    exact_gradient,
-)
+from gumdrop_experiments.gradients.estimators import ESTIMATORS, RELAXED, Objective, at_temperatures, exact_gradient
 from gumdrop_experiments.harness import Plain
 
 CELLS = 3

@@ -9,7 +9,7 @@ from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.labels import PUBLISHED, PUBLISHED_RUN
 from gumdrop_experiments.labels.ways import WAYS
-from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, legend_below, subplots
 
 CURVES = (
     "Mean over seeds, with a band of one standard error where there are several; thin lines stand at 90 and 95 %. Good "
@@ -99,7 +99,7 @@ def _curves(pool: str, ways: Plain) -> Figure:
             ax.fill_between(curve["labels"], low, high, color=look["color"], alpha=0.12, linewidth=0)
         if pool == "mnist":
             label = "published, p = .5, BatchBALD, one run"
-            ax.plot(PUBLISHED_RUN["labels"], PUBLISHED_RUN[score], "D", color="#8a8f98", markersize=4, label=label)
+            ax.plot(PUBLISHED_RUN["labels"], PUBLISHED_RUN[score], "D", color=GREY, markersize=4, label=label)
         dress(ax, title=TITLES[pool], x="digits with a label", y=title).locator_params(axis="x", integer=True)
     panels[1].set_yscale("log")
     panels[1].set_yticks(ticks := [0.1, 0.2, 0.5, 1, 2], [f"{tick:g}" for tick in ticks])

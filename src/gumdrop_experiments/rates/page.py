@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, subplots
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, subplots
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
 
 CAPTION = (
@@ -40,7 +40,6 @@ NOTES = (
 )
 TITLES = {"ensemble": "Ensembles", "single": "Single networks"}
 
-GREY = "#8a8f98"
 MOST = 0.5
 """Nats that are shown; what loses more stands at the edge."""
 SHOWN = 0.1

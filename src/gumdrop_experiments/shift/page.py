@@ -5,7 +5,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, subplots
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 from gumdrop_experiments.shift.results import ALL, LABELS, PLAIN, SIZES
 from gumdrop_experiments.shift.study import SHIFTS
@@ -23,7 +23,6 @@ NOTES = (
     "single networks are over five networks.",
 )
 
-GREY = "#8a8f98"
 LOOKS = {
     OFF: (INK, "-"),
     PLAIN: (INK, ":"),

@@ -9,9 +9,9 @@ The shape of an experiment
 A package with the name of its command, in this order of reading:
 
 ``__init__.py``
-    What it asks, as docstring; ``ABOUT`` (`gumdrop_experiments.harness.about.About`), what there is to say before it is
-    run; ``PUBLISHED``, the figures to hold ours against; and where it has flags, ``Settings``, a frozen dataclass that
-    extends `gumdrop_experiments.harness.settings.BaseSettings`. A field is a flag, and its docstring the help;
+    What it asks, as docstring; ``ABOUT`` (`gumdrop_experiments.harness.settings.About`), what there is to say before it
+    is run; ``PUBLISHED``, the figures to hold ours against; and where it has flags, ``Settings``, a frozen dataclass
+    that extends `gumdrop_experiments.harness.settings.BaseSettings`. A field is a flag, and its docstring the help;
     `gumdrop_experiments.harness.settings.flag` gives its range and what it is in a quick run, which is recorded. No
     setting is written anywhere else. A field that is None where the flag is not given is filled in by the study, which
     may look at ``run.options.quick``. Imports no torch, so that the list of all is quick.
@@ -22,9 +22,8 @@ A package with the name of its command, in this order of reading:
     asked for after them with ``run.part``: that is why this is a function and not a table of parts. All that can fail
     on account of flags or data comes before the first part, as until then nothing is written. Other files, such as
     trained weights, are written by a part into ``run.folder``. A study whose figures show more than `results.json`
-    holds returns `gumdrop_experiments.harness.reproduce.WithPictures`.
-``results.py``
-    What the parts say together (means, tests, choices), where that is more than a few lines.
+    holds returns `gumdrop_experiments.harness.plain.WithPictures`. What the parts say together (means, tests, choices)
+    stands below.
 ``page.py``
     ``page(found)`` returns a `gumdrop_experiments.pages.page.Page` of what the study returned. A figure is drawn where
     it gets its name and caption, with what `gumdrop_experiments.pages.axes` has for all; captions and notes are

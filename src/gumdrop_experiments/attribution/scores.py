@@ -1,4 +1,4 @@
-"""What the masks of an attribution look like, and how well they meet the truth: area, roughness, regions, boxes."""
+"""What is kept of an explanation, what masks look like, and how well they meet the truth: area, roughness, boxes."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""Scores of segmentation that are summed picture by picture, so that memory does not grow with their number."""
+"""Likelihoods of pixels, and scores of segmentation, summed picture by picture so that memory does not grow."""
 
 import math
 from collections.abc import Iterable

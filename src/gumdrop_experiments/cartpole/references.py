@@ -1,4 +1,4 @@
-"""What the searches are held against: true dynamics, random actions, and a search without a model."""
+"""How well a policy does, and what the searches are held against: true dynamics, random actions, no model."""
 
 import contextlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Full-batch training of a network on the record, with a look at its fit every now and then."""
+"""Full-batch training of a network on the record, with looks at its fit, and what it then says of later months."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""How both networks are trained, and what is written down of it."""
+"""How both networks are trained, and the report's as the report has it; and what is written down of it."""
 
 from typing import TypedDict
 

@@ -8,10 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from gumdrop_experiments.harness.about import About
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import WithPictures
-from gumdrop_experiments.harness.settings import BaseSettings
+from gumdrop_experiments.harness.settings import About, BaseSettings
 
 
 def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path:

@@ -1,8 +1,9 @@
-"""The flags that an experiment has beside those that all share."""
+"""What there is to say of an experiment before it is run, and the flags that it has beside those that all share."""
 
 import dataclasses
 import math
 from collections.abc import Collection
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Self
 
@@ -10,23 +11,24 @@ from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
 
 
-def flag(
-    default: Any,
-    *,
-    least: float | None = None,
-    positive: bool = False,
-    quick: float | None = None,
-    recorded: bool = True,
-    known: tuple[str, str] | None = None,
-) -> Any:
-    """Give a flag its default, and say what is known of its values; None leaves the choice to the experiment.
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What there is to say of an experiment before it is run."""
 
-    It is at least this, or positive, as each of its numbers is; in a quick run at most that, and that where it is None.
-    What is recorded identifies a run, and ``--resume`` must repeat it. Where it is names, ``known`` says what they are
-    called, and where the names that there are can be found, which is looked up when a run begins.
-    """
-    said = {"least": least, "positive": positive, "quick": quick, "recorded": recorded, "known": known}
-    return dataclasses.field(default=default, metadata=said)
+    shows: str
+    """What it shows, in one line of the list, and at the head of its help."""
+    minutes: float
+    """How long its run took, on one core of an ordinary machine."""
+    quick_minutes: float
+    """How long it takes with `--quick`."""
+    source: str
+    """Where the published figures come from."""
+    data: tuple[str, ...] = ()
+    """The data sets that it reads: folders in that of `--data`."""
+    threads: int | None = 1
+    """Threads that torch computes with; None leaves their number, or leaves it to the study."""
+    estimated: bool = False
+    """Whether the minutes are an estimate, because no run has gone to its end."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,25 @@ class BaseSettings:
         """Return what identifies a run, by name."""
         fields = [field.name for field in dataclasses.fields(self) if field.metadata.get("recorded", True)]
         return {name: getattr(self, name) for name in fields}
+
+
+def flag(
+    default: Any,
+    *,
+    least: float | None = None,
+    positive: bool = False,
+    quick: float | None = None,
+    recorded: bool = True,
+    known: tuple[str, str] | None = None,
+) -> Any:
+    """Give a flag its default, and say what is known of its values; None leaves the choice to the experiment.
+
+    It is at least this, or positive, as each of its numbers is; in a quick run at most that, and that where it is None.
+    What is recorded identifies a run, and ``--resume`` must repeat it. Where it is names, ``known`` says what they are
+    called, and where the names that there are can be found, which is looked up when a run begins.
+    """
+    said = {"least": least, "positive": positive, "quick": quick, "recorded": recorded, "known": known}
+    return dataclasses.field(default=default, metadata=said)
 
 
 def _check_positive(name: str, value: float | tuple[float, float]) -> None:

@@ -1,20 +1,22 @@
-"""Rounds of asking: train on the labels that there are, test, and ask for more."""
+"""Rounds of asking: train on the labels that there are until held-out digits are told no better, test, ask for more."""
 
+import copy
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop import dropout_rates, predict_classification, sample
+from gumdrop import dropout_rates, parameter_groups, predict_classification, sample
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.harness import Plain, read_json, write_json
 from gumdrop_experiments.labels import Settings
-from gumdrop_experiments.labels.training import train
 from gumdrop_experiments.labels.ways import Way, build
 from gumdrop_experiments.scoring import class_scores, plain_prediction
-from gumdrop_experiments.training import seeded
+from gumdrop_experiments.training import seeded, step_on_digits
 
+BATCH_SIZE, LR = 64, 1e-3
+MOST_EPOCHS, PATIENCE = 30, 3
 MEAN, STD = 0.1307, 0.3081
 """Of the pixels of MNIST; the source standardises by them."""
 REPEATS, NOISE = 3, 0.1
@@ -112,3 +114,30 @@ def first_labels(labels: Tensor, seed: int) -> list[int]:
 
 def _standardised(digits: DigitImages) -> DigitImages:
     return digits._replace(images=(digits.images - MEAN) / STD)
+
+
+def train(
+    model: nn.Module, known: DigitImages, held_out: DigitImages, *, learned: bool, epoch_images: int, seed: int
+) -> int:
+    """Train a network in place by Adam, and leave it with the parameters of its best epoch."""
+    groups = parameter_groups(model) if learned else [{"params": list(model.parameters())}]
+    optimizer = torch.optim.Adam(groups, lr=LR)
+    best, kept, waited, epoch = -1.0, copy.deepcopy(model.state_dict()), 0, 0
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        while epoch < MOST_EPOCHS and waited < PATIENCE:
+            epoch += 1
+            orders = [torch.randperm(len(known.labels)) for _ in range(-(-epoch_images // len(known.labels)))]
+            for rows in torch.cat(orders)[:epoch_images].split(BATCH_SIZE):
+                step_on_digits(model.train(), optimizer, known, rows, learned=learned)
+            right = _accuracy(model.eval(), held_out)
+            waited += 1
+            if right > best:
+                best, kept, waited = right, copy.deepcopy(model.state_dict()), 0
+    model.load_state_dict(kept)
+    return epoch
+
+
+@torch.no_grad()
+def _accuracy(model: nn.Module, digits: DigitImages) -> float:
+    return (model(digits.images).argmax(1) == digits.labels).double().mean().item()

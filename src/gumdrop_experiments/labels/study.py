@@ -1,4 +1,4 @@
-"""Every way to ask, from each pool, for several seeds."""
+"""Every way to ask, from each pool, for several seeds, and what the seeds say together."""
 
 import statistics
 from collections.abc import Sequence

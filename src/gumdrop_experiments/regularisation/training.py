@@ -1,4 +1,4 @@
-"""Training by plain gradient descent, as the tutorial has it: a step, a network, and the masks of a step."""
+"""The networks of the tutorial and twins that learn their rates, trained by plain gradient descent, as it has it."""
 
 import statistics
 from collections.abc import Callable, Sequence

@@ -7,8 +7,7 @@ from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, subplots
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
-from gumdrop_experiments.shift.results import ALL, LABELS, PLAIN, SIZES
-from gumdrop_experiments.shift.study import SHIFTS
+from gumdrop_experiments.shift.study import ALL, LABELS, PLAIN, SHIFTS, SIZES
 
 CAPTION = (
     "Test NLL of images as they are (left end of each panel) and at five steps of three shifts; single networks above, "

@@ -1,4 +1,4 @@
-"""Starts and temperatures on two UCI sets and on digits."""
+"""Starts and temperatures on two UCI sets and on digits, averaged over splits."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, name_rows, panels_of, subplots, with_error
 from gumdrop_experiments.tables.methods import CLASS_ROWS, KERNEL_ROWS, METHODS
-from gumdrop_experiments.tables.scores import COVERAGES
+from gumdrop_experiments.tables.predictions import COVERAGES
 from gumdrop_experiments.tables.study import OURS, WANTED_COVERAGE
 
 PEERS = (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.tables.methods import METHODS
-from gumdrop_experiments.tables.scores import crps_of, gaussian_nll, rows_of, scores
+from gumdrop_experiments.tables.predictions import crps_of, gaussian_nll, rows_of, scores
 from gumdrop_experiments.tables.work import Task
 
 PROCESS = Path("/proc/self")

@@ -1,4 +1,4 @@
-"""Each task with each way to set the rates."""
+"""Two tasks, a network and data for each, with each way to set the rates."""
 
 import math
 from collections.abc import Callable

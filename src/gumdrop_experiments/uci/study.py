@@ -1,4 +1,4 @@
-"""Every method on every set and split, and what training costs."""
+"""Every method on every set and split, what training costs, and the comparison with the grid search."""
 
 import dataclasses
 import importlib.util

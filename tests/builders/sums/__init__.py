@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from gumdrop_experiments.harness.about import About
-from gumdrop_experiments.harness.settings import BaseSettings, flag
+from gumdrop_experiments.harness.settings import About, BaseSettings, flag
 
 ABOUT = About(shows="sums of ranges", minutes=2, quick_minutes=0.1, source="nobody [2020]")
 

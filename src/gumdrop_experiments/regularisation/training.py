@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -92,7 +92,7 @@ def trained(
     """Train a network, and count its errors on the test images after each epoch."""
     with seeded(seed):
         model = network.build().to(device)
-    groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
+    groups: list[Plain] = [{"params": list(model.parameters())}]
     if network.learned:
         groups = parameter_groups(set_strength(model, strength), rate_lr=RATE_LR)
     optimizer = torch.optim.SGD(groups, lr=lr)

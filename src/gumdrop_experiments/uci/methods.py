@@ -125,8 +125,10 @@ def single(
 
 def deep_ensemble(work: Work) -> Outcome:
     """Mix five networks without dropout, each trained on all rows for as long as published (arXiv:1612.01474)."""
-    options: dict[str, Any] = {"epochs": DEEP_ENSEMBLE_EPOCHS, "lengthscale": PAPER_LENGTHSCALE}
-    return single(work, heteroscedastic=True, dropout=False, members=5, **options)
+    epochs, members = DEEP_ENSEMBLE_EPOCHS, 5
+    return single(
+        work, heteroscedastic=True, dropout=False, members=members, epochs=epochs, lengthscale=PAPER_LENGTHSCALE
+    )
 
 
 def _train(

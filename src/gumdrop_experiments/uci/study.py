@@ -90,12 +90,7 @@ def _cost(work: Work) -> dict[str, float]:
     """Processor time for one table as a user would train it, and of all splits as one program against one by one."""
     first = dataclasses.replace(work, splits=work.splits[:1])
     batch_size, epochs = work.schedule
-    options: dict[str, Any] = {
-        "likelihood": "gaussian",
-        "batch_size": batch_size,
-        "lr": LR,
-        "lengthscale": PAPER_LENGTHSCALE,
-    }
+    options: Plain = {"likelihood": "gaussian", "batch_size": batch_size, "lr": LR, "lengthscale": PAPER_LENGTHSCALE}
     few = max(1, epochs // SHARE_OF_SPEED)
     models, parts = [network(each) for each in work.splits], training_parts(work.splits)
     return {

@@ -46,7 +46,7 @@ def step_on_digits(
     return nll.detach()
 
 
-def epochs_done(
+def run_epochs(
     checkpoint: Path,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -57,14 +57,14 @@ def epochs_done(
     say: Callable[[list[Any]], None],
 ) -> list[Any]:
     """Run epochs, each with random numbers of its own, from a checkpoint where there is one; list what each gave."""
-    done = restore(checkpoint, model, optimizer)
+    history = restore(checkpoint, model, optimizer)
     with torch.random.fork_rng():
-        while len(done) < epochs:
-            torch.manual_seed(epoch_seed(seed, len(done) + 1))
-            done.append(run())
-            save(checkpoint, model, optimizer, done)
-            say(done)
-    return done
+        while len(history) < epochs:
+            torch.manual_seed(epoch_seed(seed, len(history) + 1))
+            history.append(run())
+            save(checkpoint, model, optimizer, history)
+            say(history)
+    return history
 
 
 def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Any]:
@@ -74,11 +74,11 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
     saved = torch.load(checkpoint, weights_only=True)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
-    found: list[Any] = saved["done"]
-    return found
+    history: list[Any] = saved["done"]
+    return history
 
 
-def save(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer, done: list[Any]) -> None:
+def save(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer, history: list[Any]) -> None:
     """Write the state of a training, whole or not at all."""
     with replacing(checkpoint, "wb") as file:
-        torch.save({"done": done, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
+        torch.save({"done": history, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)

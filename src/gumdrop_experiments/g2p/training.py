@@ -14,7 +14,7 @@ from gumdrop_experiments.g2p.words import Rows, hamming, until_end
 from gumdrop_experiments.harness import Plain, part_name
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.spellers import ByLength, PerStepDropout, PooledReader, phone_nll
-from gumdrop_experiments.training import epochs_done, take_step
+from gumdrop_experiments.training import run_epochs, take_step
 
 LR = 1e-3
 BATCH_SIZE, MAX_NORM = 128, 5.0
@@ -92,7 +92,7 @@ def train_as_reported(
         print(f"{name}: epoch {len(done)} of {epochs}, {nll:.3f} nats, held out {held_out:.3f}", flush=True)
 
     place = run.checkpoint(part_name(name))
-    done: list[Epoch] = epochs_done(place, model, optimizer, epochs, seed=run.options.seed, run=run_epoch, say=say)
+    done: list[Epoch] = run_epochs(place, model, optimizer, epochs, seed=run.options.seed, run=run_epoch, say=say)
     model.eval()
     return {
         "history": {key: [epoch[key] for epoch in done] for key in ("nll", "validation_nll", "validation_hamming")},

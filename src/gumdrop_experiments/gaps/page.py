@@ -115,17 +115,17 @@ def _log_likelihoods(kinds: Plain, published: Plain) -> Figure:
 
 
 def _draw(axes: Axes, methods: Plain, keys: list[str]) -> None:
-    found = {
+    scores = {
         (kind, i): each[key]["log_likelihood"]
         for kind, each in methods.items()
         for i, key in enumerate(keys)
         if "failed" not in each[key]
     }
-    means = sorted(mean for mean, _ in found.values())
+    means = sorted(mean for mean, _ in scores.values())
     high, middle = means[-1], means[len(means) // 3]
     low = middle - 0.6 * (high - middle) - 1e-3
     steps = {kind: 0.22 * (1 - j) for j, kind in enumerate(methods)}
-    for (kind, i), (mean, error) in found.items():
+    for (kind, i), (mean, error) in scores.items():
         colour, marker = LOOKS[kind]
         dot(axes, mean, i + steps[kind], error, (low, high), color=colour, marker=marker, markersize=4)
     axes.set_xlim(low - 0.05 * (high - low), high + 0.08 * (high - low))

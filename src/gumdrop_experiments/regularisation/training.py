@@ -15,7 +15,7 @@ from gumdrop.networks import dropout_rates, learn_dropout, parameter_groups, set
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
-from gumdrop_experiments.training import epochs_done, seeded, step_on_digits
+from gumdrop_experiments.training import run_epochs, seeded, step_on_digits
 
 START = 0.5
 """Where learned rates begin."""
@@ -96,7 +96,7 @@ def trained(
     if network.learned:
         groups = parameter_groups(set_strength(model, strength), rate_lr=RATE_LR)
     optimizer = torch.optim.SGD(groups, lr=lr)
-    done: list[Epoch] = epochs_done(
+    done: list[Epoch] = run_epochs(
         checkpoint,
         model,
         optimizer,

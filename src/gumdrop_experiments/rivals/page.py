@@ -74,9 +74,9 @@ def _scores(results: Plain) -> Figure:
     heights = [len(each["methods"]) + len(each["published"]) for each in results.values()]
     size = 9.6, 0.27 * sum(heights) + 2.2
     figure, panels = subplots(len(results), 2, squeeze=False, sharey="row", height_ratios=heights, size=size)
-    for row, (name, each) in zip(panels, results.items(), strict=True):
+    for row, (name, table) in zip(panels, results.items(), strict=True):
         for column, (axes, score) in enumerate(zip(row, SCORES, strict=True)):
-            _draw(axes, each, score, column)
+            _draw(axes, table, score, column)
             axes.set_title(name if column == 0 else "", fontsize=10, loc="left")
             axes.set_xlabel(SCORES[score], fontsize=8)
     marks = {
@@ -88,8 +88,8 @@ def _scores(results: Plain) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, each: Plain, score: str, column: int) -> None:
-    methods, published = each["methods"], {label: found[column] for label, found in each["published"].items()}
+def _draw(axes: Axes, table: Plain, score: str, column: int) -> None:
+    methods, published = table["methods"], {label: row[column] for label, row in table["published"].items()}
     means = [*(summary[score][0] for summary in methods.values() if score in summary), *published.values()]
     # The best two thirds in view.
     low, middle = min(means), sorted(means)[2 * len(means) // 3]

@@ -44,7 +44,7 @@ class FitSettings:
     num_members: int | None = None
     """Networks, whose answers are mixed; by default 10, and 5 from 10,000 rows on."""
     epochs: int | None = None
-    """Passes over the training part; by default about 2,500 steps and at least 20 passes."""
+    """Passes over the training part; by default at least 20, and some 200 of tables with hundreds of rows."""
     batch_size: int | None = None
     """Rows per step; by default between 32 and 1,024, more for a longer table."""
     lr: float = 1e-2

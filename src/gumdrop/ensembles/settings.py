@@ -36,8 +36,8 @@ class EnsembleSettings:
     batch_size: int | None = None
     """Rows of a step; None for what `gumdrop.ensembles.schedule` says."""
     lr: float = 1e-2
-    """Largest learning rate; that of the logits is ten times as large. Where a default batch is twice or four
-    times the usual one, this is larger by the root of that, and that of the logits by 2.8 or 8."""
+    """Largest learning rate; that of the logits is ten times as large. In batches of twice or four times a
+    16th of the rows it is larger by the root of that, and that of the logits by 2.8 or 8."""
     lengthscale: Lengthscale | None = None
     """Prior, see `gumdrop.kl_divergence`; None for ``"weak"`` for numbers, and for 1 for classes: standard normal
     weights, which on most sets leave better probabilities, because the fold guards against the rest."""

@@ -46,9 +46,9 @@ class FitSettings:
     epochs: int | None = None
     """Passes over the training part; by default at least 20, and some 200 of tables with hundreds of rows."""
     batch_size: int | None = None
-    """Rows per step; by default between 32 and 1,024, more for a longer table."""
+    """Rows per step; by default between 128 and 1,024, more for a longer table."""
     lr: float = 1e-2
-    """Largest learning rate."""
+    """Largest learning rate for batches of a 16th of the rows; larger batches of small tables have up to twice that."""
     strength: float | None = None
     """How much dropout: 1 for the rates of the evidence lower bound, more for larger rates; by default held-out rows
     choose, and from 10,000 rows on and for a stream it is 1."""

@@ -38,8 +38,8 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
             chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit`.
         n_members: Networks in the ensemble; None for 10, and 5 from 10,000 rows on.
         max_iter: Epochs; None for what `gumdrop.ensembles.schedule` says, at least 20.
-        batch_size: Rows per step; None for 32 to 1,024, more for more rows.
-        learning_rate_init: Largest learning rate of the cycle, for batches of a 16th of the rows; larger batches have up
+        batch_size: Rows per step; None for 128 to 1,024, more for more rows.
+        learning_rate_init: Largest learning rate, for batches of a 16th of the rows; larger batches have up
             to twice that.
         lengthscale: Prior, see `gumdrop.kl_divergence`; None for that of `gumdrop.ensembles`.
         strength: What the entropy of the dropout masks counts, see `gumdrop.networks.set_strength`; None lets held-out

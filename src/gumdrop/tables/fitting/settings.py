@@ -48,7 +48,7 @@ class FitSettings:
     batch_size: int | None = None
     """Rows per step; by default between 128 and 1,024, more for a longer table."""
     lr: float = 1e-2
-    """Largest learning rate for batches of a 16th of the rows; larger batches of small tables have up to twice that."""
+    """Largest learning rate, for batches of a 16th of the rows; larger batches have up to twice that."""
     strength: float | None = None
     """How much dropout: 1 for the rates of the evidence lower bound, more for larger rates; by default held-out rows
     choose, and from 10,000 rows on and for a stream it is 1."""

@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo explore house test test-slow test-kernels test-lowest faults lint types docs docs-quick docs-serve docs-links \
   docs-figures docs-tables \
-  docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-growth benchmark-segmentation \
+  docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-fits benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
   experiments-page performance-page clean
 
@@ -119,6 +119,9 @@ benchmark-training: $(VENV)/installed-dev ## Time sites and training steps (an h
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/steps.py
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/performance_page.py
+
+benchmark-fits: $(VENV)/installed-dev ## Time fits of tables with the default and with one choice changed (a quarter of an hour); writes docs/results
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fits.py
 
 benchmark-growth: $(VENV)/installed-dev ## Time steps, predictions and fits of growing size (half an hour; goes on where it was stopped; GROWTH="--most 10000000" for the longest tables); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py $(GROWTH)

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop.layers.attach import dropout_blocks
 from gumdrop.prediction import predict_in_tiles
-from gumdrop_experiments.camvid.likelihoods import pixel_nll
 from gumdrop_experiments.camvid.networks import NETWORKS
+from gumdrop_experiments.camvid.scores import pixel_nll
 from gumdrop_experiments.camvid.study import NUM_CLASSES
 
 from timing import RESULTS, interleaved, summary, write_results

@@ -5,24 +5,28 @@ import pytest
 from builders import house
 
 BUDGETS = {
-    "attribution": 1540,
-    "cli": 1150,
+    "attribution": 1365,
+    "cli": 1060,
     "ensembles": 1620,
     "estimators": 1270,
-    "export": 1460,
+    "export": 1380,
     "functional": 540,
     "layers": 1910,
     "likelihoods": 1770,
     "machine": 570,
     "metrics": 890,
-    "networks": 1360,
+    "networks": 1410,
     "objective": 380,
     "prediction": 1830,
-    "tables": 7990,
-    "training": 2120,
-    "views": 3430,
+    "tables": 7690,
+    "training": 2140,
+    "views": 2705,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
+
+
+EXPERIMENTS = 16_715
+"""Lines of all experiments."""
 
 
 def test_every_room_has_a_budget():
@@ -32,6 +36,10 @@ def test_every_room_has_a_budget():
 @pytest.mark.parametrize("room", BUDGETS)
 def test_lines_of_a_room(room):
     assert house.rooms()[room] <= BUDGETS[room]
+
+
+def test_lines_of_the_experiments():
+    assert house.lines_of(house.EXPERIMENTS) <= EXPERIMENTS
 
 
 def test_no_file_is_long():

@@ -18,7 +18,7 @@ from gumdrop.machine.files import replacing
 from gumdrop_experiments.catalogue import EXPERIMENTS
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.regularisation import PUBLISHED
-from gumdrop_experiments.regularisation.networks import at_the_end
+from gumdrop_experiments.regularisation.training import at_the_end
 from gumdrop_experiments.rows.page import findings, tables
 
 DOCS = Path(__file__).parents[1]

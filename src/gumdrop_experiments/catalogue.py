@@ -2,9 +2,7 @@
 
 from importlib import import_module
 
-from gumdrop_experiments.harness.about import About
-
-__all__ = ["EXPERIMENTS", "package_of"]
+from gumdrop_experiments.harness import About
 
 NAMES = (
     "line",

@@ -6,8 +6,6 @@ from torch import Tensor, nn
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.metrics import accuracy, brier_score, calibration_error
 
-__all__ = ["class_scores", "plain_prediction"]
-
 
 def plain_prediction(model: nn.Module, x: Tensor, *, batch_size: int | None = None) -> ClassificationPrediction:
     """Predict with dropout off, as one function."""
@@ -17,16 +15,7 @@ def plain_prediction(model: nn.Module, x: Tensor, *, batch_size: int | None = No
 
 
 def class_scores(prediction: ClassificationPrediction, target: Tensor) -> dict[str, float]:
-    """Score predicted classes.
-
-    Args:
-        prediction: The prediction.
-        target: The classes, shape (N,).
-
-    Returns:
-        Accuracy, negative log likelihood in nats per row, expected calibration error and Brier score, as ``accuracy``,
-        ``nll``, ``ece`` and ``brier``.
-    """
+    """Score predicted classes by accuracy, NLL in nats per row, expected calibration error and Brier score."""
     return {
         "accuracy": accuracy(prediction.label, target).item(),
         "nll": -prediction.log_prob(target).mean().item(),

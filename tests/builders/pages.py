@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Any
 
@@ -10,17 +9,12 @@ import pytest
 from markupsafe import Markup
 
 from gumdrop.tables.results import FitResults
-from gumdrop.views import html, report, svg
-from gumdrop.views.report import page
-
-_parsed = functools.cache(html.template)
+from gumdrop.views import report, svg
 
 
 def render(results: dict[str, Any], **options: Any) -> str:
-    """Return the page; its template is parsed once for all tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "template", _parsed)
-        return report.render(FitResults.from_json(results), **options)
+    """Return the page."""
+    return report.render(FitResults.from_json(results), **options)
 
 
 def words_of(page: str) -> str:

@@ -54,8 +54,11 @@ def test_help_and_version(capsys) -> None:
         (["fit", "nowhere.csv", "--target", "price"], "nowhere.csv"),
         (["fit", "houses.csv", "--target", "prise", "--out", "new"], "prise"),
         (["fit", "houses.csv"], "--target"),
-        (["fit", "houses.csv", "--target", "price", "--coverage", "1.5"], "--coverage"),
-        (["fit", "houses.csv", "--target", "price", "--epochs", "0"], "--epochs"),
+        (
+            ["fit", "houses.csv", "--target", "price", "--coverage", "1.5"],
+            "`coverage` must be strictly between",
+        ),
+        (["fit", "houses.csv", "--target", "price", "--epochs", "0"], "`epochs` must be at least 1"),
         (["fit", "houses.csv", "--target", "price", "--members", "0"], "--members"),
         (["fit", "houses.csv", "--target", "price", "--task", "ranking"], "--task"),
         (["fit", "houses.csv", "--target", "price", "--drop", "colr"], "colr"),

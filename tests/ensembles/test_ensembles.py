@@ -20,6 +20,7 @@ from gumdrop.ensembles import (
     RegressionEnsemble,
     Rows,
     fit_ensembles,
+    fitting,
     folds,
     models,
     schedule,
@@ -31,6 +32,7 @@ from gumdrop.likelihoods import Categorical, ClassificationPrediction, Gaussian,
 from gumdrop.metrics import central_coverage, interval_coverage
 from gumdrop.networks import mlp
 from gumdrop.prediction import predict_classification, predict_regression
+from gumdrop.training import TrainingSettings
 from gumdrop.training.strength import STRENGTHS
 
 MAKE = partial(mlp, 2, 1, hidden=[16], homoscedastic_noise=True)
@@ -133,12 +135,25 @@ def test_folds_hold_out_each_row_of_a_member_once(num_rows, num_members, count) 
 @pytest.mark.parametrize("num_rows", [20, 455, 2048, 2049, 7373, 41157, 10**6])
 def test_the_schedule_takes_enough_steps_and_passes(num_rows) -> None:
     batch_size, epochs = schedule(num_rows)
-    assert 32 <= batch_size <= 1024
+    assert 128 <= batch_size <= 1024
     assert epochs >= 20
     steps = epochs * math.ceil(num_rows / batch_size)
-    assert steps > 2250
+    assert steps > 600
     assert epochs == 20 or steps < 5100
     assert schedule(num_rows, batch_size=7, epochs=3) == (7, 3)
+
+
+@pytest.mark.parametrize(("num_rows", "times"), [(60, 1.0), (455, 4.0), (927, 2.0), (2000, 1.0), (10**6, 1.0)])
+def test_fewer_steps_go_further(monkeypatch, num_rows: int, times: float) -> None:
+    seen: list[TrainingSettings] = []
+    monkeypatch.setattr(fitting, "fit_shared", lambda members, *_, settings, **__: seen.append(settings) or members)
+    monkeypatch.setattr(fitting, "ensemble_of", lambda *_: (None, None))
+    batch_size = 16 if num_rows == 60 else None
+    x = torch.zeros(num_rows, 1)
+    fit_ensembles([MAKE], [Rows(x, x)], EnsembleSettings(num_members=1, epochs=1, batch_size=batch_size), NUMBERS)
+    (settings,) = seen
+    assert (settings.lr, settings.largest_rate_lr) == pytest.approx((0.01 * times**0.5, 0.01 * times**1.5))
+    assert settings.betas[1] == {1.0: 0.999, 2.0: 0.99, 4.0: 0.98}[times]
 
 
 @pytest.mark.parametrize(("likelihood", "prior"), [(NUMBERS, "weak"), (Categorical(), 1.0)])

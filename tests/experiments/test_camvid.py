@@ -16,13 +16,16 @@ from gumdrop.likelihoods import ClassificationPrediction
 
 Image = pytest.importorskip("PIL.Image")
 from gumdrop.attribution.pictures import ImageFileError  # noqa: E402
-from gumdrop_experiments.camvid.averages import calibration_by_averages  # noqa: E402
-from gumdrop_experiments.camvid.figures import by_depth, figures  # noqa: E402
-from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll  # noqa: E402
 from gumdrop_experiments.camvid.networks import NETWORKS  # noqa: E402
-from gumdrop_experiments.camvid.scores import PixelScores  # noqa: E402
+from gumdrop_experiments.camvid.page import by_depth, page  # noqa: E402
+from gumdrop_experiments.camvid.scores import (  # noqa: E402
+    PixelScores,
+    calibration_by_averages,
+    noisy_log_probabilities,
+    pixel_nll,
+)
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, VOID, read_segnet  # noqa: E402
-from gumdrop_experiments.harness.reproduce import WithPictures  # noqa: E402
+from gumdrop_experiments.harness import WithPictures  # noqa: E402
 from gumdrop_experiments.harness.variants import START  # noqa: E402
 from gumdrop_experiments.networks.fc_densenet import DEPTHS, FCDenseNet  # noqa: E402
 from gumdrop_experiments.networks.unet import UNet  # noqa: E402
@@ -264,7 +267,9 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
     assert "camvid-maps.png" in {path.name for path in out.iterdir()}
 
     shown = {name: torch.zeros(40, 48, dtype=torch.uint8) for name in ("truth", "prediction", "aleatoric", "epistemic")}
-    drawn = dict(figures(WithPictures(found, [shown | {"picture": torch.zeros(3, 40, 48, dtype=torch.uint8)}])))
+    with_maps = page(WithPictures(found, [shown | {"picture": torch.zeros(3, 40, 48, dtype=torch.uint8)}]))
+    drawn = {picture.name: picture.drawing for picture in with_maps.pictures}
     words = [text.get_text() for text in drawn["camvid-maps"].legends[0].get_texts()]
     assert words == [*CAMVID_CLASSES, "no class"]
-    assert {*dict(figures(WithPictures({"none": found["none"]}, [])))}.isdisjoint({"camvid-maps", "camvid-rates"})
+    without = {picture.name for picture in page(WithPictures({"none": found["none"]}, [])).pictures}
+    assert without.isdisjoint({"camvid-maps", "camvid-rates"})

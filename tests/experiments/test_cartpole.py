@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from gumdrop import cli
-from gumdrop_experiments.cartpole import evaluation, references, study
+from gumdrop_experiments.cartpole import references, study
 from gumdrop_experiments.cartpole.study import VARIANTS
 
 
@@ -16,7 +16,7 @@ def _small(monkeypatch):
     for name, value in {"hidden": (8, 8), "model_steps": 8, "policy_steps": 2, "num_policies": 2}.items():
         monkeypatch.setitem(study.QUICK, name, value)
     monkeypatch.setattr(references, "HELD_OUT_TRIALS", 3)
-    monkeypatch.setattr(evaluation, "NUM_STARTS", 10)
+    monkeypatch.setattr(references, "NUM_STARTS", 10)
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from gumdrop import cli
 from gumdrop_experiments.co2 import sampled, training
-from gumdrop_experiments.co2.chains import point_estimate
 from gumdrop_experiments.co2.networks import NETWORKS, build
+from gumdrop_experiments.co2.page import point_estimate
 from gumdrop_experiments.co2.series import LEFT_OUT, explained, series
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 

@@ -16,7 +16,7 @@ from gumdrop import cli
 pytest.importorskip("rapidfuzz")
 
 from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
-from gumdrop_experiments.g2p.reported import train_as_reported
+from gumdrop_experiments.g2p.training import train_as_reported
 from gumdrop_experiments.g2p.words import Rows
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run
@@ -39,7 +39,7 @@ def test_every_setting_runs_and_what_is_said_is_judged(data, tmp_path):
     words += ["--regularisers", "1e-3", "1e-5"]  # weights so dear, and masks so cheap, that rates fall
     assert cli.main(words) == 0
     contents = json.loads((out / "results.json").read_text())
-    assert contents["figures"] == [f"g2p-{name}.png" for name in ("pooled", "spellers", "doubt")]
+    assert contents["figures"] == [f"g2p-{name}.png" for name in ("pooled", "doubt", "spellers")]
     found, ways = contents["results"], ("learned", "learned, given factors")
     assert list(found["pooled"]) == [*(f"fixed {p:g}" for p in (0, 0.1, 0.2, 0.3, 0.4)), "broken", *ways]
     learned, given = (found["pooled"][way]["rates"]["head"][0] for way in ways)

@@ -8,8 +8,8 @@ import torch
 from gumdrop import cli
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.labels import rounds
-from gumdrop_experiments.labels.pools import first_labels, pool_of
-from gumdrop_experiments.labels.results import summary
+from gumdrop_experiments.labels.rounds import first_labels, pool_of
+from gumdrop_experiments.labels.study import summary
 from gumdrop_experiments.labels.ways import WAYS, build
 
 from builders.digits import write_digits

@@ -10,7 +10,7 @@ from gumdrop.networks import dropout_rates
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
 from gumdrop_experiments.regularisation import training
-from gumdrop_experiments.regularisation.networks import NETWORKS
+from gumdrop_experiments.regularisation.training import NETWORKS
 
 from builders.digits import write_digits
 

@@ -10,7 +10,7 @@ import pytest
 from gumdrop.cli import main
 from gumdrop_experiments.rivals import PUBLISHED
 from gumdrop_experiments.rivals import study as rivals
-from gumdrop_experiments.rivals.work import TABLES, read
+from gumdrop_experiments.rivals.study import TABLES, read
 from gumdrop_experiments.tables.methods import METHODS, Method
 
 

@@ -8,8 +8,7 @@ import torch
 
 from gumdrop import cli
 from gumdrop_experiments.rotation import study
-from gumdrop_experiments.rotation.pictures import no_digits, rotated
-from gumdrop_experiments.rotation.study import auroc
+from gumdrop_experiments.rotation.study import auroc, no_digits, rotated
 
 from builders.digits import idx, write_digits
 

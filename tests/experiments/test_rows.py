@@ -6,8 +6,8 @@ import math
 import pytest
 
 from gumdrop.cli import main
+from gumdrop_experiments.rows import Settings
 from gumdrop_experiments.rows.results import FIXED, GRID, LABELS, LEARNED, OFF, PRIORS, summary, verdict
-from gumdrop_experiments.rows.settings import Settings
 
 from builders.digits import write_digits
 from builders.uci import write_set

@@ -11,7 +11,7 @@ from gumdrop import cli
 from gumdrop.likelihoods import categorical_nll
 from gumdrop.training import state
 from gumdrop_experiments.sentiment import study
-from gumdrop_experiments.sentiment.figures import rates
+from gumdrop_experiments.sentiment.page import draw_rates
 from gumdrop_experiments.sentiment.reader import SentenceReader
 
 from builders.reviews import write_reviews
@@ -77,7 +77,7 @@ def test_a_run_goes_on_in_the_epoch_where_it_was_stopped(tmp_path, monkeypatch):
 
 def test_the_epoch_that_is_kept_is_marked():
     part = {"best_epoch": 2, "rates": {"lstm.ih_l0": [0.2, 0.3, 0.4], "head": [0.5, 0.6, 0.7]}}
-    (ax,) = rates({"none": {"parts": [part]}, "learned": {"parts": [part]}}).axes
+    (ax,) = draw_rates({"none": {"parts": [part]}, "learned": {"parts": [part]}}).axes
     marks = [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
     assert marks == [(2, 0.3), (2, 0.6)]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [

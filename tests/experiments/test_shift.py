@@ -10,8 +10,7 @@ from gumdrop.cli import main
 from gumdrop.training import STRENGTHS
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 from gumdrop_experiments.shift import study
-from gumdrop_experiments.shift.results import ALL, FIXED, LABELS, MEMBERS, PLAIN, summary
-from gumdrop_experiments.shift.shifts import SHIFTS, blurred, noisy, turned
+from gumdrop_experiments.shift.study import ALL, FIXED, LABELS, MEMBERS, PLAIN, SHIFTS, blurred, noisy, summary, turned
 
 from builders.digits import write_digits
 

@@ -8,9 +8,9 @@ import torch
 
 from gumdrop import cli, draw, dropout_rates
 from gumdrop.functional import soft_keep
-from gumdrop_experiments.starts import results, study
+from gumdrop_experiments.starts import study
 from gumdrop_experiments.starts.networks import STARTS, UNIFORM, LearnedTemperature, network
-from gumdrop_experiments.starts.results import LEARNED
+from gumdrop_experiments.starts.study import LEARNED
 
 from builders.digits import write_digits
 from builders.uci import write_set
@@ -19,7 +19,7 @@ from builders.uci import write_set
 def test_every_start_and_temperature_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(study, "NUM_SAMPLES", 3)
     monkeypatch.setattr(study, "TRAIN_SAMPLES", 2)
-    monkeypatch.setattr(results, "TEMPERATURES", (0.1, 1.0))
+    monkeypatch.setattr(study, "TEMPERATURES", (0.1, 1.0))
     for name in study.SETS.values():
         write_set(tmp_path / "data" / "uci" / name, rows=40, splits=2)
     write_digits(tmp_path / "data" / "mnist", count=120)

@@ -13,9 +13,16 @@ from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop_experiments.tables import running
 from gumdrop_experiments.tables import study as tables
 from gumdrop_experiments.tables.methods import METHODS, Method
-from gumdrop_experiments.tables.predictions import QUANTILE_LEVELS, Quantiles
-from gumdrop_experiments.tables.results import summaries, verdicts
-from gumdrop_experiments.tables.scores import crps_of, gaussian_nll, pooled, rows_of, scores
+from gumdrop_experiments.tables.predictions import (
+    QUANTILE_LEVELS,
+    Quantiles,
+    crps_of,
+    gaussian_nll,
+    pooled,
+    rows_of,
+    scores,
+)
+from gumdrop_experiments.tables.study import summaries, verdicts
 from gumdrop_experiments.tables.work import TableSet, Task, table_sets
 
 

@@ -13,11 +13,9 @@ from gumdrop.cli import main
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.uci import methods as uci_methods
-from gumdrop_experiments.uci import results
 from gumdrop_experiments.uci import study as uci
 from gumdrop_experiments.uci import work as uci_work
-from gumdrop_experiments.uci.grid import GRID, fixed_network, grid_settings
-from gumdrop_experiments.uci.methods import METHODS
+from gumdrop_experiments.uci.methods import GRID, METHODS, fixed_network, grid_settings
 from gumdrop_experiments.uci.work import Work, scores
 
 from builders.uci import write_set
@@ -146,11 +144,11 @@ def test_the_paired_test_allows_for_overlap(work) -> None:
     split = work.splits[0]
     plain = stats.ttest_1samp(gain, 0).pvalue
     small = split.part(torch.arange(69), torch.tensor([69]))
-    assert results.paired_test(gain, [small]) > plain
+    assert uci.paired_test(gain, [small]) > plain
     ratio = 10 / 70
     careful = gain.mean() / math.sqrt(gain.var(ddof=1) * (1 / 20 + ratio))
-    assert results.paired_test(gain, [split]) == pytest.approx(2 * stats.t.sf(careful, 19))
-    assert results.paired_test(np.zeros(5), [split]) is None
+    assert uci.paired_test(gain, [split]) == pytest.approx(2 * stats.t.sf(careful, 19))
+    assert uci.paired_test(np.zeros(5), [split]) is None
 
 
 @pytest.mark.parametrize(

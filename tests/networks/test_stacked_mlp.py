@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, dropout_blocks, factors_from
-from gumdrop.networks import mlp, set_strength, stacked
+from gumdrop.networks import mlp, set_strength, stacked_pass
 from gumdrop.networks.stacked import StackedMLP, stack
 from gumdrop.objective.kl import precisions_of
 
@@ -81,8 +81,7 @@ def test_a_step_is_that_of_each_network_alone(
     members, network, x = networks(kind), stack_of(networks(kind)), inputs(kind)
     x = x[0] if shared else x
     noise = [torch.rand(1, ROWS, units).clamp_(1e-3, 1 - 1e-3) for units in network.units]
-    rest = iter(noise)
-    monkeypatch.setattr(stacked, "uniform_noise", lambda *_, **__: next(rest))
+    monkeypatch.setattr(stacked_pass, "uniform_noise", lambda *_, **__: torch.cat([each.flatten() for each in noise]))
     output, kl = network(x, precisions_of(network, num_data=NUM_DATA, lengthscale=lengthscale))
     slopes, weighs = torch.randn_like(output), torch.tensor([0.3, 1.0, 2.0])
     ((output * slopes).sum() + (weighs * kl).sum()).backward()
@@ -102,6 +101,29 @@ def test_a_step_is_that_of_each_network_alone(
         for name, own_parameter in member.named_parameters():
             if own_parameter.requires_grad:
                 torch.testing.assert_close(found[name], own_parameter.grad, rtol=2e-4, atol=1e-5)
+
+
+def test_the_first_rate_of_a_large_batch_goes_by_a_part_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that is turned by a quarter four times, its masks with it, gives each quarter in turn."""
+    rows, network, members = 4 * stacked_pass.LEAST_ROWS, stack_of(networks("silu")), networks("silu")
+    x = torch.randn(MEMBERS, rows, INPUTS)
+    noise = [torch.rand(rows, units).clamp_(1e-3, 1 - 1e-3) for units in network.units]
+    slopes, found = torch.randn(MEMBERS, rows, 4), []
+    for shift in range(0, rows, stacked_pass.LEAST_ROWS):
+        turned = torch.cat([each.roll(shift, 0).flatten() for each in noise])
+        monkeypatch.setattr(stacked_pass, "uniform_noise", lambda *_, turned=turned, **__: turned)
+        output, _ = network(x.roll(shift, 1))
+        network.zero_grad()
+        (output * slopes.roll(shift, 1)).sum().backward()
+        assert network.scaled_logits.grad is not None
+        found.append(network.scaled_logits.grad.clone())
+    expected = []
+    for member, inputs_of, slopes_of in zip(members, x, slopes, strict=True):
+        (alone(member, inputs_of, noise, hard=False) * slopes_of).sum().backward()
+        expected.append([block.site.scaled_logit.grad for block in dropout_blocks(member)])
+    torch.testing.assert_close(torch.stack(found).mean(0), torch.tensor(expected), rtol=2e-4, atol=2e-4)
+    assert not torch.allclose(found[0][:, 0], found[1][:, 0]), "it is a part of the rows that tells"
+    torch.testing.assert_close(found[0][:, 1:], found[1][:, 1:], rtol=2e-4, atol=2e-4)
 
 
 def test_without_a_prior_entropy_alone_is_the_kl() -> None:

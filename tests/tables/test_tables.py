@@ -25,7 +25,8 @@ from gumdrop.tables.scoring import mean_record, shown
 from gumdrop.tables.task import Classification, Regression
 from gumdrop.training import EpochRecord
 from gumdrop.training.state import TrainingState
-from gumdrop.views.explanation import headline, signed
+from gumdrop.views.explanation import headline
+from gumdrop.views.html import signed
 
 from builders.tables import NO_GRADE, NO_PRICE, QUICK, write_table
 

@@ -20,11 +20,11 @@ STYLE = Path(gumdrop.__file__).parent / "views" / "templates" / "style.css"
 
 
 def _experiment(figures: dict[str, Figure]) -> str:
-    body = [experiments.Figure(name, "A curve.") for name in figures]
+    body = [experiments.Picture(name, "A curve.", drawing) for name, drawing in figures.items()]
     body.append(experiments.Table("Differences", ["what", "by"], [["loss on 2019-01-05", "-0.25"]]))
     results = {"experiment": "sums", "quick": False, "command": "gumdrop reproduce sums --by -0.25", "seconds": 3.0}
     results |= {"environment": {}, "gumdrop": "0"}
-    return experiments.render(experiments.Page("Sums", "They differ by -0.25.", body), results, figures)
+    return experiments.render(experiments.Page("Sums", "They differ by -0.25.", body), results)
 
 
 def _defaults() -> Figure:

@@ -15,6 +15,7 @@ import pytest
 from gumdrop.tables import TableError
 from gumdrop.tables.results import FitResults
 from gumdrop.tables.schema.oddities import far_off
+from gumdrop.views import html
 from gumdrop.views.report import rows, write_report
 
 from builders.browser import views
@@ -540,7 +541,7 @@ def test_a_difference_has_the_places_of_its_interval(mean: float, se: float, tex
 
 @pytest.mark.parametrize("share", [0.9125, float(np.float32(0.9125)), 0.91249998])
 def test_a_share_half_way_is_rounded_up_in_either_precision(share: float) -> None:
-    assert rows.tenths(share) == "91.3\xa0%"
+    assert html.tenths(share) == "91.3\xa0%"
 
 
 def test_one_thread_is_one_thread() -> None:
@@ -563,7 +564,7 @@ def test_the_most_frequent_mistake_is_in_quotes() -> None:
     ("share", "text"), [(0.13477, "13"), (0.0949, "9.5"), (0.0996, "10"), (0.9946, "99.5"), (1.0, "100")]
 )
 def test_shares_are_rounded_once(share: float, text: str) -> None:
-    assert rows.percent(share) == f"{text}\xa0%"
+    assert html.percent(share) == f"{text}\xa0%"
 
 
 def test_the_chance_band_of_wrong_rows_is_that_of_exact_counting() -> None:

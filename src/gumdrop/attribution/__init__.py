@@ -5,23 +5,20 @@
 Imports `functional`; of learned dropout in networks it knows nothing.
 """
 
-from gumdrop.attribution.curves import Curve, HardMaskScores, deletion_curve, hard_mask_scores, insertion_curve
+from gumdrop.attribution.curves import deletion_curve, hard_mask_scores, insertion_curve
 from gumdrop.attribution.explanation import Explanation, Region, boxes_of
 from gumdrop.attribution.fido import FIDO
 from gumdrop.attribution.infills import blur
-from gumdrop.attribution.masks import Layout, LayoutName, find_layout, total_variation
+from gumdrop.attribution.masks import LayoutName, find_layout, total_variation
 from gumdrop.attribution.pictures import ImageFileError, read_photograph
 from gumdrop.attribution.search import FIDOSettings
 from gumdrop.attribution.targets import log_odds
 
 __all__ = [
-    "Curve",
     "Explanation",
     "FIDO",
     "FIDOSettings",
-    "HardMaskScores",
     "ImageFileError",
-    "Layout",
     "LayoutName",
     "Region",
     "blur",

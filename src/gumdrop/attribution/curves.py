@@ -34,17 +34,9 @@ class Curve:
 def deletion_curve(
     forward_func: Callable[..., Any], inputs: Tensor, relevance: Tensor, infill: Tensor | float, **options: Any
 ) -> Curve:
-    """Replace places by the infill, the most relevant first.
+    """Return the curve from the input to the infill, as places are replaced, the most relevant first.
 
-    Args:
-        forward_func: The model, giving logits.
-        inputs: Shape (N, ...).
-        relevance: In the shape of the inputs, or 1 in dimensions that share a place.
-        infill: What replaces a place; broadcasts to the inputs.
-        options: See `insertion_curve`.
-
-    Returns:
-        The curve; it begins at the input and ends at the infill.
+    Arguments are those of `insertion_curve`.
 
     Example:
         >>> def left_half(images):
@@ -163,7 +155,7 @@ def hard_mask_scores(
     threshold: float = 0.5,
     score: Score = log_odds,
 ) -> HardMaskScores:
-    """Score regions as yes or no: the relaxation of a search, and any grey of its masks, is gone.
+    """Return scores of regions as yes or no: the relaxation of a search, and any grey of its masks, is gone.
 
     Args:
         forward_func: The model, giving logits.
@@ -174,9 +166,6 @@ def hard_mask_scores(
         layout: What the dimensions of the inputs are, see `gumdrop.attribution.FIDO.explain`.
         threshold: Places of larger relevance are in the region.
         score: What the target is worth.
-
-    Returns:
-        The log-odds.
 
     Example:
         >>> def left_half(images):

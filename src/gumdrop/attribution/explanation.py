@@ -15,15 +15,10 @@ Region = Literal["joint", "ssr", "sdr"]
 
 
 def boxes_of(masks: Tensor, *, threshold: float = 0.5) -> Tensor:
-    """Smallest box around the places of each mask that exceed a threshold.
+    """Return the smallest box around the places of each mask, ``(N, *grid)``, above a threshold; shape (N, 2 D), int64.
 
-    Args:
-        masks: Shape ``(N, *grid)``.
-        threshold: Places above it count.
-
-    Returns:
-        Shape (N, 2 D) for a grid of D dimensions, int64: the first place along each dimension, then the place after
-        the last, (top, left, bottom, right) for images. All 0 where no place counts.
+    That is the first place along each dimension, then the place after the last: (top, left, bottom, right) for images,
+    and all 0 where no place counts.
 
     Example:
         >>> mask = torch.zeros(1, 5, 6)
@@ -85,14 +80,7 @@ class Explanation:
         return (self.keep_ssr * (1 - self.keep_sdr)).sqrt()
 
     def relevance(self, region: Region = "joint") -> Tensor:
-        """How much each place matters, from 0 to 1.
-
-        Args:
-            region: ``"ssr"``: what suffices, the keep probability; ``"sdr"``: what destroys, the drop
-                probability; ``"joint"``: their geometric mean.
-
-        Returns:
-            A mask.
+        """Return how much each place matters, from 0 to 1: what suffices, what destroys, or their geometric mean.
 
         Raises:
             ValueError: If there is no such region.
@@ -112,26 +100,11 @@ class Explanation:
         return torch.lerp(self.infill, self.inputs, self.keep_sdr.expand_as(self.inputs))
 
     def enhance(self, region: Region = "joint") -> Tensor:
-        """Fade what does not matter into the infill, so that a classifier, or an eye, sees what does.
-
-        Args:
-            region: See `relevance`.
-
-        Returns:
-            Tensor of the shape of ``inputs``.
-        """
+        """Fade what does not matter into the infill, so that a classifier, or an eye, sees what does."""
         return torch.lerp(self.infill, self.inputs, self.relevance(region).expand_as(self.inputs))
 
     def boxes(self, *, threshold: float = 0.5, region: Region = "joint") -> Tensor:
-        """Smallest box around what matters.
-
-        Args:
-            threshold: Places with a larger relevance count.
-            region: See `relevance`.
-
-        Returns:
-            Shape (N, 2 D): (top, left, bottom, right) for images, (start, end) for signals and tokens; the end is
-            the place after the last. All 0 where nothing counts.
+        """Return the smallest box around what matters more than a threshold, as `boxes_of` does.
 
         Raises:
             ValueError: For a table, whose columns have no order.
@@ -141,15 +114,12 @@ class Explanation:
         return boxes_of(self.layout.gather(self.relevance(region)), threshold=threshold)
 
     def crop(self, *, margin: float = 0.0, threshold: float = 0.5, region: Region = "joint") -> Tensor:
-        """Cut out the box around what matters and bring it to the size of the input.
+        """Return inputs cut to the box around what matters, and brought to their size; whole where the box is empty.
 
         Args:
             margin: Room to leave on each side, as a share of the box's side.
             threshold: See `boxes`.
             region: See `relevance`.
-
-        Returns:
-            Tensor of the shape of ``inputs``; an input with an empty box is returned whole.
 
         Raises:
             ValueError: For tables and tokens, which cannot be resized, or a negative margin.

@@ -80,17 +80,7 @@ class FIDO:
 
     @torch.no_grad()  # also gives the attribute `__wrapped__`, by which Captum's NoiseTunnel calls a method
     def attribute(self, inputs: Tensor, target: Target = None, *, region: Region = "joint", **options: Any) -> Tensor:
-        """Attributions of the shape of the inputs, as Captum's methods give them.
-
-        Args:
-            inputs: See `explain`.
-            target: See `explain`.
-            region: Which mask: ``"ssr"``, what suffices; ``"sdr"``, what destroys; ``"joint"``, what does both.
-            options: The other arguments of `explain`.
-
-        Returns:
-            How much each place matters, from 0 to 1, in the shape of ``inputs``.
-        """
+        """Attributions in the shape of the inputs, as Captum's methods give them; see `explain` and `relevance`."""
         return self.explain(inputs, target, **options).relevance(region).expand_as(inputs).contiguous()
 
     def explain(

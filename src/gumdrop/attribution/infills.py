@@ -27,16 +27,7 @@ def _places(inputs: Tensor, layout: Layout) -> tuple[int, ...]:
 
 
 def blur(inputs: Tensor, layout: Layout, *, sigma: float | None = None) -> Tensor:
-    """Blur along the places of an input by a Gaussian, mirrored at the borders.
-
-    Args:
-        inputs: Shape (N, ...), as the layout says.
-        layout: What its dimensions mean.
-        sigma: Standard deviation in places; a tenth of the smallest side if None.
-
-    Returns:
-        Tensor of the same shape.
-    """
+    """Blur along the places of inputs by a Gaussian, mirrored at the borders; by default a tenth of the least side."""
     sigma = BLUR_SHARE * min(layout.grid(inputs)) if sigma is None else sigma
     for dim in layout.places:
         size = inputs.shape[dim]
@@ -102,16 +93,13 @@ RANDOM: dict[str, Callable[[Tensor, Layout, Generator], Tensor]] = {
 
 
 def make_infill(infill: Infill | None, inputs: Tensor, layout: Layout) -> Tensor | InfillCall:
-    """Turn the name, number or tensor that a user gives into a tensor or a callable.
+    """Return what stands in for the inputs, or a callable of inputs and a generator that gives it.
 
     Args:
         infill: A name out of `FIXED` and `RANDOM`, a number, a tensor that broadcasts to the inputs, a callable
             that is returned as it is, or None for a blur, in tables for zeros.
         inputs: Shape (N, ...), as the layout says.
         layout: What its dimensions mean.
-
-    Returns:
-        What stands in for the inputs, of their shape, or a callable of inputs and a generator that gives that.
 
     Raises:
         ValueError: If the name is unknown, makes no sense for the layout, or the tensor does not fit or is not finite.
@@ -135,19 +123,7 @@ def make_infill(infill: Infill | None, inputs: Tensor, layout: Layout) -> Tensor
 
 
 def draw_infill(infill: Tensor | InfillCall, inputs: Tensor, generator: Generator) -> Tensor:
-    """Draw what stands in for inputs.
-
-    Args:
-        infill: What `make_infill` gives.
-        inputs: The batch that it was made for.
-        generator: Source of what is random.
-
-    Returns:
-        Tensor of the shape of ``inputs``.
-
-    Raises:
-        ValueError: If a callable gives something else.
-    """
+    """Draw what stands in for inputs, of their shape; a callable that gives something else is refused."""
     if isinstance(infill, Tensor):
         return infill
     drawn = infill(inputs, generator)

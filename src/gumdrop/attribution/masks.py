@@ -38,15 +38,7 @@ class Layout:
         return tuple(inputs.shape[dim] for dim in self.places)
 
     def spread(self, masks: Tensor, grid: Sequence[int]) -> Tensor:
-        """Up-sample masks to the places of the input, in a shape that broadcasts with it.
-
-        Args:
-            masks: Shape ``(R, *cells)``.
-            grid: Wanted number of places along each dimension.
-
-        Returns:
-            Shape (R, ...) with as many dimensions as an input, each of its size or 1.
-        """
+        """Up-sample masks, ``(R, *cells)``, to the places of a grid, in a shape that broadcasts with the input."""
         if tuple(masks.shape[1:]) != tuple(grid):
             mode = "bilinear" if len(grid) == 2 else "linear"
             masks = F.interpolate(masks[:, None], size=tuple(grid), mode=mode, align_corners=False)[:, 0]
@@ -56,14 +48,7 @@ class Layout:
         return masks
 
     def gather(self, masks: Tensor) -> Tensor:
-        """Take away the dimensions that share a mask: the inverse of `spread` without up-sampling.
-
-        Args:
-            masks: Shape (R, ...) with as many dimensions as an input, those that are shared of any size.
-
-        Returns:
-            Shape ``(R, *grid)``; where the size was not 1, the mean.
-        """
+        """Take away the dimensions that share a mask, by their mean: the inverse of `spread` without up-sampling."""
         shared = [dim for dim in range(1, self.ndim) if dim not in self.places]
         return masks.mean(dim=shared) if shared else masks
 
@@ -80,14 +65,7 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def find_layout(inputs: Tensor, name: LayoutName | None) -> Layout:
-    """Look up the layout of inputs, by name or else by the number of dimensions.
-
-    Args:
-        inputs: Shape (N, ...).
-        name: Its layout; by default 4 dimensions are images, 3 a signal, 2 a table.
-
-    Returns:
-        What the dimensions of the inputs mean.
+    """Return the layout of inputs, by name or else by the number of dimensions: 4 are images, 3 a signal, 2 a table.
 
     Raises:
         ValueError: If there is no such layout, or ``inputs`` does not have its dimensions.
@@ -111,13 +89,7 @@ def find_layout(inputs: Tensor, name: LayoutName | None) -> Layout:
 
 
 def total_variation(masks: Tensor) -> Tensor:
-    r"""Anisotropic total variation, :math:`\sum_i |m_{i+1} - m_i|` along each dimension of the grid.
-
-    Args:
-        masks: Shape ``(R, *cells)``.
-
-    Returns:
-        Shape (R,).
+    r"""Return the anisotropic total variation of masks, :math:`\sum_i |m_{i+1} - m_i|` along each dimension, (R,).
 
     Example:
         >>> import torch

@@ -126,27 +126,19 @@ class ImageFileError(ValueError):
 
 
 def read_photograph(path: str | os.PathLike[str], *, size: tuple[int, int] | None = None, grey: bool = False) -> Tensor:
-    """Read a picture in any format that Pillow knows.
+    """Return a picture in any format that Pillow knows, shape (C, H, W), float32 in [0, 1].
 
     Args:
         path: File to read.
         size: Height and width to bring it to, without keeping its proportions; as it is if None.
         grey: Read one channel of brightness, not red, green and blue.
 
-    Returns:
-        Shape (C, H, W), float32 in [0, 1].
-
     Raises:
         ImageFileError: If the file is no picture.
 
     Example:
-        >>> import tempfile
-        >>> from PIL import Image
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Image.new("RGB", (40, 30)).save(f"{folder}/black.png")
-        ...     picture = read_photograph(f"{folder}/black.png")
-        >>> picture.shape
-        torch.Size([3, 30, 40])
+        >>> read_photograph("cat.jpg", size=(224, 224)).shape  # doctest: +SKIP
+        torch.Size([3, 224, 224])
     """
     from PIL import Image
 

@@ -131,12 +131,6 @@ class Search:
 
     The noise of a step is the same for each input and depends on the seed alone, so what is found for an input does
     not depend on the group that it is in.
-
-    Args:
-        forward_func: The model.
-        score: What the target is worth.
-        settings: How to search.
-        chunk_size: Rows that go through the model at once.
     """
 
     def __init__(

@@ -23,14 +23,11 @@ Score = Callable[[Tensor, Tensor | None], Tensor]
 
 
 def log_odds(output: Tensor, target: Tensor | None) -> Tensor:
-    r"""Log-odds of a class, :math:`\log\frac{P(c)}{1-P(c)} = z_c - \log\sum_{k \ne c} e^{z_k}`, in nats.
+    r"""Return log-odds of a class in nats, :math:`\log\frac{P(c)}{1-P(c)} = z_c - \log\sum_{k \ne c} e^{z_k}`, (N,).
 
     Args:
         output: Logits, shape (N, C), or one logit for each row, shape (N,) or (N, 1).
         target: Class of each row, shape (N,); None for one logit, whose log-odds is itself.
-
-    Returns:
-        Shape (N,).
 
     Example:
         >>> log_odds(torch.tensor([[2.0, 1.0, 1.0]]), torch.tensor([0]))
@@ -54,21 +51,7 @@ def call(
 def unchecked_call(
     forward_func: Callable[..., Any], inputs: Tensor, extra: tuple[Any, ...] = (), rows: Tensor | None = None
 ) -> Tensor:
-    """Call a model and check the shape of what it returns, which no device is waited for.
-
-    Args:
-        forward_func: Takes inputs and ``extra``, and gives logits.
-        inputs: Shape (R, ...).
-        extra: Further arguments; a tensor with one row for each example is indexed by ``rows``.
-        rows: The example of each row of ``inputs``; row i is example i if None.
-
-    Returns:
-        The output, one row for each row of ``inputs``.
-
-    Raises:
-        TypeError: If the model does not return a tensor.
-        ValueError: If the output has another number of rows or other dimensions.
-    """
+    """Call a model on inputs and the rows of what is extra, and check the shape; no device is waited for."""
     chosen = [rows_of(value, rows) for value in extra]
     output = forward_func(inputs, *chosen)
     if not isinstance(output, Tensor):
@@ -85,14 +68,7 @@ def unchecked_call(
 
 
 def check_finite(are_finite: Tensor) -> None:
-    """Refuse a model whose output is not finite; the device is waited for.
-
-    Args:
-        are_finite: Whether its outputs are, of any shape.
-
-    Raises:
-        ValueError: If some are not.
-    """
+    """Refuse a model whose output is not finite; the device is waited for."""
     if not are_finite.all():
         raise ValueError("`forward_func` returned NaN or infinity; look at the model, or at the range of the inputs")
 
@@ -105,19 +81,7 @@ def rows_of(value: Any, rows: Tensor | None) -> Any:
 
 
 def score_of(score: Score, output: Tensor, target: Tensor | None) -> Tensor:
-    """Score the rows of an output and check what the function for it returns.
-
-    Args:
-        score: What the target is worth.
-        output: Shape (N, C) or (N,).
-        target: Class of each row, or None.
-
-    Returns:
-        Shape (N,).
-
-    Raises:
-        ValueError: If there is not one number for each row.
-    """
+    """Score the rows of an output, and refuse a score that is not one number for each."""
     scores = score(output, target)
     if not isinstance(scores, Tensor) or scores.shape != (len(output),):
         raise ValueError(f"`score` must return one number for each row, a tensor of shape ({len(output)},)")
@@ -125,19 +89,7 @@ def score_of(score: Score, output: Tensor, target: Tensor | None) -> Tensor:
 
 
 def find_target(output: Tensor, target: Target) -> Tensor | None:
-    """Turn a target into one class for each row.
-
-    Args:
-        output: What the model returns for the inputs, shape (N, C), (N, 1) or (N,).
-        target: A class, one for each row, or None for the class with the largest output.
-
-    Returns:
-        Shape (N,), or None where the model has one output only.
-
-    Raises:
-        TypeError: If ``target`` is not made of whole numbers.
-        ValueError: If there are not N of them, or one is not a class.
-    """
+    """Turn a target into one class for each row, shape (N,); None where the model has one output only."""
     count = len(output)
     num_classes = output.shape[1] if output.ndim == 2 else 1
     if target is None:

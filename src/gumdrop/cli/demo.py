@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gumdrop.cli.fit import fit
 from gumdrop.cli.predict import predict
+from gumdrop.tables.fitting.settings import FitSettings, Reading
 from gumdrop.views.terminal import Voice
 
 __all__ = ["demo"]
@@ -38,12 +39,8 @@ def demo(*, out: Path = Path("demo")) -> int:
         new.drop(columns="sound_level").to_csv(file, index=False)
     Voice().say(f"{len(known)} measurements of the noise of wings -> {out / 'airfoil.csv'}")
     model = out / "airfoil"
+    reading, settings = Reading(unit="dB"), FitSettings(test_fraction=TEST_FRACTION)
     status = fit(
-        out / "airfoil.csv",
-        target="sound_level",
-        unit="dB",
-        out=model,
-        test_fraction=TEST_FRACTION,
-        overwrite=True,
+        out / "airfoil.csv", target="sound_level", out=model, reading=reading, settings=settings, overwrite=True
     )
     return status or predict(model, out / "new.csv", out=out / "new.predictions.csv", overwrite=True)

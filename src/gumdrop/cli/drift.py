@@ -65,7 +65,7 @@ def drift(
     else:
         show_drift(voice, found)
     if page is not None:
-        from gumdrop.views.drifted import write_page  # matplotlib
+        from gumdrop.views.drift import write_page  # matplotlib
 
         write_page(found, page, name=table_name(table), target=model.schema.target.name, notes=notes)
         voice.say(f"Look at  {page}")

@@ -38,7 +38,8 @@ def export(
     """
     whole = model_folder(folder, Voice().say)
 
-    from gumdrop.export.model import FORMATS, export_table  # torch and all: what can be refused was
+    from gumdrop.export.formats import FORMATS  # torch and all: what can be refused was
+    from gumdrop.export.model import export_table
     from gumdrop.tables.loading import load_table_model
 
     place = out or Path(folder.resolve().name + FORMATS[to])

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
-from gumdrop.cli.flags import Count, CountOrNone, Flag, Fraction, Json, Several
+from gumdrop.cli.flags import Flag, Json
 from gumdrop.cli.places import STDIN, stem
+from gumdrop.tables.fitting.settings import FLAGS, FitSettings, Reading
 from gumdrop.views.terminal import Voice, print_json
 
 if TYPE_CHECKING:
-    from gumdrop.tables.fitting.settings import FitSettings, Reading
     from gumdrop.tables.results import FitResults, Stopped
 
 __all__ = ["fit"]
+
+
+def _flag(name: str) -> str:
+    return FLAGS.get(name, name).replace("_", "-")
+
+
+FIELDS = Parameter(name="*", name_transform=_flag, negative_iterable=(), consume_multiple=True)
+"""A field of these records is a flag, written nowhere else."""
 
 
 def fit(
@@ -24,27 +32,8 @@ def fit(
     *,
     target: str,
     out: Path | None = None,
-    task: Literal["regression", "classification"] | None = None,
-    drop: Several[str] = (),
-    unit: str = "",
-    dates: Literal["day-first", "month-first"] | None = None,
-    decimal: Literal[".", ","] | None = None,
-    hidden: Several[int] | None = None,
-    members: Count | None = None,
-    epochs: Count | None = None,
-    batch_size: Count | None = None,
-    lr: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-2,
-    strength: Annotated[float, Parameter(validator=validators.Number(gt=0))] | None = None,
-    draws: Count = 100,
-    coverage: Fraction = 0.9,
-    test_fraction: Fraction = 0.2,
-    test: Path | None = None,
-    split_by: str | None = None,
-    split_as: Literal["time", "groups"] | None = None,
-    background: CountOrNone = 500,
-    compare: bool = True,
-    stream: Flag = False,
-    seed: int = 0,
+    reading: Annotated[Reading, FIELDS] = Reading(),
+    settings: Annotated[FitSettings, FIELDS] = FitSettings(),
     config: Path | None = None,
     overwrite: Flag = False,
     quiet: Flag = False,
@@ -58,33 +47,8 @@ def fit(
         table: CSV file (also gzipped) with a header line, or Parquet file; - for standard input.
         target: Column to predict; rows where it is missing are left out.
         out: Folder to make; by default the table's name without its ending.
-        task: What the target is; found from its values by default: text is classes, numbers are numbers,
-            unless there are two of them or they count from 0 or 1 to at most 10.
-        drop: Columns to leave out.
-        unit: Unit of the target, for the report.
-        dates: Order of dates such as 1/2/2024, where the column itself does not tell it.
-        decimal: Decimal mark of numbers such as 1,234, where the file itself does not tell it.
-        hidden: Units of the hidden layers of each network; by default held-out rows choose the networks.
-        members: Networks, whose answers are mixed; by default 10, and 5 from 10,000 rows on.
-        epochs: Passes over the training part; by default about 2,500 steps and at least 20 passes.
-        batch_size: Rows per step; by default between 32 and 1,024, more for a longer table.
-        lr: Largest learning rate.
-        strength: How much dropout: 1 for the rates of the evidence lower bound, more for larger rates; by default
-            held-out rows choose.
-        draws: Functions to average in a prediction, spread over the networks.
-        coverage: Probability of the intervals.
-        test_fraction: Share of the rows that is held out for the report.
-        test: Table that tests; then all rows of the other train.
-        split_by: Column that decides which rows test. Of dates the last rows do, of anything else the rows of whole
-            groups, such as all visits of a patient, and such a column is no input.
-        split_as: What that column is, where it is not as above: numbers can be times, and dates groups.
-        background: Training rows that are kept in the model, to draw unknown cells from and for `gumdrop explain` to
-            compare with; 0 keeps none.
-        compare: Train models to stand beside it in the report: the same networks with a fixed rate and without
-            dropout, trees and a line. They take up to two thirds of the time.
-        stream: Read a Parquet or Arrow file, or a folder of them, in pieces, so that it need not fit into memory; a
-            sample of 20,000 rows tests, and by default the others are passed over once, or for about 2,500 steps.
-        seed: Seed of everything random.
+        reading: What the columns are.
+        settings: The choices of the fit.
         config: TOML file with any of these flags, such as the config.toml that every fit writes; flags on the
             command line count more.
         overwrite: Replace the folder if it exists.
@@ -95,49 +59,16 @@ def fit(
         Exit status.
     """
     from gumdrop.tables.fitting.folder import check_out
-    from gumdrop.tables.fitting.settings import FitSettings, Reading
     from gumdrop.tables.reading.header import check_early
 
     place = out or Path("table" if str(table) == STDIN else stem(table))
-    settings = FitSettings(
-        hidden=hidden,
-        num_members=members,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        strength=strength,
-        seed=seed,
-        num_samples=draws,
-        coverage=coverage,
-        test_fraction=test_fraction,
-        test=None if test is None else str(test),
-        split_by=split_by,
-        split_as=split_as,
-        num_background=background,
-        compare=compare,
-        stream=stream,
-    )
     check_out(place, overwrite=overwrite)
-    if not stream:
-        check_early(table, [target, *drop, *([split_by] if split_by else [])])
-    if test is not None:
-        check_early(test)
-    reading = Reading(task, drop, unit, dates, decimal)
-    return _fit(table, target, place, reading, settings, overwrite, not quiet, machine)
+    if not settings.stream:
+        check_early(table, [target, *reading.drop, *([settings.split_by] if settings.split_by else [])])
+    if settings.test is not None:
+        check_early(settings.test)
 
-
-def _fit(
-    table: Path,
-    target: str,
-    place: Path,
-    reading: Reading,
-    settings: FitSettings,
-    overwrite: bool,
-    progress: bool,
-    machine: bool,
-) -> int:
-    """Fit, write the report and tell, now that torch and all are worth loading."""
-    from gumdrop.tables.fitting.fit import fit_table
+    from gumdrop.tables.fitting.fit import fit_table  # torch and all: what can be refused was
     from gumdrop.views.report import write_report
 
     voice = Voice(machine)
@@ -154,7 +85,7 @@ def _fit(
         reading=reading,
         settings=settings,
         overwrite=overwrite,
-        progress=progress,
+        progress=not quiet,
         notify=voice.say,
         finish=finish,
     )

@@ -7,12 +7,11 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import App, Parameter, validators
 from cyclopts.config import Toml
 
-__all__ = ["Count", "CountOrNone", "Flag", "Fraction", "Json", "Several", "config_from_flag"]
+__all__ = ["Count", "Flag", "Fraction", "Json", "Several", "config_from_flag"]
 
 T = TypeVar("T")
 Several = Annotated[tuple[T, ...], Parameter(consume_multiple=True, negative="")]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
-CountOrNone = Annotated[int, Parameter(validator=validators.Number(gte=0))]
 Fraction = Annotated[float, Parameter(validator=validators.Number(gt=0, lt=1))]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Flag = Annotated[bool, Parameter(negative="")]

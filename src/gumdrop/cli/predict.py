@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -81,11 +81,12 @@ def predict(
     from gumdrop.tables.plain import plain
 
     model = with_coverage(load_table_model(whole), coverage)
+    wanted = {"keep": keep, "quantiles": quantiles, "levels": levels}
     if stream:
-        predicted, num_rows = _predict_pieces(model, table, place, keep, quantiles, levels)
+        predicted, num_rows = _predict_pieces(model, table, place, **wanted)
     else:
         place_of_frame = None if machine and to_stdout else place
-        predicted, num_rows = _predict_whole(model, table, place_of_frame, keep, quantiles, levels, page)
+        predicted, num_rows = _predict_whole(model, table, place_of_frame, page, **wanted)
     for note in predicted.notes:
         voice.say(note)
     summary: dict[str, object] = {"command": "predict", "rows": num_rows}
@@ -118,13 +119,7 @@ def _check_page(page: Path, place: Path, table: Path, stream: bool, overwrite: b
 
 
 def _predict_whole(
-    model: TableModel,
-    table: Path,
-    place: Path | None,
-    keep: tuple[str, ...],
-    quantiles: tuple[float, ...],
-    levels: bool,
-    page: Path | None,
+    model: TableModel, table: Path, place: Path | None, page: Path | None, **wanted: Any
 ) -> tuple[Predicted, int]:
     """Predict a table in memory, write the predictions and the page where there is a place, and count the rows."""
     from gumdrop.tables.prediction import predict_frame
@@ -132,7 +127,7 @@ def _predict_whole(
     from gumdrop.tables.writing import written_table
 
     read = read_table(table, decimal=model.schema.decimal)
-    predicted = predict_frame(model, read.frame, keep=keep, quantiles=quantiles, levels=levels)
+    predicted = predict_frame(model, read.frame, **wanted)
     predicted.frame.insert(0, "row", range(1, len(predicted.frame) + 1))
     if place is not None:
         with written_table(place) as write:
@@ -145,14 +140,7 @@ def _predict_whole(
     return predicted, len(predicted.frame)
 
 
-def _predict_pieces(
-    model: TableModel,
-    table: Path,
-    place: Path,
-    keep: tuple[str, ...],
-    quantiles: tuple[float, ...],
-    levels: bool,
-) -> tuple[Predicted, int]:
+def _predict_pieces(model: TableModel, table: Path, place: Path, **wanted: Any) -> tuple[Predicted, int]:
     """Predict a table that is read in pieces, write predictions as they come, and count the rows."""
     from gumdrop.tables.prediction import predict_stream
     from gumdrop.tables.streams.pieces import TableStream
@@ -160,5 +148,5 @@ def _predict_pieces(
 
     stream = TableStream(table)
     with written_table(place) as write:
-        predicted = predict_stream(model, stream, write, keep=keep, quantiles=quantiles, levels=levels, progress=True)
+        predicted = predict_stream(model, stream, write, **wanted, progress=True)
     return predicted, stream.num_rows

@@ -1,7 +1,7 @@
 """Choose networks for a table: a few kinds are tried for a short while, then trained with several strengths of dropout.
 
-Held-out rows decide both. Pilots of some hundred steps rank the kinds: the choice costs less than the training, and
-takes no row of a test.
+Held-out rows decide both. Short pilots rank the kinds: the choice costs less than the training, and takes no row of a
+test.
 """
 
 import copy
@@ -26,7 +26,7 @@ from gumdrop.training.strength import choose_strength, is_beyond_chance, mean_sc
 
 __all__ = ["choose", "fit"]
 
-PILOT_STEPS, PILOT_MEMBERS = 500, 5
+PILOT_SHARE, LEAST_PILOT_STEPS, PILOT_MEMBERS = 1 / 5, 125, 5
 PILOT_ROWS = 10_000
 """Rows that rank the kinds; a longer table is sampled."""
 
@@ -98,7 +98,7 @@ def choose(
     scale: TargetScale = PLAIN,
     progress: bool | str = False,
 ) -> Architecture:
-    """Train each kind of networks for about 500 steps, and choose the one with the best held-out log likelihood.
+    """Train each kind of networks for a fifth of the time, and choose the one with the best held-out log likelihood.
 
     Each member of such a pilot holds another fifth of the rows out, so that all rows judge. If targets have a lower
     bound, the best kind is also tried on their square root and their logarithm, and censored where the bound is the one
@@ -148,11 +148,12 @@ def choose(
 def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int) -> EnsembleSettings:
     """Settings of a training that is short, for a sample of the rows."""
     batch_size, planned = schedule(num_rows, batch_size=settings.batch_size, epochs=settings.epochs)
+    visits = min(planned * num_rows, max(PILOT_SHARE * planned * num_rows, LEAST_PILOT_STEPS * batch_size))
     return replace(
         settings,
         num_members=min(PILOT_MEMBERS, settings.members_for(num_rows)),
         batch_size=batch_size,
-        epochs=max(1, round(min(planned * num_rows, PILOT_STEPS * batch_size) / num_sampled)),
+        epochs=max(1, round(visits / num_sampled)),
         held_out_fraction=1 / PILOT_MEMBERS,
         input_noise=True,
         strength=settings.strength or 1.0,

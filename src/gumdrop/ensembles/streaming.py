@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of
-from gumdrop.ensembles.folds import STEPS, threads_for
+from gumdrop.ensembles.folds import threads_for
 from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.scaling import Scaling
 from gumdrop.ensembles.settings import EnsembleSettings
@@ -21,7 +21,7 @@ from gumdrop.training import fit
 
 __all__ = ["STREAMED", "fit_streamed_ensemble", "stream_schedule"]
 
-BATCH_SIZE = 1024
+BATCH_SIZE, STEPS = 1024, 2500
 STREAMED = (50, 50)
 """Units of the hidden layers of networks that are trained on a stream: pilots would cost passes of their own."""
 

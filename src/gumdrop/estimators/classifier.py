@@ -37,9 +37,10 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         hidden_layer_sizes: Units of the hidden layers of each network, which then read the inputs as they are; None
             chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit`.
         n_members: Networks in the ensemble; None for 10, and 5 from 10,000 rows on.
-        max_iter: Epochs; None for 2,500 steps, and at least 20 epochs.
-        batch_size: Rows per step; None for 32 to 1,024, more for more rows.
-        learning_rate_init: Largest learning rate of the cycle.
+        max_iter: Epochs; None for what `gumdrop.ensembles.schedule` says, at least 20.
+        batch_size: Rows per step; None for 128 to 1,024, more for more rows.
+        learning_rate_init: Largest learning rate, for batches of a 16th of the rows; larger batches have up
+            to twice that.
         lengthscale: Prior, see `gumdrop.kl_divergence`; None for that of `gumdrop.ensembles`.
         strength: What the entropy of the dropout masks counts, see `gumdrop.networks.set_strength`; None lets held-out
             rows choose, and takes 1 from 10,000 rows on and for a stream.

@@ -6,7 +6,6 @@ imports nothing. See `docs/deployment.md`. Imports `prediction`, `tables` and th
 """
 
 from gumdrop.export.errors import ExportError
-from gumdrop.export.formats import FORMATS, METADATA
 from gumdrop.export.model import export_model, export_table
 
-__all__ = ["ExportError", "FORMATS", "METADATA", "export_model", "export_table"]
+__all__ = ["ExportError", "export_model", "export_table"]

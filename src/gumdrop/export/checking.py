@@ -25,12 +25,6 @@ def check(run: Runner, graph: Graph, inputs: Sequence[Tensor], names: Sequence[s
     With noise as an input the file must give what the graph gives. Otherwise two calls must differ, and the means of
     some calls must be those of as many predictions of the library, up to chance. One row must work like many.
 
-    Args:
-        run: Runs the file on inputs, and gives its outputs in order.
-        graph: What was exported, which says what the outputs should be.
-        inputs: Rows to compare on, with the noise last where that is an input.
-        names: Names of the outputs, in the order of the file.
-
     Raises:
         ExportError: If the file fails to run, or any of these does not hold.
     """

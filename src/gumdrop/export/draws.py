@@ -45,17 +45,10 @@ class Draws(nn.Module):
 
     A draw shares its masks among all rows, as `gumdrop.draw` does. The rows are repeated for each draw, and the mask of
     a site repeated for each row; networks that act on the last dimension alone take the draws as examples and the rows
-    as positions instead, which repeats nothing.
-
-    Args:
-        model: A converted model; it stays as it is. Its ``nn.Dropout*`` modules draw a mask for each row by themselves.
-        names: Names of the arguments of the model, if it takes its inputs by name.
+    as positions instead, which repeats nothing. ``nn.Dropout*`` modules draw a mask for each row by themselves.
 
     Shape:
         Inputs (N, ...) each and noise (S, ``num_noise``), uniform in [0, 1). Output (S, N, ...).
-
-    Raises:
-        ExportError: If nothing in the model is stochastic, or something draws masks out of reach.
     """
 
     def __init__(self, model: nn.Module, *, names: Sequence[str] | None = None) -> None:
@@ -110,14 +103,7 @@ class Draws(nn.Module):
         return result.reshape(draws, rows, *result.shape[1:])
 
     def undropped(self, inputs: Sequence[Tensor]) -> Tensor:
-        """Evaluate the model without the dropout of its sites.
-
-        Args:
-            inputs: Shape (N, ...) each.
-
-        Returns:
-            Shape (N, ...).
-        """
+        """Evaluate the model without the dropout of its sites."""
         with factors_from(None, self.model):
             return self._call(inputs)
 

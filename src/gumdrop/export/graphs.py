@@ -22,12 +22,7 @@ Likelihood = Literal["gaussian", "categorical"]
 
 
 class Graph(nn.Module):
-    """A module to be exported: tensors in, named tensors out.
-
-    Args:
-        variant: What a call computes.
-        num_samples: Draws of a call, S; one draw ignores it.
-    """
+    """A module to be exported: tensors in, named tensors out. A call takes ``num_samples`` draws, or one."""
 
     input_names: list[str]
     """Names of the inputs, in order; the noise, if it is one, comes last."""
@@ -70,15 +65,7 @@ class Graph(nn.Module):
 
 
 class ModelGraph(Graph):
-    """A model of one's own, as a graph.
-
-    Args:
-        model: A converted model.
-        inputs: Examples of its inputs: a tensor, a tuple, or a mapping from names of arguments.
-        variant: What a call computes.
-        num_samples: Draws of a call.
-        likelihood: How the output is read; None leaves it as it is.
-    """
+    """A model of one's own, as a graph; inputs are examples, and None for the likelihood leaves the output as it is."""
 
     def __init__(
         self,
@@ -157,41 +144,20 @@ def _mean_and_variance(draws: Tensor) -> dict[str, Tensor]:
 
 
 def gaussian_parts(draws: Tensor) -> tuple[Tensor, Tensor]:
-    """Read means and noise variances out of outputs.
-
-    Args:
-        draws: Shape (S, N, 2 D).
-
-    Returns:
-        Means and variances, (S, N, D) each.
-    """
+    """Read means and noise variances, (S, N, D) each, out of outputs, (S, N, 2 D)."""
     means, log_variances = split_gaussian(widened(draws))
     limits = torch.finfo(means.dtype)
     return means, log_variances.exp().clamp(limits.tiny, limits.max)
 
 
 def gaussian(draws: Tensor) -> RegressionPrediction:
-    """Moments of draws of a regression.
-
-    Args:
-        draws: Shape (S, N, 2 D).
-
-    Returns:
-        The prediction, without its draws.
-    """
+    """Moments of draws of a regression, (S, N, 2 D), without the draws."""
     means, variances = gaussian_parts(draws)
     return RegressionPrediction(means.mean(0), means.var(0, correction=0), variances.mean(0), None, None)
 
 
 def classes(draws: Tensor) -> ClassificationPrediction:
-    """Averages over draws of logits.
-
-    Args:
-        draws: Shape (S, N, C, ...).
-
-    Returns:
-        The prediction.
-    """
+    """Averages over draws of logits, (S, N, C, ...)."""
     log_p = torch.log_softmax(widened(draws), dim=2)
     entropy = -(log_p.exp() * log_p).sum(2).mean(0)
     count = log_p.new_full((), draws.shape[0])  # not math.log, which would fix the draws of an exported model

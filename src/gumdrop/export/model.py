@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from gumdrop.export.checking import check
 from gumdrop.export.errors import ExportError
-from gumdrop.export.formats import FORMATS, METADATA, Format, build, output_names, traced
+from gumdrop.export.formats import FORMATS, Format, build, output_names, traced
 from gumdrop.export.graphs import Graph, Likelihood, ModelGraph, Variant
 from gumdrop.machine.files import replacing
 from gumdrop.machine.threads import limited_threads
@@ -31,7 +31,7 @@ from gumdrop.machine.version import VERSION
 if TYPE_CHECKING:
     from gumdrop.tables.model import TableModel
 
-__all__ = ["FORMATS", "METADATA", "ExportError", "export_model", "export_table"]
+__all__ = ["export_model", "export_table"]
 
 FILE_FORMAT = 1
 """Version of the metadata; a reader refuses a later one."""

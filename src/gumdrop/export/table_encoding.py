@@ -19,15 +19,9 @@ PERIODS = {"season": DAYS_OF_A_YEAR, "weekday": 7.0, "hour": 1.0}
 
 
 class TableEncoder(nn.Module):
-    """Turn raw columns into the inputs of the networks.
+    """Turn raw columns, (N, C), into the inputs of the networks, (N, `schema.num_features`) in float32.
 
     In float64 up to the last step, like the schema: a column may lie far from 0 for its spread.
-
-    Args:
-        schema: How the table was encoded in training.
-
-    Shape:
-        (N, C) in float64, as `gumdrop.export.export_table` says, to (N, `schema.num_features`) in float32.
     """
 
     order: Tensor

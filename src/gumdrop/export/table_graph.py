@@ -25,17 +25,13 @@ TAILS = 100
 class TableGraph(Graph):
     """The ensemble of a table with its encoding before it and the units of the target behind it.
 
-    Args:
-        model: The table model.
-        variant: What a call computes; ``"draw"`` picks a network at random, and then its masks and how large its noise
-            is. The other variants give moments, as `TableModel.predict` does: of a target that ends at 0 those of what
-            is not cut off, or of the root or logarithm that the networks see. There the noise of the variant
-            ``"noise"`` has as many rows as the example, since the tail of the noise belongs to a number of draws.
-        num_samples: Draws of a call, spread evenly over the networks and rounded up.
+    The variant ``"draw"`` picks a network at random, and then its masks and how large its noise is. The other variants
+    give moments, as `TableModel.predict` does: of a target that ends at 0 those of what is not cut off, or of the root
+    or logarithm that the networks see. There the noise of the variant ``"noise"`` has as many rows as the example: the
+    tail of the noise belongs to a number of draws. Draws are spread evenly over the networks and rounded up.
 
     Shape:
-        ``columns`` (N, C) in float64: numbers in their own units, dates as days since 1970-01-01, categories as their
-        place in the schema's list, NaN where a cell is missing, and -1 for a category that training did not see.
+        ``columns`` (N, C) in float64, as `gumdrop.export.export_table` says.
     """
 
     tails: Tensor

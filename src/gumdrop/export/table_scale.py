@@ -29,14 +29,7 @@ POWERS = np.polynomial.Chebyshev.interpolate(_scaled_erfc, DEGREE).convert(kind=
 
 
 def log_ndtr(value: Tensor) -> Tensor:
-    """Log of the standard normal distribution function, as `torch.special.log_ndtr`, which ONNX does not have.
-
-    Args:
-        value: Any real numbers.
-
-    Returns:
-        The same shape, as exact as float32.
-    """
+    """Log of the normal distribution function, also where it is 0 in float32."""
     z = value.abs() * math.sqrt(0.5)
     t = 1 / (1 + z / 2)
     u = 2 * t - 1
@@ -48,12 +41,7 @@ def log_ndtr(value: Tensor) -> Tensor:
 
 
 class ScaledMoments(nn.Module):
-    """What `RegressionEnsemble.predict` makes of the draws of its members, for a fixed number of draws.
-
-    Args:
-        ensemble: The ensemble.
-        num_draws: Of all members together.
-    """
+    """What `RegressionEnsemble.predict` makes of the draws of its members, for a fixed number of draws of them all."""
 
     tails: Tensor
     quantiles: Tensor

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
-from gumdrop.functional.masks import dropout_scale, inverse_keep
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import SITE
-from gumdrop.layers.site import UNIT, logit_of
+from gumdrop.layers.site import logit_of
 from gumdrop.networks.dense import ACTIVATIONS, DenseFunctions, parts_of, same_parts
 from gumdrop.networks.rates import RATE_EPS
+from gumdrop.networks.stacked_pass import run_stacked
 
 __all__ = ["StackedMLP"]
 
@@ -109,10 +109,9 @@ class StackedMLP(nn.Module):
             Outputs, and the KL divergence of each member, shape (M,), see `gumdrop.kl_divergence`.
         """
         a = x if self.encoding is None else self.encoding(x)
-        noise = [uniform_noise((1, a.shape[-2], units), device=a.device) for units in self.units]
         shape = len(self.scaled_logits), len(self.num_inputs)
         prior = a.new_zeros(shape) if precisions is None else precisions.expand(shape)
-        output, kl = _Pass.apply(a, self.block, self.scaled_logits, self, noise, prior)
+        output, kl = run_stacked(self, a, prior)
         if self.log_variances is not None:
             output = torch.cat([output, self.log_variances[:, None].expand_as(output)], dim=-1)
         return output, kl
@@ -121,7 +120,8 @@ class StackedMLP(nn.Module):
         """What the members draw now."""
         views, log_variances = self.views(), self.log_variances
         noise = None if log_variances is None else log_variances.detach()
-        return DenseFunctions(self._first, views.weights, views.biases, self.p_logits.detach(), noise)
+        first = self._first._replace(encoding=self.encoding)
+        return DenseFunctions(first, views.weights, views.biases, self.p_logits.detach(), noise)
 
     @torch.no_grad()
     def drawn(self, x: Tensor, num_samples: int, seed: int | None) -> Tensor:
@@ -172,90 +172,6 @@ class StackedMLP(nn.Module):
         if self.log_variances is not None:
             stacked[f"{self._noise_name}.log_variance"] = self.log_variances
         return [{name: value.detach()[i] for name, value in stacked.items()} for i in range(len(self.scaled_logits))]
-
-
-class _Pass(torch.autograd.Function):
-    """All layers of all members and their KL, with a gradient by hand.
-
-    The operations of a small network cost more than its arithmetic. By autograd, a step of thirty networks of 2 x 64 on
-    batches of 64 takes 1.2 times as long, and one of five networks on batches of 32 1.7 times.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        a: Tensor,
-        block: Tensor,
-        scaled_logits: Tensor,
-        network: StackedMLP,
-        noise: Sequence[Tensor],
-        precisions: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        logits = logit_of(scaled_logits)
-        views, full, p, free = network.views(block), inverse_keep(logits), torch.sigmoid(logits), network.num_free
-        ctx.network, ctx.views, ctx.full, ctx.p = network, views, full, p
-        ctx.read, ctx.scales, ctx.before = [], [], []
-        output = a.expand(len(logits), *a.shape[-2:])
-        for i, (weight, bias) in enumerate(zip(views.weights, views.biases, strict=True)):
-            if i:
-                ctx.before.append(output)
-                output = network.activation(output)
-            if i >= free:
-                logit, its_noise = logits[:, i - free, None, None], noise[i - free]
-                if network.is_fixed:
-                    scale = dropout_scale(logit, its_noise, hard=True)
-                else:  # as in `gumdrop.functional.masks`
-                    keep_logit = (torch.logit(its_noise, eps=EPS) - logit).div_(network.temperature)
-                    scale = keep_logit.sigmoid_().mul_(full[:, i - free, None, None])
-                ctx.scales.append(scale)
-                output = output * scale
-            ctx.read.append(output)
-            output = torch.baddbmm(bias.unsqueeze(1), ctx.read[-1], weight.mT)
-        squares = torch.stack([torch.linalg.vecdot(w, w) for w in (w.flatten(1) for w in views.weights)], dim=1)
-        of_biases = torch.cat([precisions[:, i, None].expand_as(b) for i, b in enumerate(views.biases)], dim=1)
-        ctx.coefficients = (
-            precisions * torch.cat([full.new_ones(len(full), free), full], dim=1) if free else precisions * full
-        )
-        ctx.weight_kl, ctx.pull = 0.5 * ctx.coefficients * squares, of_biases * views.all_biases
-        ctx.slope, entropy = network.entropies * logits * p / full, torch.nn.functional.softplus(logits) - p * logits
-        kl = ctx.weight_kl.sum(1) - (network.entropies * entropy).sum(1)
-        return output, kl + 0.5 * torch.linalg.vecdot(ctx.pull, views.all_biases)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, g: Tensor, of_kl: Tensor) -> tuple[Tensor | None, ...]:
-        network, full, free = ctx.network, ctx.full, ctx.network.num_free
-        block = torch.empty_like(network.block)
-        gradients, coefficients = network.views(block), ctx.coefficients * of_kl[:, None]
-        sums, slopes = torch.zeros(2, *full.mT.shape, device=g.device)
-        for i in reversed(range(len(ctx.read))):
-            torch.bmm(g.mT, ctx.read[i], out=gradients.weights[i])
-            gradients.weights[i].addcmul_(ctx.views.weights[i], coefficients[:, i, None, None])
-            torch.sum(g, 1, out=gradients.biases[i])
-            if i == 0 and (network.is_fixed or free):
-                break
-            site = i - free
-            g = torch.bmm(g, ctx.views.weights[i])
-            if not network.is_fixed:
-                product = ctx.read[i].mul_(g).flatten(1)
-                torch.sum(product, 1, out=sums[site])
-            if i:
-                g.mul_(ctx.scales[site])
-            if not network.is_fixed:  # exactly 0 where nothing is dropped
-                lost = ctx.scales[site].sub_(full[:, site, None, None])
-                torch.sum(product.mul_(lost.flatten(1)), 1, out=slopes[site])
-            if i:
-                g = network.activation_backward(g, ctx.before[i - 1])
-        ctx.read = ctx.scales = None  # which were changed
-        gradients.all_biases.addcmul_(ctx.pull, of_kl[:, None])
-        of_logits = None
-        if not network.is_fixed:
-            of_logits = torch.addcdiv(ctx.p * sums.mT, slopes.mT, network.temperature * full)
-            of_logits = of_logits.addcmul_(ctx.p * ctx.weight_kl[:, free:] + ctx.slope, of_kl[:, None]).div_(UNIT)
-        return None, block, of_logits, None, None, None
-
-
-EPS = torch.finfo(torch.float32).eps / 2
 
 
 def stack(networks: Sequence[nn.Module]) -> StackedMLP | None:

@@ -38,30 +38,13 @@ def _least_leaf(num_rows: int) -> int:
 
 
 def mean_of_targets(y_train: Tensor, num_rows: int) -> RegressionPrediction:
-    """Predict the mean and variance of the training targets for every row.
-
-    Args:
-        y_train: Targets, shape (N, 1).
-        num_rows: Number of rows to predict.
-
-    Returns:
-        The prediction.
-    """
+    """Predict the mean and variance of the training targets, (N, 1), for every row."""
     mean = y_train.mean(0).expand(num_rows, -1)
     return RegressionPrediction.gaussian(mean, torch.full_like(mean, y_train.var().item()))
 
 
 def frequencies(y_train: Tensor, num_classes: int, num_rows: int) -> ClassificationPrediction:
-    """Predict the class frequencies of the training part for every row.
-
-    Args:
-        y_train: Class indices, shape (N,).
-        num_classes: Number of classes.
-        num_rows: Number of rows to predict.
-
-    Returns:
-        The prediction; each count is raised by one, so that no probability is 0.
-    """
+    """Predict the class frequencies of the training part for every row; each count is raised by one, so none is 0."""
     counts = torch.bincount(y_train, minlength=num_classes) + 1.0
     return ClassificationPrediction.from_log_probabilities((counts / counts.sum()).log().expand(num_rows, -1))
 
@@ -88,17 +71,7 @@ def boosted_regression(x_train: Tensor, y_train: Tensor, x: Tensor, *, seed: int
 
 
 def linear_regression(x_train: Tensor, y_train: Tensor, x: Tensor, *, seed: int) -> RegressionPrediction:
-    """Ridge regression, its strength by leave-one-out where rows are few, with noise as in `boosted_regression`.
-
-    Args:
-        x_train: Inputs, shape (N, F), near unit scale.
-        y_train: Targets, shape (N, 1).
-        x: Inputs to predict.
-        seed: Seed of the folds.
-
-    Returns:
-        The prediction.
-    """
+    """Ridge regression, its strength by leave-one-out where rows are few, with noise as in `boosted_regression`."""
     model = RidgeCV(alphas=np.logspace(-2, 4, 7)) if len(x_train) < ROWS_FOR_THREADS else Ridge()
     return _with_noise(model, x_train, y_train, x, seed)
 
@@ -139,17 +112,7 @@ def boosted_classes(
 
 
 def linear_classes(x_train: Tensor, y_train: Tensor, num_classes: int, x: Tensor) -> ClassificationPrediction:
-    """Logistic regression.
-
-    Args:
-        x_train: Inputs, shape (N, F), near unit scale.
-        y_train: Class indices, shape (N,).
-        num_classes: Number of classes, also those that the training part lacks.
-        x: Inputs to predict.
-
-    Returns:
-        The prediction; probabilities are kept above 1e-6.
-    """
+    """Logistic regression of inputs near unit scale; probabilities are kept above 1e-6."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # near enough for a comparison
         return _probabilities(LogisticRegression(max_iter=500), x_train, y_train, num_classes, x)

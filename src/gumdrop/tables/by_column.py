@@ -42,19 +42,7 @@ MOST_GROUPS = 300
 def by_column(
     model: TableModel, x: Tensor, observed: Tensor, tested: pd.DataFrame, inputs: pd.DataFrame, split_by: str | None
 ) -> ByColumn:
-    """Look at the test rows column by column.
-
-    Args:
-        model: The model.
-        x: Their encoded inputs as `TableModel.predict` takes them, shape (N, F).
-        observed: Values in units of the target, or class indices.
-        tested: The test part as it is written out.
-        inputs: The rows of the table in the test part.
-        split_by: Column that decided which rows test, if one did.
-
-    Returns:
-        What the results hold of it.
-    """
+    """Look at the test rows column by column: as they are encoded, observed, written out, and in the table."""
     importance, rows, shuffles = _importance(model, x, observed)
     columns = {column.name: column for column in model.schema.columns}
     first = [columns[each.name] for each in importance[:COLUMNS]]

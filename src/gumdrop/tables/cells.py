@@ -24,17 +24,10 @@ LEARNED = 10
 
 
 def drawn_if_missing(schema: TableSchema, donors: Tensor) -> list[str]:
-    """Name the columns whose missing cells are drawn.
+    """Return the names of the columns whose missing cells are drawn; none without donors, shape (B, F).
 
     Not among them are columns of categories that enough of the donors miss, too: there a missing cell is a category of
     its own, and the networks have learned what it means.
-
-    Args:
-        schema: The columns.
-        donors: Encoded training rows, shape (B, F).
-
-    Returns:
-        The names; none without donors.
     """
     learned = {
         column.name
@@ -47,17 +40,7 @@ def drawn_if_missing(schema: TableSchema, donors: Tensor) -> list[str]:
 
 
 def mark_unknown(schema: TableSchema, x: np.ndarray, unknown: np.ndarray, donors: Tensor) -> Tensor:
-    """Mark the cells of encoded rows that are drawn: of unseen categories, or missing in `drawn_if_missing` columns.
-
-    Args:
-        schema: The columns.
-        x: Rows as the schema encodes them, shape (N, F).
-        unknown: Which of their cells have a stand-in, shape (N, K), see `Encoded`.
-        donors: Encoded training rows, shape (B, F).
-
-    Returns:
-        The rows with NaN in such cells, shape (N, F); as they are without donors.
-    """
+    """Mark encoded cells that are drawn by NaN: of unseen categories, or missing in `drawn_if_missing` columns."""
     marked = torch.from_numpy(x)
     if not len(donors) or not unknown.any():
         return marked
@@ -69,17 +52,11 @@ def mark_unknown(schema: TableSchema, x: np.ndarray, unknown: np.ndarray, donors
 
 
 def completions(x: Tensor, donors: Tensor, count: int, *, seed: int) -> Iterator[Tensor]:
-    """Complete rows several times, each time with the unknown inputs of one other row.
+    """Complete rows, (N, F) with NaN, several times, each time with the unknown inputs of one other row.
 
     The donors of a row are the nearest rows by Euclidean distance over what is known of it, and all that are as near;
     they take turns as evenly as the count allows. All unknown inputs come from the same donor, so what goes together
     stays together. A row is completed in the same way among others and alone.
-
-    Args:
-        x: Inputs with NaN where they are unknown, shape (N, F), standardised.
-        donors: Rows without NaN, shape (B, F), B at least 1.
-        count: How often.
-        seed: Seed of the order in which donors take turns.
 
     Yields:
         ``count`` times inputs without NaN, shape (N, F).
@@ -98,15 +75,7 @@ def completions(x: Tensor, donors: Tensor, count: int, *, seed: int) -> Iterator
 
 
 def completer(marked: Tensor, donors: Tensor) -> Callable[[Tensor, int, int], Iterator[Tensor]] | None:
-    """Complete the rows of a training part, as `gumdrop.ensembles.fit_regression_ensembles` asks for them.
-
-    Args:
-        marked: What `mark_unknown` gave, shape (N, F).
-        donors: As for `completions`.
-
-    Returns:
-        A function of row numbers, a count and a seed; None if nothing is unknown.
-    """
+    """Complete the rows of a training part, as ensembles ask for them; None if nothing is unknown."""
     if not marked.isnan().any():
         return None
     return lambda rows, count, seed: completions(marked[rows], donors, count, seed=seed)

@@ -27,7 +27,7 @@ from gumdrop.tables.profile import ColumnProfile, tally
 from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn
 from gumdrop.tables.schema.schema import Encoded
 
-__all__ = ["Bin", "ColumnDrift", "Drift", "find_drift"]
+__all__ = ["Bin", "ColumnDrift", "Drift", "find_drift", "holm"]
 
 LEAST_ROWS, MOST_ROWS = 20, 20_000
 """Rows below which nothing is said, and rows that are looked at, evenly spread."""
@@ -121,16 +121,7 @@ class Drift:
 
 
 def find_drift(model: TableModel, frame: pd.DataFrame, epistemic: np.ndarray) -> Drift | None:
-    """Compare a table with what a model was trained on.
-
-    Args:
-        model: The model.
-        frame: A table with at least the columns of the schema.
-        epistemic: What the model says of the epistemic uncertainty of its rows, shape (N,), see `TableTask.epistemic`.
-
-    Returns:
-        What differs; None if the table is too short, or the model too old to know what it was trained on.
-    """
+    """Compare a table with what a model was trained on; None if the table is too short, or the model does not know."""
     profile = model.profile
     if profile is None or len(frame) < LEAST_ROWS:
         return None
@@ -140,7 +131,7 @@ def find_drift(model: TableModel, frame: pd.DataFrame, epistemic: np.ndarray) ->
     chances = [_chance(np.array(was.counts), now) for was, now in zip(profile.columns, counts, strict=True)]
     columns = [
         _described(column, was, now, p, encoded)
-        for column, was, now, p in zip(model.schema.columns, profile.columns, counts, _holm(chances), strict=True)
+        for column, was, now, p in zip(model.schema.columns, profile.columns, counts, holm(chances), strict=True)
         if p < CHANCE
     ]
     above = int((epistemic[pick] > profile.epistemic).sum())
@@ -198,8 +189,8 @@ def _chi_squared(was: np.ndarray, now: np.ndarray) -> float:
     return float(torch.special.gammaincc(freedom, torch.tensor(distance / 2, dtype=torch.float64)))
 
 
-def _holm(chances: Sequence[float]) -> list[float]:
-    """Probabilities that take into account how many there are."""
+def holm(chances: Sequence[float]) -> list[float]:
+    """Probabilities that take into account how many there are (Holm 1979)."""
     order = np.argsort(chances, kind="stable")
     scaled = np.maximum.accumulate(np.asarray(chances)[order] * np.arange(len(chances), 0, -1)).clip(max=1.0)
     adjusted = np.empty(len(chances))

@@ -58,7 +58,7 @@ def explain_rows(
     orders: int = ORDERS,
     seed: int = 0,
 ) -> RowShares:
-    """Explain the predictions of encoded rows.
+    """Return what drives the predictions of encoded rows, (N, F).
 
     Args:
         model: The model.
@@ -68,13 +68,6 @@ def explain_rows(
         columns: Places in the table of the columns to tell apart, ascending; all others count as one more. All if None.
         orders: Random orders of the columns for each row, each of which is used forwards and backwards.
         seed: Seed of the orders.
-
-    Returns:
-        The shares of the columns.
-
-    Raises:
-        TableError: If the model was fitted without rows to compare with, and none are given.
-        ValueError: If ``orders`` is less than 1.
     """
     background = model.background if background is None else background
     _check_background(background)
@@ -100,26 +93,13 @@ def explain_table(
     progress: bool = False,
     notify: Callable[[str], object] = lambda note: None,
 ) -> TableExplanation:
-    """Explain the first rows of a table, and the model as a whole.
+    """Explain the first ``most`` rows of a table, none if there is no table, and the model as a whole.
 
     Of more than 60 columns the 40 with the most leverage (`gumdrop.tables.leverage`) are told apart, and all others
-    count as one.
-
-    Args:
-        model: The model.
-        table: File with the rows; none to explain the model alone.
-        most: Rows to explain.
-        orders: Random orders of the columns for each row; None for 100, and 25 of more than 60 columns.
-        against: Table whose rows stand for the usual one; those that were kept with the model if None.
-        seed: Seed of the orders.
-        progress: Show a progress bar.
-        notify: Called with a sentence for each thing that the reader should know.
+    count as one. A sentence for each thing that the reader should know goes to ``notify``.
 
     Returns:
         The record: `rows`, `overall`, and what they are shares of.
-
-    Raises:
-        TableError: If a table cannot be used, or there is nothing to compare with.
     """
     from tqdm.auto import tqdm
 

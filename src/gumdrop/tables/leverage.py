@@ -12,21 +12,12 @@ __all__ = ["column_groups", "leading_columns"]
 
 
 def leading_columns(model: TableModel, rows: Tensor, background: Tensor, most: int) -> list[int]:
-    """Find the columns that move the networks most, to first order, between the usual row and some rows.
+    """Return places of the columns that move the networks most, to first order, between the usual row and some rows.
 
     The leverage of a column on a row is the slope of a network's answer (its mean, or by how much its first class leads
     the second) times the column's distance from the usual, at the row and half-way to it, without dropout. Its size is
     averaged over the networks, so that a column on which they disagree counts, too, and what counts in the end is its
-    largest share of the leverage on a row.
-
-    Args:
-        model: The model.
-        rows: Encoded rows, shape (N, F); NaN, where they are unknown, is as usual.
-        background: Encoded rows that stand for the usual one, shape (B, F).
-        most: How many columns.
-
-    Returns:
-        Their places in the table, ascending.
+    largest share of the leverage on a row. What is unknown, NaN, is as usual.
     """
     usual = background.nanmean(0)
     rows = torch.where(rows.isnan(), usual, rows)

@@ -146,16 +146,7 @@ class TableModel:
     def predict_part(
         self, frame: pd.DataFrame, quantiles: Sequence[float] = (), levels: bool = False
     ) -> tuple[pd.DataFrame, Encoded, Prediction]:
-        """Predict rows as `read_table` gives them, not too many at once.
-
-        Args:
-            frame: The rows.
-            quantiles: As for `predict`.
-            levels: Add the probability of each level of a target that is recorded in steps.
-
-        Returns:
-            The columns of `predict`, numbered from 0; the encoded rows, and what is predicted of them.
-        """
+        """Predict rows, not too many at once: the columns of `predict`, the encoded rows, and their prediction."""
         rows = self.schema.encode_inputs(frame)
         x = mark_unknown(self.schema, rows.x, rows.unknown, self.background)
         with limited_threads(1 if len(frame) < ROWS_FOR_THREADS else None):
@@ -166,17 +157,11 @@ class TableModel:
         return pd.DataFrame(columns), rows, prediction  # put together once: pandas takes its time
 
     def predict_encoded(self, x: Tensor) -> Prediction:
-        """Predict encoded rows.
+        """Return predictions of encoded rows, (N, F), in units of the target, or over the classes of the schema.
 
         Inputs that are NaN are unknown, and each draw completes them anew from the kept training rows, see
         `gumdrop.tables.cells`. So what they leave open is part of the spread between the draws, the epistemic part.
         All other rows are predicted as if these were not there.
-
-        Args:
-            x: Inputs as the schema encodes them, with NaN as `mark_unknown` puts it, shape (N, F).
-
-        Returns:
-            In units of the target, or over the classes of the schema.
 
         Raises:
             ValueError: If an input is NaN and the model keeps no training rows.
@@ -202,24 +187,11 @@ class TableModel:
         return self.ensemble.predict_versions(completed, num_samples=count, seed=self.seed)
 
     def prediction_frame(self, prediction: Prediction) -> pd.DataFrame:
-        """Lay a prediction out as columns.
-
-        Args:
-            prediction: What `predict_encoded` gave.
-
-        Returns:
-            For regression ``prediction, std, lower, upper, epistemic_std, aleatoric_std`` in units of the target;
-            for classes ``prediction, probability``, one ``p(CLASS)`` each, ``predictive_entropy,
-            mutual_information`` in nats.
-        """
+        """Lay a prediction out as the columns of its task, see `TableTask.columns`."""
         return pd.DataFrame(self.task.columns(prediction, self.coverage))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model into a folder: weights as safetensors, all else as JSON.
-
-        Args:
-            folder: An existing folder, which nobody reads yet: the two files belong together.
-        """
+        """Write the model into a folder that nobody reads yet: weights as safetensors, all else as JSON."""
         place = Path(folder)
         tensors = {**self.ensemble.state_dict(), BACKGROUND: self.background}
         weights = safetensors.torch.save(tensors)  # save_file has errors of its own

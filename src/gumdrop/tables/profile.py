@@ -41,16 +41,7 @@ class Profile:
 
 
 def column_profiles(schema: TableSchema, x: np.ndarray, unknown: np.ndarray) -> list[ColumnProfile]:
-    """Take the profile of encoded rows.
-
-    Args:
-        schema: The columns.
-        x: Rows as the schema encodes them, shape (N, F).
-        unknown: Which of their cells have a stand-in, shape (N, K).
-
-    Returns:
-        That of each column.
-    """
+    """Take the profile of each column from encoded rows, (N, F), and which of their cells have a stand-in, (N, K)."""
     edges: list[list[float]] = []
     for k, (column, place) in enumerate(zip(schema.columns, schema.groups, strict=True)):
         known = x[~unknown[:, k], place.start]
@@ -67,17 +58,7 @@ def column_profiles(schema: TableSchema, x: np.ndarray, unknown: np.ndarray) -> 
 def tally(
     schema: TableSchema, edges: Sequence[Sequence[float]], x: np.ndarray, unknown: np.ndarray
 ) -> list[np.ndarray]:
-    """Count encoded rows in the bins of each column.
-
-    Args:
-        schema: The columns.
-        edges: Of each column, see `ColumnProfile`.
-        x: Rows as the schema encodes them, shape (N, F).
-        unknown: Which of their cells have a stand-in, shape (N, K).
-
-    Returns:
-        For each column the rows in each bin; those of several tables add up.
-    """
+    """Count encoded rows in the bins of each column; the counts of several tables add up."""
     counts = []
     for k, (column, place) in enumerate(zip(schema.columns, schema.groups, strict=True)):
         if isinstance(column, CategoryColumn):

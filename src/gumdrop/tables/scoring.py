@@ -55,18 +55,7 @@ class TestPart:
 def test_part(
     model: TableModel, predictions: dict[str, Prediction], observed: Tensor, tested: pd.DataFrame, inputs: pd.DataFrame
 ) -> TestPart:
-    """Score the test part, and gather its rows.
-
-    Args:
-        model: The model.
-        predictions: Its prediction of the test part under the name `OURS`, and those of other models under theirs.
-        observed: Values in units of the target, or class indices.
-        tested: The test part as it is written out.
-        inputs: The rows of the table in the test part.
-
-    Returns:
-        What the results hold of it.
-    """
+    """Score the test part and gather its rows, from predictions by name, what was observed, and both of its tables."""
     ours, task = predictions[OURS], model.task
     unskilled = predictions[task.unskilled]
     meanings = task.meanings(model.coverage, model.unit, model.num_samples)

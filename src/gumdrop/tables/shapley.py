@@ -52,7 +52,7 @@ def shapley_shares(
     orders: int = 100,
     seed: int = 0,
 ) -> Shares:
-    """Shapley values of groups of columns, from random orders.
+    """Return the Shapley values of groups of columns, from random orders.
 
     Args:
         functions: Called with inputs, shape (R, F), and for each the number of the row of ``x`` that it is about, shape
@@ -63,9 +63,6 @@ def shapley_shares(
         groups: For each of K groups its columns; together all of them.
         orders: Random orders for each row.
         seed: Same seed, same shares; also for a row among others and alone.
-
-    Returns:
-        The shares.
 
     Raises:
         ValueError: If ``orders`` is less than 1.

@@ -66,11 +66,6 @@ class StackedRows:
             sizes = [weight.sum().item() for weight in self._weights]
         self.sizes = torch.tensor(sizes, device=device)
 
-    @property
-    def num_dims(self) -> int:
-        """Dimensions of the inputs of one row."""
-        return len(self._x.shape) - 1
-
     def shuffled(self) -> Tensor:
         """Shuffle the rows of each; the shorter begin again until all are as long as the longest.
 

@@ -31,6 +31,8 @@ class TrainingSettings:
     """Largest learning rate of the one cycle, positive."""
     rate_lr: float | None = None
     """The same for the rates, whose logits move ten times as far, see `gumdrop.parameter_groups`; ``lr`` if None."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Memory of Adam for gradients and for their squares, each at least 0 and below 1."""
     weight_decay: float = 0.0
     """Decay of the weights, beside the prior's, at least 0; never applied to rates and noise."""
     lengthscale: Lengthscale | None = None
@@ -68,6 +70,8 @@ class TrainingSettings:
         for name in ("weight_decay", "tol"):
             if not (value := getattr(self, name)) >= 0:
                 raise ValueError(f"`{name}` must be at least 0, got {value}")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"`betas` must be two numbers of at least 0 and below 1, got {self.betas}")
 
     @property
     def largest_rate_lr(self) -> float:

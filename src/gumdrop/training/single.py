@@ -137,7 +137,7 @@ def fit(
 def _optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
     groups = parameter_groups(model, weight_decay=settings.weight_decay, rate_lr=settings.largest_rate_lr)
     fused = _device_of(model).type in FUSED_DEVICES
-    return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, fused=fused)
+    return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, betas=settings.betas, fused=fused)
 
 
 def _check_validation(data: Data | None, model: nn.Module, likelihood: Likelihood, settings: TrainingSettings) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gumdrop.functional.devices import sent
 from gumdrop.layers import dropout_blocks
 from gumdrop.likelihoods import Likelihood, likelihood_of
 from gumdrop.machine.memory import keep_what_is_freed
@@ -40,6 +41,8 @@ __all__ = ["fit_stacked"]
 
 ROWS_AT_ONCE = 2**16
 """Rows of held-out data, counted once for each draw and model, that are evaluated in one call."""
+MOST_ENCODED = 2**24
+"""Numbers that encoded inputs may take, 64 MiB."""
 ALONE = ("max_norm", "accumulate", "autocast")
 """Settings that only the training of one model has."""
 
@@ -107,11 +110,12 @@ def fit_stacked(
         )
     keep_what_is_freed()
     device = next(models[0].parameters()).device
-    data = StackedRows(train, rows, weights, device)
-    outside = None if held_out is None else StackedRows(train, held_out, weights, device)
     noises = [noise_of(model, held_out) for model in models] if choices.held_out_noise else []
     with without_gradient(noises):
-        stacked = _stacked(models, data)
+        stacked = _stacked(models, len(train[0][0].shape))
+        train = _encoded(stacked, train)
+        data = StackedRows(train, rows, weights, device)
+        outside = None if held_out is None else StackedRows(train, held_out, weights, device)
         state = TrainingState(
             stacked,
             _optimizer(stacked, choices, device),
@@ -166,9 +170,9 @@ def _checksum_of(parts: Sequence[Tensor | RowSource]) -> int:
     return checksum(*tensors)
 
 
-def _stacked(models: Sequence[nn.Module], data: StackedRows) -> StackedMLP | InTurn:
-    """Stack models if they can be."""
-    found = stack(models) if data.num_dims == 1 else None
+def _stacked(models: Sequence[nn.Module], num_dims: int) -> StackedMLP | InTurn:
+    """Stack models if they can be, and their inputs have so many dimensions."""
+    found = stack(models) if num_dims == 2 else None
     strengths = {tuple(block.site.strength for block in dropout_blocks(model)) for model in models}
     if found is None and len(models) > 1 and len(strengths) == 1:
         warn(
@@ -178,9 +182,25 @@ def _stacked(models: Sequence[nn.Module], data: StackedRows) -> StackedMLP | InT
     return InTurn(models) if found is None else found
 
 
+def _encoded(
+    stacked: StackedMLP | InTurn, train: Sequence[tuple[Tensor | RowSource, Tensor]]
+) -> Sequence[tuple[Tensor | RowSource, Tensor]]:
+    """Encode inputs once, where there is room for it: in each step it takes a fifth of the time."""
+    encoding = stacked.encoding if isinstance(stacked, StackedMLP) else None
+    inputs = {id(x): x for x, _ in train}
+    if encoding is None or sum(map(len, inputs.values())) * encoding.num_outputs > MOST_ENCODED:
+        return train
+    stacked.encoding, device = None, encoding.left.device
+    known = {
+        i: encoding(sent(x if isinstance(x, Tensor) else x[torch.arange(len(x))], device)) for i, x in inputs.items()
+    }
+    return [(known[id(x)], y) for x, y in train]
+
+
 def _optimizer(stacked: StackedMLP | InTurn, settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
     groups = stacked.groups(settings.weight_decay, settings.largest_rate_lr)
-    return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, fused=device.type in FUSED_DEVICES)
+    fused = device.type in FUSED_DEVICES
+    return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, betas=settings.betas, fused=fused)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from gumdrop.machine.files import replacing
 from gumdrop.machine.numerals import readable
 from gumdrop.tables.comparison import Against, Difference, RunComparison
-from gumdrop.views.html import template
+from gumdrop.views.html import write
 from gumdrop.views.terminal import Voice, columns_table
 
 __all__ = ["show_comparison", "write_page"]
@@ -95,15 +94,14 @@ def shown_setting(value: object) -> str:
 
 
 def write_page(found: RunComparison, place: Path) -> None:
-    """Write a comparison as a page that needs nothing from outside."""
-    text = template("compare.html.j2", score=shown_score, setting=shown_setting).render(
+    """Write a comparison as a page."""
+    write(
+        place,
+        "compare.html.j2",
         found=found,
         title=title(found),
         names=score_names(found),
-        against=[
-            (headline(found, each), refusal(found, each), each, list(map(told, each.differences)))
-            for each in found.against
-        ],
+        against=[(headline(found, x), refusal(found, x), x, [*map(told, x.differences)]) for x in found.against],
+        score=shown_score,
+        setting=shown_setting,
     )
-    with replacing(place) as file:
-        file.write(text)

@@ -1,11 +1,18 @@
-"""How a table differs from what a model was trained on, for the terminal."""
+"""How a table differs from what a model was trained on: for the terminal, and as a page, bin by bin."""
 
 from __future__ import annotations
 
-from gumdrop.tables.drift import Drift
+from collections.abc import Sequence
+from pathlib import Path
+
+from gumdrop.tables.drift import ColumnDrift, Drift
+from gumdrop.views.html import Picture, Tile, percent, write
 from gumdrop.views.terminal import Voice, columns_table
 
-__all__ = ["show_drift"]
+__all__ = ["show_drift", "write_page"]
+
+DRAWN = 6
+"""Columns that the page draws."""
 
 
 def show_drift(voice: Voice, found: Drift) -> None:
@@ -16,11 +23,37 @@ def show_drift(voice: Voice, found: Drift) -> None:
         voice.say(f"{found.rows:,} rows: {found.unlike}")
         heads = ("column", "what changed most", "training", "here", "PSI")
         rows = columns_table("Columns that differ", *heads, numbers_from=2)
-        for each in found.columns:
-            rows.add_row(each.name, each.what, f"{each.before:.1%}", f"{each.now:.1%}", f"{each.psi:.2f}")
+        for column in found.columns:
+            rows.add_row(column.name, column.what, f"{column.before:.1%}", f"{column.now:.1%}", f"{column.psi:.2f}")
         voice.show(rows)
     more = "which is more than chance makes" if found.more_uncertain else "which is no more than chance makes"
     voice.say(
         f"{found.above:.0%} of the rows have a larger epistemic uncertainty than nine tenths of the test rows of the "
         f"fit had, {more}"
     )
+
+
+def write_page(found: Drift, place: Path, *, name: str, target: str, notes: Sequence[str]) -> None:
+    """Write what differs as a page."""
+    unknown = max((column.unknown for column in found.columns), default=0.0)
+    outside = max((column.outside for column in found.columns), default=0.0)
+    shown = [
+        Tile(f"{len(found.columns)} of {found.num_columns}", "columns differ", "by more than chance, and by much"),
+        Tile(percent(outside), "outside the training range", "in the column where this is most"),
+        Tile(percent(unknown), "missing or never seen", "in the column where this is most"),
+    ]
+    pictures = [_picture(k, column) for k, column in enumerate(found.columns[:DRAWN])]
+    tiles = shown if found.columns else shown[:1]
+    write(place, "drift.html.j2", drift=found, name=name, target=target, shown=tiles, pictures=pictures, notes=notes)
+
+
+def _picture(key: int, column: ColumnDrift) -> Picture:
+    """The shares of the bins of a column."""
+    from gumdrop.views import plots  # matplotlib, which a terminal does not wait for
+    from gumdrop.views.svg import svg
+
+    names, before, now = zip(*((each.what, each.before, each.now) for each in column.bins), strict=True)
+    ax = plots.shares_by_bin(names, before, now, column=column.name)
+    what = f"{column.what[0].upper()}{column.what[1:]}"
+    see = f"{what}: {percent(column.before)} in training, {percent(column.now)} here."
+    return Picture(svg(ax, f"column{key}", f"Shares of {column.name} in training and here"), see)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rich.table import Table
 
-from gumdrop.machine.files import replacing
 from gumdrop.machine.numerals import readable
 from gumdrop.tables.explained import ColumnShares, ExplainedRow, TableExplanation
-from gumdrop.views.html import template
+from gumdrop.views.html import signed, write
 from gumdrop.views.terminal import Voice, columns_table
 
 __all__ = ["Step", "show_explanation", "waterfall", "write_page"]
@@ -71,11 +70,6 @@ def headline(found: TableExplanation, row: ExplainedRow) -> str:
     return f"Row {row.row}: {target.name} {readable(row.prediction)}{unit}, {interval}"
 
 
-def signed(share: float) -> str:
-    """A share with its sign."""
-    return f"{'+' if share > 0 else ''}{readable(share, 3)}" if abs(share) >= 5e-4 else "0"
-
-
 def _ordered(shares: Sequence[float], epistemic: Sequence[float], most: int) -> list[int]:
     """Indices of the columns: first those that count most in either list, by what they count in the first."""
     sizes = [np.abs(each) / (np.abs(each).max() or 1.0) for each in map(np.asarray, (shares, epistemic))]
@@ -83,33 +77,22 @@ def _ordered(shares: Sequence[float], epistemic: Sequence[float], most: int) -> 
     return sorted(places[:most], key=lambda k: -sizes[0][k]) + places[most:]
 
 
-@dataclass(frozen=True)
-class Step:
-    """What some columns add to a running total, as a bar of a waterfall."""
+class Step(NamedTuple):
+    """What some columns add to a running total, as a bar of a waterfall; left, width and end in percent of its range.
+
+    The error is the standard error of the share; None of several columns, or of a single order.
+    """
 
     total: float
-    """The total after it."""
     share: float
-    """What they add."""
     error: float | None
-    """Standard error of that; None of several columns, or of a single order."""
     left: float
-    """Where the bar begins, in percent of the range of all totals."""
     width: float
-    """How long it is, in percent."""
     end: float
-    """Where the total after it lies, in percent."""
 
 
 def waterfall(part: ColumnShares, groups: Sequence[Sequence[int]]) -> list[Step]:
-    """Lead from the usual row to this one, a step for each group of columns.
-
-    Args:
-        part: Shares of the columns.
-        groups: Columns of each step, in the order of the steps.
-
-    Returns:
-        The steps, after one that adds nothing to the base value.
+    """Return the steps from the usual row to this one, one for each group of columns, after one that adds nothing.
 
     Example:
         >>> steps = waterfall(ColumnShares(value=7.0, usual=5.0, shares=[3.0, -1.0], errors=None), [[0], [1]])
@@ -135,20 +118,18 @@ def _groups(row: ExplainedRow) -> list[list[int]]:
 
 
 def write_page(found: TableExplanation, place: Path) -> None:
-    """Write an explanation as a page that needs nothing from outside."""
+    """Write an explanation as a page."""
     what, epistemic = headings(found)
     groups = [_groups(row) for row in found.rows]
-    text = template("explain.html.j2", signed=signed, readable=readable).render(
+    both = zip(found.rows, groups, strict=True)
+    write(
+        place,
+        "explain.html.j2",
         found=found,
         what=what,
         epistemic=epistemic,
         overall_order=_ordered(found.overall.explained, found.overall.epistemic, 40),
         groups=groups,
-        falls=[
-            (waterfall(row.explained, each), waterfall(row.epistemic, each))
-            for row, each in zip(found.rows, groups, strict=True)
-        ],
+        falls=[(waterfall(row.explained, of_row), waterfall(row.epistemic, of_row)) for row, of_row in both],
         headlines=[headline(found, row) for row in found.rows],
     )
-    with replacing(place) as file:
-        file.write(text)

@@ -47,18 +47,7 @@ def figure_svg(figure: Figure, key: str, label: str) -> Markup:
 
 
 def svg(ax: Axes, key: str, label: str, tips: Sequence[Tip] = (), *, reach: float = 6.0) -> Markup:
-    """A figure of one pair of axes as SVG, whose points tell their numbers.
-
-    Args:
-        ax: Its axes.
-        key: Prefix of the ids, another one for each figure of a page.
-        label: What it shows, for those who cannot see it.
-        tips: Points in units of the axes, and what to say on hovering over them.
-        reach: How near to a point that is, in points of print.
-
-    Returns:
-        The element.
-    """
+    """A figure of one pair of axes as SVG with ids of its own, whose points tell their numbers within ``reach``."""
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
     drawn = figure_svg(figure, key, label).removesuffix("</svg>")

@@ -19,11 +19,7 @@ MOST = 1000
 
 
 class Voice:
-    """Where the words of a command go.
-
-    Args:
-        machine: Whether standard output belongs to a machine; then words go to standard error.
-    """
+    """Where the words of a command go: to standard error if standard output belongs to a machine."""
 
     def __init__(self, machine: bool = False) -> None:
         self._console = err_console if machine else out_console

@@ -5,12 +5,11 @@ insertion and deletion compare methods under the same infill. The photographs ha
 crops of pictures apart, and its masks show by what it does.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Explain digits and photographs, find planted evidence, and compare with Captum's methods.",
     shows="which pixels suffice for a prediction and which destroy it, beside Captum's methods",
     minutes=14,
     quick_minutes=3,
@@ -18,3 +17,13 @@ ABOUT = About(
     data=("mnist", "images"),
     threads=None,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `attribution`."""
+
+    num_images: int = flag(60, least=1, quick=20)
+    """Digits for the curves; the first twenty are shown."""
+    iterations: int = flag(100, least=1, quick=40)
+    """Steps of each search for masks."""

@@ -6,21 +6,12 @@ import time
 import torch
 from torch import Tensor, nn
 
-from gumdrop.attribution import (
-    FIDO,
-    FIDOSettings,
-    blur,
-    deletion_curve,
-    find_layout,
-    hard_mask_scores,
-    insertion_curve,
-)
+from gumdrop.attribution import FIDO, FIDOSettings, blur, deletion_curve, find_layout, hard_mask_scores, insertion_curve
 from gumdrop_experiments.attribution import scores
 from gumdrop_experiments.attribution.peers import Method, captum_methods, gumbel_masks
 from gumdrop_experiments.attribution.scores import REGIONS
-from gumdrop_experiments.harness.plain import Plain
-
-__all__ = ["digits"]
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import mean_and_error
 
 SHARE = 0.15
 """Size of the sharp regions on digits, as a share of the image: the same for all methods."""
@@ -82,5 +73,4 @@ def _digit_scores(model: nn.Module, x: Tensor, mask: Tensor, fill: Tensor) -> Pl
 
 def _spread(values: Tensor) -> dict[str, float]:
     """Mean over images and its standard error."""
-    error = values.std().item() / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return {"mean": values.mean().item(), "se": error}
+    return dict(zip(("mean", "se"), mean_and_error(values.tolist()), strict=True))

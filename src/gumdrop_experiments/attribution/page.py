@@ -1,13 +1,18 @@
 """The page of `attribution`."""
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
 
-from gumdrop_experiments.pages.page import Figure, Page, Table
-
-__all__ = ["page"]
+from gumdrop.views import plots
+from gumdrop_experiments.harness import Plain, WithPictures
+from gumdrop_experiments.pages import Cell, Page, Picture, Table, subplots, table_of
 
 DIGITS = (
     "Twenty digits; masks with a blurred infill. Dark is relevant; the box holds what the joint mask puts above one "
@@ -32,26 +37,32 @@ NOTES = (
     "is the same distribution of masks and the same gradient; what differs there is speed.",
 )
 
+TITLES = {"inputs": "input", "ssr": "SSR: kept", "sdr": "SDR: dropped", "joint": "joint", "enhanced": "enhanced"}
+INFILLS = {"zeros": "zeros", "blur": "blur"}
+HEADLINE = ("FIDO ssr", "FIDO sdr", "FIDO joint", "Gumbel t=1 ssr", "integrated gradients", "occlusion 5 x 5")
+CURVE_COLOURS = (plots.BLUE, plots.PALETTE[4], plots.GREEN, plots.PALETTE[5], plots.ORANGE, plots.PALETTE[3])
 
-def page(results: Mapping[str, Any]) -> Page:
+
+def page(found: WithPictures) -> Page:
     """Say whether the planted square is found, and how the curves of digits compare."""
+    results, pictures = found
     accuracies = {
         "digits": results["classifier"]["test_accuracy"],
         "photographs": results["photographs"]["crop_accuracy"],
     }
-    body: list[Figure | Table] = [
-        Figure("attribution-digits", DIGITS),
-        Figure("attribution-curves", CURVES),
-        *(_digit_table(infill, found) for infill, found in results["digits"].items()),
-        Figure("attribution-planted", PLANTED),
+    body: list[Picture | Table] = [
+        Picture("attribution-digits", DIGITS, _digits(results["shown"], pictures["shown"])),
+        Picture("attribution-curves", CURVES, _curves(results["digits"])),
+        *(_digit_table(infill, scores) for infill, scores in results["digits"].items()),
+        Picture("attribution-planted", PLANTED, _planted(pictures["planted"])),
         _planted_table(results["planted"]),
-        Figure("attribution-photographs", PHOTOGRAPHS),
+        Picture("attribution-photographs", PHOTOGRAPHS, _photographs(results["photographs"], pictures["photographs"])),
         _speed_table(results["speed"]),
     ]
     return Page("What did it look at", _lead(results), body, [note.format(**accuracies) for note in NOTES])
 
 
-def _lead(results: Mapping[str, Any]) -> str:
+def _lead(results: Plain) -> str:
     least = min(regions["joint"]["iou_min"] for regions in results["planted"]["infills"].values())
     sentences = [f"The planted square is found under every infill, with an IoU of at least {least:.2f}."]
     for infill, found in results["digits"].items():
@@ -62,78 +73,174 @@ def _lead(results: Mapping[str, Any]) -> str:
     return " ".join(sentences)
 
 
-def _best(found: Mapping[str, Any], *, ours: bool) -> tuple[str, float]:
+def _best(found: Plain, *, ours: bool) -> tuple[str, float]:
     picked = {name: row["insertion"]["mean"] for name, row in found.items() if name.startswith("FIDO") == ours}
     name = max(picked, key=lambda each: picked[each])
     return name, picked[name]
 
 
-def _pair(value: Mapping[str, float]) -> str:
-    return f"{value['mean']:.4f} ({value['se']:.4f})"
-
-
-def _digit_table(infill: str, found: Mapping[str, Any]) -> Table:
-    rows = [
-        [
-            name,
-            _pair(row["insertion"]),
-            _pair(row["deletion"]),
-            f"{row['kept_log_odds']['mean']:.2f}",
-            f"{row['dropped_log_odds']['mean']:.2f}",
-            f"{row['seconds_per_image']:.3f}",
-        ]
-        for name, row in found.items()
-    ]
-    means = {key: [row[key]["mean"] for row in found.values()] for key in ("insertion", "deletion", "kept_log_odds")}
-    dropped = [row["dropped_log_odds"]["mean"] for row in found.values()]
+def _digit_table(infill: str, found: Plain) -> Table:
+    signs = {"insertion": 1, "deletion": -1, "kept_log_odds": 1, "dropped_log_odds": -1}
     best = {
-        (int(np.argmax(means["insertion"])), 1),
-        (int(np.argmin(means["deletion"])), 2),
-        (int(np.argmax(means["kept_log_odds"])), 3),
-        (int(np.argmin(dropped)), 4),
+        (int(np.argmax([sign * row[key]["mean"] for row in found.values()])), column)
+        for column, (key, sign) in enumerate(signs.items(), start=1)
     }
-    head = ["method", "insertion AUC (SE)", "deletion AUC (SE)", "log-odds, kept", "log-odds, dropped", "s / image"]
+    cells = {
+        "insertion AUC (SE)": "{insertion[mean]:.4f} ({insertion[se]:.4f})",
+        "deletion AUC (SE)": "{deletion[mean]:.4f} ({deletion[se]:.4f})",
+        "log-odds, kept": "{kept_log_odds[mean]:.2f}",
+        "log-odds, dropped": "{dropped_log_odds[mean]:.2f}",
+        "s / image": "{seconds_per_image:.3f}",
+    }
     caption = (
         f"Digits, infill and baseline: {infill}. Insertion and kept log-odds: more is better; deletion and dropped "
         "log-odds: less is better. Log-odds are of a sharp region of the most relevant 15 % of the image, kept alone "
         "or taken out. The three masks of a search share its time."
     )
-    return Table(caption, head, rows, ours=[i for i, name in enumerate(found) if name.startswith("FIDO")], best=best)
+    return table_of(caption, found, cells, first="method", ours=lambda name: name.startswith("FIDO"), best=best)
 
 
-def _planted_table(found: Mapping[str, Any]) -> Table:
-    keys = ("iou_min", "iou_mean", "box_iou_mean", "share_outside_mean")
-    rows = [
-        [f"FIDO joint, {infill.replace('_', ' ')}", *(f"{regions['joint'][key]:.3f}" for key in keys)]
-        for infill, regions in found["infills"].items()
-    ]
-    ours = range(len(rows))
-    rows += [[name, *(f"{row[key]:.3f}" for key in keys)] for name, row in found["peers"].items()]
+def _planted_table(found: Plain) -> Table:
+    ours = {f"FIDO joint, {name.replace('_', ' ')}": regions["joint"] for name, regions in found["infills"].items()}
+    cells = {
+        "least IoU": "{iou_min:.3f}",
+        "mean IoU": "{iou_mean:.3f}",
+        "mean box IoU": "{box_iou_mean:.3f}",
+        "share outside": "{share_outside_mean:.3f}",
+    }
     caption = (
         "Planted square, twenty images: overlap of the relevance above one half with the square, of its box with the "
         "square's, and the share of relevance outside. Captum's attributions are cut at 0 and scaled to a largest "
         "value of 1 in each image."
     )
-    return Table(caption, ["method", "least IoU", "mean IoU", "mean box IoU", "share outside"], rows, ours=ours)
+    return table_of(caption, ours | found["peers"], cells, first="method", ours=ours.__contains__)
 
 
-def _speed_table(found: Mapping[str, Any]) -> Table:
-    keys = ("batch", "alone", "usual", "network_batch", "network_alone")
-    rows = [
-        [
-            name,
-            *(f"{1000 * row[key]:.1f}" for key in keys),
-            f"{row['times_faster_than_alone']:.1f}",
-            f"{row['times_faster_than_usual']:.1f}",
-        ]
-        for name, row in found["networks"].items()
-    ]
+def _speed_table(found: Plain) -> Table:
+    times = {
+        "batch": "batch",
+        "one by one": "alone",
+        "usual loop": "usual",
+        "network, batch": "network_batch",
+        "network, one by one": "network_alone",
+    }
+    cells: dict[str, Cell] = {head: partial(_milliseconds, key) for head, key in times.items()}
+    cells |= {"times faster than one by one": "{times_faster_than_alone:.1f}"}
+    cells |= {"than the usual loop": "{times_faster_than_usual:.1f}"}
     caption = (
         f"Milliseconds for an image at equal steps ({found['iterations']}), masks ({found['num_samples']} of either "
         f"kind) and mask size, {found['images']} digits: all at once, the same code for one image after the other, and "
         "the usual loop (two calls of the model, gumbel_softmax, loss.backward). Beside them the network's own passes "
         "in a batch and one by one, which a search cannot do without. Processor time, median of three rounds."
     )
-    times = ["times faster than one by one", "than the usual loop"]
-    head = ["network", "batch", "one by one", "usual loop", "network, batch", "network, one by one", *times]
-    return Table(caption, head, rows)
+    return table_of(caption, found["networks"], cells, first="network")
+
+
+def _milliseconds(key: str, row: Plain) -> str:
+    return f"{1000 * row[key]:.1f}"
+
+
+def _images(rows: Any, count: int) -> NDArray[np.float64]:
+    """Pictures from the rows that a part keeps, shape (count, H, W) or (count, H, W, 3)."""
+    flat = np.asarray(rows, dtype=float)
+    side = flat.shape[-1]
+    pictures = flat.reshape(count, -1, side, side)
+    return pictures[:, 0] if pictures.shape[1] == 1 else pictures.transpose(0, 2, 3, 1)
+
+
+def _show(ax: Axes, picture: NDArray[np.float64], *, grey: tuple[float, float] = (0, 1), heat: bool = False) -> None:
+    if heat:
+        ax.imshow(picture, cmap=plots.RELEVANCE, vmin=0, vmax=1, interpolation="nearest")
+    else:
+        ax.imshow(picture.clip(*grey), cmap="Greys", vmin=grey[0], vmax=grey[1], interpolation="nearest")
+    ax.set(xticks=[], yticks=[])
+    for spine in ax.spines.values():
+        spine.set(color=plots.INK, alpha=0.25, linewidth=0.6)
+
+
+def _box(ax: Axes, box: list[int]) -> None:
+    top, left, bottom, right = box
+    if any(box):
+        size = (right - left, bottom - top)
+        ax.add_patch(Rectangle((left - 0.5, top - 0.5), *size, fill=False, color=plots.ORANGE, linewidth=1.1))
+
+
+def _rows_of_pictures(columns: int, rows: int, *, cell: float) -> tuple[Figure, NDArray[Any]]:
+    engine = ConstrainedLayoutEngine(w_pad=0.015, h_pad=0.015, wspace=0.01, hspace=0.01)
+    drawing = Figure(figsize=(cell * columns + 0.9, cell * rows + 0.2), layout=engine)
+    return drawing, drawing.subplots(rows, columns, squeeze=False)
+
+
+def _label(ax: Axes, text: str) -> None:
+    ax.set_ylabel(text, rotation=0, ha="right", va="center", fontsize=plots.SIZE, color=plots.INK, labelpad=6)
+
+
+def _digits(part: Plain, shown: Plain) -> Figure:
+    """Twenty digits with their three masks, ten in a row."""
+    count = len(part["target"])
+    pictures = {name: _images(shown[name], count) for name in ("inputs", "ssr", "sdr", "joint")}
+    drawing, axes = _rows_of_pictures(10, 4 * (count // 10), cell=0.78)
+    for block in range(count // 10):
+        for row, (name, stack) in enumerate(pictures.items()):
+            for column in range(10):
+                ax = axes[4 * block + row, column]
+                _show(ax, stack[10 * block + column], heat=name != "inputs")
+                if name == "joint":
+                    _box(ax, part["boxes"][10 * block + column])
+            _label(axes[4 * block + row, 0], TITLES[name])
+    return drawing
+
+
+def _photographs(part: Plain, shown: Plain) -> Figure:
+    """Each photograph with its masks, what is left of it when enhanced, and the crop."""
+    count = len(part["names"])
+    names = ("inputs", "ssr", "sdr", "joint", "enhanced", "crops")
+    titles = {**TITLES, "crops": "crop"}
+    drawing, axes = _rows_of_pictures(count, len(names), cell=1.05)
+    for row, name in enumerate(names):
+        for column, picture in enumerate(_images(shown[name], count)):
+            ax = axes[row, column]
+            _show(ax, picture, heat=name in ("ssr", "sdr", "joint"))
+            if name == "joint":
+                _box(ax, part["boxes"][column])
+            if row == 0:
+                ax.set_title(part["names"][column], fontsize=plots.SIZE, color=plots.INK)
+        _label(axes[row, 0], titles[name])
+    return drawing
+
+
+def _planted(pictures: Plain) -> Figure:
+    """Noise with a planted square, and the joint mask under each infill."""
+    drawing, axes = _rows_of_pictures(len(pictures), 3, cell=0.95)
+    for column, (name, rows) in enumerate(pictures.items()):
+        for row, picture in enumerate(_images(rows, 3)):
+            _show(axes[row, column], picture, grey=(-1, 1), heat=name != "inputs")
+        title = "input" if name == "inputs" else name.replace("_", " ")
+        axes[0, column].set_title(title, fontsize=plots.SIZE, color=plots.INK)
+    return drawing
+
+
+def _curves(part: Plain) -> Figure:
+    """Mean curves of insertion and deletion of the main methods, under both infills."""
+    drawing, axes = subplots(2, 2, sharex=True, sharey=True, size=(7.6, 5.4))
+    for row, (infill, title) in enumerate(INFILLS.items()):
+        for column, kind in enumerate(("insertion", "deletion")):
+            ax = axes[row, column]
+            for name, colour in zip(HEADLINE, CURVE_COLOURS, strict=True):
+                values = part[infill][name][f"{kind}_curve"]
+                style = "-" if name.startswith("FIDO") else "--"
+                share = np.linspace(0, 100, len(values))
+                ax.plot(share, values, style, color=colour, linewidth=1.5, label=name)
+            ax.set_xlabel(
+                f"places {'put in' if kind == 'insertion' else 'taken out'}, most relevant first (%)" if row else "",
+                fontsize=plots.SIZE,
+            )
+            ax.set_ylabel("" if column else "probability of the class", fontsize=plots.SIZE)
+            ax.set_title(f"{kind}, infill {title}", fontsize=plots.SIZE + 0.5, color=plots.INK)
+            ax.set(xlim=(0, 60), ylim=(0, 1.02))
+            ax.tick_params(labelsize=plots.SIZE - 0.5, length=0)
+            ax.grid(color=plots.INK, alpha=0.1)
+            for side in ("top", "right", "left"):
+                ax.spines[side].set_visible(False)
+    axes[0, 0].legend(fontsize=plots.SIZE - 1, frameon=False, loc="lower right")
+    return drawing

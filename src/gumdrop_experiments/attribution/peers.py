@@ -7,8 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gumdrop.attribution import FIDOSettings, log_odds
-
-__all__ = ["Method", "captum_methods", "gumbel_masks", "require_captum"]
+from gumdrop_experiments.training import take_step
 
 Method = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
 """Relevance from model, inputs, target and infill."""
@@ -59,19 +58,8 @@ def gumbel_masks(
     """Search for masks one image at a time as one would write it down: ``gumbel_softmax``, and ``loss.backward()``.
 
     Objective, optimiser, and numbers of steps and masks are those of FIDO. The model is called once for each kind of
-    mask, and its parameters get gradients that nobody needs, which are removed at the end.
-
-    Args:
-        model: The classifier.
-        inputs: Shape (N, C, H, W).
-        target: Shape (N,).
-        infill: Shape (N, C, H, W).
-        settings: Of FIDO.
-        temperature: Of the Gumbel softmax, whose default is 1.
-        seed: Of the masks.
-
-    Returns:
-        Keep probabilities of SSR and SDR, each of shape (N, 1, H, W).
+    mask, and its parameters get gradients that nobody needs, which are removed at the end. Of images and infill (N, C,
+    H, W) come the keep probabilities of SSR and SDR, (N, 1, H, W) each.
     """
     rates = []
     with torch.random.fork_rng():
@@ -94,9 +82,7 @@ def gumbel_masks(
                 side = p[0].numel() ** 0.5
                 rough = sum((q.diff(dim=0).abs().sum() + q.diff(dim=1).abs().sum()) for q in p) * settings.tv / side
                 loss = scores[1] - scores[0] + min(1.0, (step + 1) / settings.ramp) * (area + rough) * evidence
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                take_step(optimizer, loss)
             rates.append(torch.stack([torch.sigmoid(-logit.detach()) for logit in maps])[:, None])
     model.zero_grad()
     ssr, sdr = torch.stack(rates, dim=1)

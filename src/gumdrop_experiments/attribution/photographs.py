@@ -7,12 +7,10 @@ import torch
 
 from gumdrop.attribution import FIDO, FIDOSettings, read_photograph
 from gumdrop.metrics import accuracy
-from gumdrop_experiments.attribution.explained import explained
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.attribution.scores import explained
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import photograph_batches, photograph_network, train_or_load
-
-__all__ = ["PHOTOGRAPHS", "photographs"]
 
 PHOTOGRAPHS = ("astronaut.png", "camera.png", "chelsea.png", "coffee.png", "raccoon.png", "retina.jpg", "rocket.jpg")
 PICTURE, CROP, CELLS = 160, 96, 32

@@ -5,11 +5,8 @@ from torch import Tensor
 
 from gumdrop.attribution import FIDO, FIDOSettings, boxes_of
 from gumdrop_experiments.attribution import scores
-from gumdrop_experiments.attribution.explained import rounded_pixels
-from gumdrop_experiments.attribution.scores import REGIONS
-from gumdrop_experiments.harness.plain import Plain
-
-__all__ = ["planted", "planted_squares"]
+from gumdrop_experiments.attribution.scores import REGIONS, rounded_pixels
+from gumdrop_experiments.harness import Plain
 
 INFILLS = ("blur", "mean", "zeros", "uniform", "normal", "local_shuffle")
 SQUARES, SHOWN = 20, 3
@@ -18,14 +15,7 @@ SQUARES, SHOWN = 20, 3
 def planted_squares(count: int, *, side: int = 28, square: int = 10, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Make noise with a square of evidence, a pattern of -1 and 1, at a random place in each image.
 
-    Args:
-        count: Number of images.
-        side: Height and width of an image.
-        square: Height and width of the square.
-        seed: Of noise, places and patterns.
-
-    Returns:
-        Images and patterns, each of shape (count, 1, side, side); a pattern is 0 outside its square.
+    Gives images and patterns, (count, 1, side, side) each; a pattern is 0 outside its square.
     """
     generator = torch.Generator().manual_seed(seed)
     images = 2 * torch.rand(count, 1, side, side, generator=generator) - 1

@@ -1,43 +1,24 @@
-"""What the masks of an attribution look like, and how well they meet the truth: area, roughness, regions, boxes."""
+"""What is kept of an explanation, what masks look like, and how well they meet the truth: area, roughness, boxes."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from gumdrop.attribution import LayoutName, Region, find_layout, total_variation
-
-__all__ = ["REGIONS", "area", "box_iou", "mask_iou", "roughness", "share_outside"]
+from gumdrop.attribution import Explanation, LayoutName, Region, find_layout, total_variation
+from gumdrop_experiments.harness import Plain
 
 REGIONS: tuple[Region, ...] = ("ssr", "sdr", "joint")
 """The masks of a search."""
 
 
 def area(relevance: Tensor) -> Tensor:
-    """Mean relevance, the soft share of the places that matter.
-
-    Args:
-        relevance: Shape (N, ...), between 0 and 1.
-
-    Returns:
-        Shape (N,).
-    """
+    """Mean relevance between 0 and 1, (N, ...), of each row: the soft share of the places that matter."""
     return relevance.flatten(1).mean(dim=1)
 
 
 def roughness(relevance: Tensor, *, layout: Literal["image", "signal", "tokens"] | None = None) -> Tensor:
-    """Anisotropic total variation per place.
-
-    Args:
-        relevance: Shape (N, C, H, W), (N, C, L) or (N, T, E), its shared dimension of any size.
-        layout: What the dimensions are, see `gumdrop.attribution.FIDO.explain`.
-
-    Returns:
-        Shape (N,).
-
-    Raises:
-        ValueError: For a table, whose columns have no order.
-    """
+    """Anisotropic total variation per place of each row, (N,); `layout` says what the dimensions are, as for FIDO."""
     known = find_layout(relevance, layout)
     if not known.ordered:
         raise ValueError("the columns of a table have no order, so nothing is rough or smooth about them")
@@ -46,16 +27,7 @@ def roughness(relevance: Tensor, *, layout: Literal["image", "signal", "tokens"]
 
 
 def mask_iou(relevance: Tensor, truth: Tensor, *, threshold: float = 0.5) -> Tensor:
-    """Intersection over union of a thresholded relevance and the true region.
-
-    Args:
-        relevance: Shape (N, ...).
-        truth: Boolean, broadcasts to the same shape.
-        threshold: Places of larger relevance are in the region.
-
-    Returns:
-        Shape (N,); 0 where both are empty.
-    """
+    """Intersection over union, (N,), of a thresholded relevance and the true region; 0 where both are empty."""
     found = relevance > threshold
     truth = truth.expand_as(found)
     both = (found & truth).flatten(1).sum(1)
@@ -63,18 +35,7 @@ def mask_iou(relevance: Tensor, truth: Tensor, *, threshold: float = 0.5) -> Ten
 
 
 def box_iou(boxes: Tensor, others: Tensor) -> Tensor:
-    """Intersection over union of boxes, pair by pair.
-
-    Args:
-        boxes: Shape (N, 2 D), starts then ends, as `gumdrop.attribution.boxes_of` gives them.
-        others: The same.
-
-    Returns:
-        Shape (N,); 0 where both are empty.
-
-    Raises:
-        ValueError: If the shapes differ or the last dimension is odd.
-    """
+    """Intersection over union, (N,), of boxes (N, 2 D), starts then ends, pair by pair; 0 where both are empty."""
     if boxes.shape != others.shape or boxes.ndim != 2 or boxes.shape[1] % 2:
         raise ValueError(
             f"`boxes` and `others` must have one shape (N, 2 D), got {tuple(boxes.shape)} and {tuple(others.shape)}"
@@ -88,18 +49,9 @@ def box_iou(boxes: Tensor, others: Tensor) -> Tensor:
 
 
 def share_outside(relevance: Tensor, boxes: Tensor, *, layout: LayoutName | None = None) -> Tensor:
-    """Share of the relevance that lies outside a box: what an attribution spends on the background.
+    """Share of the relevance that lies outside a box, (N,): what an attribution spends on the background.
 
-    Args:
-        relevance: Shape (N, ...), not negative.
-        boxes: Shape (N, 2 D), starts then ends.
-        layout: What the dimensions of ``relevance`` are.
-
-    Returns:
-        Shape (N,), from 0 to 1; 0 where nothing is relevant.
-
-    Raises:
-        ValueError: If a relevance is negative, or the boxes do not fit.
+    Relevance (N, ...) is not negative, boxes are (N, 2 D), starts then ends; 0 where nothing is relevant.
     """
     known = find_layout(relevance, layout)
     places = known.gather(relevance)
@@ -116,3 +68,30 @@ def share_outside(relevance: Tensor, boxes: Tensor, *, layout: LayoutName | None
     total = places.flatten(1).sum(dim=1)
     outside = (places * ~inside).flatten(1).sum(dim=1)
     return torch.where(total > 0, outside / total, 0)
+
+
+def explained(found: Explanation) -> Plain:
+    """What a figure of masks needs, to two decimals."""
+    assert found.target is not None
+    pictures = {
+        "inputs": found.inputs,
+        "ssr": found.relevance("ssr")[:, 0],
+        "sdr": found.relevance("sdr")[:, 0],
+        "joint": found.joint[:, 0],
+        "enhanced": found.enhance(),
+        "crops": found.crop(margin=0.1),
+    }
+    numbers = {
+        "target": found.target.tolist(),
+        "boxes": found.boxes().tolist(),
+        "score": found.score.tolist(),
+        "score_infill": found.score_infill.tolist(),
+        "score_ssr": found.curve_ssr[-1].tolist(),
+        "score_sdr": found.curve_sdr[-1].tolist(),
+    }
+    return {**numbers, "pictures": {name: rounded_pixels(value) for name, value in pictures.items()}}
+
+
+def rounded_pixels(values: Tensor) -> Any:
+    """Write pictures as rows of numbers with two decimals."""
+    return [[round(v, 2) for v in row] for row in values.flatten(0, -2).tolist()]

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from gumdrop.attribution import FIDO, FIDOSettings, log_odds
 from gumdrop.machine.threads import limited_threads
 from gumdrop_experiments.attribution.peers import gumbel_masks
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.networks.convolutional import digit_perceptron
-
-__all__ = ["speed"]
+from gumdrop_experiments.training import seeded
 
 THREADS = (1,)
 """More would wait for each other where other work goes on."""
@@ -25,8 +24,7 @@ ROWS, ROUNDS = 256, 3
 
 def speed(model: nn.Module, x: Tensor, iterations: int, seed: int) -> Plain:
     """Processor seconds for an image: the batch at once, the same code for each image alone, and the usual loop."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         perceptron = digit_perceptron().eval()
     short = FIDOSettings(iterations=iterations)
     found: Plain = {"images": len(x), "iterations": short.iterations, "num_samples": short.num_samples}

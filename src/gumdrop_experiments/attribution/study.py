@@ -9,21 +9,17 @@ from torch import Tensor, nn
 
 from gumdrop.attribution import FIDO, FIDOSettings
 from gumdrop.metrics import accuracy
+from gumdrop_experiments.attribution import Settings
 from gumdrop_experiments.attribution.digits import digits
-from gumdrop_experiments.attribution.explained import explained
 from gumdrop_experiments.attribution.peers import require_captum
 from gumdrop_experiments.attribution.photographs import PHOTOGRAPHS, photographs
 from gumdrop_experiments.attribution.planted import planted
-from gumdrop_experiments.attribution.settings import Settings
+from gumdrop_experiments.attribution.scores import explained
 from gumdrop_experiments.attribution.speed import speed
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.reproduce import WithPictures
+from gumdrop_experiments.harness import Plain, WithPictures, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_network, export, train_or_load
-
-__all__ = ["study"]
 
 FIRST_IMAGE = 1000
 """The settings of FIDO were chosen on training images; these test images were not looked at before."""

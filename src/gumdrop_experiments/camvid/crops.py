@@ -8,8 +8,6 @@ from torch.utils.data import Dataset
 
 from gumdrop_experiments.data.camvid import LabelledPictures
 
-__all__ = ["Crops", "as_input"]
-
 MEAN, STD = 0.4, 0.3
 """Roughly those of the pictures, in 0..1."""
 

@@ -8,8 +8,6 @@ from torch import nn
 from gumdrop_experiments.networks.fc_densenet import DEPTHS, FCDenseNet
 from gumdrop_experiments.networks.unet import UNet
 
-__all__ = ["NETWORKS"]
-
 NETWORKS: dict[str, Callable[[int], nn.Module]] = {
     **{name: partial(FCDenseNet, shape) for name, shape in DEPTHS.items()},
     "unet": UNet,

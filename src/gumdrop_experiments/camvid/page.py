@@ -1,19 +1,20 @@
 """The page of `camvid`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from torch import Tensor
 
-from gumdrop_experiments.camvid.settings import BY_CLASS
-from gumdrop_experiments.data.camvid import CAMVID_CLASSES
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Figure, Page, Table
+from gumdrop.views import plots
+from gumdrop_experiments.camvid import ALL_VARIANTS, BY_CLASS
+from gumdrop_experiments.camvid.study import TRAIN, VALIDATION
+from gumdrop_experiments.data.camvid import CAMVID_CLASSES, CAMVID_COLOURS, VOID
+from gumdrop_experiments.harness import Plain, WithPictures
+from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots
 
-__all__ = ["page"]
-
-Results = Mapping[str, Sequence[Mapping[str, Any]]]
-
+Results = Mapping[str, Sequence[Plain]]
 SCORES = {
     "miou": ("mean IoU, %", 100, 1),
     "miou_per_picture": ("mean IoU, a picture", 1, 3),
@@ -40,22 +41,29 @@ NOTES = (
     "and then averaged, 'a picture' in the table. These are not comparable to smaller pictures.",
 )
 
+DRAWN_Results = Mapping[str, Sequence[Plain]]
+NO_CLASS = (0, 0, 0)
+COLOURS = dict(zip(ALL_VARIANTS, (plots.INK, *plots.PALETTE), strict=False))
+SIDES = {"down_blocks": 0, "down": 0, "middle": 1, "up": 2, "up_blocks": 2, "join": 2, "head": 3}
+"""Parts of the networks, in the order in which data pass them: on the way down, between, on the way up, at the end."""
 
-def page(results: Results) -> Page:
+
+def page(found: WithPictures) -> Page:
     """Hold learned rates against fixed ones."""
+    results, shown = found
     return Page(
         title="Street scenes (CamVid)",
         lead=_lead(results),
         body=[
             _table(results),
-            *[Figure("camvid-maps", MAPS)] * ("learned" in results),
-            Figure("camvid-calibration", CALIBRATION),
-            Figure("camvid-classes", "The same for each class by itself."),
+            *([Picture("camvid-maps", MAPS, _maps(shown))] if shown else []),
+            Picture("camvid-calibration", CALIBRATION, _calibration(results)),
+            Picture("camvid-classes", "The same for each class by itself.", _draw_class_calibration(results)),
             _class_calibration(results),
             _averages(results),
-            *[Figure("camvid-rates", RATES)] * ("learned" in results),
+            *([Picture("camvid-rates", RATES, _rates(results))] if "learned" in results else []),
             _classes(results),
-            Figure("camvid-curves", CURVES),
+            Picture("camvid-curves", CURVES, _curves(results)),
         ],
         notes=NOTES,
     )
@@ -127,3 +135,113 @@ def _classes(results: Results) -> Table:
         values = [[run[how]["iou"][c] for run in runs] for c in range(len(CAMVID_CLASSES))]
         rows.append([variant, *("–" if None in each else f"{100 * np.mean(each):.1f}" for each in values)])
     return Table("Intersection over union of each class, %, with draws.", ["dropout", *CAMVID_CLASSES], rows)
+
+
+def by_depth(names: Iterable[str]) -> list[str]:
+    """Sort sites from the picture to the classes; a network lists blocks apart from what lies between them."""
+
+    def depth(name: str) -> tuple[int, int, int]:
+        kind, stage = [*name.split("."), "0"][:2]
+        return SIDES[kind], int(stage), list(SIDES).index(kind)
+
+    return sorted(names, key=depth)
+
+
+def _curves(results: DRAWN_Results) -> Figure:
+    """Training loss of each network over epochs, and mean IoU of what it was trained on and of validation pictures."""
+    drawing, (losses, shares) = subplots(1, 2, size=(10, 3.8))
+    for variant, runs in results.items():
+        for i, run in enumerate(runs):
+            epochs, look = range(1, len(run["nll"]) + 1), {"color": COLOURS[variant], "linewidth": 1.4}
+            losses.plot(epochs, run["nll"], label=None if i else variant, **look)
+            shares.plot(epochs, run[TRAIN], linestyle=":", **look)
+            looks = [(epoch, iou) for epoch, iou in zip(epochs, run[VALIDATION], strict=True) if iou is not None]
+            shares.plot(*zip(*looks, strict=True), ".-", **look)
+    losses.set_yscale("log")
+    dress(losses, title="training loss, under masks", x="epoch", y="nats per pixel").legend(frameon=False, fontsize=9)
+    dress(shares, title="validation (solid) and training crops under masks (dotted)", x="epoch", y="mean IoU")
+    return drawing
+
+
+def _rates(results: DRAWN_Results) -> Figure:
+    """Learned rates from the picture to the classes, and over training."""
+    drawing, (final, over) = subplots(1, 2, sharey=True, size=(10, 3.8))
+    first = results["learned"][0]["rates"]
+    names = by_depth(first)
+    for i, run in enumerate(results["learned"]):
+        final.plot(range(1, len(names) + 1), [run["rates"][name][-1] for name in names], ".-", label=f"fit {i + 1}")
+    for name, colour in zip(names, plots.site_colours(len(names)), strict=True):
+        values = first[name]
+        over.plot(range(1, len(values) + 1), values, color=colour, linewidth=1, alpha=0.8)
+    final.set_ylim(0, None)
+    final.locator_params(axis="x", integer=True)
+    dress(
+        final, title="at the end, a line for each fit", x="convolution, from picture to classes", y="drop probability p"
+    )
+    dress(over, title="over training (blue: near the picture)", x="epoch")
+    return drawing
+
+
+def _calibration(results: DRAWN_Results) -> Figure:
+    """Confidence against accuracy of pixels for each network, with draws."""
+    drawing = Figure(figsize=(3.2 * len(results), 3.4), layout="constrained")
+    for ax, (variant, runs) in zip(drawing.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
+        bins = runs[0]["draws"]["calibration"]
+        sure, right = (np.array(bins[key], dtype=float) for key in ("p", "right"))
+        plots.reliability(sure, right, bins["pixels"], ax=ax)
+        ax.set_title(variant, fontsize=10, loc="left")
+    return drawing
+
+
+def _draw_class_calibration(results: DRAWN_Results) -> Figure:
+    """Probability of each class against how often it is right, for the first network of each kind."""
+    drawing = Figure(figsize=(11, 4.2), layout="constrained")
+    panels = drawing.subplots(2, -(-len(CAMVID_CLASSES) // 2), sharex=True, sharey=True)
+    for c, ax in enumerate(panels.flat):
+        if c == len(CAMVID_CLASSES):
+            ax.set_axis_off()
+            ax.legend(*panels[0, 0].get_legend_handles_labels(), loc="center", frameon=False, fontsize=9)
+            break
+        ax.plot([0, 1], [0, 1], color=plots.INK, linewidth=0.8, linestyle=":")
+        for title, (variant, how) in BY_CLASS.items():
+            if variant not in results:
+                continue
+            bins = results[variant][0][how]["class_calibration"][c]
+            sure, right = (np.array(bins[key], dtype=float) for key in ("p", "right"))
+            style = "--" if (variant, how) == ("learned", "no_draws") else "-"
+            ax.plot(sure, right, style, color=COLOURS[variant], linewidth=1.4, label=title)
+        dress(ax, title=CAMVID_CLASSES[c])
+    drawing.supxlabel("probability that the network gives", fontsize=10)
+    drawing.supylabel("share of pixels of the class", fontsize=10)
+    return drawing
+
+
+def _maps(shown: Sequence[Mapping[str, Tensor]]) -> Figure:
+    """Picture, truth, prediction, both uncertainties and errors, a row for each picture."""
+    columns = ("picture", "truth", "prediction", "aleatoric", "epistemic", "errors")
+    drawing, panels = subplots(
+        len(shown), len(columns), squeeze=False, size=(2.2 * len(columns), 1.75 * len(shown) + 0.8)
+    )
+    most = {name: max(row[name].max().item() for row in shown) for name in ("aleatoric", "epistemic")}
+    for row, axes in zip(shown, panels, strict=True):
+        known = row["truth"] != VOID
+        axes[0].imshow(row["picture"].permute(1, 2, 0).numpy())
+        for ax, name in zip(axes[1:3], ("truth", "prediction"), strict=True):
+            ax.imshow(_coloured(row[name].numpy()))
+        for ax, name in zip(axes[3:5], ("aleatoric", "epistemic"), strict=True):
+            ax.imshow(row[name].numpy(), cmap="magma", vmin=0, vmax=most[name])
+        axes[5].imshow(((row["prediction"] != row["truth"]) & known).numpy(), cmap="gray_r", vmin=0, vmax=1)
+        for ax in axes:
+            ax.set_xticks([])
+            ax.set_yticks([])
+    for ax, name in zip(panels[0], columns, strict=True):
+        ax.set_title(name if name not in most else f"{name}, to {most[name]:.2f} nats", fontsize=9)
+    colours = [Patch(facecolor="#{:02x}{:02x}{:02x}".format(*colour)) for colour in (*CAMVID_COLOURS, NO_CLASS)]
+    drawing.legend(
+        colours, [*CAMVID_CLASSES, "no class"], loc="outside lower center", ncols=6, frameon=False, fontsize=10
+    )
+    return drawing
+
+
+def _coloured(classes: np.ndarray) -> np.ndarray:
+    return np.array([*CAMVID_COLOURS, NO_CLASS], dtype=np.uint8)[classes]

@@ -1,15 +1,15 @@
-"""Scores of segmentation that are summed picture by picture, so that memory does not grow with their number."""
+"""Likelihoods of pixels, and scores of segmentation, summed picture by picture so that memory does not grow."""
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop_experiments.data.camvid import VOID
-from gumdrop_experiments.harness.plain import Plain
-
-__all__ = ["PixelScores", "binned", "calibration_error", "confusion", "mean_iou", "overconfidence"]
+from gumdrop_experiments.harness import Plain
 
 NUM_BINS = 20
 UNCERTAINTY_BINS = 1000
@@ -18,11 +18,7 @@ LEAST_UNCERTAINTY = 1e-9
 
 
 class PixelScores:
-    """Sums over pixels, from which all scores come.
-
-    Args:
-        num_classes: Number of classes.
-    """
+    """Sums over pixels, from which all scores come."""
 
     def __init__(self, num_classes: int) -> None:
         self.num_classes = num_classes
@@ -36,12 +32,7 @@ class PixelScores:
         self._uncertainties = {name: torch.zeros(2, UNCERTAINTY_BINS, dtype=torch.float64) for name in UNCERTAINTIES}
 
     def add(self, prediction: ClassificationPrediction, labels: Tensor) -> None:
-        """Add pictures.
-
-        Args:
-            prediction: Of shape (N, C, H, W).
-            labels: True classes, shape (N, H, W), `VOID` where there is none.
-        """
+        """Add pictures: a prediction (N, C, H, W), and true classes (N, H, W), `VOID` where there is none."""
         known = labels != VOID
         target = labels[known].long()
         log_p = prediction.log_probabilities.permute(0, 2, 3, 1)[known]
@@ -65,11 +56,9 @@ class PixelScores:
     def result(self) -> Plain:
         """Form the scores.
 
-        Returns:
-            Mean intersection over union (``miou``: of summed intersections over summed unions; ``miou_per_picture``:
-            the report's), ``accuracy``, ``nll`` in nats per pixel, ``ece``, ``overconfidence`` (mean confidence minus
-            accuracy), ``calibration_mse`` (each class by itself, weighted by pixels), ``iou`` and ``class_ece`` by
-            class, the bins of both calibration curves and the AUROC of wrong pixels.
+        ``miou`` is of summed intersections over summed unions, ``miou_per_picture`` the report's; ``nll`` in nats per
+        pixel, ``overconfidence`` mean confidence minus accuracy, ``calibration_mse`` that of each class by itself,
+        weighted by pixels.
         """
         confidence, hits, count = self._bins
         p, is_class, pixels = self._class_bins.unbind(1)
@@ -94,16 +83,7 @@ class PixelScores:
 
 
 def confusion(truth: Tensor, label: Tensor, num_classes: int) -> Tensor:
-    """Count pixels by their true and their predicted class.
-
-    Args:
-        truth: True classes, of any shape; pixels of `VOID` count nowhere.
-        label: Predicted classes, of the same shape.
-        num_classes: Number of classes.
-
-    Returns:
-        Counts on the CPU, shape (C, C), float64.
-    """
+    """Count pixels by their true and their predicted class, (C, C); those of `VOID` count nowhere."""
     known = truth != VOID
     pairs = torch.bincount(truth[known].long() * num_classes + label[known], minlength=num_classes**2)
     return pairs.view(num_classes, num_classes).double().cpu()
@@ -118,15 +98,7 @@ UNCERTAINTIES = ("mutual_information", "expected_entropy", "predictive_entropy")
 
 
 def binned(p: Tensor, hit: Tensor) -> Tensor:
-    """Sum probabilities, hits and pixels in each bin of probability.
-
-    Args:
-        p: Probabilities, shape (N,).
-        hit: Whether each came true, shape (N,).
-
-    Returns:
-        The three sums on the CPU, shape (3, NUM_BINS), float64.
-    """
+    """Sum probabilities, hits and pixels in each bin of probability: (3, NUM_BINS) on the CPU, of two vectors."""
     place = (p * NUM_BINS).long().clamp(max=NUM_BINS - 1)
     return torch.stack(
         [torch.bincount(place, weights=weight.double(), minlength=NUM_BINS) for weight in (p, hit, torch.ones_like(p))]
@@ -161,3 +133,40 @@ def _auroc(right: Tensor, wrong: Tensor) -> float | None:
         return None
     below = right.cumsum(0) - right
     return ((wrong * (below + right / 2)).sum() / (right.sum() * wrong.sum())).item()
+
+
+def calibration_by_averages(pictures: Iterable[tuple[Tensor, Tensor]]) -> Plain:
+    """Score drawn functions by the mean of their probabilities and, as the report does, of their logarithms.
+
+    The exponential of a mean logarithm is at most the mean probability: the classes then add up to less than 1. Of all
+    pixels, those without a class are never right. Pictures are log probabilities of draws, (S, N, C, H, W), with the
+    true classes, (N, H, W).
+    """
+    bins: dict[str, Tensor] = {}
+    for log_p, labels in pictures:
+        probabilities = torch.logsumexp(log_p, dim=0) - math.log(len(log_p))
+        for average, mean in (("probabilities", probabilities), ("logarithms", log_p.mean(0))):
+            p, label = mean.exp().max(1)
+            for pixels, chosen in (("of a class", labels != VOID), ("all", torch.ones_like(labels, dtype=torch.bool))):
+                sums = binned(p[chosen], (label == labels)[chosen])
+                name = f"{average}, {pixels}"
+                bins[name] = bins.get(name, torch.zeros_like(sums)) + sums
+    return {
+        name: {"ece": calibration_error(each), "overconfidence": overconfidence(each)} for name, each in bins.items()
+    }
+
+
+def pixel_nll(logits: Tensor, labels: Tensor) -> Tensor:
+    """Negative log likelihood of pictures: the sum over pixels that have a class, in nats, shape (N,)."""
+    return F.cross_entropy(logits, labels.long(), ignore_index=VOID, reduction="none").flatten(1).sum(1)
+
+
+def noisy_log_probabilities(output: Tensor, noise: Tensor) -> Tensor:
+    """Log of the class probabilities, averaged over Gaussian noise on the logits (Kendall & Gal 2017, eq. 12).
+
+    The output holds logits and the log variances of their noise, (N, 2 C, H, W); the noise (D, ...) broadcasts to D
+    times the logits.
+    """
+    logits, log_variance = output.chunk(2, dim=1)
+    drawn = logits + noise * torch.exp(0.5 * log_variance)
+    return torch.logsumexp(torch.log_softmax(drawn, dim=2), dim=0) - math.log(len(drawn))

@@ -17,21 +17,21 @@ from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import dropout_rates, fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import FitResult, fit
-from gumdrop_experiments.camvid.averages import calibration_by_averages
+from gumdrop_experiments.camvid import ALL_VARIANTS, VARIANTS, Settings
 from gumdrop_experiments.camvid.crops import Crops, as_input
-from gumdrop_experiments.camvid.likelihoods import noisy_log_probabilities, pixel_nll
 from gumdrop_experiments.camvid.networks import NETWORKS
-from gumdrop_experiments.camvid.scores import PixelScores, confusion, mean_iou
-from gumdrop_experiments.camvid.settings import ALL_VARIANTS, VARIANTS, Settings
+from gumdrop_experiments.camvid.scores import (
+    PixelScores,
+    calibration_by_averages,
+    confusion,
+    mean_iou,
+    noisy_log_probabilities,
+    pixel_nll,
+)
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, LabelledPictures, read_segnet
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.regularisers import Prior, prior_of
-from gumdrop_experiments.harness.reproduce import WithPictures
+from gumdrop_experiments.harness import Plain, Prior, WithPictures, data_folder, part_name, prior_of, rate_of
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import part_name, rate_of
-
-__all__ = ["NUM_CLASSES", "study"]
+from gumdrop_experiments.training import seeded
 
 LR, MAX_NORM = 2e-3, 10.0
 TRAIN, VALIDATION = "miou_train", "miou_validation"
@@ -130,8 +130,7 @@ def _is_noisy(variant: str) -> bool:
 
 
 def _build(scenes: _Scenes, variant: str, seed: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = NETWORKS[scenes.settings.network](NUM_CLASSES * (2 if _is_noisy(variant) else 1))
     # The picture itself is seen whole: its three colours are no features to do without.
     learn_dropout(model, p=rate_of(variant), exclude=["first"], report=lambda report: None)

@@ -6,12 +6,12 @@ and a network without dropout, with the same seeds; and beside random actions, a
 improved with the true equations of motion, which is what is left when the dynamics need not be learned.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["ABOUT", "PUBLISHED"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Learn to swing a pole up, with a model that knows what it has not seen.",
     shows="a pole swung up from few trials, in a model whose learned rates fall as the data grow",
     minutes=51,
     quick_minutes=1,
@@ -20,3 +20,17 @@ ABOUT = About(
 
 PUBLISHED = 16.5
 """Cumulative reward that DeepPILCO reaches, of 25, by its figure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `cartpole`."""
+
+    environment: Literal["swing-up", "pendulum"] = "swing-up"
+    """What to control: the pole on a cart, or Gymnasium's Pendulum-v1."""
+    trials: int = flag(20, least=2, quick=4)
+    """Episodes of each search; the first is random."""
+    seeds: int = flag(5, least=1, quick=2)
+    """Searches with each kind of dropout."""
+    moment_matching: bool = False
+    """Draw the particles of a roll-out anew at each step, from a Gaussian with their moments, as DeepPILCO does."""

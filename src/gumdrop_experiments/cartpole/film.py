@@ -1,8 +1,7 @@
 """Trials as pictures of the cart: some moments side by side, and an animation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,14 +14,13 @@ from gumdrop.views import plots
 from gumdrop_experiments.cartpole.control import CartPole
 from gumdrop_experiments.cartpole.control.drawing import draw_cart_pole
 from gumdrop_experiments.cartpole.control.swing_up import MAX_FORCE, SECONDS
-
-__all__ = ["animation", "film"]
+from gumdrop_experiments.harness import Plain
 
 FRAMES_PER_STEP = 2
 LAST_MILLISECONDS = 1500
 """How long the last moment stands."""
 
-Record = Mapping[str, Any]
+Record = Plain
 
 
 def film(record: Record, *, count: int = 10) -> Figure:

@@ -2,15 +2,23 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gumdrop_experiments.cartpole import PUBLISHED
-from gumdrop_experiments.cartpole.evaluation import CRITERION
-from gumdrop_experiments.cartpole.figures import NAMES
-from gumdrop_experiments.pages.page import Figure, Page, Table
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
-__all__ = ["page"]
+from gumdrop.views import plots
+from gumdrop_experiments.cartpole import PUBLISHED
+from gumdrop_experiments.cartpole.control.swing_up import SECONDS
+from gumdrop_experiments.cartpole.film import film
+from gumdrop_experiments.cartpole.references import CRITERION
+from gumdrop_experiments.cartpole.study import fan_trials
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
 
 REWARD = "Cumulative reward against the trial: median of the searches, and their range. High and early is good."
 RATES = "Median over the searches, and their range. Good are rates that fall as data grow."
@@ -32,26 +40,37 @@ NOTES = (
     "with the true dynamics, disturbed.",
 )
 
+NAMES = {"learned": "learned rates", "fixed": "fixed, p = 0.1", "none": "no dropout"}
+COLOURS = {"learned": plots.ORANGE, "fixed": plots.BLUE, "none": plots.INK}
+LAYERS = ("input", "hidden 1", "hidden 2")
+LEAST_SD = 1e-3
+"""What is less is drawn here; a rate of 0 leaves nothing."""
+MOST_DISTANCE = 3.0
+Variants = Mapping[str, Sequence[Sequence[Plain]]]
+"""For each kind of dropout, for each seed, what there is to say of each trial."""
 
-def page(results: Mapping[str, Any]) -> Page:
+
+def page(results: Plain) -> Page:
     """Hold learned rates against a fixed one and none, by the reward of the last trial."""
-    is_cart = results["environment"] == "swing-up"
+    is_cart, variants, references = results["environment"] == "swing-up", results["arms"], results["references"]
+    rewards = _rewards(variants, references, published=PUBLISHED if is_cart else None)
+    first = {variant: runs[0] for variant, runs in variants.items()}
     return Page(
         title="Swinging up a pole" if is_cart else "Control from few trials",
         lead=_lead(results),
         body=[
-            Figure("cartpole-reward", REWARD),
-            _table(results["summary"], results["references"]),
-            Figure("cartpole-rates", RATES),
-            Figure("cartpole-uncertainty", UNCERTAINTY),
-            Figure("cartpole-fan", FAN),
-            *([Figure("cartpole-film", FILM)] if is_cart else []),
+            Picture("cartpole-reward", REWARD, rewards),
+            _table(results["summary"], references),
+            Picture("cartpole-rates", RATES, _rates(variants["learned"])),
+            Picture("cartpole-uncertainty", UNCERTAINTY, _uncertainty(variants)),
+            Picture("cartpole-fan", FAN, _fan(first)),
+            *([Picture("cartpole-film", FILM, film(first["learned"][-1]))] if is_cart else []),
         ],
-        notes=[*NOTES, _without_model(results["references"]["model-free"])],
+        notes=[*NOTES, _without_model(references["model-free"])],
     )
 
 
-def _lead(results: Mapping[str, Any]) -> str:
+def _lead(results: Plain) -> str:
     summary, trials = results["summary"], len(results["arms"]["learned"][0])
     ours = summary["learned"]
     others = " and ".join(
@@ -63,7 +82,7 @@ def _lead(results: Mapping[str, Any]) -> str:
     )
 
 
-def _without_model(runs: Sequence[Mapping[str, Any]]) -> str:
+def _without_model(runs: Sequence[Plain]) -> str:
     needed = [_first(run["rewards"], PUBLISHED) for run in runs]
     size = runs[0]["trials_per_generation"]
     reached = [f"{size * (generation + 1):,}" for generation in needed if generation is not None]
@@ -79,7 +98,7 @@ def _first(values: Sequence[float], least: float) -> int | None:
     return next((i for i, value in enumerate(values) if value >= least), None)
 
 
-def _table(summary: Mapping[str, Any], references: Mapping[str, Any]) -> Table:
+def _table(summary: Plain, references: Plain) -> Table:
     rows = []
     for variant, row in summary.items():
         cells = [f"{row[key]:.2f}" for key in ("median", "least", "most", "evaluation")]
@@ -91,3 +110,92 @@ def _table(summary: Mapping[str, Any], references: Mapping[str, Any]) -> Table:
         rows.append([name, "–", "–", "–", f"{references[name]['reward']:.2f}", "–", "–"])
     columns = ["", "median", "least", "most", "mean of 100 starts", "goal reached", "first reached in trial, median"]
     return Table("Cumulative reward in the last trial.", columns, rows, ours=[0])
+
+
+def _rewards(variants: Variants, references: Plain, *, published: float | None) -> Figure:
+    """Cumulative reward of each trial: that trial itself, and the mean over many starts."""
+    drawing, panels = subplots(1, 2, sharey=True, size=(9, 4.2))
+    reads: tuple[Callable[[Any], float], ...] = (lambda row: row["reward"], lambda row: row["evaluation"]["reward"])
+    for ax, read, title in zip(panels, reads, ("the trial", "the same policy, mean of 100 starts"), strict=True):
+        for variant, runs in variants.items():
+            _band(ax, np.array([[read(row) for row in run] for run in runs]), COLOURS[variant], NAMES[variant])
+        lines = [("true dynamics known", references["true dynamics"]["reward"], plots.GREEN)]
+        lines += [("published, DeepPILCO", published, plots.PALETTE[3])] if published else []
+        lines.append(("random actions", references["random"]["reward"], "grey"))
+        for label, level, colour in lines:
+            ax.axhline(level, color=colour, linewidth=1.2, linestyle="--", label=label)
+        dress(ax, title=title, x="trial")
+    panels[0].set_ylabel("cumulative reward")
+    _legend(drawing, panels[0])
+    return drawing
+
+
+def _rates(runs: Sequence[Sequence[Plain]]) -> Figure:
+    """The learned rate of each layer after each trial."""
+    drawing, ax = subplots(size=(6.4, 3.8))
+    for layer, (label, colour) in enumerate(zip(LAYERS, (plots.PALETTE[3], plots.BLUE, plots.GREEN), strict=True)):
+        _band(ax, np.array([[row["rates"][layer] for row in run[1:]] for run in runs]), colour, label, first=2)
+    ax.set_ylim(-0.01, None)
+    dress(ax, title="learned rates in front of each layer", x="trial", y="drop probability p")
+    ax.legend(frameon=False, fontsize=plots.SIZE)
+    return drawing
+
+
+def _uncertainty(variants: Variants) -> Figure:
+    """What the model says that it does not know of a swing-up, its error, and its log likelihood."""
+    drawing = Figure(figsize=(10, 3.8), layout="constrained")
+    titles = {"epistemic": "epistemic SD", "error": "RMS error", "log_likelihood": "log likelihood, nats"}
+    grid = drawing.add_gridspec(1, 3)
+    left = drawing.add_subplot(grid[0])
+    panels = (left, drawing.add_subplot(grid[1], sharey=left), drawing.add_subplot(grid[2]))
+    for ax, (key, title) in zip(panels, titles.items(), strict=True):
+        for variant, runs in variants.items():
+            if (key, variant) != ("epistemic", "none"):
+                values = np.array([[row["held_out"][key] for row in run[1:]] for run in runs])
+                values = values if key == "log_likelihood" else np.maximum(values, LEAST_SD)
+                _band(ax, values, COLOURS[variant], NAMES[variant], first=2)
+        if key == "log_likelihood":
+            ax.set_yscale("symlog", linthresh=10)
+        else:
+            ax.set_yscale("log")
+        dress(ax, title=title, x="trial")
+    panels[0].set_ylabel("SDs of the change of state")
+    _legend(drawing, panels[1])
+    return drawing
+
+
+def _fan(runs: Mapping[str, Sequence[Plain]]) -> Figure:
+    """What particles expected of a trial, and what happened: distance of the tip from its goal."""
+    chosen = fan_trials(len(runs["learned"]))
+    drawing, panels = subplots(
+        len(runs),
+        len(chosen),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        size=(2.1 * len(chosen) + 0.6, 1.6 * len(runs) + 0.6),
+    )
+    for row, (variant, run) in zip(panels, runs.items(), strict=True):
+        for ax, index in zip(row, chosen, strict=True):
+            expected, real = np.array(run[index]["fan"]), run[index]["distance"]
+            time = SECONDS * np.arange(len(expected))
+            ax.plot(time, expected, color=COLOURS[variant], linewidth=0.6, alpha=0.4)
+            ax.plot(SECONDS * np.arange(1, len(real) + 1)[: len(time)], real[: len(time)], color="black", linewidth=1.6)
+            title, label = f"trial {index + 1}", "time, s"
+            dress(ax, title=title if variant == "learned" else "", x=label if variant == list(runs)[-1] else "")
+            ax.set_ylim(0, MOST_DISTANCE)
+        row[0].set_ylabel(f"{NAMES[variant]}\ndistance, m", fontsize=plots.SIZE)
+    return drawing
+
+
+def _band(ax: Axes, values: NDArray[np.float64], colour: str, label: str, *, first: int = 1) -> None:
+    """Median over seeds, and the range of all."""
+    steps = np.arange(first, first + values.shape[1])
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.plot(steps, np.median(values, axis=0), "o-", color=colour, markersize=3, linewidth=1.5, label=label)
+    ax.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.13, linewidth=0)
+
+
+def _legend(drawing: Figure, ax: Axes) -> None:
+    handles = ax.get_legend_handles_labels()
+    drawing.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=plots.SIZE)

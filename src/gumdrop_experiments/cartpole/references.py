@@ -1,20 +1,23 @@
-"""What the searches are held against: true dynamics, random actions, and a search without a model."""
+"""How well a policy does, and what the searches are held against: true dynamics, random actions, no model."""
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from gumdrop_experiments.cartpole.control.policies import Policies, improve, roll_out
-from gumdrop_experiments.cartpole.control.settings import SearchSettings
+from gumdrop_experiments.cartpole.control.policies import Policies, SearchSettings, improve, roll_out
 from gumdrop_experiments.cartpole.control.tasks import Task, run_trial
-from gumdrop_experiments.cartpole.evaluation import evaluation
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.numbers import rounded
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import rounded
 
-__all__ = ["cross_entropy", "random_actions", "true_dynamics"]
-
+REACHED, REACHED_STEPS = 0.25, 10
+"""The pole is up if its tip is within this many metres of the goal in each of the last steps, this many."""
+CRITERION = (
+    f"The goal is reached in a trial if the tip stays within {REACHED} m of it for the last {REACHED_STEPS} steps."
+)
+NUM_STARTS = 100
 REFERENCE = SearchSettings(p=0.0, learned=False, num_policies=24, num_particles=3, policy_steps=300)
 HELD_OUT_TRIALS = 20
 DISTURBANCE = 0.3
@@ -79,3 +82,21 @@ def cross_entropy(task: Task, *, seed: int, quick: bool) -> Plain:
             s.copy_(parameter[best].std(0) + LEAST_STD)
         curve.append(rounded(totals.mean()))
     return {"trials_per_generation": POPULATION, "rewards": curve}
+
+
+def evaluation(task: Task, act: Callable[[Tensor], Tensor]) -> dict[str, float]:
+    """Mean reward from many starts, and the share of them from which the pole is up in the end."""
+    state = task.start(NUM_STARTS, torch.Generator().manual_seed(0))
+    states, total = [state], torch.zeros(NUM_STARTS)
+    for _ in range(task.horizon):
+        action = act(state)
+        following = task.advance(state, action)
+        total += task.reward(state, action, following)
+        states.append(state := following)
+    up = (task.distance(torch.stack(states[-REACHED_STEPS:])) < REACHED).all(0)
+    return {"reward": rounded(total.mean()), "reached": rounded(up.float().mean())}
+
+
+def is_reached(task: Task, states: Tensor) -> bool:
+    """Whether the pole is up at the end of a trial."""
+    return bool((task.distance(states[-REACHED_STEPS:]) < REACHED).all())

@@ -1,7 +1,8 @@
 """Searches for a policy with learned rates, a fixed one and no dropout, and what they are held against."""
 
+import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -10,20 +11,18 @@ from typing import Any
 import torch
 
 from gumdrop.networks import dropout_rates
+from gumdrop_experiments.cartpole import Settings
+from gumdrop_experiments.cartpole.control.policies import SearchSettings
 from gumdrop_experiments.cartpole.control.search import Search
-from gumdrop_experiments.cartpole.control.settings import SearchSettings
 from gumdrop_experiments.cartpole.control.tasks import TASKS, Trial
-from gumdrop_experiments.cartpole.evaluation import evaluation, is_reached
 from gumdrop_experiments.cartpole.film import animation
-from gumdrop_experiments.cartpole.references import cross_entropy, random_actions, true_dynamics
-from gumdrop_experiments.cartpole.results import kept, summary
-from gumdrop_experiments.cartpole.settings import Settings
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.cartpole.references import cross_entropy, evaluation, is_reached, random_actions, true_dynamics
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages.numbers import rounded
+from gumdrop_experiments.pages import rounded
 
-__all__ = ["VARIANTS", "study"]
-
+Record = Plain
+"""What there is to say of a trial."""
 VARIANTS = {
     "learned": SearchSettings(p=0.1, learned=True),
     "fixed": SearchSettings(p=0.1, learned=False),
@@ -38,7 +37,7 @@ def study(settings: Settings, run: Run) -> Plain:
     """Run the references, then all searches; where it is a cart that was controlled, show it as a film."""
     task, quick = TASKS[settings.environment], run.options.quick
     seeds = range(run.options.seed, run.options.seed + settings.seeds)
-    changes: dict[str, Any] = {"moment_matching": settings.moment_matching, **(QUICK if quick else {})}
+    changes: Plain = {"moment_matching": settings.moment_matching, **(QUICK if quick else {})}
     searches = {variant: replace(each, **changes) for variant, each in VARIANTS.items()}
     reference = run.part("reference", partial(true_dynamics, task, seed=seeds[0], quick=quick))
     references = {
@@ -117,6 +116,45 @@ def _held_out_scores(search: Search, held_out: list[Trial]) -> dict[str, float]:
     }
 
 
-def _trial(part: Mapping[str, Any]) -> Trial:
+def _trial(part: Plain) -> Trial:
     states, actions = torch.tensor(part["states"]), torch.tensor(part["actions"])
     return Trial(states, actions, torch.zeros(len(actions)))
+
+
+def summary(runs: Sequence[Sequence[Record]]) -> Plain:
+    """Sum up the searches of a variant by their last trials."""
+    last = [run[-1] for run in runs]
+    rewards = [record["reward"] for record in last]
+    firsts = [next((i for i, record in enumerate(run, 1) if record["reached"]), None) for run in runs]
+    return {
+        "searches": len(runs),
+        "median": statistics.median(rewards),
+        "least": min(rewards),
+        "most": max(rewards),
+        "evaluation": statistics.median(record["evaluation"]["reward"] for record in last),
+        "reached": sum(record["reached"] for record in last),
+        "first_reached": firsts,
+        "rates": [statistics.median(each) for each in zip(*(record["rates"] for record in last), strict=True)],
+    }
+
+
+def fan_trials(total: int) -> list[int]:
+    """Choose the trials of the fan plot."""
+    return sorted({1, min(total, 5) - 1, max(total // 2, 2) - 1, total - 1})
+
+
+def kept(variant: str, runs: Sequence[Sequence[Record]]) -> list[list[Plain]]:
+    """Leave states and particles out of the records, save for those in a figure; the parts hold all."""
+    shown = fan_trials(len(runs[0]))
+
+    def left_out(which: int, index: int) -> set[str]:
+        fan = set() if which == 0 and index in shown else {"fan"}
+        return fan if which == 0 and variant == "learned" else fan | {"states", "actions"}
+
+    return [
+        [
+            {name: value for name, value in record.items() if name not in left_out(which, index)}
+            for index, record in enumerate(run)
+        ]
+        for which, run in enumerate(runs)
+    ]

@@ -5,12 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 from torch import nn
 
 from gumdrop import HomoscedasticNoise, fix_dropout, learn_dropout
-
-__all__ = ["NETWORKS", "Network", "build"]
+from gumdrop_experiments.training import seeded
 
 START = 0.1
 """Where learned rates begin."""
@@ -57,8 +55,7 @@ def build(network: Network, *, width: int, seed: int) -> nn.Sequential:
     """Build a network with dropout in front of each layer but the first, whose one input is all there is."""
     units = min(network.width, width)
     activation = ACTIVATIONS[network.activation]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         sizes = itertools.pairwise([1, *[units] * network.depth])
         layers = [part for a, b in sizes for part in (nn.Linear(a, b), activation())]
         model = nn.Sequential(*layers, nn.Linear(units, 1), HomoscedasticNoise(1))

@@ -1,13 +1,15 @@
 """The page of `co2`."""
 
-from gumdrop_experiments.co2 import PUBLISHED
-from gumdrop_experiments.co2.chains import point_estimate
-from gumdrop_experiments.co2.figures import PROCESSES, kinds
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.page import Figure, Page, Table
+from typing import Any
 
-__all__ = ["page"]
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from gumdrop.views import plots
+from gumdrop_experiments.co2 import KINDS, PUBLISHED
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Cell, Page, Picture, Table, dress, legend_below, subplots, table_of
 
 RECORD = "The record less a straight line: black, the 272 months to learn from; green, what came to pass."
 WHAT = (
@@ -30,17 +32,24 @@ CHAINS = (
     "Draws of the hyper-parameters, their autocorrelation, and intervals of highest density for each chain; the dotted "
     "line is the estimate by the largest marginal likelihood. Good are chains that cannot be told apart."
 )
+PROCESSES = {
+    "squared-exponential": "GP, squared exponential",
+    "sampled": "GP, squared exponential, sampled",
+    "seasonal": "GP, seasonal kernel",
+}
+BESIDE = {"scripts": "sampled", "fixed": "squared-exponential", "learned": "seasonal"}
+"""The process that stands beside each kind of networks, where it was computed."""
 
 
 def page(results: Plain) -> Page:
     """Say how much of the seasons the networks learn, how their bands grow, and what of the later record they hold."""
     there = kinds(results)
-    sampled = "sampled" in results["processes"]
-    body: list[Figure | Table] = [Figure("co2-record", RECORD)]
-    body += [Figure(f"co2-{kind}", WHAT + KIND[kind]) for kind in there]
+    body: list[Picture | Table] = [Picture("co2-record", RECORD, _record(results))]
+    body += [Picture(f"co2-{kind}", WHAT + KIND[kind], _panels(results, kind)) for kind in there]
     body += [_table(results)]
-    body += [Figure("co2-fit", FIT), _networks(results)] if there else []
-    body += [Figure("co2-chains", CHAINS), _parameters(results)] if sampled else []
+    body += [Picture("co2-fit", FIT, _fit(results["networks"])), _networks(results)] if there else []
+    if "sampled" in results["processes"]:
+        body += [Picture("co2-chains", CHAINS, hyper_parameters(results["processes"])), _parameters(results)]
     return Page(title="Extrapolating carbon dioxide", lead=_lead(results), body=body, notes=_notes(results))
 
 
@@ -64,60 +73,61 @@ def _scores_of(results: Plain) -> dict[str, Plain]:
 
 
 def _table(results: Plain) -> Table:
-    names = ("coverage_50", "coverage_90", "coverage_95")
-    rows = [
-        [label, f"{later['log_likelihood']:.3f}", f"{later['rmse']:.3f}", *(f"{later[name]:.0%}" for name in names)]
-        for label, later in _scores_of(results).items()
-    ]
+    cells = {"log likelihood": "{log_likelihood:.3f}", "RMSE": "{rmse:.3f}"}
+    cells |= {f"inside {level} %": f"{{coverage_{level}:.0%}}" for level in (50, 90, 95)}
     caption = (
         "The 140 months after the last month of training, against what was measured: log likelihood in nats a month, "
         "error of the mean in units of the training targets "
         f"({results['record']['scale_ppm']:.2f} ppm), and the share inside central intervals."
     )
-    columns = ["method", "log likelihood", "RMSE", *(f"inside {name.split('_')[1]} %" for name in names)]
-    ours = [i for i, label in enumerate(_scores_of(results)) if "learned" in label]
-    return Table(caption, columns, rows, ours=ours)
+    return table_of(caption, _scores_of(results), cells, first="method", ours=lambda label: "learned" in label)
 
 
 def _networks(results: Plain) -> Table:
-    rows = []
-    for name, each in results["networks"].items():
-        last = each["looks"][-1]
-        half = next((f"{look['step']:,}" for look in each["looks"] if look["seasons"] >= 0.5), "–")
-        bands = [f"{each['band_at_last']:.2f}", f"{each['band_at_end']:.2f}", f"{each['band_ratio']:.1f}"]
-        fit = [f"{last['step']:,}", f"{last['seasons']:.0%}", half, f"{last['rmse']:.2f}"]
-        rates = ", ".join(f"{p:.2f}" for p in each["rates"])
-        rows.append([each["label"], *fit, *bands, PUBLISHED.get(name, "–"), f"{each['noise']:.2f}", rates])
+    records = {
+        each["label"]: each | {"last": each["looks"][-1], "published": PUBLISHED.get(name, "–")}
+        for name, each in results["networks"].items()
+    }
+    cells: dict[str, Cell] = {
+        "steps": "{last[step]:,}",
+        "seasons explained": "{last[seasons]:.0%}",
+        "half of them after": _half,
+        "RMSE in training": "{last[rmse]:.2f}",
+        "SD at the last month": "{band_at_last:.2f}",
+        "at the end": "{band_at_end:.2f}",
+        "ratio": "{band_ratio:.1f}",
+        "published": "{published}",
+        "noise SD": "{noise:.2f}",
+        "p, from first to last": lambda each: ", ".join(f"{p:.2f}" for p in each["rates"]),
+    }
     caption = (
         "What networks learned, and the SD of "
         f"{results['settings']['draws']:,} drawn functions. Published: the SDs in the tutorial's own record, at x "
         "= 1.72 and 3.5, after 1,000,000 steps."
     )
-    fit = ["steps", "seasons explained", "half of them after", "RMSE in training"]
-    bands = ["SD at the last month", "at the end", "ratio", "published"]
-    return Table(caption, ["network", *fit, *bands, "noise SD", "p, from first to last"], rows)
+    return table_of(caption, records, cells, first="network")
+
+
+def _half(each: Plain) -> str:
+    return next((f"{look['step']:,}" for look in each["looks"] if look["seasons"] >= 0.5), "–")
 
 
 def _parameters(results: Plain) -> Table:
     found, point = results["processes"]["sampled"], point_estimate(results["processes"]["squared-exponential"])
-    rows = [
-        [
-            name,
-            f"{point[name]:.4f}",
-            f"{one['mean']:.4f} ({one['std']:.4f})",
-            f"{one['r_hat']:.4f}",
-            f"{one['effective']:,.0f}",
-        ]
-        for name, one in found["parameters"].items()
-    ]
+    records = {name: one | {"point": point[name]} for name, one in found["parameters"].items()}
+    cells = {
+        "largest marginal likelihood": "{point:.4f}",
+        "mean of draws (SD)": "{mean:.4f} ({std:.4f})",
+        "R-hat": "{r_hat:.4f}",
+        "effective draws": "{effective:,.0f}",
+    }
     chains = found["chains"]
     caption = (
         f"Hyper-parameters of the squared exponential: {chains['chains']} chains of {chains['draws']:,} draws after "
         f"{chains['warmup']:,} of warm-up, {found['divergent']} divergent; {found['seconds']:.0f} seconds of processor "
         "time."
     )
-    columns = ["", "largest marginal likelihood", "mean of draws (SD)", "R-hat", "effective draws"]
-    return Table(caption, columns, rows)
+    return table_of(caption, records, cells)
 
 
 def _unfinished(results: Plain) -> list[str]:
@@ -146,3 +156,133 @@ def _notes(results: Plain) -> list[str]:
         *(f"{PROCESSES[name]}: {each['kernel']}" for name, each in results["processes"].items() if "kernel" in each),
         f"The record: sha256 {results['record']['sha256']}. NOAA revises it now and then.",
     ]
+
+
+def kinds(results: Plain) -> list[str]:
+    """Say which kinds of networks there are."""
+    return [kind for kind in KINDS if _of_kind(results, kind)]
+
+
+def _of_kind(results: Plain, kind: str) -> list[Plain]:
+    return [each for name, each in results["networks"].items() if name.rpartition("-")[2] == kind]
+
+
+def _record(results: Plain) -> Figure:
+    """Draw the record as the networks get it, and what followed."""
+    drawing, ax = subplots(size=(10, 3))
+    _data(ax, results)
+    dress(ax, x="month, standardised", y="CO₂ less trend, standardised")
+    ax.legend(frameon=False, fontsize=9)
+    return drawing
+
+
+def _panels(results: Plain, kind: str) -> Figure:
+    """Draw weight averaging, a Gaussian process, and drawn functions of the networks, with bands of two SDs."""
+    drawing, axes = subplots(2, 2, sharex=True, sharey=True, size=(10, 6.2))
+    x, process, networks = results["asked"], BESIDE.get(kind, ""), _of_kind(results, kind)
+    for ax in axes.flat:
+        _data(ax, results)
+    _averaged(axes[0, 0], x, networks[0])
+    if process in results["processes"]:
+        curve = results["processes"][process]["curve"]
+        _line(axes[0, 1], x, curve["mean"])
+        _band(axes[0, 1], x, curve["mean"], curve["std"], plots.BLUE, "2 SD, noise included")
+        dress(axes[0, 1], title=PROCESSES[process])
+    else:
+        _averaged(axes[0, 1], x, networks[-1])
+    for ax, network in zip(axes[1], networks, strict=False):
+        curve = network["curve"]
+        _line(ax, x, curve["mean"])
+        total = np.hypot(curve["epistemic"], network["noise"])
+        _band(ax, x, curve["mean"], total, plots.BLUE, "2 SD, noise included")
+        _band(ax, x, curve["mean"], curve["epistemic"], plots.ORANGE, "2 SD of drawn functions")
+        dress(ax, title=f"drawn functions, {network['label']}", x="month, standardised")
+    if len(networks) == 1:
+        axes[1, 1].remove()
+        axes[0, 1].tick_params(labelbottom=True)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("CO₂ less trend, standardised")
+    axes[0, 0].set(xlim=(x[0], x[-1]), ylim=(-4.5, 9))
+    legend_below(drawing, axes[1, 0], 5)
+    return drawing
+
+
+def _averaged(ax: Axes, x: Any, network: Plain) -> None:
+    _line(ax, x, network["curve"]["averaged"])
+    dress(ax, title=f"weight averaging, {network['label']}")
+
+
+def _data(ax: Axes, results: Plain) -> None:
+    data = results["data"]
+    ax.plot(data["x"], data["y"], "-", color=plots.INK, linewidth=0.7, label="record, trained on")
+    ax.plot(data["later_x"], data["later_y"], "-", color=plots.GREEN, linewidth=0.9, label="record, later")
+    ax.axvline(data["x"][-1], color=plots.INK, linewidth=0.8, linestyle=":")
+
+
+def _line(ax: Axes, x: Any, y: Any) -> None:
+    ax.plot(x, y, color=plots.ORANGE, linewidth=1.4, label="prediction", zorder=3)
+
+
+def _band(ax: Axes, x: Any, mean: Any, std: Any, colour: str, label: str) -> None:
+    middle, width = np.asarray(mean), 2 * np.asarray(std)
+    ax.fill_between(x, middle - width, middle + width, color=colour, alpha=0.2, linewidth=0, label=label)
+
+
+def _fit(networks: Plain) -> Figure:
+    """Draw the share of the seasons that each network explains, its error, and the learned rates, over steps."""
+    drawing, (seasons, errors, rates) = subplots(1, 3, size=(11, 3.6))
+    colours = dict(zip(KINDS, (plots.INK, *plots.PALETTE), strict=False))
+    for name, network in networks.items():
+        activation, kind = name.split("-")
+        look: Plain = {"color": colours[kind], "linestyle": "-" if activation == "relu" else "--", "linewidth": 1.2}
+        steps = [each["step"] for each in network["looks"]]
+        seasons.plot(steps, [100 * each["seasons"] for each in network["looks"]], label=network["label"], **look)
+        errors.plot(steps, [each["rmse"] for each in network["looks"]], **look)
+        if kind in ("learned", "narrow", "held"):
+            rates.plot(steps, [np.mean(each["rates"]) for each in network["looks"]], **look)
+    dress(seasons, title="seasons explained, %", x="step").set_ylim(-10, 102)
+    dress(errors, title="RMSE on the months of training", x="step").set_ylim(0, None)
+    dress(rates, title="learned p, mean over layers", x="step").set_ylim(0, None)
+    for ax in (seasons, errors, rates):
+        ax.set_xscale("log")
+        ax.set_xlim(left=10)
+    legend_below(drawing, seasons, 4, 9)
+    return drawing
+
+
+def hyper_parameters(processes: Plain) -> Figure:
+    """Draw trace, autocorrelation and forest of each hyper-parameter, a row each, and the point estimate."""
+    found, point = processes["sampled"], point_estimate(processes["squared-exponential"])
+    drawing = Figure(figsize=(11, 2.1 * len(point) + 0.6), layout="constrained")
+    for row, (name, value) in zip(drawing.subplots(len(point), 3), point.items(), strict=True):
+        one = found["parameters"][name]
+        every = found["chains"]["draws"] / len(one["trace"][0])
+        for draws, lags, colour in zip(one["trace"], one["autocorrelation"], plots.PALETTE, strict=False):
+            row[0].plot([every * i for i in range(len(draws))], draws, color=colour, linewidth=0.6, alpha=0.8)
+            row[1].plot(lags, color=colour, linewidth=1.2)
+        row[0].axhline(value, color=plots.INK, linewidth=0.8, linestyle=":")
+        dress(row[0], title=f"{name}: trace", x="draw")
+        dress(row[1], title="autocorrelation", x="lag").axhline(0, color=plots.INK, linewidth=0.5)
+        _forest(row[2], one, value)
+    return drawing
+
+
+def point_estimate(process: Plain) -> dict[str, float]:
+    """Read the hyper-parameters that a search for the largest marginal likelihood has found."""
+    of = process["parameters"]
+    return {
+        "lengthscale": of["k1__k2__length_scale"],
+        "amplitude": of["k1__k1__constant_value"] ** 0.5,
+        "noise": of["k2__noise_level"] ** 0.5,
+    }
+
+
+def _forest(ax: Axes, one: Plain, point: float) -> None:
+    intervals = one["intervals"]
+    for i, ((low, high), colour) in enumerate(zip(intervals, plots.PALETTE, strict=False)):
+        ax.plot([low, high], [i, i], color=colour, linewidth=3)
+    ax.plot(one["mean"], len(intervals), "o", color=plots.INK, markersize=4)
+    ax.axvline(point, color=plots.INK, linewidth=0.8, linestyle=":")
+    ax.set_yticks(range(len(intervals) + 1), [*(f"chain {i + 1}" for i in range(len(intervals))), "mean"], fontsize=8)
+    ax.set_ylim(-0.6, len(intervals) + 0.6)
+    dress(ax, title="94 % intervals", x=f"R-hat {one['r_hat']:.4f}, {one['effective']:,.0f} effective draws")

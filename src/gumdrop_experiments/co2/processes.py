@@ -11,10 +11,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.co2.series import ASKED, Series, scores
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.numbers import rounded
-
-__all__ = ["kernels", "process"]
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import rounded
 
 
 def kernels(data: Series) -> dict[str, Kernel]:

@@ -15,10 +15,8 @@ from scipy.linalg import cho_solve, cholesky
 
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.co2.series import ASKED, Series, scores
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.numbers import rounded
-
-__all__ = ["PRIORS", "Chains", "conditional", "halves", "installed", "sampled_process"]
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import rounded
 
 PRIORS = {"lengthscale": 0.05, "amplitude": 1.0, "noise": 0.1}
 """Scale of the half-Cauchy prior of each hyper-parameter, in the order in which they are given."""
@@ -77,18 +75,7 @@ def sampled_process(data: Series, chains: Chains, seed: int) -> Plain:
 def conditional(
     data: Series, x: Numbers, lengthscale: float, amplitude: float, noise: float
 ) -> tuple[Numbers, Numbers]:
-    """Predict by a squared exponential with given hyper-parameters.
-
-    Args:
-        data: The record.
-        x: Months to predict, shape (M,).
-        lengthscale: In units of the inputs.
-        amplitude: Standard deviation of the function.
-        noise: Standard deviation of the noise.
-
-    Returns:
-        Mean and variance of what would be measured, shape (M,) each.
-    """
+    """Predict months (M,) by a squared exponential: mean and variance of what would be measured, (M,) each."""
 
     def kernel(a: Numbers, b: Numbers) -> Numbers:
         return amplitude**2 * np.exp(-((a[:, None] - b) ** 2) / (2 * lengthscale**2))
@@ -105,14 +92,8 @@ def halves(data: Series) -> tuple[Numbers, Numbers]:
 
     Months are evenly spaced, so their covariance is the same read backwards: sums and differences of months that mirror
     each other know nothing of each other, and two matrices of half the size take a quarter of the time of one. With
-    ``k`` the kernel, their covariances are ``k(squares[0]) + k(squares[1])`` and the difference of the two.
-
-    Args:
-        data: The record, of an even number of months.
-
-    Returns:
-        Sums and differences over the root of 2, shape (2, N / 2), and squared distances of months within a half and
-        across, shape (2, N / 2, N / 2).
+    ``k`` the kernel, their covariances are ``k(squares[0]) + k(squares[1])`` and the difference of the two. Gives sums
+    and differences over the root of 2, (2, N / 2), and squared distances within a half and across, (2, N / 2, N / 2).
     """
     half = len(data.x) // 2
     near, mirrored = data.x[:half], data.x[: half - 1 : -1]

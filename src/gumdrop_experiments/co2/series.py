@@ -11,8 +11,6 @@ from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.metrics import central_coverage
 from gumdrop_experiments.data.mauna_loa import MaunaLoa
 
-__all__ = ["ASKED", "LEFT_OUT", "Series", "explained", "scores", "series"]
-
 LAST_TRAINING, LAST_ASKED = "1981-03", "1992-11"
 LEFT_OUT = ("1958-06", "1958-10", "1964-02", "1964-03", "1964-04")
 """Months without measurements, which the record fills in and the tutorial leaves out."""
@@ -43,17 +41,8 @@ class Series:
 def series(record: MaunaLoa) -> Series:
     """Prepare the record as the tutorial does: its first 272 measured months, less a straight line, standardised.
 
-    Rows are evenly spaced, although five months are left out. The line and both scales come from the training rows
-    and are carried on to the months that follow.
-
-    Args:
-        record: Monthly means from March 1958 to November 1992 or later.
-
-    Returns:
-        Training rows and what followed.
-
-    Raises:
-        ValueError: If the record begins later or ends earlier.
+    Rows are evenly spaced, although five months are left out. The line and both scales come from the training rows and
+    are carried on to the months that follow.
     """
     months = record.months.astype(str).tolist()
     if months[0] != "1958-03" or LAST_ASKED not in months:
@@ -81,16 +70,9 @@ def scores(prediction: RegressionPrediction, target: Tensor) -> dict[str, float]
 
 
 def explained(y: NDArray[np.float64], fitted: NDArray[np.float64]) -> float:
-    """Say what share of the seasons a fit explains: 1 is all of them, 0 is none.
+    """Say what share of the seasons a fit explains: 1 is all of them, 0 is none, and below it adds some.
 
     Seasons are what a running mean over a year takes away; the years in between are no merit of the fit.
-
-    Args:
-        y: The record, one value a month.
-        fitted: The fit, at the same months.
-
-    Returns:
-        1 less the variance of the seasons that the fit leaves, as a share of their own; below 0 if it adds some.
 
     Example:
         >>> months = np.arange(60)

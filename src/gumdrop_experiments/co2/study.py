@@ -3,21 +3,16 @@
 from collections.abc import Iterable
 from functools import partial
 
-from gumdrop_experiments.co2 import sampled
-from gumdrop_experiments.co2.extrapolation import extrapolate
+from gumdrop_experiments.co2 import KINDS, Settings, sampled
 from gumdrop_experiments.co2.networks import NETWORKS, build
 from gumdrop_experiments.co2.processes import kernels, process
 from gumdrop_experiments.co2.series import ASKED, Series, series
-from gumdrop_experiments.co2.settings import KINDS, Settings
-from gumdrop_experiments.co2.training import Schedule, steps_done, train
+from gumdrop_experiments.co2.training import Schedule, extrapolate, steps_done, train
 from gumdrop_experiments.data.download import sha256_of
 from gumdrop_experiments.data.mauna_loa import MAUNA_LOA, read_mauna_loa
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages.numbers import rounded
-
-__all__ = ["study"]
+from gumdrop_experiments.pages import rounded
 
 RESTARTS, QUICK_RESTARTS = 2, 0
 """Further starts of the search for the parameters of a kernel."""

@@ -1,19 +1,22 @@
-"""Full-batch training of a network on the record, with a look at its fit every now and then."""
+"""Full-batch training of a network on the record, with looks at its fit, and what it then says of later months."""
 
+import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gumdrop import dropout_rates, gaussian_nll, negative_elbo, parameter_groups
+from gumdrop import dropout_rates, gaussian_nll, negative_elbo, parameter_groups, predict_regression
 from gumdrop.likelihoods import Lengthscale
 from gumdrop.training import epoch_seed
-from gumdrop_experiments.co2.series import Series, explained
-from gumdrop_experiments.harness.checkpoints import restore, save
-
-__all__ = ["Look", "Schedule", "looks_at", "steps_done", "train"]
+from gumdrop_experiments.co2.series import ASKED, Series, explained, scores
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import rounded
+from gumdrop_experiments.training import restore, save, take_step
 
 LR, NOISE_LR, RATE_LR = 1e-4, 1e-2, 1e-3
 LENGTHSCALE: Lengthscale = 0.1
@@ -49,12 +52,6 @@ class Look(TypedDict):
 
 def looks_at(steps: int) -> list[int]:
     """Say after which steps the fit is looked at: ten times a decade, every thousand steps, and at the end.
-
-    Args:
-        steps: Steps in all.
-
-    Returns:
-        Numbers of steps, rising.
 
     Example:
         >>> looks_at(25)
@@ -99,9 +96,7 @@ def _step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tens
         output = model(x)
     mean, log_variance = output.float().chunk(2, dim=-1)
     loss = negative_elbo(gaussian_nll(mean, log_variance, y), model, num_data=len(x), lengthscale=LENGTHSCALE).total
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    take_step(optimizer, loss)
     return (mean.detach() - y).square().mean()
 
 
@@ -114,4 +109,32 @@ def _look(model: nn.Module, data: Series, x: Tensor, step: int, loss: float) -> 
         "rmse": float(((fitted - data.y) ** 2).mean() ** 0.5),
         "seasons": explained(data.y, fitted),
         "rates": [round(float(p), 5) for p in dropout_rates(model).values()],
+    }
+
+
+def extrapolate(model: nn.Module, data: Series, *, num_samples: int, seed: int) -> Plain:
+    """Draw functions from a network and score what they say of later months."""
+    device = next(model.parameters()).device
+    asked, later = (
+        torch.from_numpy(each).float()[:, None].to(device) for each in (np.r_[ASKED, data.x[-1]], data.later_x)
+    )
+    started = time.process_time()
+    # The same seed draws the same functions.
+    drawn, judged = (predict_regression(model, x, num_samples=num_samples, seed=seed) for x in (asked, later))
+    seconds = time.process_time() - started
+    with torch.no_grad():
+        averaged = model(asked)[:-1, 0]
+    std, at_end = drawn.epistemic.sqrt()[:, 0], judged.epistemic[-1].sqrt()
+    return {
+        "noise": math.sqrt(drawn.aleatoric[0, 0].item()),
+        "seconds_of_draws": seconds,
+        "curve": {
+            "mean": rounded(drawn.mean[:-1, 0]),
+            "averaged": rounded(averaged),
+            "epistemic": rounded(std[:-1]),
+        },
+        "band_at_last": std[-1].item(),
+        "band_at_end": at_end.item(),
+        "band_ratio": (at_end / std[-1]).item(),
+        "later": scores(judged, torch.from_numpy(data.later_y).float()[:, None].to(device)),
     }

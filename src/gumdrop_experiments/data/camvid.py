@@ -11,8 +11,6 @@ from torch import Tensor
 
 from gumdrop.attribution import ImageFileError
 
-__all__ = ["CAMVID_CLASSES", "CAMVID_COLOURS", "VOID", "LabelledPictures", "read_segnet"]
-
 CAMVID_CLASSES = (
     "sky",
     "building",

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from gumdrop.machine.files import disk_is_full, replacing
 
-__all__ = ["DownloadError", "RemoteFile", "cache_folder", "fetch", "sha256_of"]
-
 TIMEOUT = 30.0
 """Seconds without an answer after which a source counts as out of reach."""
 
@@ -42,14 +40,6 @@ def fetch(
     files: Sequence[RemoteFile], folder: str | os.PathLike[str], *, notify: Callable[[str], object] = print
 ) -> None:
     """Download files that a folder lacks. A file appears whole and with the right checksum, or not at all.
-
-    Args:
-        files: What should be in the folder; a file that is there already is left as it is.
-        folder: Where the files belong; it is made if need be.
-        notify: Called with a sentence for each download.
-
-    Raises:
-        DownloadError: If no source gives a file with its checksum.
 
     Example:
         >>> import tempfile

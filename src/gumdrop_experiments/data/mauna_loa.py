@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from gumdrop_experiments.data.download import RemoteFile
 
-__all__ = ["MAUNA_LOA", "MaunaLoa", "MaunaLoaError", "read_mauna_loa"]
-
 MAUNA_LOA = (
     RemoteFile("co2-mm-mlo.csv", ("https://gml.noaa.gov/webdata/ccgg/trends/co2/co2_mm_mlo.csv",), sha256=None),
 )
@@ -40,15 +38,6 @@ def read_mauna_loa(path: str | os.PathLike[str]) -> MaunaLoa:
 
     The first keeps year and month in two columns, then the decimal date and the mean; the second has `YYYY-MM`, the
     decimal date and the mean. Lines that begin with ``#`` and the header are passed over.
-
-    Args:
-        path: The CSV file.
-
-    Returns:
-        Months and means.
-
-    Raises:
-        MaunaLoaError: If a line is no month with a mean, a month is missing or out of order, or there are none.
     """
     place = Path(path)
     rows = list(_rows(place))

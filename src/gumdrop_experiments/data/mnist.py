@@ -12,9 +12,7 @@ from torch import Tensor
 
 from gumdrop.attribution import ImageFileError
 from gumdrop_experiments.data.download import RemoteFile
-
-__all__ = ["DigitImages", "MNIST", "read_idx", "read_mnist"]
-
+from gumdrop_experiments.harness import RunOptions, data_folder
 
 MNIST_SOURCES = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -43,21 +41,16 @@ class DigitImages(NamedTuple):
     labels: Tensor
     """Shape (N,), int64."""
 
+    def rows(self, which: Tensor | slice) -> "DigitImages":
+        """Take some of them."""
+        return DigitImages(self.images[which], self.labels[which])
+
 
 def read_idx(path: str | os.PathLike[str]) -> Tensor:
-    """Read an IDX file of bytes, gzipped or not.
+    """Read an IDX file of bytes, gzipped or not, as a tensor of the shape that it states.
 
-    The format is big-endian: two zero bytes, the element type, the number of dimensions, the size of each as
-    int32, then the elements with the last dimension running fastest.
-
-    Args:
-        path: File to read; one whose name ends in ``.gz`` is decompressed.
-
-    Returns:
-        Tensor of dtype uint8 with the shape that the file states.
-
-    Raises:
-        ImageFileError: If the file is not an IDX file of bytes, or is shorter or longer than it states.
+    The format is big-endian: two zero bytes, the element type, the number of dimensions, the size of each as int32,
+    then the elements with the last dimension running fastest.
     """
     place = Path(path)
     raw = place.read_bytes()
@@ -91,6 +84,12 @@ def read_mnist(folder: str | os.PathLike[str], *, train: bool = True) -> DigitIm
             f"{tuple(labels.shape)}; wanted are (N, H, W) and (N,)"
         )
     return DigitImages(images[:, None].float() / 255, labels.long())
+
+
+def read_digits(options: RunOptions) -> tuple[DigitImages, DigitImages]:
+    """Read the training and the test images of MNIST, where a run has its data."""
+    folder = data_folder(options, "mnist", sources=MNIST)
+    return read_mnist(folder), read_mnist(folder, train=False)
 
 
 def _find(folder: Path, split: str, what: str) -> Path:

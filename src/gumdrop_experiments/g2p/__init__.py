@@ -5,12 +5,12 @@ step. Here the same network stands in both settings beside fixed rates. The seco
 functions rank its ways to say a word, and where they disagree it tends to be wrong.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
+from typing import Literal, Self
 
-__all__ = ["ABOUT", "PUBLISHED"]
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag, known
 
 ABOUT = About(
-    does="Turn letters into phones: the report's network at fixed, broken and learned rates, and one with attention.",
     shows="from letters to phones (CMUdict): fixed, broken and learned rates, and uncertainty that announces errors",
     minutes=150,
     quick_minutes=3,
@@ -20,3 +20,52 @@ ABOUT = About(
 
 PUBLISHED = {"fixed 0.1": "0.82", "broken": "0.96"}
 """Hamming distance of the report's network."""
+
+POOLED = ("fixed 0", "fixed 0.1", "fixed 0.2", "fixed 0.3", "fixed 0.4", "broken", "learned")
+"""Ways to set the rates of the report's network."""
+GIVEN = "learned, given factors"
+"""The way that takes the factors of ``--regularisers``."""
+SPELLERS = ("learned", "fixed 0.2")
+"""Ways to set the rates of the network with attention."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `g2p`."""
+
+    stress: bool = False
+    """Keep the digits that mark stress on vowels."""
+    words: int | None = flag(None, least=1, quick=6000)
+    """Train on this many pronunciations; all if None."""
+    pooled_epochs: int = flag(5, least=1, quick=1)
+    """Passes over the data for each setting of the report's network."""
+    epochs: int = flag(16, least=1, quick=4)
+    """Passes over the data for the network with attention."""
+    members: int = flag(1, least=1, recorded=False)
+    """Networks with attention that learn their rates, from as many seeds; more than one are also heard together, as
+    one mixture. More can be added with --resume."""
+    num_samples: int = flag(20, least=1, quick=5)
+    """Functions of a network drawn to judge ways to say a word."""
+    test_words: int = flag(2000, least=1, quick=200)
+    """Words to test with, the first of the test part."""
+    lengthscale: float | Literal["fan_in", "weak"] = 7.0
+    """Of the prior of the network with attention: a number, fan_in or weak."""
+    as_reported: bool = False
+    """Train the report's network as the report does: batch normalisation in the decoder too, RMSprop at 0.001 all along
+    without clipping, and the parameters of the last epoch. The report has 100 epochs."""
+    regularisers: tuple[float, float] | None = flag(None, positive=True)
+    """Train the report's network in one more way: rates learned under these factors on the squared weights and on the
+    entropy of the masks. The report has 1e-4 for the weights, and no number for the entropy."""
+    networks: tuple[str, ...] = flag((), recorded=False)
+    """Networks to train now: the report's by the way to set its rates ("fixed 0.1", broken, learned, "learned, given
+    factors"), the one with attention as "speller learned" and "speller fixed 0.2"; all by default. More can be added
+    with --resume."""
+
+    def for_run(self, options: RunOptions) -> Self:
+        """Check the names of networks."""
+        known("network", self.networks, (*self.readers(), *(f"speller {variant}" for variant in SPELLERS)))
+        return super().for_run(options)
+
+    def readers(self) -> tuple[str, ...]:
+        """All ways to set the rates of the report's network that these settings have."""
+        return POOLED if self.regularisers is None else (*POOLED, GIVEN)

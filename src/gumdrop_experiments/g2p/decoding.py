@@ -12,21 +12,12 @@ from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.prediction import sample
 from gumdrop_experiments.networks.spellers import Speller, phone_nll
 
-__all__ = ["Errors", "beam_search", "count_errors", "judge"]
-
 
 @torch.inference_mode()
 def beam_search(models: Sequence[Speller], words: Tensor, *, width: int, longest: int) -> tuple[Tensor, Tensor]:
-    """Find the most probable ways to say words, phone by phone.
+    """Find the most probable ways to say words (N, L), phone by phone, as the mean of models has it.
 
-    Args:
-        models: In eval; the probability of a phone is their mean.
-        words: Letters, shape (N, L).
-        width: Ways that are kept, ``B``.
-        longest: Most phones, the end among them.
-
-    Returns:
-        Phones, shape (N, B, longest), 0 behind the end, most probable first; and their log probabilities, (N, B).
+    Gives phones, (N, width, longest), 0 behind the end, the most probable way first, and their log probabilities.
     """
     count = len(words)
     read = []
@@ -69,20 +60,11 @@ def beam_search(models: Sequence[Speller], words: Tensor, *, width: int, longest
 def judge(
     models: Sequence[Speller], words: Tensor, ways: Tensor, *, num_samples: int, seed: int
 ) -> tuple[ClassificationPrediction, Tensor]:
-    """Ask drawn functions how probable each way to say a word is.
+    """Ask drawn functions of all models how probable each way to say a word is.
 
-    The ways of one word are the classes, and one more stands for all that are not listed.
-
-    Args:
-        models: Converted models; the functions of all of them are one mixture.
-        words: Letters, shape (N, L).
-        ways: Phones, shape (N, B, T), as `beam_search` gives them.
-        num_samples: Number of draws of each model.
-        seed: Same seed, same functions for all words.
-
-    Returns:
-        Probabilities of B + 1 classes with their uncertainty; and the mean over draws of the uncertainty about each
-        next phone that drawn functions disagree on, summed over the most probable way, shape (N,), in nats.
+    The ways of one word, (N, B, T), are the classes, and one more stands for all that are not listed. Gives their
+    probabilities, and the mean over draws of the uncertainty about each next phone that drawn functions disagree on,
+    summed over the most probable way, (N,), in nats.
     """
     count, width, _ = ways.shape
     flat = ways.flatten(0, 1)

@@ -7,18 +7,13 @@ import torch
 from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks import fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import predict_classification
-from gumdrop_experiments.g2p.reported import train_as_reported
-from gumdrop_experiments.g2p.scores import hamming
-from gumdrop_experiments.g2p.settings import GIVEN, Settings
-from gumdrop_experiments.g2p.training import recorded, train
-from gumdrop_experiments.g2p.words import Rows, Words
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.regularisers import prior_of
+from gumdrop_experiments.g2p import GIVEN, Settings
+from gumdrop_experiments.g2p.training import recorded, train, train_as_reported
+from gumdrop_experiments.g2p.words import Rows, Words, hamming
+from gumdrop_experiments.harness import START, Plain, prior_of, rate_of
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import START, rate_of
 from gumdrop_experiments.networks.spellers import PerStepDropout, PooledReader
-
-__all__ = ["pooled"]
+from gumdrop_experiments.training import seeded
 
 LR, LENGTHSCALE = 5e-3, 1.0
 ENCODER_LAYERS, RECURRENT_LAYERS = 3, 5
@@ -85,8 +80,7 @@ def _train(
 
 
 def _build(run: Run, words: Words, variant: str, num_norms: int, per_step: Sequence[PerStepDropout]) -> PooledReader:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.options.seed)
+    with seeded(run.options.seed):
         model = PooledReader(
             words.num_letters, len(words.phones), steps=words.longest, num_norms=num_norms, per_step=per_step
         )

@@ -11,16 +11,14 @@ from torch import Tensor
 
 from gumdrop.machine.files import replacing
 from gumdrop.networks import fix_dropout, learn_dropout
+from gumdrop_experiments.g2p import Settings
 from gumdrop_experiments.g2p.decoding import beam_search, count_errors, judge
-from gumdrop_experiments.g2p.settings import Settings
 from gumdrop_experiments.g2p.training import recorded, train
 from gumdrop_experiments.g2p.words import Words, until_end
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain, part_name, rate_of
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import part_name, rate_of
 from gumdrop_experiments.networks.spellers import Speller
-
-__all__ = ["UNCERTAINTIES", "speller_name", "spelling", "together"]
+from gumdrop_experiments.training import seeded
 
 LR = 3e-3
 BEAM, WORDS_AT_ONCE = 5, 200
@@ -84,8 +82,7 @@ def _place(run: Run, variant: str, member: int) -> Path:
 
 
 def _build(words: Words, variant: str, seed: int) -> Speller:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = Speller(words.num_letters, len(words.phones), width=words.width)
     learn_dropout(model, p=rate_of(variant), exclude=["letters", "phones"], report=lambda report: None)
     return model if variant == "learned" else fix_dropout(model)

@@ -4,16 +4,12 @@ import statistics
 from functools import partial
 
 from gumdrop_experiments.data.texts import CMUDICT
+from gumdrop_experiments.g2p import SPELLERS, Settings
 from gumdrop_experiments.g2p.pooled import pooled
-from gumdrop_experiments.g2p.settings import SPELLERS, Settings
 from gumdrop_experiments.g2p.spelling import speller_name, spelling, together
 from gumdrop_experiments.g2p.words import Words
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain, data_folder, part_name
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import part_name
-
-__all__ = ["study"]
 
 LAST_EPOCHS = 10
 

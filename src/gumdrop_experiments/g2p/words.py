@@ -1,5 +1,6 @@
 """The words of the dictionary and how they are said, as numbers."""
 
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,10 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop_experiments.data.texts import Pronunciation, Vocabulary, part_of_word, read_cmudict
-from gumdrop_experiments.g2p.settings import Settings
+from gumdrop_experiments.g2p import Settings
 from gumdrop_experiments.networks.spellers import Speller
-
-__all__ = ["Rows", "Words", "until_end"]
 
 VALIDATION_WORDS = 1000
 
@@ -95,3 +94,18 @@ def _evenly(items: Sequence[Any], count: int) -> list[Any]:
 def until_end(row: Sequence[int]) -> tuple[int, ...]:
     """Return the phones of a word without what follows its end."""
     return tuple(row[: row.index(Speller.END)]) if Speller.END in row else tuple(row)
+
+
+def hamming(labels: Tensor, references: Sequence[Sequence[tuple[int, ...]]]) -> float:
+    """Count the positions that differ from the nearest way to say a word, on average over words (N, T).
+
+    The shorter of both is filled up.
+    """
+    return statistics.fmean(
+        min(_positions_that_differ(until_end(row), way) for way in ways)
+        for row, ways in zip(labels.tolist(), references, strict=True)
+    )
+
+
+def _positions_that_differ(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    return sum(a != b for a, b in zip(one, other, strict=False)) + abs(len(one) - len(other))

@@ -10,12 +10,12 @@ References:
     Bayesian Neural Networks" (arXiv:1909.00719).
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass, replace
+from typing import Self
 
-__all__ = ["ABOUT", "PUBLISHED"]
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, data_folder, flag, known
 
 ABOUT = About(
-    does="Log likelihood where a stretch of one input was held out of training, beside that on random splits.",
     shows="methods on held-out middles and ends of each input of the UCI sets, beside random splits",
     minutes=150,
     estimated=True,
@@ -31,3 +31,27 @@ PUBLISHED: dict[str, dict[str, float]] = {
     "wine-quality-red": {"MC dropout": -0.96, "ensemble": -1.03},
 }
 """Mean log likelihood over the gap splits of a set, in nats per row and units of the target."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `gaps`."""
+
+    dataset: tuple[str, ...] = ()
+    """Sets to run, by the names of their folders in DIR/uci; all by default."""
+    methods: tuple[str, ...] = flag((), known=("method", "gumdrop_experiments.tables.methods.METHODS"))
+    """Methods to run, by the names that `gumdrop reproduce tables` has; gumdrop, fixed, mc-dropout, deep-ensemble,
+    ngboost, catboost and forest by default."""
+    kinds: tuple[str, ...] = ()
+    """Splits to run: random, gap, tail; all by default."""
+    splits: int | None = flag(None, least=1)
+    """Splits of each kind at most; all of them by default."""
+
+    def for_run(self, options: RunOptions) -> Self:
+        """Name the sets that were left open, from the folder of the data, and the kinds."""
+        from gumdrop_experiments.gaps.splits import KINDS
+
+        folders = sorted(path.name for path in data_folder(options, "uci").iterdir() if path.is_dir())
+        dataset = known("set", self.dataset, folders) or tuple(folders)
+        kinds = known("kind of split", self.kinds, KINDS) or KINDS
+        return replace(super().for_run(options), dataset=dataset, kinds=kinds)

@@ -1,17 +1,19 @@
 """The page of `gaps`."""
 
-from collections.abc import Mapping
-from typing import Any
+from functools import partial
+from typing import Literal
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from gumdrop_experiments.pages.page import Figure, Page, Table
+from gumdrop.views.plots import BLUE, INK, ORANGE
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, legend_of, name_rows, panels_of
 from gumdrop_experiments.tables.methods import METHODS
-from gumdrop_experiments.tables.page import PEERS
-from gumdrop_experiments.tables.results import OURS
-from gumdrop_experiments.tables.scores import COVERAGES
-
-__all__ = ["page"]
+from gumdrop_experiments.tables.page import COST, COVERED, PEERS, Cells, cell, methods_table
+from gumdrop_experiments.tables.study import OURS
 
 CAPTION = (
     "Test log likelihood, nats per row, higher is better: mean and standard error over splits of each kind. What falls "
@@ -29,56 +31,103 @@ NOTES = (
     *PEERS,
 )
 
+LOOKS: dict[str, tuple[str, str]] = {"random": (GREY, "o"), "gap": (ORANGE, "s"), "tail": (BLUE, "D")}
+LINES: dict[str, Literal["--", ":"]] = {"MC dropout": "--", "ensemble": ":"}
 
-def page(results: Mapping[str, Any]) -> Page:
+
+def page(results: Plain) -> Page:
     """Say how far each method falls where a stretch of an input was held out."""
+    kinds, means = results["kinds"], results["means"]
     tables = [
         _table(kind, name, each, results["published"] if kind == "gap" else {})
-        for kind, sets in results["kinds"].items()
+        for kind, sets in kinds.items()
         for name, each in sets.items()
     ]
-    return Page("Gaps", _lead(results["means"]), [Figure("gaps", CAPTION), _means(results["means"]), *tables], NOTES)
+    figure = _log_likelihoods(kinds, results["published"] if "gap" in kinds else {})
+    return Page("Gaps", _lead(means), [Picture("gaps", CAPTION, figure), _means(means), *tables], NOTES)
 
 
-def _lead(means: Mapping[str, Any]) -> str:
+def _lead(means: Plain) -> str:
     if "gap" not in means:
         return "Splits of the UCI sets that hold out a stretch of one input, beside random ones."
     known = {key: mean for key, mean in means["gap"].items() if mean is not None}
-    said = ", ".join(
-        f"{METHODS[key].label} {mean:.3f}" for key, mean in sorted(known.items(), key=lambda pair: -pair[1])
-    )
+    ranked = sorted(known.items(), key=lambda pair: -pair[1])
+    said = ", ".join(f"{METHODS[key].label} {mean:.3f}" for key, mean in ranked)
     return f"Mean log likelihood over sets where the middle third of an input is held out: {said}."
 
 
-def _means(means: Mapping[str, Any]) -> Table:
+def _means(means: Plain) -> Table:
     keys = list(next(iter(means.values())))
     rows = [
         [METHODS[key].label, *("" if each[key] is None else f"{each[key]:.3f}" for each in means.values())]
         for key in keys
     ]
-    ours = [i for i, key in enumerate(keys) if key == OURS]
     best = [
         (int(np.argmax([-np.inf if each[key] is None else each[key] for key in keys])), column + 1)
         for column, each in enumerate(means.values())
     ]
+    ours = [i for i, key in enumerate(keys) if key == OURS]
     return Table("Log likelihood, nats per row, mean over sets", ["", *means], rows, ours=ours, best=best)
 
 
-def _table(kind: str, name: str, each: Mapping[str, Any], published: Mapping[str, Any]) -> Table:
-    columns = ["", "log likelihood", "RMSE", "CRPS", *(f"{level} %" for level in COVERAGES), "seconds"]
-    rows = []
-    for key, summary in each["methods"].items():
-        if "failed" in summary:
-            rows.append([METHODS[key].label, f"failed: {summary['failed']}", *[""] * (len(columns) - 2)])
-            continue
-        digits = 3 if summary["rmse"][0] > 0.2 else 4
-        inside = [f"{100 * summary[f'coverage_{level}'][0]:.1f}" for level in COVERAGES]
-        scores = [f"{summary[score][0]:.{digits}f}" for score in ("rmse", "crps")]
-        mean, error = summary["log_likelihood"]
-        rows.append([METHODS[key].label, f"{mean:.3f} ({error:.3f})", *scores, *inside, f"{summary['seconds']:.1f}"])
-    rows += [[f"published: {label}", f"{value:.2f}", *[""] * 6] for label, value in published.get(name, {}).items()]
+def _in_units(score: str, summary: Plain) -> str:
+    """Write a score in units of the target, with a digit more where errors are small."""
+    return f"{summary[score][0]:.{3 if summary['rmse'][0] > 0.2 else 4}f}"
+
+
+CELLS: Cells = {
+    "log likelihood": cell("log_likelihood", error=True),
+    "RMSE": partial(_in_units, "rmse"),
+    "CRPS": partial(_in_units, "crps"),
+    **COVERED,
+    "seconds": COST["seconds"],
+}
+
+
+def _table(kind: str, name: str, each: Plain, published: Plain) -> Table:
     caption = (
         f"{name}, {kind} splits: mean over {each['splits']}, standard error in brackets; nats per row and units of the "
         "target; share of rows inside their intervals in %; median seconds of one core to train and predict"
     )
-    return Table(caption, columns, rows, ours=[i for i, key in enumerate(each["methods"]) if key == OURS])
+    theirs = [[f"published: {label}", f"{value:.2f}", *[""] * 6] for label, value in published.get(name, {}).items()]
+    return methods_table(caption, each["methods"], CELLS, published=theirs)
+
+
+def _log_likelihoods(kinds: Plain, published: Plain) -> Figure:
+    """The log likelihood of each method on each kind of split, a panel for each set."""
+    names = list(next(iter(kinds.values())))
+    keys = list(next(iter(kinds.values()))[names[0]]["methods"])[::-1]
+    figure, panels = panels_of(names, 2, panel=(3.8, 0.36 * len(keys) + 1.1), margin=2.4, sharey=True)
+    for name, axes in panels.items():
+        name_rows(axes, [METHODS[key].label for key in keys])
+        _draw(axes, {kind: sets[name]["methods"] for kind, sets in kinds.items()}, keys)
+        for label, value in published.get(name, {}).items():
+            if axes.get_xlim()[0] <= value <= axes.get_xlim()[1]:
+                axes.axvline(value, color=INK, linestyle=LINES[label], linewidth=1, zorder=0)
+    marks = {
+        f"{kind} splits": {"color": LOOKS[kind][0], "marker": LOOKS[kind][1], "linestyle": "none"} for kind in kinds
+    }
+    lines = {
+        f"published, gap: {label}": {"color": INK, "linestyle": style, "linewidth": 1} for label, style in LINES.items()
+    }
+    legend_of(figure, marks | lines, 3)
+    return figure
+
+
+def _draw(axes: Axes, methods: Plain, keys: list[str]) -> None:
+    scores = {
+        (kind, i): each[key]["log_likelihood"]
+        for kind, each in methods.items()
+        for i, key in enumerate(keys)
+        if "failed" not in each[key]
+    }
+    means = sorted(mean for mean, _ in scores.values())
+    high, middle = means[-1], means[len(means) // 3]
+    low = middle - 0.6 * (high - middle) - 1e-3
+    steps = {kind: 0.22 * (1 - j) for j, kind in enumerate(methods)}
+    for (kind, i), (mean, error) in scores.items():
+        colour, marker = LOOKS[kind]
+        dot(axes, mean, i + steps[kind], error, (low, high), color=colour, marker=marker, markersize=4)
+    axes.set_xlim(low - 0.05 * (high - low), high + 0.08 * (high - low))
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.set_xlabel("test log likelihood, nats per row", fontsize=8)

@@ -7,21 +7,11 @@ from numpy.typing import NDArray
 
 from gumdrop_experiments.data.uci import Split, read_rows, read_splits, standardised
 
-__all__ = ["KINDS", "held_out", "splits_of"]
-
 KINDS = ("random", "gap", "tail")
 
 
 def held_out(column: NDArray[np.float64], kind: str) -> NDArray[np.bool_]:
-    """Choose the rows of a gap or a tail split.
-
-    Args:
-        column: One input, shape (N,); rows of equal values stay in their order.
-        kind: ``"gap"`` for the middle third of the rows in the order of the input, ``"tail"`` for both outer sixths.
-
-    Returns:
-        Whether each row is held out, shape (N,).
-    """
+    """Choose the middle third of the rows in the order of an input for a gap, both outer sixths for a tail."""
     place = np.argsort(np.argsort(column, kind="stable"))
     middle = (place >= len(column) // 3) & (place < len(column) - len(column) // 3)
     outer = (place < len(column) // 6) | (place >= len(column) - len(column) // 6)

@@ -1,30 +1,26 @@
 """Every method on every kind of split of every set."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from gumdrop_experiments.data.uci import Split
-from gumdrop_experiments.gaps import PUBLISHED
-from gumdrop_experiments.gaps.settings import Settings
+from gumdrop_experiments.gaps import PUBLISHED, Settings
 from gumdrop_experiments.gaps.splits import splits_of
-from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.tables.running import cost, fails, installed, scored
 from gumdrop_experiments.tables.work import Task
-
-__all__ = ["part", "study"]
 
 USUAL = ("gumdrop", "fixed", "mc-dropout", "deep-ensemble", "ngboost", "catboost", "forest")
 QUICK_SPLITS, QUICK_EPOCHS = 2, 5
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train and score the methods on all splits of the sets."""
     folder, quick = data_folder(run.options, "uci"), run.options.quick
     most = settings.splits or (QUICK_SPLITS if quick else None)
@@ -57,7 +53,7 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
 
 
 @threadpool_limits.wrap(limits=1)
-def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> list[dict[str, Any]]:
+def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> list[Plain]:
     """Run one method on all splits of a kind, and score it in units of the target; stop at one that it cannot do."""
     found = []
     for split in splits:
@@ -74,7 +70,7 @@ def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> li
     return found
 
 
-def summary(scores: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(scores: list[Plain]) -> Plain:
     """Mean and standard error over splits, each split's log likelihood, and what a training took."""
     if problem := fails(scores):
         return {"failed": problem}
@@ -83,7 +79,7 @@ def summary(scores: list[dict[str, Any]]) -> dict[str, Any]:
     return means | {"by_split": [each["log_likelihood"] for each in scores]} | cost(scores)
 
 
-def over_sets(sets: Mapping[str, Any], keys: Sequence[str]) -> dict[str, float | None]:
+def over_sets(sets: Plain, keys: Sequence[str]) -> dict[str, float | None]:
     """Log likelihood of each method, averaged over sets; None for a method that failed on one."""
     columns = {key: [each["methods"][key] for each in sets.values()] for key in keys}
     return {

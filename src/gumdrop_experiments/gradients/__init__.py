@@ -6,12 +6,11 @@ enumeration of all masks of nine cells; norms are followed over searches for mas
 UCI sets say whether an unbiased gradient would earn a place in the core.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Compare estimators of the gradient of dropout rates: bias, variance, norms, and what is learned with them.",
     shows="bias, variance and norms of gradient estimators for dropout rates, and whether they matter",
     minutes=6,
     quick_minutes=2,
@@ -19,3 +18,17 @@ ABOUT = About(
     data=("mnist", "uci"),
     threads=None,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `gradients`."""
+
+    runs: int = flag(30, least=2, quick=4)
+    """Searches for masks with each estimator; a standard deviation is of two at least."""
+    iterations: int = flag(100, least=1, quick=10)
+    """Steps of each search."""
+    num_draws: int = flag(3000, least=2, quick=2000)
+    """Gradients drawn for bias and variance."""
+    splits: int = flag(10, least=1, quick=5)
+    """Splits of the UCI sets, from 1 to 20."""

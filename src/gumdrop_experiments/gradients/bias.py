@@ -6,16 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.attribution import FIDO, FIDOSettings, blur, find_layout, log_odds
-from gumdrop_experiments.gradients.estimators import (
-    ESTIMATORS,
-    RELAXED,
-    Objective,
-    at_temperatures,
-    exact_gradient,
-)
-from gumdrop_experiments.harness.plain import Plain
-
-__all__ = ["enumeration", "identity"]
+from gumdrop_experiments.gradients.estimators import ESTIMATORS, RELAXED, Objective, at_temperatures, exact_gradient
+from gumdrop_experiments.harness import Plain
 
 CELLS = 3
 """Along each side of the coarse masks."""
@@ -60,16 +52,9 @@ def _cell_objective(model: nn.Sequential, image: Tensor, infill: Tensor, target:
 
 
 def enumeration(model: nn.Sequential, images: Tensor, num_draws: int, seed: int) -> Plain:
-    """Hold estimators against the exact gradient, at the start and later in a search.
+    """Hold estimators against the exact gradient for digits, at the start and later in a search.
 
-    Args:
-        model: A classifier of dense layers.
-        images: Digits, shape (N, 1, 28, 28).
-        num_draws: Gradients of each estimator.
-        seed: Of the noise and the search.
-
-    Returns:
-        Bias and standard deviation of each, as shares of the exact gradient's norm, and how long a gradient takes.
+    Gives bias and standard deviation of each, as shares of the exact gradient's norm, and how long a gradient takes.
     """
     infill = blur(images, find_layout(images, "image"))
     with torch.no_grad():

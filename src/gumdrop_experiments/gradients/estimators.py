@@ -14,8 +14,6 @@ from torch.autograd.function import FunctionCtx
 
 from gumdrop.functional import soft_keep
 
-__all__ = ["ESTIMATORS", "RELAXED", "TEMPERATURES", "Estimator", "Objective", "at_temperatures", "exact_gradient"]
-
 Objective = Callable[[Tensor], Tensor]
 """Of masks (R, K), or (R, ...), with one number for each: shape (R,)."""
 Estimator = Callable[[Tensor, Tensor, Objective, float], tuple[Tensor, Tensor]]
@@ -129,15 +127,7 @@ def at_temperatures() -> dict[str, tuple[str, float]]:
 
 @torch.no_grad()
 def exact_gradient(p_logit: Tensor, f: Objective) -> Tensor:
-    r"""Gradient of E[f] by enumeration of all masks, :math:`\sum_b f(b)\, q(b)\, \partial \log q(b)`.
-
-    Args:
-        p_logit: Drop logits of K units, shape (K,); K is small.
-        f: The objective.
-
-    Returns:
-        Shape (K,).
-    """
+    r"""Gradient of E[f] for a few logits (K,), over all masks: :math:`\sum_b f(b)\, q(b)\, \partial \log q(b)`."""
     count = len(p_logit)
     masks = (torch.arange(2**count)[:, None] >> torch.arange(count) & 1).to(p_logit.dtype)
     mean = torch.sigmoid(-p_logit)

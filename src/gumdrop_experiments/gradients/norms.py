@@ -5,9 +5,7 @@ from torch import Tensor, nn
 
 from gumdrop.attribution import FIDOSettings, blur, find_layout, log_odds, total_variation
 from gumdrop_experiments.gradients.estimators import ESTIMATORS
-from gumdrop_experiments.harness.plain import Plain
-
-__all__ = ["search"]
+from gumdrop_experiments.harness import Plain
 
 
 def search(
@@ -15,18 +13,7 @@ def search(
 ) -> Plain:
     """Search for SSR and SDR as FIDO does, in many runs at once, and follow the norm of the gradient.
 
-    Args:
-        model: A classifier.
-        image: A digit, shape (1, 1, 28, 28).
-        runs: Number of searches.
-        iterations: Steps of each.
-        seed: Of the noise.
-        estimator: Name of the estimator.
-        temperature: Of its relaxation.
-
-    Returns:
-        Mean and standard deviation of the norm over runs at each step, and what sharp masks keep and destroy at the
-        end.
+    Gives its mean and standard deviation over runs at each step, and what sharp masks keep and destroy at the end.
     """
     settings, infill = FIDOSettings(iterations=iterations), blur(image, find_layout(image, "image"))
     with torch.no_grad():

@@ -1,13 +1,16 @@
 """The page of `gradients`."""
 
 import statistics
+from typing import Any
 
-from gumdrop_experiments.gradients.figures import STAGES
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Figure, Page, Table
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
-__all__ = ["page"]
+from gumdrop.views import plots
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Cell, Page, Picture, Table, dress, mean_and_error, subplots, table_of, with_error
 
 BIAS_VARIANCE = (
     "Bias and standard deviation against the exact gradient. The corner at the lower left is best. Of the bias, what "
@@ -42,6 +45,11 @@ IDENTITY = (
 )
 LEARNED = "UCI sets, 2 x 50 units, the same start, batches and noise, two masks a step: does the gradient matter?"
 
+FORMS = ("original", "simplified", "ours")
+OTHERS = {"straight-through": plots.PALETTE[3], "REINFORCE": plots.PALETTE[5], "DisARM": plots.GREEN}
+STAGES = {"start": "at the start, all rates one half", "midst": "in the midst of a search"}
+SHADES = (plots.INK, plots.BLUE, plots.PALETTE[4], plots.GREEN, plots.PALETTE[5])
+
 
 def page(results: Plain) -> Page:
     """Say how much the spelling changes, and what a temperature costs and buys."""
@@ -49,10 +57,10 @@ def page(results: Plain) -> Page:
         title="Gradients of dropout rates",
         lead=_lead(results["norms"], results["enumeration"]["midst"]),
         body=[
-            Figure("gradients-bias-variance", BIAS_VARIANCE),
+            Picture("gradients-bias-variance", BIAS_VARIANCE, _bias_variance(results["enumeration"])),
             _error_table(results["enumeration"]),
-            Figure("gradients-norms", NORMS),
-            Figure("gradients-deviations", DEVIATIONS),
+            Picture("gradients-norms", NORMS, _norms(results["norms"])),
+            Picture("gradients-deviations", DEVIATIONS, _deviations(results["norms"])),
             _norm_table(results["norms"]),
             _identity_table(results["identity"]),
             _uci_table(results["uci"]),
@@ -77,31 +85,25 @@ def _lead(norms: Plain, errors: Plain) -> str:
 
 
 def _error_table(part: Plain) -> Table:
-    rows = [
-        [
-            name,
-            *(f"{part[stage][name][key]:.3f}" for stage in STAGES for key in ("bias", "deviation")),
-            f"{part['midst'][name]['microseconds']:.0f}",
-        ]
-        for name in part["start"]
-    ]
-    head = ["estimator", "bias, start", "SD, start", "bias, midst", "SD, midst", "µs a gradient"]
-    return Table(ERRORS, head, rows, ours=[i for i, name in enumerate(part["start"]) if name.startswith("ours")])
+    records = {name: {stage: part[stage][name] for stage in STAGES} for name in part["start"]}
+    cells = {
+        "bias, start": "{start[bias]:.3f}",
+        "SD, start": "{start[deviation]:.3f}",
+        "bias, midst": "{midst[bias]:.3f}",
+        "SD, midst": "{midst[deviation]:.3f}",
+        "µs a gradient": "{midst[microseconds]:.0f}",
+    }
+    return table_of(ERRORS, records, cells, first="estimator", ours=lambda name: name.startswith("ours"))
 
 
 def _norm_table(part: Plain) -> Table:
-    rows = [
-        [
-            name,
-            f"{statistics.fmean(row['mean']):.3f}",
-            f"{statistics.fmean(row['sd']):.4f}",
-            f"{row['kept_log_odds']:.2f} / {row['kept_area']:.3f}",
-            f"{row['destroyed_log_odds']:.2f} / {row['dropped_area']:.3f}",
-        ]
-        for name, row in part.items()
-    ]
-    head = ["estimator", "mean norm", "SD over runs", "log-odds / area kept", "log-odds / area dropped"]
-    return Table(SEARCHES, head, rows, ours=[i for i, name in enumerate(part) if name.startswith("ours")])
+    cells: dict[str, Cell] = {
+        "mean norm": lambda row: f"{statistics.fmean(row['mean']):.3f}",
+        "SD over runs": lambda row: f"{statistics.fmean(row['sd']):.4f}",
+        "log-odds / area kept": "{kept_log_odds:.2f} / {kept_area:.3f}",
+        "log-odds / area dropped": "{destroyed_log_odds:.2f} / {dropped_area:.3f}",
+    }
+    return table_of(SEARCHES, part, cells, first="estimator", ours=lambda name: name.startswith("ours"))
 
 
 def _identity_table(part: Plain) -> Table:
@@ -115,16 +117,13 @@ def _identity_table(part: Plain) -> Table:
 
 
 def _uci_table(part: Plain) -> Table:
-    rows = []
-    for name, ways in part.items():
-        for way, row in ways.items():
-            cells = [
-                f"{statistics.fmean(row[key]):.3f} ({mean_and_error(row[key])[1]:.3f})"
-                for key in ("rmse", "log_likelihood")
-            ]
-            rows.append([f"{name}, {way}", *cells, ", ".join(f"{p:.3f}" for p in row["rates"])])
-    head = ["set and gradient", "RMSE (SE)", "log likelihood (SE)", "learned rates"]
-    return Table(LEARNED, head, rows)
+    records = {f"{name}, {way}": row for name, ways in part.items() for way, row in ways.items()}
+    cells = {
+        "RMSE (SE)": lambda row: with_error(mean_and_error(row["rmse"])),
+        "log likelihood (SE)": lambda row: with_error(mean_and_error(row["log_likelihood"])),
+        "learned rates": lambda row: ", ".join(f"{p:.3f}" for p in row["rates"]),
+    }
+    return table_of(LEARNED, records, cells, first="set and gradient")
 
 
 def _gain(part: Plain) -> list[str]:
@@ -135,3 +134,81 @@ def _gain(part: Plain) -> list[str]:
         gains = [a - b for a, b in pairs]
         texts.append(f"{statistics.fmean(gains):+.3f} (SE {mean_and_error(gains)[1]:.3f}) on {name}")
     return texts
+
+
+def _temperatures(found: Plain) -> list[str]:
+    return [name.removeprefix("ours t=") for name in found if name.startswith("ours t=")]
+
+
+def _bias_variance(part: Plain) -> Figure:
+    """Standard deviation against bias of each estimator, both as shares of the exact gradient's norm."""
+    drawing = Figure(figsize=(8.2, 3.6), layout="constrained")
+    for ax, (stage, title) in zip(drawing.subplots(1, 2, sharex=True, sharey=True), STAGES.items(), strict=True):
+        found = part[stage]
+        relaxed = [found[f"ours t={t}"] for t in _temperatures(found)]
+        xs, ys = [row["bias"] for row in relaxed], [row["deviation"] for row in relaxed]
+        ax.plot(xs, ys, "o-", color=plots.BLUE, markersize=4, linewidth=1.2, label="relaxed, any of its three forms")
+        for x, y, t in zip(xs, ys, _temperatures(found), strict=True):
+            ax.annotate(f"t={t}", (x, y), xytext=(5, 4), textcoords="offset points", fontsize=plots.SIZE - 1.5)
+        for name, colour in OTHERS.items():
+            ax.plot(found[name]["bias"], found[name]["deviation"], "D", color=colour, markersize=5, label=name)
+        ax.set(yscale="log", xlim=(-0.015, None))
+        ax.set_yticks([0.2, 0.5, 1, 2, 4], labels=["0.2", "0.5", "1", "2", "4"])
+        ax.yaxis.set_minor_formatter(NullFormatter())
+        dress(ax, title=title, x="bias / norm of the exact gradient")
+        if stage == "start":
+            ax.set_ylabel("standard deviation / norm")
+    ax.legend(fontsize=plots.SIZE - 1, frameon=False, loc="best")
+    return drawing
+
+
+def _norms(part: Plain) -> Figure:
+    """Norm of the gradient over searches: mean and one standard deviation over runs."""
+    drawing = Figure(figsize=(8.2, 5.6), layout="constrained")
+    axes = drawing.subplots(2, 2, sharex=True, sharey=True).flat
+    for ax, form in zip(axes, FORMS, strict=False):
+        for t, colour in zip(_temperatures(part), SHADES, strict=True):
+            _band(ax, part[f"{form} t={t}"], colour, f"t={t}")
+        dress(ax, title=form)
+    for name, colour in OTHERS.items():
+        _band(axes[3], part[name], colour, name)
+    dress(axes[3], title="without a relaxation")
+    for ax in axes[2:]:
+        ax.set_xlabel("step")
+    for ax in axes[::2]:
+        ax.set_ylabel("L2 norm")
+    for ax, place in ((axes[0], "upper right"), (axes[3], "center right")):
+        ax.legend(fontsize=plots.SIZE - 1, frameon=False, loc=place)
+    axes[0].set_yscale("log")
+    axes[0].set_yticks([0.1, 0.2, 0.5, 1, 2, 5], labels=["0.1", "0.2", "0.5", "1", "2", "5"])
+    axes[0].yaxis.set_minor_formatter(NullFormatter())
+    return drawing
+
+
+def _deviations(part: Plain) -> Figure:
+    """Standard deviation of the norm over runs: of the relaxed forms at each temperature, and of what has none."""
+    drawing, (relaxed, others) = subplots(1, 2, sharex=True, sharey=True, size=(8.2, 3.4))
+    for t, colour in zip(_temperatures(part), SHADES, strict=True):
+        for form, line in zip(FORMS, ("-", "--", ":"), strict=True):
+            _deviation(
+                relaxed, part[f"{form} t={t}"], color=colour, linestyle=line, label=f"t={t}" if line == "-" else ""
+            )
+    for name, colour in OTHERS.items():
+        _deviation(others, part[name], color=colour, label=name)
+    dress(relaxed, title="original (solid), simplified (dashed), ours (dotted)", x="step", y="SD of the norm over runs")
+    dress(others, title="without a relaxation", x="step")
+    relaxed.set_yscale("log")
+    for ax in (relaxed, others):
+        ax.legend(fontsize=plots.SIZE - 1, frameon=False)
+    return drawing
+
+
+def _deviation(ax: Axes, row: Plain, **look: Any) -> None:
+    ax.plot(np.arange(1, len(row["sd"]) + 1), row["sd"], linewidth=1.3, **look)
+
+
+def _band(ax: Axes, row: Plain, colour: str, label: str) -> None:
+    mean, sd = np.asarray(row["mean"]), np.asarray(row["sd"])
+    steps = np.arange(1, len(mean) + 1)
+    ax.plot(steps, mean, color=colour, linewidth=1.3, label=label)
+    ax.fill_between(steps, np.maximum(mean - sd, mean * 0.05), mean + sd, color=colour, alpha=0.18, linewidth=0)

@@ -7,17 +7,14 @@ from torch import nn
 
 from gumdrop.machine.threads import limited_threads
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
+from gumdrop_experiments.gradients import Settings
 from gumdrop_experiments.gradients.bias import enumeration, identity
 from gumdrop_experiments.gradients.estimators import at_temperatures
 from gumdrop_experiments.gradients.norms import search
-from gumdrop_experiments.gradients.settings import Settings
 from gumdrop_experiments.gradients.uci import SETS, compare
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_perceptron, train_or_load
-
-__all__ = ["study"]
 
 FIRST_IMAGE, ENUMERATED = 1000, 5
 CLASSIFIER_STEPS, QUICK_CLASSIFIER_STEPS = 900, 200

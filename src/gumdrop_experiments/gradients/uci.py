@@ -10,9 +10,8 @@ from torch.nn import functional as F
 
 from gumdrop.functional import bernoulli_entropy, soft_keep
 from gumdrop_experiments.data.uci import Split, read_splits
-from gumdrop_experiments.harness.plain import Plain
-
-__all__ = ["SETS", "compare"]
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.training import take_step
 
 SETS = ("boston-housing", "concrete-strength")
 HIDDEN = 50
@@ -102,9 +101,7 @@ def _train(data: Split, way: str, epochs: int, seed: int) -> _Networks:
             noise = [torch.rand(2, num_splits, len(rows), units, generator=generator) for units in nets.units]
             nll = _disarm_loss(nets, x, y, noise) if way == "DisARM" else _relaxed_loss(nets, x, y, noise, WAYS[way])
             loss = nll.mean(dim=1).sum() + nets.kl() / num_rows
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            take_step(optimizer, loss)
             schedule.step()
     return nets
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from gumdrop_experiments.data.download import RemoteFile, cache_folder, fetch
 from gumdrop_experiments.harness.options import RunOptions
 
-__all__ = ["data_folder"]
-
 
 def data_folder(
     options: RunOptions, name: str, *, files: Sequence[str] = (), sources: Sequence[RemoteFile] = ()

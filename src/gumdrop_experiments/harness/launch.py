@@ -13,8 +13,6 @@ import torch
 
 from gumdrop_experiments.harness.options import Launcher
 
-__all__ = ["launch"]
-
 TRIES = 2
 LONGEST_MINUTES = 3 * 24 * 60
 
@@ -35,19 +33,10 @@ def launch(
 ) -> dict[str, str]:
     """Do pieces of work, some at a time, each in its own process, so that one that dies takes no other with it.
 
-    A process that dies without an exception is tried once more; one that raises is not, because it would again.
-
-    Args:
-        work: Functions without arguments, by name. They leave their results themselves.
-        jobs: How many to do at a time.
-        launcher: ``"processes"`` of this machine, through joblib; or ``"submitit"``, which hands them to Slurm where
-            there is ``sbatch``, and else runs them here. Settings of Slurm, such as the partition, come from its own
-            environment variables (``SBATCH_PARTITION``).
-        folder: Where submitit keeps its logs.
-        notify: Called with a sentence for each piece that is tried again or failed.
-
-    Returns:
-        What went wrong, by the name of the piece: the last line of the error, or how the process ended.
+    A process that dies without an exception is tried once more; one that raises is not, because it would again. Work
+    leaves its results itself; what went wrong is returned, by the name of the piece. ``"submitit"`` hands work to Slurm
+    where there is ``sbatch``, and else runs it here; settings of Slurm, such as the partition, come from its own
+    environment variables (``SBATCH_PARTITION``), and its logs go into the folder.
     """
     from joblib import Parallel, delayed
 

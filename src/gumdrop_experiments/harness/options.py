@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Launcher", "RunOptions"]
-
 Launcher = Literal["processes", "submitit"]
 
 

@@ -14,21 +14,13 @@ from gumdrop_experiments.harness.launch import launch
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain, plain, read_json, write_json
 
-__all__ = ["Parts"]
-
 Compute = Callable[[], Any]
 
 
 class Parts:
-    """The parts of a run, in a folder.
+    """The parts of a run, files of `parts` in its folder.
 
     A run that was stopped loses at most the part that it was in, and not even that where the part keeps a checkpoint.
-
-    Args:
-        name: Name of the experiment.
-        folder: The folder of the run; parts are files of `parts` in it.
-        options: The flags that all experiments share.
-        notify: Called with a sentence for each thing that the reader should know.
     """
 
     def __init__(self, name: str, folder: Path, options: RunOptions, notify: Callable[[str], object]) -> None:
@@ -46,18 +38,10 @@ class Parts:
         return self._group.from_first(lambda: self._part(name, compute))
 
     def parts(self, computes: Mapping[str, Compute]) -> Plain:
-        """Compute parts that do not need each other: one after the other, or with ``options.jobs`` several at a time.
+        """Compute parts that need no other: one after the other, or with ``options.jobs`` several at a time.
 
-        Under torchrun the processes share them out, and all of them get all parts.
-
-        Args:
-            computes: What computes each part, by its name, as for `part`.
-
-        Returns:
-            The parts, by name.
-
-        Raises:
-            ChildProcessError: If parts failed; the others are computed and kept.
+        Under torchrun the processes share them out, and all of them get all parts. Where some fail, the others are
+        kept.
         """
         for name in computes:
             self._check_name(name)

@@ -2,14 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gumdrop.machine.files import replacing
 
-__all__ = ["Plain", "plain", "read_json", "write_json"]
-
 Plain = dict[str, Any]
 """Plain data by name, as they go into JSON and come back: settings, parts and results of experiments."""
+
+
+class WithPictures(NamedTuple):
+    """What a study returns, and its page takes, where figures show more than `results.json` holds."""
+
+    results: Plain
+    """What `results.json` holds."""
+    pictures: Any
+    """What the figures show beside."""
 
 
 def plain(value: Any, what: str) -> Any:

@@ -4,25 +4,13 @@ import dataclasses
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from gumdrop_experiments.harness.about import About
 from gumdrop_experiments.harness.options import RunOptions
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.settings import BaseSettings
-
-__all__ = ["WithPictures", "command", "reproduce"]
-
-
-class WithPictures(NamedTuple):
-    """What a study returns whose figures show more than `results.json` holds."""
-
-    results: Plain
-    """The results: what `results.json` holds, and what the page is written from."""
-    pictures: Any
-    """What the figures show beside."""
+from gumdrop_experiments.harness.plain import WithPictures
+from gumdrop_experiments.harness.settings import About, BaseSettings
 
 
 def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path:
@@ -30,19 +18,16 @@ def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path
     from gumdrop.machine.threads import limited_threads  # torch, which `--help` does not wait for
     from gumdrop_experiments.harness.run import Run
 
-    study, figures, page = (import_module(f"{package}.{part}") for part in ("study", "figures", "page"))
+    study, page = (import_module(f"{package}.{part}") for part in ("study", "page"))
     settings = settings.for_run(options)
     with Run(name_of(package), options, settings.recorded()) as run, limited_threads(about(package).threads):
         found = study.study(settings, run)
-        results = found.results if isinstance(found, WithPictures) else found
-        for name, figure in figures.figures(found):
-            run.figure(name, figure)
-        return run.finish(results, page.page(results))
+        return run.finish(found.results if isinstance(found, WithPictures) else found, page.page(found))
 
 
 def command(package: str) -> Callable[..., None]:
     """Make the command of an experiment, whose flags are those that all share and the fields of its settings."""
-    its_settings: type[BaseSettings] = import_module(f"{package}.settings").Settings
+    its_settings: type[BaseSettings] = getattr(import_module(package), "Settings", BaseSettings)
     as_published = its_settings()
 
     def run(options: RunOptions = RunOptions(), *, settings: BaseSettings = as_published) -> None:
@@ -50,7 +35,8 @@ def command(package: str) -> Callable[..., None]:
 
     has_flags = bool(dataclasses.fields(its_settings))
     run.__annotations__["settings"] = Annotated[its_settings, Parameter(name="*", parse=has_flags)]
-    run.__doc__ = about(package).does
+    shows = about(package).shows
+    run.__doc__ = f"{shows[0].upper()}{shows[1:]}."
     return run
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from gumdrop.machine.environment import environment
 from gumdrop.machine.files import replacing
@@ -14,12 +14,7 @@ from gumdrop.machine.version import VERSION
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.parts import Parts
 from gumdrop_experiments.harness.plain import Plain, plain, read_json, write_json
-from gumdrop_experiments.pages.page import Page, render
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["Run", "command_line"]
+from gumdrop_experiments.pages.page import Page, Picture, render
 
 RESULTS_FORMAT = 1
 
@@ -28,16 +23,7 @@ class Run(Parts):
     """A run of an experiment, and the folder that it fills: its parts, and then its figures, results and page.
 
     The folder is the run's from its first part on; what fails before, such as data that are not there, leaves nothing.
-
-    Args:
-        name: Name of the experiment.
-        options: The flags that all experiments share.
-        settings: The flags that are its own, by name; what JSON can hold.
-        notify: Called with a sentence for each thing that the reader should know.
-
-    Raises:
-        FileExistsError: If the folder is not empty and ``options.resume`` is false, or holds something else.
-        ValueError: If the run to go on with had other settings.
+    A folder that holds something else, or a run with other settings, is refused.
 
     Example:
         >>> import tempfile
@@ -63,7 +49,6 @@ class Run(Parts):
         self._identity = {"experiment": name, "gumdrop": VERSION, **self._settings}
         self._earlier = _time_spent_in(self.folder, self._identity, options.resume) if self._writes else 0.0
         self._began = time.monotonic()
-        self._figures: dict[str, Figure] = {}
 
     def __enter__(self) -> Self:
         """Return the run."""
@@ -78,33 +63,17 @@ class Run(Parts):
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(f"stopped; the same command with --resume goes on in {self.folder}") from error
 
-    def figure(self, name: str, figure: "Figure") -> Path:
-        """Write a figure as PNG, and keep it for the page."""
-        from matplotlib.text import Text
-
-        path = self.folder / f"{name}.png"
-        if not self._writes:
-            return path
-        for text in figure.findobj(Text):
-            text.set_text(with_minus(text.get_text()))
-        with replacing(path, "wb") as file:
-            figure.savefig(file, format="png", dpi=150, metadata={"Software": None})
-        self._figures[name] = figure
-        return path
-
     def finish(self, results: Plain, page: Page) -> Path:
-        """Write `results.json` and the page.
+        """Write the figures, `results.json` and the page; return the page.
 
         The parts stay: they are small, and with ``resume`` the figures and the page can be drawn again from them.
-
-        Args:
-            results: The numbers of every figure and table.
-            page: What the page says.
-
-        Returns:
-            The page.
         """
+        report = self.folder / "report.html"
+        if not self._writes:
+            return report
         self._note_time()
+        for picture in page.pictures:
+            _write_figure(picture, self.folder)
         contents = {
             "format": RESULTS_FORMAT,
             "experiment": self.name,
@@ -113,17 +82,15 @@ class Run(Parts):
             **self._settings,
             "environment": environment(self.options.device),
             "seconds": round(self._seconds(), 1),
-            "figures": [f"{name}.png" for name in self._figures],
+            "figures": [f"{picture.name}.png" for picture in page.pictures],
             "results": plain(results, "`results`"),
         }
-        if not self._writes:
-            return self.folder / "report.html"
         write_json(self.folder / "results.json", contents)
-        text = render(page, contents, self._figures)
-        with replacing(self.folder / "report.html") as file:
+        text = render(page, contents)
+        with replacing(report) as file:
             file.write(text)
-        self._notify(f"Look at  {self.folder / 'report.html'}")
-        return self.folder / "report.html"
+        self._notify(f"Look at  {report}")
+        return report
 
     def _seconds(self) -> float:
         return self._earlier + time.monotonic() - self._began
@@ -131,6 +98,16 @@ class Run(Parts):
     def _note_time(self) -> None:
         if self._writes:
             write_json(self.folder / "run.json", {"settings": self._identity, "seconds": self._seconds()})
+
+
+def _write_figure(picture: Picture, folder: Path) -> None:
+    """Write a figure as PNG."""
+    from matplotlib.text import Text
+
+    for text in picture.drawing.findobj(Text):
+        text.set_text(with_minus(text.get_text()))
+    with replacing(folder / f"{picture.name}.png", "wb") as file:
+        picture.drawing.savefig(file, format="png", dpi=150, metadata={"Software": None})
 
 
 def _time_spent_in(folder: Path, identity: Plain, resume: bool) -> float:

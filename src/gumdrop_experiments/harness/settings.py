@@ -1,49 +1,102 @@
-"""The flags that an experiment has beside those that all share."""
+"""What there is to say of an experiment before it is run, and the flags that it has beside those that all share."""
 
 import dataclasses
 import math
 from collections.abc import Collection
-from typing import Self
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Self
 
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
 
-__all__ = ["BaseSettings", "at_least", "check_regularisers", "known"]
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What there is to say of an experiment before it is run."""
+
+    shows: str
+    """What it shows, in one line of the list, and at the head of its help."""
+    minutes: float
+    """How long its run took, on one core of an ordinary machine."""
+    quick_minutes: float
+    """How long it takes with `--quick`."""
+    source: str
+    """Where the published figures come from."""
+    data: tuple[str, ...] = ()
+    """The data sets that it reads: folders in that of `--data`."""
+    threads: int | None = 1
+    """Threads that torch computes with; None leaves their number, or leaves it to the study."""
+    estimated: bool = False
+    """Whether the minutes are an estimate, because no run has gone to its end."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BaseSettings:
-    """The flags of an experiment: each field of a subclass is one, and its docstring the help.
+    """The flags of an experiment: each field of a subclass is one, and its docstring the help; `flag` says the rest."""
 
-    A subclass checks the ranges in ``__post_init__``, with `at_least` where that is all.
-    """
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for field in dataclasses.fields(self):
+            value, least = getattr(self, field.name), field.metadata.get("least")
+            if value is None:
+                continue
+            if least is not None and value < least:
+                raise ValueError(f"`{field.name}` must be at least {least:g}, got {value}")
+            if field.metadata.get("positive"):
+                _check_positive(field.name, value)
 
     def quick(self) -> Self:
         """Return settings for a smaller problem, which take minutes."""
-        return self
+        most = {field.name: field.metadata.get("quick") for field in dataclasses.fields(self)}
+        given = {name: getattr(self, name) for name in most}
+        smaller = {
+            name: limit if given[name] is None else min(given[name], limit)
+            for name, limit in most.items()
+            if limit is not None
+        }
+        return dataclasses.replace(self, **smaller)
 
     def for_run(self, options: RunOptions) -> Self:
-        """Return the settings of one run, which are those that it records and that ``--resume`` must repeat."""
+        """Check names; return the settings of one run, which it records and which ``--resume`` must repeat."""
+        for field in dataclasses.fields(self):
+            if known_by := field.metadata.get("known"):
+                what, (module, _, choices) = known_by[0], known_by[1].rpartition(".")
+                given = getattr(self, field.name)
+                known(what, (given,) if isinstance(given, str) else given, getattr(import_module(module), choices))
         return self.quick() if options.quick else self
 
     def recorded(self) -> Plain:
-        """Return what identifies a run, by name: all but fields whose metadata say ``{"recorded": False}``."""
+        """Return what identifies a run, by name."""
         fields = [field.name for field in dataclasses.fields(self) if field.metadata.get("recorded", True)]
         return {name: getattr(self, name) for name in fields}
 
 
-def at_least(settings: BaseSettings, least: float, *names: str) -> None:
-    """Check that settings are large enough; None, which leaves the choice to the experiment, always is."""
-    for name in names:
-        value = getattr(settings, name)
-        if value is not None and value < least:
-            raise ValueError(f"`{name}` must be at least {least:g}, got {value}")
+def flag(
+    default: Any,
+    *,
+    least: float | None = None,
+    positive: bool = False,
+    quick: float | None = None,
+    recorded: bool = True,
+    known: tuple[str, str] | None = None,
+) -> Any:
+    """Give a flag its default, and say what is known of its values; None leaves the choice to the experiment.
+
+    It is at least this, or positive, as each of its numbers is; in a quick run at most that, and that where it is None.
+    What is recorded identifies a run, and ``--resume`` must repeat it. Where it is names, ``known`` says what they are
+    called, and where the names that there are can be found, which is looked up when a run begins.
+    """
+    said = {"least": least, "positive": positive, "quick": quick, "recorded": recorded, "known": known}
+    return dataclasses.field(default=default, metadata=said)
 
 
-def check_regularisers(pair: tuple[float, float] | None) -> None:
-    """Check what ``--regularisers`` was given."""
-    if pair is not None and not all(0 < factor < math.inf for factor in pair):
-        raise ValueError(f"`regularisers` must be two positive numbers, got {pair[0]:g} and {pair[1]:g}")
+def _check_positive(name: str, value: float | tuple[float, float]) -> None:
+    if isinstance(value, tuple):
+        if not all(0 < number < math.inf for number in value):
+            raise ValueError(f"`{name}` must be two positive numbers, got {value[0]:g} and {value[1]:g}")
+    elif not value > 0:
+        raise ValueError(f"`{name}` must be positive, got {value}")
 
 
 def known(what: str, names: Collection[str], choices: Collection[str]) -> tuple[str, ...]:

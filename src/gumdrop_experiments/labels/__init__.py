@@ -10,12 +10,13 @@ References:
     Houlsby et al. 2011, "Bayesian Active Learning for Classification and Preference Learning" (arXiv:1112.5745).
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT", "PUBLISHED", "PUBLISHED_RUN"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
+from gumdrop_experiments.harness import RunOptions as RunOptions
+from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
-    does="Ask for the labels of digits by BALD and BatchBALD, with fixed dropout, with learned rates and without.",
     shows="active learning on digits by BALD and BatchBALD: accuracy and likelihood against the number of labels",
     minutes=1400,
     estimated=True,
@@ -36,3 +37,36 @@ PUBLISHED_RUN = {
     "nll": (2.4132, 1.0423, 0.8788, 0.8205, 0.5713, 0.5574, 0.4302, 0.4295),
 }
 """Points of one of the authors' six runs of BatchBALD by fives, mnist_multibald_bald_k100_b5_1029338.py."""
+
+POOLS = ("mnist", "repeated")
+"""Each digit once; and three times, with noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `labels`."""
+
+    labels: int = flag(250, least=21, quick=30)
+    """Labels to go up to, from 20."""
+    by: int = flag(5, least=1)
+    """Labels to ask for at a time."""
+    seeds: int = flag(1, least=1, quick=1)
+    """Runs of each way; the source has six."""
+    pool: int = flag(2000, quick=400)
+    """Digits that are looked at in each round, drawn from all that are left; the source looks at all."""
+    num_samples: int = flag(100, least=1, quick=10)
+    """Functions that are drawn to choose by; a fifth of them to test."""
+    test_images: int = flag(10_000, least=1, quick=500)
+    """Digits to test on, spread over all test images."""
+    epoch_images: int = flag(5056, least=1, quick=640)
+    """Digits of an epoch of training, the labelled ones again and again."""
+    pools: tuple[str, ...] = flag((), recorded=False, known=("pool", "gumdrop_experiments.labels.POOLS"))
+    """Pools to ask from now, of mnist and repeated; both by default. More can be added with --resume."""
+    ways: tuple[str, ...] = flag((), recorded=False, known=("way to ask", "gumdrop_experiments.labels.ways.WAYS"))
+    """Ways to ask now, such as fixed-batchbald; all by default. More can be added with --resume."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        super().__post_init__()
+        if self.pool < self.by:
+            raise ValueError(f"`pool` must be at least {self.by}, got {self.pool}")

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.labels import PUBLISHED
-from gumdrop_experiments.labels.figures import TITLES
-from gumdrop_experiments.labels.ways import WAYS
-from gumdrop_experiments.pages.page import Figure, Page, Table
+import numpy as np
+from matplotlib.figure import Figure
 
-__all__ = ["page"]
+from gumdrop.views import plots
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.labels import PUBLISHED, PUBLISHED_RUN
+from gumdrop_experiments.labels.ways import WAYS
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, legend_below, subplots
 
 CURVES = (
     "Mean over seeds, with a band of one standard error where there are several; thin lines stand at 90 and 95 %. Good "
@@ -38,12 +39,17 @@ NOTES = (
     "right.",
 )
 
+TITLES = {"mnist": "each digit once", "repeated": "each digit three times, with noise"}
+SCORES = {"accuracy": "share of test digits right", "nll": "negative log likelihood, nats per digit"}
+COLOURS = {"none": plots.INK, "fixed": plots.ORANGE, "learned": plots.BLUE}
+LINES = {"BatchBALD": "-", "BALD": "--", "BALD one at a time": "-.", "random": ":", "entropy": "--"}
+
 
 def page(results: Plain) -> Page:
     """Say how many labels each way needs, and how good its probabilities are."""
-    body: list[Figure | Table] = []
+    body: list[Picture | Table] = []
     for pool, ways in results["pools"].items():
-        body += [Figure(f"labels-{pool}", CURVES), _table(pool, ways, results["test_images"])]
+        body += [Picture(f"labels-{pool}", CURVES, _curves(pool, ways)), _table(pool, ways, results["test_images"])]
     return Page("Which digits to label next", _lead(results), body, NOTES)
 
 
@@ -80,3 +86,25 @@ def _cell(found: Any, name: str) -> str:
     if found is None:
         return "–"
     return f"{found[name]:.0f}" if name == "labels" else f"{found[name]:.3f}"
+
+
+def _curves(pool: str, ways: Plain) -> Figure:
+    drawing, panels = subplots(1, 2, size=(11, 4.4))
+    for ax, (score, title) in zip(panels, SCORES.items(), strict=True):
+        for name, found in ways.items():
+            way, curve = WAYS[name], found["curve"]
+            look = {"color": COLOURS[way.rates], "linestyle": LINES[way.choice], "linewidth": 1.3}
+            ax.plot(curve["labels"], curve[score], label=way.label, **look)
+            low, high = (np.array(curve[score]) + sign * np.array(curve[f"{score}_error"]) for sign in (-1, 1))
+            ax.fill_between(curve["labels"], low, high, color=look["color"], alpha=0.12, linewidth=0)
+        if pool == "mnist":
+            label = "published, p = .5, BatchBALD, one run"
+            ax.plot(PUBLISHED_RUN["labels"], PUBLISHED_RUN[score], "D", color=GREY, markersize=4, label=label)
+        dress(ax, title=TITLES[pool], x="digits with a label", y=title).locator_params(axis="x", integer=True)
+    panels[1].set_yscale("log")
+    panels[1].set_yticks(ticks := [0.1, 0.2, 0.5, 1, 2], [f"{tick:g}" for tick in ticks])
+    panels[1].minorticks_off()
+    for goal in (0.9, 0.95):
+        panels[0].axhline(goal, color=plots.INK, linewidth=0.5)
+    legend_below(drawing, panels[0], 4, 9)
+    return drawing

@@ -1,24 +1,41 @@
-"""Rounds of asking: train on the labels that there are, test, and ask for more."""
+"""Rounds of asking: train on the labels that there are until held-out digits are told no better, test, ask for more."""
 
+import copy
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop import dropout_rates, predict_classification, sample
+from gumdrop import dropout_rates, parameter_groups, predict_classification, sample
 from gumdrop_experiments.data.mnist import DigitImages
-from gumdrop_experiments.harness.plain import Plain, read_json, write_json
-from gumdrop_experiments.labels.pools import Digits, first_labels
-from gumdrop_experiments.labels.settings import Settings
-from gumdrop_experiments.labels.training import train
+from gumdrop_experiments.harness import Plain, read_json, write_json
+from gumdrop_experiments.labels import Settings
 from gumdrop_experiments.labels.ways import Way, build
 from gumdrop_experiments.scoring import class_scores, plain_prediction
+from gumdrop_experiments.training import seeded, step_on_digits
 
-__all__ = ["ask"]
-
+BATCH_SIZE, LR = 64, 1e-3
+MOST_EPOCHS, PATIENCE = 30, 3
+MEAN, STD = 0.1307, 0.3081
+"""Of the pixels of MNIST; the source standardises by them."""
+REPEATS, NOISE = 3, 0.1
+HELD_OUT = 1024
+FIRST_OF_EACH = 2
 ROWS_AT_ONCE = 500
 TEST_SHARE = 5
 """One in this many drawn functions is enough to test; there are far more digits to test on than to choose from."""
+
+
+class Digits(NamedTuple):
+    """What a run asks about and is judged by."""
+
+    pool: DigitImages
+    """Digits to ask about."""
+    held_out: DigitImages
+    """Digits that say when training is to stop."""
+    test: DigitImages
+    """Digits to test on."""
 
 
 def ask(way: Way, digits: Digits, settings: Settings, *, seed: int, checkpoint: Path) -> Plain:
@@ -30,9 +47,8 @@ def ask(way: Way, digits: Digits, settings: Settings, *, seed: int, checkpoint: 
     curve, asked = state["curve"], state["asked"]
     while not curve or curve[-1]["labels"] < settings.labels:
         round_seed = seed * 1_000_003 + len(asked)
-        known = DigitImages(digits.pool.images[asked], digits.pool.labels[asked])
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(round_seed)
+        known = digits.pool.rows(torch.tensor(asked))
+        with seeded(round_seed):
             model = build(way.rates)
         learned = way.rates == "learned"
         epochs = train(
@@ -76,3 +92,52 @@ def _more(
     else:
         logits = sample(model, images[left], num_samples=settings.num_samples, seed=seed, batch_size=ROWS_AT_ONCE)
     return left[way.choose(logits, count, seed)].tolist()
+
+
+def pool_of(name: str, train: DigitImages, test: DigitImages, *, seed: int) -> Digits:
+    """Lay out a pool."""
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(train.labels), generator=generator)
+    count = min(HELD_OUT, len(order) // 10)
+    held_out, pool = (_standardised(train.rows(rows)) for rows in (order[:count], order[count:]))
+    if name == "repeated":
+        images = torch.randn(REPEATS, *pool.images.shape, generator=generator).mul_(NOISE).add_(pool.images)
+        pool = DigitImages(images.flatten(0, 1), pool.labels.repeat(REPEATS))
+    return Digits(pool, held_out, _standardised(test))
+
+
+def first_labels(labels: Tensor, seed: int) -> list[int]:
+    """Draw two digits of each class; give their places in the pool."""
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    return [int(row) for digit in range(10) for row in order[labels[order] == digit][:FIRST_OF_EACH]]
+
+
+def _standardised(digits: DigitImages) -> DigitImages:
+    return digits._replace(images=(digits.images - MEAN) / STD)
+
+
+def train(
+    model: nn.Module, known: DigitImages, held_out: DigitImages, *, learned: bool, epoch_images: int, seed: int
+) -> int:
+    """Train a network in place by Adam, and leave it with the parameters of its best epoch."""
+    groups = parameter_groups(model) if learned else [{"params": list(model.parameters())}]
+    optimizer = torch.optim.Adam(groups, lr=LR)
+    best, kept, waited, epoch = -1.0, copy.deepcopy(model.state_dict()), 0, 0
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        while epoch < MOST_EPOCHS and waited < PATIENCE:
+            epoch += 1
+            orders = [torch.randperm(len(known.labels)) for _ in range(-(-epoch_images // len(known.labels)))]
+            for rows in torch.cat(orders)[:epoch_images].split(BATCH_SIZE):
+                step_on_digits(model.train(), optimizer, known, rows, learned=learned)
+            right = _accuracy(model.eval(), held_out)
+            waited += 1
+            if right > best:
+                best, kept, waited = right, copy.deepcopy(model.state_dict()), 0
+    model.load_state_dict(kept)
+    return epoch
+
+
+@torch.no_grad()
+def _accuracy(model: nn.Module, digits: DigitImages) -> float:
+    return (model(digits.images).argmax(1) == digits.labels).double().mean().item()

@@ -1,30 +1,31 @@
-"""Every way to ask, from each pool, for several seeds."""
+"""Every way to ask, from each pool, for several seeds, and what the seeds say together."""
 
+import statistics
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
+import numpy as np
 import torch
 
-from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.data.mnist import read_digits
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.labels.pools import pool_of
-from gumdrop_experiments.labels.results import summary
-from gumdrop_experiments.labels.rounds import ask
-from gumdrop_experiments.labels.settings import POOLS, Settings
+from gumdrop_experiments.labels import POOLS, Settings
+from gumdrop_experiments.labels.rounds import ask, pool_of
 from gumdrop_experiments.labels.ways import WAYS
+from gumdrop_experiments.pages import rounded
 
-__all__ = ["study"]
+GOALS = (0.9, 0.95)
+"""Shares of test digits right that labels are counted to."""
 
 
 def study(settings: Settings, run: Run) -> Plain:
     """Ask in each way, a part for each way, pool and seed, and sum up the seeds."""
-    folder = data_folder(run.options, "mnist", sources=MNIST)
-    train, test = read_mnist(folder), read_mnist(folder, train=False)
+    train, test = read_digits(run.options)
     # Spread over all of them: the first half of the test images is the harder one.
     count = min(settings.test_images, len(test.labels))
-    rows = torch.arange(count) * len(test.labels) // count
-    test = DigitImages(test.images[rows], test.labels[rows])
+    test = test.rows(torch.arange(count) * len(test.labels) // count)
     seeds = range(run.options.seed, run.options.seed + settings.seeds)
     pools, ways = settings.pools or POOLS, settings.ways or tuple(WAYS)
     names = {(pool, way, seed): f"{pool}-{way}-{seed}" for seed in seeds for pool in pools for way in ways}
@@ -41,3 +42,24 @@ def study(settings: Settings, run: Run) -> Plain:
             for pool in pools
         },
     }
+
+
+def summary(parts: Sequence[Any]) -> Plain:
+    """Average curves over seeds, and count the labels to each goal."""
+    curves = [part["curve"] for part in parts]
+    found: Plain = {"seeds": len(curves), "curves": curves}
+    found["curve"] = {"labels": [point["labels"] for point in curves[0]]}
+    for score in ("accuracy", "nll"):
+        values = np.array([[point[score] for point in curve] for curve in curves])
+        error = values.std(0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.zeros(values.shape[1])
+        found["curve"] |= {score: rounded(values.mean(0)), f"{score}_error": rounded(error)}
+    found["goals"] = {f"{goal:g}": _reached(curves, goal) for goal in GOALS}
+    return found
+
+
+def _reached(curves: Sequence[Any], goal: float) -> dict[str, float] | None:
+    first = [next((point for point in curve if point["accuracy"] >= goal), None) for curve in curves]
+    there = [point for point in first if point is not None]
+    if 2 * len(there) < len(curves) or not there:
+        return None
+    return {name: statistics.median(point[name] for point in there) for name in ("labels", "nll")}

@@ -10,8 +10,6 @@ from gumdrop import learn_dropout
 from gumdrop.metrics import choose, choose_classes_jointly
 from gumdrop_experiments.networks.convolutional import labelling_network
 
-__all__ = ["WAYS", "Way", "build"]
-
 FIXED, START = 0.5, 0.1
 RATES = {"none": "no dropout", "fixed": f"p = {FIXED:g}".replace("0.", "."), "learned": "learned p"}
 

@@ -8,12 +8,11 @@ points choose. Beside the published width of 1024 units stands one of 64, becaus
 entropy that pulls rates up grows with the number of units and shrinks with the number of data.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT", "PUBLISHED"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Learn a noisy line from more and more points, and tell noise from ignorance.",
     shows="a noisy line from 10 to 10,000 points: noise, ignorance and the learned rates against the truth",
     minutes=25,
     quick_minutes=1,
@@ -28,3 +27,12 @@ PUBLISHED: dict[str, dict[int, float]] = {
     "input": {10_000: 0.08},
 }
 """Standard deviations and rates of the authors' stored runs, at the ends of the range."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `line`."""
+
+    steps: int | None = flag(None, least=2)
+    """Steps for up to a hundred points; twice as many for a thousand, four times for ten thousand. By default 1,000 for
+    the published width of 1024 units and 2,000 for 64 units."""

@@ -1,12 +1,13 @@
 """The page of `line`."""
 
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.line import PUBLISHED
-from gumdrop_experiments.line.figures import LAYERS
-from gumdrop_experiments.line.study import NOISE, SIZES
-from gumdrop_experiments.pages.page import Figure, Page, Table
+import numpy as np
+from matplotlib.figure import Figure
 
-__all__ = ["page"]
+from gumdrop.views import plots
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.line import PUBLISHED
+from gumdrop_experiments.line.study import NOISE, OFFSET, SIZES, SLOPE, even_network
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
 
 FITS = (
     "Mean, and bands of two standard deviations, for each number of data N; at most 100 points are drawn. Good is a "
@@ -18,6 +19,10 @@ UNCERTAINTY = (
     "at the truth and an epistemic part that falls. Dotted: where the objective is lowest if all units carry equal "
     "parts."
 )
+
+RATES = "Learned rates against the number of data. Good are rates that fall as data grow."
+LAYERS = ("input", "hidden 1", "hidden 2", "hidden 3")
+COLOURS = (plots.PALETTE[3], plots.BLUE, plots.GREEN, plots.ORANGE)
 
 
 def page(results: Plain) -> Page:
@@ -33,10 +38,10 @@ def page(results: Plain) -> Page:
             f"same settings give {small['aleatoric']:.2f} and {small['epistemic']:.2f}."
         ),
         body=[
-            Figure("line-fits", f"{wide['width']} units. {FITS}"),
-            Figure("line-fits-narrow", f"{narrow['width']} units. {FITS}"),
-            Figure("line-uncertainty", UNCERTAINTY),
-            Figure("line-rates", "Learned rates against the number of data. Good are rates that fall as data grow."),
+            Picture("line-fits", f"{wide['width']} units. {FITS}", _fits(wide)),
+            Picture("line-fits-narrow", f"{narrow['width']} units. {FITS}", _fits(narrow)),
+            Picture("line-uncertainty", UNCERTAINTY, _uncertainty([wide, narrow])),
+            Picture("line-rates", RATES, _rates([wide, narrow])),
             _table(wide),
             _table(narrow),
             _strengths(wide),
@@ -107,3 +112,70 @@ def _converged(series: Plain) -> str:
         f"{last['aleatoric']:.3f} and {last['epistemic']:.3f} at N = {SIZES[-1]:,}, and by at most "
         f"{most['aleatoric']:.3f} and {most['epistemic']:.3f} at any N."
     )
+
+
+def _fits(series: Plain) -> Figure:
+    """Data, mean and both bands, a panel for each number of data."""
+    drawing, panels = subplots(2, 3, sharex=True, sharey=True, size=(9, 5.6))
+    for ax, result in zip(panels.flat, series["runs"], strict=True):
+        curve = {name: np.asarray(values) for name, values in result["curve"].items()}
+        x, mean = curve["x"], curve["mean"]
+        for name, colour, opacity in (("aleatoric", plots.BLUE, 0.16), ("epistemic", plots.ORANGE, 0.4)):
+            band = 2 * curve[name]
+            ax.fill_between(x, mean - band, mean + band, color=colour, alpha=opacity, linewidth=0, label=name)
+        ax.plot(x, SLOPE * x + OFFSET, color=plots.INK, linewidth=1, linestyle=":", label="the line")
+        ax.plot(x, mean, color=plots.ORANGE, linewidth=1.6, label="mean")
+        ax.plot(result["data"]["x"], result["data"]["y"], ".", color=plots.INK, markersize=3, alpha=0.5, label="data")
+        ax.set(xlim=(-4, 4), ylim=(-4, 20))
+        dress(ax, title=f"N = {result['num_data']:,}")
+    legend_below(drawing, panels[0, 0], 5)
+    return drawing
+
+
+def _uncertainty(networks: list[Plain]) -> Figure:
+    """Both standard deviations against the number of data, beside the published ends and the truth."""
+    drawing = Figure(figsize=(9, 4.4), layout="constrained")
+    sizes = np.geomspace(SIZES[0], SIZES[-1], 40).round().astype(int)
+    panels = drawing.subplots(1, 2)
+    for ax, name in zip(panels, ("aleatoric", "epistemic"), strict=True):
+        ax.axhline(NOISE if name == "aleatoric" else 0, color=plots.INK, linewidth=1, label="truth (unlimited data)")
+        ax.plot(*zip(*PUBLISHED[name].items(), strict=True), "D--", color="grey", label="published (ends)")
+        for series, colour in zip(networks, (plots.BLUE, plots.ORANGE), strict=True):
+            units = f"{series['width']} units"
+            optimum = [even_network(int(n), series["width"])[name] for n in sizes]
+            ax.plot(SIZES, [run[name] for run in series["runs"]], "o-", color=colour, label=f"ours, {units}")
+            ax.plot(SIZES, [run[name] for run in series["half_the_steps"]], "o--", color=colour, alpha=0.4)
+            ax.plot(sizes, optimum, ":", color=colour, label=f"optimum, even weights, {units}")
+            held_out = {each["num_data"]: _chosen(each)[name] for each in series["held_out"]}
+            label = f"strength by held-out points, {units}"
+            ax.plot(*zip(*held_out.items(), strict=True), "s", color=colour, markerfacecolor="white", label=label)
+        ax.set(xscale="log", xlabel="number of data, N", ylim=(-0.03 if name == "epistemic" else 0.8, None))
+        dress(ax, title=f"{name} standard deviation")
+    panels[0].plot([], [], "o--", color="grey", alpha=0.4, label="half the steps")
+    entries = panels[0].get_legend_handles_labels()
+    drawing.legend(*entries, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    return drawing
+
+
+def _chosen(result: Plain) -> Plain:
+    """The run with the strength that the held-out points prefer."""
+    return next(run for run in result["strengths"] if run["strength"] == result["chosen"])
+
+
+def _rates(networks: list[Plain]) -> Figure:
+    """The learned rate of each layer against the number of data, beside the published ends."""
+    drawing, panels = subplots(1, 2, sharey=True, size=(9, 4.4))
+    for ax, series in zip(panels, networks, strict=True):
+        for layer, (label, colour) in enumerate(zip(LAYERS, COLOURS, strict=True)):
+            ax.plot(SIZES, [run["rates"][layer] for run in series["runs"]], "o-", color=colour, label=f"ours, {label}")
+            half = [run["rates"][layer] for run in series["half_the_steps"]]
+            ax.plot(SIZES, half, "o--", color=colour, alpha=0.4, markersize=4)
+        for name, style in (("hidden", "D--"), ("input", "s")):
+            sizes, rates = zip(*PUBLISHED[name].items(), strict=True)
+            ax.plot(sizes, rates, style, color="grey", label=f"published, {name} (1024 units)")
+        ax.set(xscale="log", xlabel="number of data, N", ylim=(-0.02, 0.54))
+        dress(ax, title=f"{series['width']} units")
+    panels[0].set_ylabel("drop probability p")
+    panels[0].plot([], [], "o--", color="grey", alpha=0.4, label="half the steps")
+    legend_below(drawing, panels[0], 4)
+    return drawing

@@ -12,13 +12,11 @@ from gumdrop import dropout_rates, learn_dropout, predict_regression
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks import mlp, set_strength
 from gumdrop.training import EpochRecord, choose_strength, fit
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.line import PUBLISHED
-from gumdrop_experiments.line.settings import Settings
-from gumdrop_experiments.pages.numbers import rounded
-
-__all__ = ["NOISE", "OFFSET", "SIZES", "SLOPE", "STRENGTHS", "TUNED_SIZES", "even_network", "points", "study"]
+from gumdrop_experiments.line import PUBLISHED, Settings
+from gumdrop_experiments.pages import rounded
+from gumdrop_experiments.training import seeded
 
 SIZES = (10, 25, 50, 100, 1000, 10_000)
 SLOPE, OFFSET, NOISE = 2.0, 8.0, 1.0
@@ -163,8 +161,7 @@ def _fit(run: Run, network: nn.Module, scale: _Scale, x: Tensor, y: Tensor, name
 
 def _network(run: Run, scale: _Scale) -> nn.Module:
     """Make the network; the paper drops the one input, too."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.options.seed)
+    with seeded(run.options.seed):
         return learn_dropout(mlp(1, 2, hidden=(scale.width,) * 3), include=["0"]).to(run.options.device)
 
 
@@ -191,18 +188,11 @@ def _says(network: nn.Module, run: Run, scale: _Scale, y: Tensor) -> Plain:
 
 
 def even_network(num_data: int, width: int) -> dict[str, float]:
-    """The optimum of the objective, were the weights spread evenly over all units.
+    """The best rate of the hidden layers, were the weights spread evenly over all units, and both SDs there.
 
     A unit of a ReLU network is active for half of the inputs. Where the K units of each of the three hidden layers
     carry equal parts of the line, masks with rate p add the variance v = 3 p/(1-p) · (2/K) · E[(2x)²] to it, which
     costs log(1 + v)/2 nats per datum, and the entropy gives 3 K H(p)/N back. No prior on the weights enters.
-
-    Args:
-        num_data: Number of data, N.
-        width: Units of each hidden layer, K.
-
-    Returns:
-        The best rate of the hidden layers, and the epistemic and aleatoric standard deviations there.
 
     Example:
         >>> even_network(10_000, 1024)["p"] > even_network(1_000_000, 1024)["p"]

@@ -1,14 +1,14 @@
 """The page of `mnist`."""
 
+import statistics
 from collections.abc import Sequence
 
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.mnist.figures import KINDS, SCORES, mean_of
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Figure, Page, Table
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
-__all__ = ["page"]
-
+from gumdrop.views import plots
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, mean_and_error, subplots
 
 RATES = (
     "Learned drop probability of each layer against the number of training images, and over training on the most of "
@@ -24,6 +24,16 @@ NOTES = (
     "Smaller sets are the beginnings of one shuffled list; each seed shuffles anew.",
 )
 
+LAYERS = ("inputs", "hidden 1", "hidden 2", "hidden 3")
+LAYER_COLOURS = (plots.PALETTE[3], plots.BLUE, plots.GREEN, plots.ORANGE)
+SCORES = {"accuracy": "test error", "nll": "test NLL, nats per image", "ece": "calibration error (ECE)"}
+KINDS = {
+    ("learned", "drawn"): ("learned, with draws", plots.BLUE, "o-"),
+    ("learned", "plain"): ("learned, dropout off", plots.BLUE, "o:"),
+    ("fixed", "drawn"): ("fixed, with draws", plots.ORANGE, "s-"),
+    ("fixed", "plain"): ("fixed, dropout off", plots.ORANGE, "s:"),
+}
+
 
 def page(results: Plain) -> Page:
     """Say how good learned rates are, and how good searched ones."""
@@ -38,11 +48,11 @@ def page(results: Plain) -> Page:
             f"settings ({last['chosen']}) it is {fixed['accuracy']:.2%}, {fixed['nll']:.4f} and {fixed['ece']:.4f}."
         ),
         body=[
-            Figure("mnist-rates", RATES),
-            Figure("mnist-scores", CURVES),
+            Picture("mnist-rates", RATES, _rates(results)),
+            Picture("mnist-scores", CURVES, _scores(results)),
             _table(results),
             _search_table(results),
-            Figure("mnist-widths", WIDTHS),
+            Picture("mnist-widths", WIDTHS, _widths(results)),
         ],
         notes=NOTES,
     )
@@ -76,3 +86,75 @@ def _search_table(results: Plain) -> Table:
     best = {(i, names.index(each["chosen"]) + 1) for i, each in enumerate(results["sizes"])}
     caption = "The search: NLL of the fixed settings (inputs / hidden units) on held-out training images."
     return Table(caption, ["images", *names], rows, best=best)
+
+
+def mean_of(studies: Sequence[Plain], kind: str, score: str) -> float:
+    """Average a score over seeds."""
+    return statistics.mean(study[kind][score] for study in studies)
+
+
+def _rates(results: Plain) -> Figure:
+    """Learned rates against the number of images, and over the training on all of them."""
+    drawing, (left, right) = subplots(1, 2, size=(9, 3.9))
+    sizes = [each["num_data"] for each in results["sizes"]]
+    for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):
+        mean = [statistics.mean(study["rates"][layer] for study in each["learned"]) for each in results["sizes"]]
+        left.plot(sizes, mean, "-", color=colour, label=label)
+        for each in results["sizes"]:
+            rates = [study["rates"][layer] for study in each["learned"]]
+            left.plot([each["num_data"]] * len(rates), rates, "o", color=colour, markersize=4, alpha=0.7)
+        path = [epoch[layer] for epoch in results["sizes"][-1]["learned"][0]["rates_over_training"]]
+        right.plot(range(1, len(path) + 1), path, "-", color=colour, label=label)
+    left.set(xscale="log", ylim=(0, None))
+    right.set(ylim=(0, None))
+    left.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    left.minorticks_off()
+    dress(left, title="after training; a dot is a seed", x="training images", y="drop probability p")
+    dress(right, title=f"over training on {sizes[-1]:,} images", x="epoch", y="drop probability p")
+    left.legend(frameon=False, fontsize=9)
+    return drawing
+
+
+def _scores(results: Plain) -> Figure:
+    """Error, likelihood and calibration against the number of images."""
+    drawing = Figure(figsize=(10, 3.9), layout="constrained")
+    sizes = [each["num_data"] for each in results["sizes"]]
+    panels = drawing.subplots(1, 3)
+    for ax, (score, label) in zip(panels, SCORES.items(), strict=True):
+        for (method, kind), (name, colour, style) in KINDS.items():
+            values = [mean_of(each[method], kind, score) for each in results["sizes"]]
+            if score == "accuracy":
+                values = [1 - value for value in values]
+            ax.plot(sizes, values, style, color=colour, label=name, markersize=4.5, markerfacecolor="white")
+        ax.set(xscale="log", yscale="log" if score != "ece" else "linear")
+        if score == "ece":
+            ax.set_ylim(0, None)
+        else:
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+            ax.yaxis.set_major_formatter(plots.PERCENT if score == "accuracy" else "{x:g}")
+        ax.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8.5)
+        ax.minorticks_off()
+        dress(ax, title=label, x="training images")
+    legend_below(drawing, panels[0], 4)
+    return drawing
+
+
+def _widths(results: Plain) -> Figure:
+    """Rates and scores against the width of the network."""
+    drawing, (left, right) = subplots(1, 2, size=(9, 3.9))
+    widths = [each["width"] for each in results["widths"]]
+    for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):
+        left.plot(widths, [each["rates"][layer] for each in results["widths"]], "o-", color=colour, label=label)
+    for kind, style in (("drawn", "o-"), ("plain", "o:")):
+        name = KINDS["learned", kind][0]
+        right.plot(widths, [each[kind]["nll"] for each in results["widths"]], style, color=plots.BLUE, label=name)
+    for ax in (left, right):
+        ax.set(xscale="log")
+        ax.set_xticks(widths, [f"{width:,}" for width in widths])
+        ax.minorticks_off()
+        ax.legend(frameon=False, fontsize=9)
+    left.set_ylim(0, None)
+    images = f"{results['widths'][0]['num_data']:,} images"
+    dress(left, title=f"learned rates, {images}", x="units of each hidden layer", y="drop probability p")
+    dress(right, title=SCORES["nll"], x="units of each hidden layer")
+    return drawing

@@ -13,15 +13,12 @@ from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks import dropout_rates, fix_dropout, mlp
 from gumdrop.prediction import predict_classification
 from gumdrop.training import FitResult, fit
-from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.data.mnist import DigitImages, read_digits
+from gumdrop_experiments.harness import NO_DROPOUT, Plain
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import NO_DROPOUT
-from gumdrop_experiments.mnist.settings import Settings
+from gumdrop_experiments.mnist import Settings
 from gumdrop_experiments.scoring import class_scores, plain_prediction
-
-__all__ = ["FIXED", "study"]
+from gumdrop_experiments.training import seeded
 
 SIZES = (1000, 4000, 15_000, 60_000)
 WIDTH, DEPTH = 512, 3
@@ -64,13 +61,12 @@ class _Work:
 def study(settings: Settings, run: Run) -> Plain:
     """Train both kinds of networks on each number of images, the largest first, and then sweep over widths."""
     quick = run.options.quick
-    folder = data_folder(run.options, "mnist", sources=MNIST)
-    train, test = read_mnist(folder), read_mnist(folder, train=False)
+    train, test = read_digits(run.options)
     sizes = sorted(settings.sizes or (QUICK_SIZES if quick else SIZES))
     if not 10 * HELD_OUT <= sizes[0] <= sizes[-1] <= len(train.labels):
         raise ValueError(f"`sizes` must lie between {10 * HELD_OUT} and {len(train.labels)}, got {sizes}")
     if quick:
-        test = DigitImages(test.images[:QUICK_TEST], test.labels[:QUICK_TEST])
+        test = test.rows(slice(QUICK_TEST))
     epochs, width = (QUICK_EPOCHS, QUICK_WIDTH) if quick else (EPOCHS, WIDTH)
     work = _Work(run, train, test, settings.epochs or epochs, width, settings.num_samples)
     seeds = range(run.options.seed, run.options.seed + settings.seeds)
@@ -191,8 +187,7 @@ def _trained(work: _Work, rows: Tensor, rates: Rates | None, seed: int) -> tuple
 
 def _network(width: int, rates: Rates | None, seed: int) -> nn.Sequential:
     """Build a network whose rates are learned, or fixed for inputs and for hidden units."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = mlp(28 * 28, 10, hidden=(width,) * DEPTH, p=START)
     if rates is None:
         return model

@@ -10,21 +10,7 @@ from torch.nn import functional as F
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.data.mnist import read_mnist
-
-__all__ = [
-    "Batches",
-    "digit_batches",
-    "digit_network",
-    "digit_perceptron",
-    "export",
-    "labelling_network",
-    "lenet",
-    "photograph_batches",
-    "photograph_network",
-    "train_or_load",
-    "tutorial_lenet",
-    "tutorial_perceptron",
-]
+from gumdrop_experiments.training import seeded, take_step
 
 Batches = Callable[[torch.Generator], tuple[Tensor, Tensor]]
 
@@ -54,21 +40,13 @@ def digit_perceptron() -> nn.Sequential:
 
 def lenet() -> nn.Sequential:
     """Build LeNet for 28 x 28 digits: 20 and 50 channels of 5 x 5, padded, and 500 units, all with ReLU."""
-    layers: list[nn.Module] = []
-    for before, after in ((1, 20), (20, 50)):
-        layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), nn.ReLU()]
-    return _channels_last([*layers, nn.Flatten(), nn.Linear(50 * 7 * 7, 500), nn.ReLU(), nn.Linear(500, 10)])
+    return _lenet((20, 50), 500, relu=True)
 
 
 def tutorial_perceptron(*, input_rate: float = 0.0, hidden_rate: float = 0.0) -> nn.Sequential:
     """Build the dense network of Xu, Zhao & Zhao's tutorial on dropout: 2 x 800 units with tanh.
 
-    Args:
-        input_rate: Drop probability of the pixels; without dropout for 0.
-        hidden_rate: The same of the units of the first hidden layer. Those of the second are never dropped.
-
-    Returns:
-        The network, for images of 28 x 28 pixels.
+    Dropped are pixels and the units of the first hidden layer, those of the second never; 0 is no dropout.
 
     References:
         https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch
@@ -82,43 +60,37 @@ def tutorial_perceptron(*, input_rate: float = 0.0, hidden_rate: float = 0.0) ->
 def tutorial_lenet(*, rate: float = 0.0) -> nn.Sequential:
     """Build LeNet as in Xu, Zhao & Zhao's tutorial on dropout: nothing but a maximum behind each convolution.
 
-    Args:
-        rate: Drop probability of whole channels of each convolution, and of the 500 dense units; without dropout
-            for 0. Channels are dropped behind the maximum, where they are a quarter as large, and not before it as
-            in the tutorial: it is the same function of the same mask.
-
-    Returns:
-        The network, for images of 28 x 28 pixels, its weights laid out so that convolutions are fast on CPUs.
+    Dropped are whole channels of each convolution, and of the 500 dense units; 0 is no dropout. Channels are dropped
+    behind the maximum, where they are a quarter as large, and not before it as in the tutorial: it is the same function
+    of the same mask.
 
     References:
         https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch
     """
-    layers: list[nn.Module] = []
-    for before, after in ((1, 20), (20, 50)):
-        layers += [nn.Conv2d(before, after, 5, padding=2), nn.MaxPool2d(2), *_dropout(nn.Dropout2d, rate)]
-    dense = [nn.Linear(50 * 7 * 7, 500), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(500, 10)]
-    return _channels_last([*layers, nn.Flatten(), *dense])
+    return _lenet((20, 50), 500, rate=rate)
 
 
 def labelling_network(*, rate: float = 0.0) -> nn.Sequential:
     """Build the network of Kirsch, van Amersfoort & Gal 2019 for choosing labels (arXiv:1906.08158).
 
-    Args:
-        rate: Drop probability of whole channels of each convolution, and of the 128 dense units; without dropout
-            for 0. Channels are dropped behind the maximum, which is the same function of the same mask.
-
-    Returns:
-        The network, for images of 28 x 28 pixels: convolutions of 5 x 5 with 32 and 64 channels, 128 dense units.
+    Dropped are whole channels of both convolutions, and of the 128 dense units; 0 is no dropout. Channels are dropped
+    behind the maximum, which is the same function of the same mask.
     """
+    return _lenet((32, 64), 128, rate=rate, relu=True, padding=0)
+
+
+def _lenet(
+    channels: tuple[int, int], units: int, *, rate: float = 0.0, relu: bool = False, padding: int = 2
+) -> nn.Sequential:
+    """Build two convolutions of 5 x 5, each with a maximum behind it, and two dense layers; channels last is fast."""
     layers: list[nn.Module] = []
-    for before, after in ((1, 32), (32, 64)):
-        layers += [nn.Conv2d(before, after, 5), nn.MaxPool2d(2), nn.ReLU(), *_dropout(nn.Dropout2d, rate)]
-    dense = [nn.Linear(64 * 4 * 4, 128), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(128, 10)]
-    return _channels_last([*layers, nn.Flatten(), *dense])
-
-
-def _channels_last(layers: list[nn.Module]) -> nn.Sequential:
-    return nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # lacks in its stubs
+    for before, after in itertools.pairwise((1, *channels)):
+        layers += [nn.Conv2d(before, after, 5, padding=padding), nn.MaxPool2d(2)]
+        layers += [*([nn.ReLU()] if relu else []), *_dropout(nn.Dropout2d, rate)]
+    side = 7 if padding else 4
+    dense = [nn.Linear(channels[1] * side**2, units), nn.ReLU(), *_dropout(nn.Dropout, rate), nn.Linear(units, 10)]
+    model = nn.Sequential(*layers, nn.Flatten(), *dense)
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # lacks in its stubs
 
 
 def _dropout(kind: type[nn.Module], rate: float) -> list[nn.Module]:
@@ -145,16 +117,7 @@ def photograph_network(num_classes: int) -> nn.Sequential:
 
 
 def photograph_batches(pictures: Tensor, *, size: int, batch_size: int) -> Batches:
-    """Draw crops of pictures, of random place, scale, side and brightness, with the picture as the class.
-
-    Args:
-        pictures: Shape (N, 3, H, W).
-        size: Height and width of a crop.
-        batch_size: Crops in a batch.
-
-    Returns:
-        A function that draws a batch.
-    """
+    """Draw crops of pictures, of random place, scale, side and brightness, with the picture as the class."""
     count, _, height, width = pictures.shape
 
     def draw(generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -176,8 +139,7 @@ def train_or_load(
     build: Callable[[], nn.Sequential], batches: Callable[[], Batches], place: Path, *, steps: int, seed: int
 ) -> nn.Sequential:
     """Train a classifier by AdamW with a one-cycle learning rate, or load it where it was trained before."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = build()
     if place.exists():
         model.load_state_dict(torch.load(place, weights_only=True))
@@ -188,9 +150,7 @@ def train_or_load(
     for _ in range(steps):
         x, y = draw(generator)
         loss = F.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        take_step(optimizer, loss)
         schedule.step()
     with replacing(place, "wb") as file:
         torch.save(model.state_dict(), file)
@@ -198,13 +158,7 @@ def train_or_load(
 
 
 def export(model: nn.Module, place: Path, *, shape: tuple[int, int, int]) -> None:
-    """Write a classifier as a file that `gumdrop explain-image` takes.
-
-    Args:
-        model: In eval mode.
-        place: File to write.
-        shape: Channels, height and width of its pictures.
-    """
+    """Write a classifier, in eval mode, as a file that `gumdrop explain-image` takes."""
     any_number = ({0: torch.export.Dim("n")},)
     program = torch.export.export(model, (torch.zeros(2, *shape),), dynamic_shapes=any_number)
     with replacing(place, "wb") as file:

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-__all__ = ["DEPTHS", "FCDenseNet", "Shape"]
-
 
 class Shape(NamedTuple):
     """How deep and how wide an FC-DenseNet is."""
@@ -60,14 +58,10 @@ class _DenseBlock(nn.ModuleList):
 
 
 class FCDenseNet(nn.Module):
-    """Classify each pixel of a picture of any size.
+    """Classify each pixel of a picture of any size: as many maps as outputs.
 
     Every convolution but the first and the transposed ones is preceded by batch normalisation and ReLU. It has no
     dropout; `gumdrop.learn_dropout` puts it in front of the convolutions.
-
-    Args:
-        shape: Depth and width, as in `DEPTHS`.
-        outputs: Maps that it gives: one for each class, or two with an aleatoric head.
     """
 
     def __init__(self, shape: Shape, outputs: int) -> None:

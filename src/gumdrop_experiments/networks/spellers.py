@@ -15,18 +15,12 @@ from torch.utils.data import Sampler
 
 from gumdrop.functional import concrete_dropout
 
-__all__ = ["ByLength", "PerStepDropout", "PooledReader", "Speller", "phone_nll"]
-
 
 def phone_nll(logits: Tensor, phones: Tensor) -> Tensor:
-    """Negative log likelihood of each word: the sum over its phones, in nats.
+    """Negative log likelihood of each word, (N,): the sum over its phones, in nats.
 
-    Args:
-        logits: Shape (N, T, C).
-        phones: Shape (N, T'), 0 where there is none; T' may be smaller than T, and larger where it holds 0 alone.
-
-    Returns:
-        Shape (N,).
+    Logits are (N, T, C), phones (N, T'), 0 where there is none; T' may be smaller than T, and larger where it holds 0
+    alone.
     """
     phones = phones[:, : logits.shape[1]]
     nll = F.cross_entropy(logits[:, : phones.shape[1]].transpose(1, 2), phones, ignore_index=0, reduction="none")
@@ -36,10 +30,7 @@ def phone_nll(logits: Tensor, phones: Tensor) -> Tensor:
 class ByLength(Sampler[list[int]]):
     """Batches of words of like length, in an order that torch's default generator draws anew for each epoch.
 
-    Args:
-        lengths: Length of each word, shape (N,).
-        batch_size: Words in a batch.
-        pool: Batches that are sorted by length together.
+    Of a pool of so many batches the words are sorted by length together.
     """
 
     def __init__(self, lengths: Tensor, batch_size: int, *, pool: int = 50) -> None:
@@ -73,11 +64,7 @@ class _Normalised(nn.Module):
 
 
 class PerStepDropout(nn.Module):
-    """The report's broken setting: a relaxed mask that is new at every time step, and a rate that no KL knows of.
-
-    Args:
-        p: Initial drop probability.
-    """
+    """The report's broken setting: a relaxed mask that is new at every time step, and a rate that no KL knows of."""
 
     def __init__(self, *, p: float) -> None:
         super().__init__()
@@ -96,13 +83,8 @@ class PerStepDropout(nn.Module):
 class PooledReader(nn.Module):
     """The report's network: three recurrent layers read the letters, their average is said by two more.
 
-    Args:
-        letters: Number of letters.
-        phones: Number of phones.
-        steps: Phones in the longest word.
-        size: Width of the embedding and of each layer.
-        num_norms: Recurrent layers that get normalised inputs, from the first one on.
-        per_step: The report's own dropout, in front of as many of the recurrent layers.
+    ``steps`` are the phones of the longest word; as many recurrent layers as ``num_norms`` get normalised inputs, from
+    the first one on, and the report's own dropout stands in front of as many as there are in ``per_step``.
     """
 
     def __init__(
@@ -125,15 +107,10 @@ class PooledReader(nn.Module):
         self.head = nn.Linear(size, phones)
 
     def forward(self, words: Tensor, said: Tensor | None = None) -> Tensor:
-        """Give the logits of the phone at each position.
+        """Give the logits of the phone at each position, (N, T, phones), of letters (N, L), 0 behind the end.
 
-        Args:
-            words: Letters, shape (N, L), 0 behind the end.
-            said: Which positions hold a phone or the end, shape (N, T): those that are normalised in training; all of
-                ``steps`` if None.
-
-        Returns:
-            Shape (N, T, phones).
+        ``said`` tells which positions hold a phone or the end, (N, T): those that are normalised in training; all of
+        ``steps`` if None.
         """
         lengths = (words != 0).sum(1)
         words = words[:, : int(lengths.max())]
@@ -160,13 +137,6 @@ class Speller(nn.Module):
 
     One row holds the letters of a word, padded to ``width``, and then the phones said so far, of which the first is
     ``START``: so one tensor goes in, and a whole word is scored in one pass.
-
-    Args:
-        letters: Number of letters.
-        phones: Number of phones, with those that start and end a word.
-        width: Columns that hold letters.
-        size: Width of the embeddings.
-        hidden: Width of the decoder, and of the two directions of the encoder together.
     """
 
     START, END = 1, 2
@@ -190,14 +160,7 @@ class Speller(nn.Module):
         return logits
 
     def read(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode the letters of words.
-
-        Args:
-            words: Shape (N, T).
-
-        Returns:
-            One vector for each letter, shape (N, T', hidden), and where there is one, shape (N, T').
-        """
+        """Encode the letters of words (N, T): a vector for each, (N, T', hidden), and where there is one, (N, T')."""
         lengths = (words != 0).sum(1)
         words = words[:, : int(lengths.max())]
         packed = pack_padded_sequence(self.letters(words), lengths.cpu(), batch_first=True, enforce_sorted=False)
@@ -207,17 +170,7 @@ class Speller(nn.Module):
     def say(
         self, said: Tensor, memory: Tensor, present: Tensor, state: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Go on from some phones.
-
-        Args:
-            said: Phones, shape (N, T).
-            memory: Encoded letters, shape (N, L, hidden).
-            present: Where there are letters, shape (N, L).
-            state: Of the decoder, where ``said`` goes on from earlier phones.
-
-        Returns:
-            Logits of the next phone after each, and the state of the decoder.
-        """
+        """Go on from phones (N, T): the logits of the next one after each, and the state of the decoder."""
         h, state = self.decoder(self.phones(said), state)
         scores = self.query(h) @ memory.transpose(1, 2)
         weights = scores.masked_fill(~present.unsqueeze(1), -torch.inf).softmax(-1)

@@ -4,8 +4,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["ALPHABET", "CharacterModel", "ReviewEncoder", "character_nll", "encoded", "sums"]
-
 ALPHABET = "\0abcdefghijklmnopqrstuvwxyz -.\n"
 """Characters by their numbers; the first fills up short lines."""
 SMALL = [
@@ -27,16 +25,6 @@ def _in_words(number: int) -> str:
 def sums(count: int, seed: int) -> list[str]:
     """Write different sums of numbers below 500 in words, such as "seventeen plus four is twenty-one".
 
-    Args:
-        count: How many.
-        seed: Same seed, same sums.
-
-    Returns:
-        Lines, each ended by a newline.
-
-    Raises:
-        ValueError: If there are fewer.
-
     Example:
         >>> sums(1, seed=0)[0].split()[-1].endswith(".")
         True
@@ -52,14 +40,7 @@ def sums(count: int, seed: int) -> list[str]:
 
 
 def encoded(lines: list[str]) -> Tensor:
-    """Number the characters of lines.
-
-    Args:
-        lines: Of characters in `ALPHABET`.
-
-    Returns:
-        Shape (N, T) with T the longest of them, 0 behind their ends, int64.
-    """
+    """Number the characters of lines, (N, T) with T the longest of them, 0 behind their ends."""
     numbers = {character: number for number, character in enumerate(ALPHABET)}
     rows = torch.zeros(len(lines), max(map(len, lines)), dtype=torch.long)
     for row, line in zip(rows, lines, strict=True):
@@ -68,15 +49,7 @@ def encoded(lines: list[str]) -> Tensor:
 
 
 def character_nll(logits: Tensor, lines: Tensor) -> Tensor:
-    """Negative log likelihood of each line: the sum over its characters, in nats.
-
-    Args:
-        logits: For each character, from those before it; shape (N, T, C).
-        lines: Shape (N, T), 0 behind their ends.
-
-    Returns:
-        Shape (N,).
-    """
+    """Negative log likelihood of each line, (N,): the sum over its characters, in nats, for logits (N, T, C)."""
     return F.cross_entropy(logits.transpose(1, 2), lines, ignore_index=0, reduction="none").sum(1)
 
 
@@ -101,14 +74,7 @@ class _Block(nn.Module):
 
 
 class CharacterModel(nn.Module):
-    """A small GPT: each character from those before it.
-
-    Args:
-        size: Width.
-        heads: Of attention.
-        layers: Number of blocks.
-        longest: Most characters of a line.
-    """
+    """A small GPT: each character from those before it."""
 
     def __init__(self, *, size: int = 96, heads: int = 4, layers: int = 3, longest: int = 128) -> None:
         super().__init__()
@@ -124,14 +90,7 @@ class CharacterModel(nn.Module):
 
 
 class ReviewEncoder(nn.Module):
-    """A small BERT of Hugging Face, from its configuration alone, that gives a class to a sentence.
-
-    Args:
-        num_words: Size of the vocabulary.
-        size: Width.
-        layers: Number of layers.
-        longest: Most words of a sentence.
-    """
+    """A small BERT of Hugging Face, from its configuration alone, that gives a class to a sentence."""
 
     def __init__(self, num_words: int, *, size: int = 128, layers: int = 2, longest: int = 64) -> None:
         super().__init__()

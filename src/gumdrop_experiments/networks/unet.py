@@ -12,16 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["UNet"]
-
 
 class UNet(nn.Module):
-    """Classify each pixel of a picture of any size. It knows nothing of dropout.
-
-    Args:
-        outputs: Maps that it gives.
-        channels: Channels of each stage, from the picture's size to the smallest.
-    """
+    """Classify each pixel of a picture of any size, by channels of each stage. It knows nothing of dropout."""
 
     def __init__(self, outputs: int, channels: Sequence[int] = (16, 32, 64, 128)) -> None:
         super().__init__()

@@ -1,21 +1,12 @@
 """Numbers for results and tables."""
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-__all__ = ["mean_and_error", "rounded"]
 
 
 def rounded(values: Any, digits: int = 4) -> Any:
-    """Round numbers for `results.json`, where figures need no more.
-
-    Args:
-        values: A number, or a tensor, an array or a list of them.
-        digits: Significant digits that are kept.
-
-    Returns:
-        A number, or lists of the same shape.
+    """Round numbers, or arrays of them as lists, for `results.json`, where figures need no more.
 
     Example:
         >>> rounded([0.123456, [98765.4]])
@@ -30,12 +21,6 @@ def rounded(values: Any, digits: int = 4) -> Any:
 def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
     """Mean over seeds or splits with its standard error, 0 where there is only one.
 
-    Args:
-        values: A score of each.
-
-    Returns:
-        Mean and standard error.
-
     Example:
         >>> mean_and_error([1.0, 2.0, 3.0])
         (2.0, 0.5773502691896258)
@@ -43,3 +28,14 @@ def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
     found = [float(value) for value in values]
     error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else 0.0
     return statistics.fmean(found), error
+
+
+def with_error(pair: Sequence[float], form: str = ".3f") -> str:
+    """Write a mean with its standard error in brackets; a sign in the form is the mean's alone.
+
+    Example:
+        >>> with_error((1.25, 0.5), "+.2f")
+        '+1.25 (0.50)'
+    """
+    mean, error = pair
+    return f"{mean:{form}} ({error:{form.removeprefix('+')}})"

@@ -1,26 +1,27 @@
 """The page that an experiment leaves: figures and tables with their captions, in one file that can be sent."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gumdrop.views.html import template
+from gumdrop_experiments.harness import Plain
 
 if TYPE_CHECKING:
-    from matplotlib import figure
-
-__all__ = ["Figure", "Page", "Table", "render"]
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A picture of the run."""
+class Picture:
+    """A figure with its caption."""
 
     name: str
-    """Its name, as given to `Run.figure`."""
+    """The name of its file, without the ending."""
     caption: str
     """What you see, and what good looks like."""
+    drawing: "Figure"
+    """The figure."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,27 @@ class Table:
                 raise ValueError(f"each of `rows` must have {len(self.columns)} cells, got {len(row)}: {list(row)}")
 
 
+Cell = str | Callable[[Plain], str]
+"""A format of the fields of a record, or a function of it."""
+
+
+def table_of(
+    caption: str,
+    records: Mapping[str, Plain],
+    cells: Mapping[str, Cell],
+    *,
+    first: str = "",
+    ours: Callable[[str], bool] = lambda name: False,
+    best: Collection[tuple[int, int]] = (),
+) -> Table:
+    """Put records into rows, each behind its name; a cell stands with the head of its column."""
+    rows = [
+        [name, *(cell.format(**record) if isinstance(cell, str) else cell(record) for cell in cells.values())]
+        for name, record in records.items()
+    ]
+    return Table(caption, [first, *cells], rows, [i for i, name in enumerate(records) if ours(name)], best)
+
+
 @dataclass(frozen=True)
 class Page:
     """What the page of an experiment says."""
@@ -53,16 +75,20 @@ class Page:
     """What was tried."""
     lead: str
     """What came out, in one or two sentences with figures."""
-    body: Sequence[Figure | Table]
+    body: Sequence[Picture | Table]
     """Figures and tables, in the order of reading."""
     notes: Sequence[str] = ()
     """Protocol, sources and limits, a paragraph each."""
 
+    @property
+    def pictures(self) -> list[Picture]:
+        """Its figures, in the order of reading."""
+        return [part for part in self.body if isinstance(part, Picture)]
 
-def render(page: Page, results: Mapping[str, Any], figures: Mapping[str, "figure.Figure"]) -> str:
+
+def render(page: Page, results: Plain) -> str:
     """Write a page as text."""
     from gumdrop.views.svg import figure_svg  # matplotlib, which a page without figures does not need
 
-    shown = [part for part in page.body if isinstance(part, Figure)]
-    pictures = {part.name: figure_svg(figures[part.name], part.name, part.caption) for part in shown}
+    pictures = {each.name: figure_svg(each.drawing, each.name, each.caption) for each in page.pictures}
     return template("experiment.html.j2", Path(__file__).parent).render(page=page, pictures=pictures, results=results)

@@ -5,15 +5,26 @@ to be those of the other for the answer to change. Every method is judged in one
 first, that have to be replaced before the answer changes.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Find the part that decides between two near digits, by FIDO and by Captum's methods.",
     shows="which pixels decide between a 4 and a 9, a 3 and a 5, a 1 and a 7, and how few they are",
     minutes=5,
     quick_minutes=1,
     source="none on these data; the question is that of Korsch, Shadaydeh & Denzler 2023 (arXiv:2307.14825)",
     data=("mnist",),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `pairs`."""
+
+    images: int = flag(4, least=1, quick=2)
+    """Test images of each digit of a pair."""
+    iterations: int = flag(100, least=1, quick=40)
+    """Steps of each search for masks."""
+    classifier_steps: int = flag(900, least=1, quick=200)
+    """Batches that the classifier is trained on."""

@@ -1,11 +1,12 @@
 """The page of `pairs`."""
 
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Figure, Page, Table
-from gumdrop_experiments.pairs.study import OURS
+import numpy as np
+from matplotlib.figure import Figure
 
-__all__ = ["needed", "page"]
+from gumdrop.views import plots
+from gumdrop_experiments.harness import Plain, WithPictures
+from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots
+from gumdrop_experiments.pairs.study import OURS
 
 PICTURES = (
     "A digit of each direction, the nearest training image of the other class, and what FIDO finds: the pixels that "
@@ -20,6 +21,9 @@ NOTES = (
     "are those of destruction (SDR).",
 )
 
+LARGEST_SHARE = 0.4
+"""Where the curves end."""
+
 
 def needed(results: Plain) -> dict[str, tuple[float, float]]:
     """Mean share of pixels that have to be replaced, with its standard error over all images."""
@@ -29,8 +33,9 @@ def needed(results: Plain) -> dict[str, tuple[float, float]]:
     }
 
 
-def page(results: Plain) -> Page:
+def page(found: WithPictures) -> Page:
     """Say how few pixels decide."""
+    results, pictures = found
     shares = needed(results)
     best = min((name for name in shares if name != OURS), key=lambda name: shares[name][0])
     directions = results["pairs"]
@@ -49,9 +54,44 @@ def page(results: Plain) -> Page:
         f"Replacing {100 * shares[OURS][0]:.1f} % of the pixels changes the answer, chosen by FIDO between the two "
         f"classes; {100 * shares[best][0]:.1f} % by the best other method ({best}).",
         [
-            Figure("pairs", PICTURES),
-            Figure("pairs-curves", CURVES),
+            Picture("pairs", PICTURES, _pictures(pictures)),
+            Picture("pairs-curves", CURVES, _curves(results)),
             Table(f"Share of pixels that have to be replaced, %, mean over {count} images.", columns, rows, ours=[0]),
         ],
         NOTES,
     )
+
+
+def _pictures(shown: Plain) -> Figure:
+    rows = list(next(iter(shown.values())))
+    drawing, panels = subplots(
+        len(rows), len(shown), squeeze=False, size=(1.25 * len(shown) + 1.2, 1.3 * len(rows) + 0.2)
+    )
+    for column, (name, pictures) in enumerate(shown.items()):
+        for row, key in enumerate(rows):
+            ax = panels[row][column]
+            look = {"cmap": plots.RELEVANCE} if key.startswith("FIDO") else {"cmap": "Greys"}
+            ax.imshow(np.asarray(pictures[key]), vmin=0, vmax=1, interpolation="nearest", **look)
+            ax.set(xticks=[], yticks=[])
+            if row == 0:
+                ax.set_title(name.replace("-", " or "), fontsize=plots.SIZE)
+            if column == 0:
+                ax.set_ylabel(key.replace(", ", ",\n"), rotation=0, ha="right", va="center", fontsize=plots.SIZE)
+    return drawing
+
+
+def _curves(results: Plain) -> Figure:
+    """Share of the answers that have changed against the share of pixels that is replaced, over all directions."""
+    drawing, ax = subplots(size=(6.8, 4.2))
+    parts = results["pairs"].values()
+    for i, name in enumerate(next(iter(parts))["changed"]):
+        curve = np.mean([part["changed"][name] for part in parts], axis=0)
+        wide = 2.2 if name == OURS else 1.2
+        style = "-" if i < len(plots.PALETTE) else ":"
+        ax.plot(
+            results["shares"], curve, style, color=plots.PALETTE[i % len(plots.PALETTE)], linewidth=wide, label=name
+        )
+    dress(ax, x="share of pixels replaced, most relevant first", y="share of answers that changed")
+    ax.set(xlim=(0, LARGEST_SHARE), ylim=(0, 1.02))
+    ax.legend(fontsize=8, frameon=False)
+    return drawing

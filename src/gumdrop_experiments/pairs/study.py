@@ -9,14 +9,10 @@ from torch import Tensor, nn
 from gumdrop.attribution import FIDO, FIDOSettings
 from gumdrop_experiments.attribution.peers import Method, captum_methods, require_captum
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.reproduce import WithPictures
+from gumdrop_experiments.harness import Plain, WithPictures, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_batches, digit_network, train_or_load
-from gumdrop_experiments.pairs.settings import Settings
-
-__all__ = ["OURS", "study"]
+from gumdrop_experiments.pairs import Settings
 
 PAIRS = ((4, 9), (3, 5), (1, 7))
 FIRST_IMAGE = 1000
@@ -47,8 +43,7 @@ def study(settings: Settings, run: Run) -> WithPictures:
     batches, seed = partial(digit_batches, folder), run.options.seed
     model = train_or_load(digit_network, batches, run.folder / "digits.pt", steps=settings.classifier_steps, seed=seed)
     train, test = read_mnist(folder), read_mnist(folder, train=False)
-    train = DigitImages(train.images[:CANDIDATES], train.labels[:CANDIDATES])
-    test = DigitImages(test.images[FIRST_IMAGE:], test.labels[FIRST_IMAGE:])
+    train, test = train.rows(slice(CANDIDATES)), test.rows(slice(FIRST_IMAGE, None))
     both = [(a, b) for pair in PAIRS for a, b in (pair, pair[::-1])]
     parts = run.parts({f"{a}-{b}": partial(_direction, model, train, test, settings, seed, a, b) for a, b in both})
     pictures = {name: part.pop("pictures") for name, part in parts.items()}

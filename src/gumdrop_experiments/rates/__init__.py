@@ -4,15 +4,40 @@ No rate is right for every table. The regret of a method on a table is what it l
 its worst regret over many tables is what a person risks who cannot tune.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
+from typing import Self
 
-__all__ = ["ABOUT"]
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag
+from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
-    does="Log likelihood lost on the best rate of each table: no dropout, fixed rates, a grid of them, learned rates.",
     shows="what a wrong rate costs: none, fixed, a grid and learned ones, over tables that want different rates",
     minutes=85,
     quick_minutes=2,
     source="none; the tables are UCI's, airfoil, bike sharing, MNIST, those of scikit-learn and simulated ones",
     data=("tables", "uci", "mnist"),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `rates`."""
+
+    dataset: tuple[str, ...] = flag((), known=("table", "gumdrop_experiments.rates.sets.SETS"))
+    """Tables to run; all by default."""
+    splits: int | None = flag(None, least=1)
+    """Splits of a table at most; by default 10, and fewer of long tables."""
+    arms: tuple[str, ...] = flag((), known=("arm", "gumdrop_experiments.rates.results.ARM_LABELS"))
+    """Other ways to a rate to try beside: sites, front, hidden, pool, draws, response; none by default."""
+
+    def for_run(self, options: RunOptions) -> Self:
+        """Check the names, and that there is a table for the regret."""
+        from gumdrop_experiments.rates.sets import SETS
+
+        settings = super().for_run(options)
+        if self.dataset and all(SETS[name].gaps or SETS[name].most_steps for name in self.dataset):
+            raise ValueError(
+                f"`dataset` must name a table for the regret, which is neither of gaps nor long, such as boston; got "
+                f"{', '.join(self.dataset)}"
+            )
+        return settings

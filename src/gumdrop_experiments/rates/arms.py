@@ -23,8 +23,6 @@ from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, by_held_out_
 from gumdrop_experiments.rates.responses import fit_by_response
 from gumdrop_experiments.rates.results import FIXED, OFF
 
-__all__ = ["ARMS", "Arm", "Trained", "greedy"]
-
 FRONT = 4, 2, 1
 """Shares of a budget of dropout in front of the three layers: most of it on the inputs."""
 HIDDEN = 0, 2, 1
@@ -49,13 +47,6 @@ def sites(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
 
     Each layer tries a quarter and four times of it while the others stay. All changes that gain more than a standard
     error are then made together.
-
-    Args:
-        setup: What all ensembles have in common.
-        trained: Those that are there.
-
-    Returns:
-        The ensemble, and its strengths from the inputs on.
     """
     centre = choose_strength({strength: fit.scores for strength, fit in trained.learned.items()})
     count, base = len(FRONT), trained.learned[centre]
@@ -103,12 +94,8 @@ def pool(setup: Setup, trained: Trained) -> tuple[EnsembleFit, str]:
 def greedy(log_p: Tensor, count: int) -> list[int]:
     """Fill a mixture one by one, each time with what raises its log likelihood most; the same may be taken again.
 
-    Args:
-        log_p: Log likelihood of each row under each candidate, shape (C, N); NaN for rows without one.
-        count: Places of the mixture.
-
-    Returns:
-        Numbers of the candidates, in the order in which they were taken.
+    Of log likelihoods of rows under candidates, (C, N), NaN for rows without one, come the candidates as they were
+    taken.
     """
     log_p = log_p[:, ~log_p.isnan().any(0)].double()
     mixture = torch.full_like(log_p[0], -torch.inf)

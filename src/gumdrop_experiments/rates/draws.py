@@ -25,8 +25,7 @@ from torch.func import functional_call
 from gumdrop.ensembles import EnsembleFit
 from gumdrop.layers import SITE, ConcreteDropout
 from gumdrop_experiments.rates.ensembles import Setup
-
-__all__ = ["NUM_DRAWS", "Drawing", "Drawn", "fit_by_draws", "nll_by_draws"]
+from gumdrop_experiments.training import seeded
 
 NUM_DRAWS = 4
 
@@ -43,12 +42,7 @@ class Drawn(NamedTuple):
 
 
 class Drawing(nn.Module):
-    """A dense network whose rates see several draws; an ordinary one when it is not trained.
-
-    Args:
-        network: What `gumdrop.networks.mlp` builds.
-        num_draws: ``m``, at least 2.
-    """
+    """A dense network, as `gumdrop.networks.mlp` builds it, whose rates see several draws where it is trained."""
 
     def __init__(self, network: nn.Module, num_draws: int = NUM_DRAWS) -> None:
         super().__init__()
@@ -99,7 +93,6 @@ def nll_by_draws(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Drawn 
 def fit_by_draws(setup: Setup, like: EnsembleFit) -> EnsembleFit:
     """Train an ensemble on the folds of another one."""
     count = len(like.held_out)
-    with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(setup.settings.seed)
+    with seeded(setup.settings.seed):
         members = [Drawing(setup.build()) for _ in range(count)]
     return setup.trained(members, [setup.train] * count, nll_by_draws, like)

@@ -13,8 +13,6 @@ from gumdrop.likelihoods import Categorical, Gaussian, Likelihood
 from gumdrop.networks import fix_dropout
 from gumdrop.training import FitResult, fit_stacked
 
-__all__ = ["ALMOST_NONE", "Setup", "by_held_out_rows", "fixed", "learned"]
-
 ALMOST_NONE = 1e-50
 """A rate that is 0 in float32."""
 
@@ -49,14 +47,8 @@ class Setup(NamedTuple):
     ) -> EnsembleFit:
         """Train networks that are wrapped for a loss of their own, in turn, on the folds of another fit, and mix them.
 
-        Args:
-            members: Modules with the network to keep as ``network``, one for each fold of ``like``.
-            train: Inputs and targets of each.
-            nll_by: Makes the loss of what they return out of that of each row.
-            like: The other fit.
-
-        Returns:
-            The fit.
+        Members keep the network as ``network``, one for each fold; ``nll_by`` makes the loss of what they return out of
+        that of each row.
         """
         y, settings = self.train[1], self.settings
         rows = torch.arange(len(y))

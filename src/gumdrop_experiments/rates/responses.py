@@ -36,8 +36,7 @@ from gumdrop.layers import UNIT, dropout_blocks
 from gumdrop.networks import fix_dropout
 from gumdrop_experiments.rates.draws import NUM_DRAWS
 from gumdrop_experiments.rates.ensembles import Setup
-
-__all__ = ["Answers", "SelfTuning", "fit_by_response", "nll_by_response"]
+from gumdrop_experiments.training import seeded
 
 SPREAD = 0.5
 """Standard deviation of what the logits are moved by while the response is learned."""
@@ -59,13 +58,9 @@ class Answers(NamedTuple):
 class SelfTuning(nn.Module):
     """A dense network whose weights respond to its rates; an ordinary one when it is not trained.
 
-    Args:
-        network: What `gumdrop.networks.mlp` builds; its rates become buffers that follow ``logits``. In the unit of
-            weights these move a tenth as fast as other rates, so that the response keeps up with them.
-        num_inputs: Inputs of the network, F. A row that it is trained on goes on with the inputs of a held-out row and
-            its target, one number or a class index.
-        num_draws: ``m``, draws of a held-out row.
-        spread: Standard deviation of the moves of the logits.
+    The rates of the network become buffers that follow ``logits``. In the unit of weights these move a tenth as fast as
+    other rates, so that the response keeps up with them. A row that it is trained on goes on with the inputs of a
+    held-out row and its target, one number or a class index.
     """
 
     def __init__(
@@ -126,8 +121,7 @@ def nll_by_response(nll_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Ans
 def fit_by_response(setup: Setup, like: EnsembleFit) -> EnsembleFit:
     """Train an ensemble on the folds of another one, whose held-out rows move the rates."""
     x, y = setup.train
-    with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(setup.settings.seed)
+    with seeded(setup.settings.seed):
         members = [SelfTuning(setup.build(), x.shape[1]) for _ in like.held_out]
         beside = [held_out[torch.randperm(len(y)) % len(held_out)] for held_out in like.held_out]
     train = [(torch.cat([x, x[other], y[other].view(-1, 1).to(x.dtype)], dim=1), y) for other in beside]

@@ -1,23 +1,11 @@
 """Regret: what a rate loses on the best rate of a table."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "ARM_LABELS",
-    "ELBO",
-    "FIXED",
-    "GRID",
-    "HELD_OUT",
-    "LABELS",
-    "OFF",
-    "SIZES",
-    "beside_grid",
-    "gains",
-    "summary",
-]
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import mean_and_error
 
 OFF, GRID, ELBO, HELD_OUT = "off", "grid", "elbo", "held-out"
 FIXED = (0.02, 0.05, 0.1, 0.2, 0.5)
@@ -43,9 +31,9 @@ ARM_LABELS = {
 """What pages call the ways of ``--arms``; held-out rows choose the size of the fixed ones."""
 
 
-def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[str] = ()) -> dict[str, Any]:
+def summary(sets: Mapping[str, Sequence[Plain]], gaps: Collection[str] = ()) -> Plain:
     """Give log likelihood and regret of each way to a rate, for ensembles and for single networks."""
-    found: dict[str, Any] = {}
+    found: Plain = {}
     for size in SIZES:
         tables = {name: _of_table([part[size] for part in parts]) for name, parts in sets.items()}
         found[size] = {"tables": tables}
@@ -62,7 +50,7 @@ def summary(sets: Mapping[str, Sequence[Mapping[str, Any]]], gaps: Collection[st
     return found
 
 
-def beside_grid(found: Mapping[str, Any]) -> dict[str, Any]:
+def beside_grid(found: Plain) -> Plain:
     """Hold each way to a rate against the grid, on the one split of a large table."""
     error = found["error"]
     return {
@@ -76,33 +64,33 @@ def beside_grid(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def gains(sets: Mapping[str, Sequence[Mapping[str, Any]]], arms: Sequence[str]) -> dict[str, Any]:
+def gains(sets: Mapping[str, Sequence[Plain]], arms: Sequence[str]) -> Plain:
     """Compare ensembles with those whose strength is chosen by held-out rows, split by split."""
     ways = (OFF, GRID, ELBO, *arms)
     tables = {name: _gains_of_table(parts, ways, arms) for name, parts in sets.items()}
     over = {way: np.array([table["gain"][way][0] for table in tables.values()]) for way in ways}
     return {
         "tables": tables,
-        "mean": {way: (float(each.mean()), _error(each)) for way, each in over.items()},
+        "mean": {way: mean_and_error(each) for way, each in over.items()},
         "least": {way: float(each.min()) for way, each in over.items()},
         "greatest": {way: float(each.max()) for way, each in over.items()},
     }
 
 
-def _gains_of_table(parts: Sequence[Mapping[str, Any]], ways: Sequence[str], arms: Sequence[str]) -> dict[str, Any]:
+def _gains_of_table(parts: Sequence[Plain], ways: Sequence[str], arms: Sequence[str]) -> Plain:
     scores = [
         part["ensemble"]["log_likelihood"] | {arm: part["arms"][arm]["log_likelihood"] for arm in arms}
         for part in parts
     ]
     gain = {way: np.array([each[way] - each[HELD_OUT] for each in scores]) for way in ways}
     return {
-        "gain": {way: (float(each.mean()), _error(each)) for way, each in gain.items()},
+        "gain": {way: mean_and_error(each) for way, each in gain.items()},
         "chosen": {arm: [part["arms"][arm]["chosen"] for part in parts] for arm in arms},
         "rates": {arm: np.mean([part["arms"][arm]["rates"] for part in parts], axis=0).tolist() for arm in arms},
     }
 
 
-def _of_table(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _of_table(parts: Sequence[Plain]) -> Plain:
     columns = {way: np.array([part["log_likelihood"][way] for part in parts]) for way in LABELS}
     best = max(columns, key=lambda way: columns[way].mean())
     losses = {way: columns[best] - column for way, column in columns.items()}
@@ -110,11 +98,7 @@ def _of_table(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "log_likelihood": {way: float(column.mean()) for way, column in columns.items()},
         "best": best,
-        "regret": {way: (float(loss.mean()), _error(loss)) for way, loss in losses.items()},
+        "regret": {way: mean_and_error(loss) for way, loss in losses.items()},
         "strengths": {str(each): strengths.count(each) for each in sorted(set(strengths))},
         "rates": np.mean([part["rates"] for part in parts], axis=0).tolist(),
     }
-
-
-def _error(values: np.ndarray) -> float:
-    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0

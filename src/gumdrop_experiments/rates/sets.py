@@ -1,7 +1,7 @@
 """The tables of `rates`, from 200 to 400,000 training rows, of numbers and of classes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -9,34 +9,17 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn import datasets
-from torch import Tensor
 from torch.nn import functional as F
 
 from gumdrop_experiments.data.download import RemoteFile
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
-from gumdrop_experiments.data.uci import read_splits, standardised
+from gumdrop_experiments.data.uci import Split, read_splits, standardised
 from gumdrop_experiments.gaps.splits import splits_of
-
-__all__ = ["FOLDERS", "SETS", "Rows", "TableOfRates"]
 
 MOST_STEPS = 1000
 """Of 1,024 rows each: 26 passes over 40,000 rows, 3 over 400,000."""
 FOLDERS: dict[str, tuple[RemoteFile, ...]] = {"uci": (), "tables": (), "mnist": MNIST}
 """Folders of data, and where their files can be had."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """One split of a table, standardised by its training part."""
-
-    x_train: Tensor
-    """Inputs to train on, shape (N, F)."""
-    y_train: Tensor
-    """Targets, shape (N, 1), or class indices, shape (N,)."""
-    x_test: Tensor
-    """Inputs to predict."""
-    y_test: Tensor
-    """Targets to predict."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +32,7 @@ class TableOfRates:
     """How many splits a whole run has."""
     num_classes: int
     """Number of classes; 0 for numbers."""
-    read: Callable[[Path | None, int, int], list[Rows]]
+    read: Callable[[Path | None, int, int], list[Split]]
     """Reads the splits, of a folder of data, at most so many, with a seed."""
     gaps: bool = False
     """Whether test rows are a stretch of an input that training lacks, and not drawn at random."""
@@ -59,54 +42,52 @@ class TableOfRates:
     """Folder of data that it is read from; None for what needs no file."""
 
 
-def _uci(name: str, data: Path | None, most: int, seed: int) -> list[Rows]:
+def _uci(name: str, data: Path | None, most: int, seed: int) -> list[Split]:
     assert data is not None
-    return [Rows(s.x_train, s.y_train, s.x_test, s.y_test) for s in read_splits(data / "uci" / name, most=most)]
+    return read_splits(data / "uci" / name, most=most)
 
 
-def _gaps(name: str, data: Path | None, most: int, seed: int) -> list[Rows]:
+def _gaps(name: str, data: Path | None, most: int, seed: int) -> list[Split]:
     assert data is not None
-    found = splits_of(data / "uci" / name, "gap", most=most)
-    return [Rows(s.x_train, s.y_train, s.x_test, s.y_test) for s in found]
+    return splits_of(data / "uci" / name, "gap", most=most)
 
 
-def _large(file: str, target: str, unused: tuple[str, ...], data: Path | None, most: int, seed: int) -> list[Rows]:
+def _large(file: str, target: str, unused: tuple[str, ...], data: Path | None, most: int, seed: int) -> list[Split]:
     assert data is not None
     frame = pd.read_csv(data / "tables" / file)
     x = frame.drop(columns=[target, *unused]).to_numpy(np.float64)
     return _at_random(x, frame[[target]].to_numpy(np.float64), most, seed)
 
 
-def _at_random(x: np.ndarray, y: np.ndarray, most: int, seed: int, share: float = 0.2) -> list[Rows]:
+def _at_random(x: np.ndarray, y: np.ndarray, most: int, seed: int, share: float = 0.2) -> list[Split]:
     """Draw splits; class indices are a vector, numbers a column."""
     found = []
     for i in range(most):
         order = np.random.default_rng((seed, i)).permutation(len(x))
         test, train = order[: round(share * len(x))], order[round(share * len(x)) :]
-        each = standardised(x, y if y.ndim == 2 else np.zeros((len(x), 1)), train, test)
-        if y.ndim == 2:
-            found.append(Rows(each.x_train, each.y_train, each.x_test, each.y_test))
-        else:
+        split = standardised(x, y if y.ndim == 2 else np.zeros((len(x), 1)), train, test)
+        if y.ndim == 1:
             labels = torch.from_numpy(y.astype(np.int64))
-            found.append(Rows(each.x_train, labels[train], each.x_test, labels[test]))
+            split = replace(split, y_train=labels[train], y_test=labels[test])
+        found.append(split)
     return found
 
 
-def _of_scikit_learn(name: str, data: Path | None, most: int, seed: int) -> list[Rows]:
+def _of_scikit_learn(name: str, data: Path | None, most: int, seed: int) -> list[Split]:
     x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     return _at_random(x, y[:, None] if name == "diabetes" else y, most, seed)
 
 
-def _digits(data: Path | None, most: int, seed: int) -> list[Rows]:
+def _digits(data: Path | None, most: int, seed: int) -> list[Split]:
     """Read MNIST at half its width and height, in units of the spread of all pixels; its one split."""
     assert data is not None
     train, test = (read_mnist(data / "mnist", train=which) for which in (True, False))
     x_train, x_test = (F.avg_pool2d(each.images, 2).flatten(1) for each in (train, test))
     mean, std = x_train.mean(), x_train.std()
-    return [Rows((x_train - mean) / std, train.labels, (x_test - mean) / std, test.labels)]
+    return [Split((x_train - mean) / std, train.labels, (x_test - mean) / std, test.labels, 0.0, 1.0)]
 
 
-def _classes(rows: int, data: Path | None, most: int, seed: int) -> list[Rows]:
+def _classes(rows: int, data: Path | None, most: int, seed: int) -> list[Split]:
     """Draw four classes whose log odds are known functions of six of ten inputs; Gumbel noise draws from them."""
     found = []
     for i in range(most):
@@ -117,7 +98,7 @@ def _classes(rows: int, data: Path | None, most: int, seed: int) -> list[Rows]:
     return found
 
 
-def _simulated(kind: str, rows: int, data: Path | None, most: int, seed: int, *, tests: int = 1000) -> list[Rows]:
+def _simulated(kind: str, rows: int, data: Path | None, most: int, seed: int, *, tests: int = 1000) -> list[Split]:
     found = []
     for i in range(most):
         random = np.random.default_rng((seed, i, rows))
@@ -131,8 +112,7 @@ def _simulated(kind: str, rows: int, data: Path | None, most: int, seed: int, *,
             x = random.normal(size=(total, 8))
             y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2] + np.tanh(x[:, 3:].sum(1) / 2)
         order = np.arange(total)
-        each = standardised(x, y[:, None], order[:rows], order[rows:])
-        found.append(Rows(each.x_train, each.y_train, each.x_test, each.y_test))
+        found.append(standardised(x, y[:, None], order[:rows], order[rows:]))
     return found
 
 

@@ -2,30 +2,28 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, choose, schedule
-from gumdrop.ensembles import Rows as Data
+from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, choose, schedule
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.metrics import accuracy, rmse
 from gumdrop.networks import dropout_rates
 from gumdrop.training import STRENGTHS, choose_strength
 from gumdrop_experiments.data.download import cache_folder
-from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages.numbers import mean_and_error
+from gumdrop_experiments.pages import mean_and_error
+from gumdrop_experiments.rates import Settings
 from gumdrop_experiments.rates.arms import ARMS, Trained
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, by_held_out_rows, fixed, learned
 from gumdrop_experiments.rates.results import ELBO, FIXED, GRID, HELD_OUT, OFF, SIZES, beside_grid, gains, summary
-from gumdrop_experiments.rates.sets import FOLDERS, SETS, Rows, TableOfRates
-from gumdrop_experiments.rates.settings import Settings
-
-__all__ = ["part", "study"]
+from gumdrop_experiments.rates.sets import FOLDERS, SETS, TableOfRates
 
 Name = TypeVar("Name", str, float)
 NUM_SAMPLES = 100
@@ -35,7 +33,7 @@ QUICK_SPLITS, QUICK_EPOCHS = 2, 3
 QUICK_SETS = ("diabetes", "friedman", "cancer")
 
 
-def study(settings: Settings, run: Run) -> dict[str, Any]:
+def study(settings: Settings, run: Run) -> Plain:
     """Train and score all rates on all splits of the tables."""
     quick = run.options.quick
     names = settings.dataset or (QUICK_SETS if quick else tuple(SETS))
@@ -72,7 +70,7 @@ def study(settings: Settings, run: Run) -> dict[str, Any]:
     return {**results, "arms": gains(sets, settings.arms)} if settings.arms else results
 
 
-def part(table: TableOfRates, rows: Rows, seed: int, epochs: int | None, arms: Sequence[str] = ()) -> dict[str, Any]:
+def part(table: TableOfRates, rows: Split, seed: int, epochs: int | None, arms: Sequence[str] = ()) -> Plain:
     """Train ensembles with all rates on one split, as two programs, and score them and a network of each."""
     regression = not table.num_classes
     settings = EnsembleSettings(seed=seed, epochs=epochs or _most_epochs(len(rows.y_train), table.most_steps))
@@ -83,7 +81,7 @@ def part(table: TableOfRates, rows: Rows, seed: int, epochs: int | None, arms: S
             rows.x_train.shape[1], table.num_classes or 1, encoding, homoscedastic_noise=regression
         )
 
-    kind = choose(build, Data(*train), settings, Gaussian() if regression else Categorical())
+    kind = choose(build, Rows(*train), settings, Gaussian() if regression else Categorical())
     setup = Setup(partial(build, kind, kind.encoding(rows.x_train)), train, kind.settings(settings), regression)
     layers = len(kind.hidden) + 1
     trained = Trained(
@@ -122,13 +120,13 @@ def _first(setup: Setup, fits: Mapping[Name, EnsembleFit]) -> dict[Name, Ensembl
     return {name: setup.mixed(list(fit.model.members)[:1], fit) for name, fit in fits.items()}
 
 
-def _arm(name: str, setup: Setup, trained: Trained, rows: Rows, seed: int) -> dict[str, Any]:
+def _arm(name: str, setup: Setup, trained: Trained, rows: Split, seed: int) -> Plain:
     """Train and score another way to a rate."""
     fit, chosen = ARMS[name](setup, trained)
     return {"log_likelihood": _score(fit, rows, seed).log_likelihood, "chosen": chosen, "rates": _rates(fit)}
 
 
-def _scored(trained: Trained, rows: Rows, seed: int) -> dict[str, Any]:
+def _scored(trained: Trained, rows: Split, seed: int) -> Plain:
     """Log likelihood and error of the test part with each rate, and what held-out rows chose."""
     strength = choose_strength({strength: fit.scores for strength, fit in trained.learned.items()})
     grid = list(trained.fixed)[by_held_out_rows(list(trained.fixed.values()))]
@@ -167,7 +165,7 @@ class _Score(NamedTuple):
 
 
 @torch.no_grad()
-def _score(fit: EnsembleFit, rows: Rows, seed: int) -> _Score:
+def _score(fit: EnsembleFit, rows: Split, seed: int) -> _Score:
     prediction = fit.model.predict(rows.x_test, num_samples=NUM_SAMPLES, seed=seed)
     if rows.y_test.is_floating_point():
         error = rmse(prediction.mean, rows.y_test)

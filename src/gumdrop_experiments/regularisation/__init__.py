@@ -11,12 +11,11 @@ References:
     LeCun, Bottou, Bengio & Haffner 1998, "Gradient-based learning applied to document recognition" (Proc. IEEE 86).
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT", "PUBLISHED"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Test errors over training, with fixed dropout, without, and with learned rates.",
     shows="test errors of dense networks and LeNet over training: no dropout, fixed rates, learned rates",
     minutes=240,
     quick_minutes=1,
@@ -34,3 +33,15 @@ PUBLISHED = {
 }
 """Errors in the tutorial's own record, mlp1_test_errors.txt and lenet1_test_errors.txt: means of epochs 191 to 200 and
 1,491 to 1,500, of LeNet the latter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `regularisation`."""
+
+    epochs: int | None = flag(None, least=1)
+    """Passes over the training images for the perceptrons; 200 by default, 2 with --quick."""
+    lenet_epochs: int | None = flag(None, least=1)
+    """The same for LeNet, which takes four times as long; 60 by default, 2 with --quick."""
+    lenet_lr: float = flag(0.1, positive=True)
+    """Learning rate of LeNet. The tutorial has .01 and 1,500 epochs."""

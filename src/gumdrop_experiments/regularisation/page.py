@@ -1,12 +1,12 @@
 """The page of `regularisation`."""
 
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.page import Figure, Page, Table
-from gumdrop_experiments.regularisation import PUBLISHED
-from gumdrop_experiments.regularisation.figures import FAMILIES
-from gumdrop_experiments.regularisation.networks import LAST, NETWORKS, at_the_end
+from matplotlib.figure import Figure
 
-__all__ = ["page"]
+from gumdrop.views import plots
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Cell, Page, Picture, Table, dress, subplots, table_of
+from gumdrop_experiments.regularisation import PUBLISHED
+from gumdrop_experiments.regularisation.training import LAST, NETWORKS, at_the_end
 
 FIGURE = (
     "Wrong test images after each epoch, on a logarithmic scale, without smoothing. Good is dropout that ends below no "
@@ -15,16 +15,6 @@ FIGURE = (
 TABLE = (
     "Negative log likelihoods are in nats, that in training with dropout on, over the last epoch. The tutorial's "
     "errors are means of epochs 191 to 200 → 1,491 to 1,500 of its own record, of LeNet the latter."
-)
-COLUMNS = (
-    "network",
-    "epochs",
-    f"errors, mean of last {LAST}",
-    "at the end",
-    "NLL on test images",
-    "NLL in training",
-    "tutorial's errors",
-    "learned p, from input to output",
 )
 NOTES = (
     "As in the tutorial: inputs in [0, 1], PyTorch's initialisation, batches of 128, plain gradient descent at a "
@@ -44,6 +34,20 @@ NOTES = (
     "seed. Counts of about 100 errors have a standard deviation of about 10 by chance of the test images alone.",
 )
 
+FAMILIES = {"perceptron": "dense, 2 x 800 tanh", "lenet": "LeNet"}
+"""What the names of networks begin with, and the titles of their panels."""
+STYLES = {
+    "perceptron-none": (plots.INK, ":"),
+    "perceptron-hidden": (plots.ORANGE, "--"),
+    "perceptron-both": (plots.ORANGE, "-"),
+    "perceptron-learned": (plots.BLUE, "--"),
+    "perceptron-strength": (plots.BLUE, "-"),
+    "lenet-none": (plots.INK, ":"),
+    "lenet-half": (plots.ORANGE, "-"),
+    "lenet-learned": (plots.BLUE, "-"),
+}
+"""Colour and line of each network."""
+
 
 def page(results: Plain) -> Page:
     """Say how many errors learned rates leave, and how many the best fixed ones."""
@@ -62,27 +66,34 @@ def page(results: Plain) -> Page:
             f"{end['lenet-learned']:.1f} times with learned rates, {end[best['lenet']]:.1f} times as "
             f"{found[best['lenet']]['label']}."
         ),
-        body=[Figure("regularisation", FIGURE), _table(found, count), *map(_strengths, tuned.values())],
+        body=[
+            Picture("regularisation", FIGURE, _errors(found)),
+            _table(found, count),
+            *map(_strengths, tuned.values()),
+        ],
         notes=(*NOTES, _masks(results["masks"])),
     )
 
 
 def _table(found: Plain, count: int) -> Table:
-    rows = [
-        [
-            network["label"],
-            f"{len(network['errors'])}",
-            f"{at_the_end(network['errors']):.1f}",
-            f"{network['errors'][-1]}",
-            f"{network['test_nll'][-1]:.4f}",
-            f"{network['train_nll'][-1]:.4f}",
-            PUBLISHED.get(key, "–"),
-            ", ".join(f"{p:.3f}" for p in network["rates_over_training"][-1]) if NETWORKS[key].learned else "–",
-        ]
-        for key, network in found.items()
-    ]
-    ours = [i for i, key in enumerate(found) if NETWORKS[key].learned]
-    return Table(f"Wrong answers among {count:,} test images, dropout off. {TABLE}", COLUMNS, rows, ours)
+    records = {each["label"]: each | {"published": PUBLISHED.get(key, "–")} for key, each in found.items()}
+    learned = {found[key]["label"] for key in found if NETWORKS[key].learned}
+    cells: dict[str, Cell] = {
+        "epochs": lambda network: f"{len(network['errors'])}",
+        f"errors, mean of last {LAST}": lambda network: f"{at_the_end(network['errors']):.1f}",
+        "at the end": lambda network: f"{network['errors'][-1]}",
+        "NLL on test images": lambda network: f"{network['test_nll'][-1]:.4f}",
+        "NLL in training": lambda network: f"{network['train_nll'][-1]:.4f}",
+        "tutorial's errors": "{published}",
+        "learned p, from input to output": _rates,
+    }
+    caption = f"Wrong answers among {count:,} test images, dropout off. {TABLE}"
+    return table_of(caption, records, cells, first="network", ours=learned.__contains__)
+
+
+def _rates(network: Plain) -> str:
+    over = network["rates_over_training"]
+    return ", ".join(f"{p:.3f}" for p in over[-1]) if over else "–"
 
 
 def _strengths(network: Plain) -> Table:
@@ -103,3 +114,31 @@ def _masks(masks: Plain) -> str:
         "random numbers, with masks from `nn.Dropout` and with masks by hand, x times a draw of 0 or 1 over 1 - p: "
         f"the losses of a step differ by {masks['largest_difference']:.1g} nats at most."
     )
+
+
+def _ticks(low: float, high: float) -> list[int]:
+    steps = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
+    return [tick for power in range(4) for step in steps if low <= (tick := step * 10**power) <= high]
+
+
+def _errors(found: Plain) -> Figure:
+    """Errors over epochs, a panel for each family."""
+    drawing, panels = subplots(1, 2, size=(10, 4.6))
+    for ax, (family, title) in zip(panels, FAMILIES.items(), strict=True):
+        curves = {key: found[key]["errors"] for key in STYLES if key.startswith(family)}
+        for key, errors in curves.items():
+            colour, style = STYLES[key]
+            label = f"{found[key]['label'].split(', ', 1)[1]}: {at_the_end(errors):.1f}"
+            ax.plot(range(1, len(errors) + 1), errors, style, color=colour, label=label, linewidth=0.9)
+        ax.set_yscale("log")
+        # What the first epochs do is the same everywhere, and would press the rest together.
+        low, high = min(map(min, curves.values())), max(errors[len(errors) // 20] for errors in curves.values())
+        ax.set_ylim(0.93 * max(low, 1), 1.1 * max(high, 2))
+        ticks = _ticks(*ax.get_ylim())
+        ax.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
+        ax.minorticks_off()
+        ax.set_xlim(0, max(map(len, curves.values())) + 1)
+        dress(ax, title=title, x="epoch", y="wrong test images")
+        heading = f"dropout: errors, mean of last {LAST}"
+        ax.legend(frameon=False, title=heading, fontsize=9, title_fontsize=9, loc="upper right")
+    return drawing

@@ -3,23 +3,22 @@
 import math
 from functools import partial
 
-from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.data.mnist import DigitImages, read_digits
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.regularisation.networks import NETWORKS, START, at_the_end
-from gumdrop_experiments.regularisation.settings import Settings
+from gumdrop_experiments.regularisation import Settings
 from gumdrop_experiments.regularisation.training import (
     BATCH_SIZE,
-    LENGTHSCALE,
+    NETWORKS,
     PERCEPTRON_LR,
     RATE_LR,
+    START,
     Digits,
+    at_the_end,
     compare_masks,
     trained,
 )
-
-__all__ = ["study"]
+from gumdrop_experiments.training import LENGTHSCALE
 
 EPOCHS = {"perceptron": 200, "lenet": 60}
 STRENGTHS = (1.0, 4.0, 16.0, 64.0)
@@ -84,18 +83,14 @@ def _try(key: str, strength: float) -> str:
 def _held_out(train: DigitImages) -> Digits:
     """Hold the last of the training images out, in the place of the test images."""
     count = len(train.labels) - len(train.labels) // HELD_OUT
-    return Digits(
-        DigitImages(train.images[:count], train.labels[:count]), DigitImages(train.images[count:], train.labels[count:])
-    )
+    return Digits(train.rows(slice(count)), train.rows(slice(count, None)))
 
 
 def _digits(run: Run) -> Digits:
     """Read the images; the first of them for a quick run."""
-    folder = data_folder(run.options, "mnist", sources=MNIST)
-    train, test = read_mnist(folder), read_mnist(folder, train=False)
-    if not run.options.quick:
-        return Digits(train, test)
-    return Digits(
-        DigitImages(train.images[:QUICK_TRAIN], train.labels[:QUICK_TRAIN]),
-        DigitImages(test.images[:QUICK_TEST], test.labels[:QUICK_TEST]),
+    train, test = read_digits(run.options)
+    return (
+        Digits(train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST)))
+        if run.options.quick
+        else Digits(train, test)
     )

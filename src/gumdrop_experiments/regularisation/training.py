@@ -1,31 +1,49 @@
-"""Training by plain gradient descent, as the tutorial has it: a step, a network, and the masks of a step."""
+"""The networks of the tutorial and twins that learn their rates, trained by plain gradient descent, as it has it."""
 
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.likelihoods import Lengthscale
-from gumdrop.networks import dropout_rates, parameter_groups, set_strength
-from gumdrop.objective import negative_elbo
-from gumdrop.training import epoch_seed
+from gumdrop.networks import dropout_rates, learn_dropout, parameter_groups, set_strength
 from gumdrop_experiments.data.mnist import DigitImages
-from gumdrop_experiments.harness.checkpoints import restore, save
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.regularisation.networks import Network, perceptron_with_both
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
+from gumdrop_experiments.training import run_epochs, seeded, step_on_digits
 
-__all__ = ["BATCH_SIZE", "LENGTHSCALE", "PERCEPTRON_LR", "RATE_LR", "Digits", "compare_masks", "trained"]
-
+START = 0.5
+"""Where learned rates begin."""
+LAST = 10
+"""Epochs at the end whose scores are averaged; those of single epochs jump."""
 PERCEPTRON_LR = 0.1
 RATE_LR = 1.0
 """Of the logits: the entropy pulls a rate of some hundred units by about 1e-3, so that it moves within epochs."""
 BATCH_SIZE = 128
-LENGTHSCALE: Lengthscale = "classification"
 MASK_STEPS = 100
 """Steps that are trained twice, with `nn.Dropout` and with a mask written by hand."""
 EVALUATED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class Network:
+    """One of the networks."""
+
+    label: str
+    """What figures and tables call it."""
+    family: str
+    """`perceptron` or `lenet`."""
+    build: Callable[[], nn.Sequential]
+    """Makes it."""
+    learned: bool = False
+    """Whether it learns its rates."""
+    tuned: bool = False
+    """Whether held-out images choose the strength of its dropout, as a grid would choose fixed rates."""
 
 
 class Epoch(TypedDict):
@@ -45,6 +63,21 @@ class Digits(NamedTuple):
     test: DigitImages
 
 
+class _ByHand(nn.Module):
+    """Dropout as a formula: keep each number with probability 1 - p, and scale what is kept."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop numbers of ``x`` in training."""
+        if not self.training:
+            return x
+        keep = torch.empty_like(x).bernoulli_(1 - self.p)
+        return x * keep / (1 - self.p)
+
+
 def trained(
     network: Network,
     digits: Digits,
@@ -57,20 +90,21 @@ def trained(
     strength: float = 1.0,
 ) -> Plain:
     """Train a network, and count its errors on the test images after each epoch."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = network.build().to(device)
-    groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
+    groups: list[Plain] = [{"params": list(model.parameters())}]
     if network.learned:
         groups = parameter_groups(set_strength(model, strength), rate_lr=RATE_LR)
     optimizer = torch.optim.SGD(groups, lr=lr)
-    done: list[Epoch] = restore(checkpoint, model, optimizer)
-    with torch.random.fork_rng():
-        while len(done) < epochs:
-            torch.manual_seed(epoch_seed(seed, len(done) + 1))
-            done.append(_epoch(network, model, optimizer, digits))
-            save(checkpoint, model, optimizer, done)
-            _say(network, done, epochs)
+    done: list[Epoch] = run_epochs(
+        checkpoint,
+        model,
+        optimizer,
+        epochs,
+        seed=seed,
+        run=partial(_epoch, network, model, optimizer, digits),
+        say=partial(_say, network, epochs),
+    )
     return {
         "label": network.label,
         "errors": [epoch["errors"] for epoch in done],
@@ -87,25 +121,10 @@ def _epoch(network: Network, model: nn.Module, optimizer: torch.optim.Optimizer,
     device = next(model.parameters()).device
     total = torch.zeros((), device=device)
     for rows in torch.randperm(len(images.labels)).split(BATCH_SIZE):
-        total += len(rows) * _step(model.train(), optimizer, images, rows, learned=network.learned)
+        total += len(rows) * step_on_digits(model.train(), optimizer, images, rows, learned=network.learned)
     errors, test_nll = _scores(model.eval(), digits.test, device)
     rates = [round(float(p), 5) for p in dropout_rates(model).values()] if network.learned else []
     return {"errors": errors, "test_nll": test_nll, "train_nll": total.item() / len(images.labels), "rates": rates}
-
-
-def _step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, train: DigitImages, rows: Tensor, *, learned: bool = False
-) -> Tensor:
-    """Take a step; return the mean negative log likelihood of its rows under their masks."""
-    device = next(model.parameters()).device
-    nll = F.cross_entropy(model(train.images[rows].to(device)), train.labels[rows].to(device))
-    loss = nll
-    if learned:
-        loss = negative_elbo(nll, model, num_data=len(train.labels), lengthscale=LENGTHSCALE).total
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return nll.detach()
 
 
 @torch.no_grad()
@@ -118,7 +137,7 @@ def _scores(model: nn.Module, test: DigitImages, device: torch.device) -> tuple[
     return errors, nll / len(test.labels)
 
 
-def _say(network: Network, done: list[Epoch], epochs: int) -> None:
+def _say(network: Network, epochs: int, done: list[Epoch]) -> None:
     last = done[-1]
     print(
         f"{network.label}: epoch {len(done)} of {epochs}, {last['errors']} errors, {last['test_nll']:.4f} nats on "
@@ -128,35 +147,45 @@ def _say(network: Network, done: list[Epoch], epochs: int) -> None:
     )
 
 
-# Masks by hand
-
-
 def compare_masks(train: DigitImages, seed: int) -> Plain:
     """Train the perceptron with both kinds of dropout twice from the same random numbers, once with masks by hand."""
     losses: dict[str, list[float]] = {}
     for name in ("nn.Dropout", "by hand"):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             model = perceptron_with_both()
             if name == "by hand":
                 model = nn.Sequential(*(_ByHand(m.p) if isinstance(m, nn.Dropout) else m for m in model))
             optimizer = torch.optim.SGD(model.parameters(), lr=PERCEPTRON_LR)
             batches = torch.randperm(len(train.labels)).split(BATCH_SIZE)[:MASK_STEPS]
-            losses[name] = [_step(model, optimizer, train, rows).item() for rows in batches]
+            losses[name] = [step_on_digits(model, optimizer, train, rows).item() for rows in batches]
     largest = max(abs(a - b) for a, b in zip(*losses.values(), strict=True))
     return {"steps": len(batches), "largest_difference": largest, "nll": losses}
 
 
-class _ByHand(nn.Module):
-    """Dropout as a formula: keep each number with probability 1 - p, and scale what is kept."""
+perceptron_with_both = partial(tutorial_perceptron, input_rate=0.2, hidden_rate=0.5)
+"""Builds the perceptron that drops pixels and hidden units."""
 
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Drop numbers of ``x`` in training."""
-        if not self.training:
-            return x
-        keep = torch.empty_like(x).bernoulli_(1 - self.p)
-        return x * keep / (1 - self.p)
+def _learned(build: Callable[[], nn.Sequential]) -> nn.Sequential:
+    """Learn the rates of all layers, save a convolution over the one channel of the image, which is all there is."""
+    return learn_dropout(build(), p=START)
+
+
+NETWORKS = {
+    "perceptron-none": Network("2 x 800, no dropout", "perceptron", tutorial_perceptron),
+    "perceptron-both": Network("2 x 800, .2 / .5", "perceptron", perceptron_with_both),
+    "perceptron-learned": Network("2 x 800, learned", "perceptron", partial(_learned, tutorial_perceptron), True),
+    "perceptron-strength": Network(
+        "2 x 800, learned, held-out strength", "perceptron", partial(_learned, tutorial_perceptron), True, tuned=True
+    ),
+    "perceptron-hidden": Network("2 x 800, 0 / .5", "perceptron", partial(tutorial_perceptron, hidden_rate=0.5)),
+    "lenet-none": Network("LeNet, no dropout", "lenet", tutorial_lenet),
+    "lenet-half": Network("LeNet, .5", "lenet", partial(tutorial_lenet, rate=0.5)),
+    "lenet-learned": Network("LeNet, learned", "lenet", partial(_learned, tutorial_lenet), True),
+}
+"""All of them by name, in the order in which they are trained."""
+
+
+def at_the_end(scores: Sequence[float]) -> float:
+    """Average a score over the last epochs."""
+    return statistics.fmean(scores[-LAST:])

@@ -10,12 +10,13 @@ References:
     (doi 10.24432/C5W894).
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT", "PUBLISHED"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
+from gumdrop_experiments.harness import RunOptions as RunOptions
+from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
-    does="The estimator as it comes beside models of other packages, on airfoil noise and hourly bike rentals.",
     shows="the estimator as it comes beside models of other packages and their published figures, on two tables",
     minutes=18,
     quick_minutes=1,
@@ -40,3 +41,12 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, float]]] = {
     },
 }
 """RMSE, negative log likelihood of the Gaussian, and seconds on the benchmark's machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `rivals`."""
+
+    methods: tuple[str, ...] = flag((), known=("method", "gumdrop_experiments.tables.methods.METHODS"))
+    """Methods to run, by the names that `gumdrop reproduce tables` has; gumdrop, deep-ensemble, boosting, quantiles,
+    ngboost, catboost, forest and realmlp by default."""

@@ -1,17 +1,14 @@
 """The page of `rivals`."""
 
-from collections.abc import Mapping
-from typing import Any
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-import numpy as np
-
-from gumdrop_experiments.pages.page import Figure, Page, Table
+from gumdrop.views.plots import BLUE, INK, ORANGE
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, legend_of, name_rows, subplots
 from gumdrop_experiments.tables.methods import METHODS
-from gumdrop_experiments.tables.page import PEERS, megabytes
-from gumdrop_experiments.tables.results import OURS
-from gumdrop_experiments.tables.scores import COVERAGES
-
-__all__ = ["page"]
+from gumdrop_experiments.tables.page import COST, COVERED, PEERS, cell, methods_table
+from gumdrop_experiments.tables.study import OURS
 
 CAPTION = (
     "Test RMSE, and negative log likelihood of the Gaussian with the predicted mean and variance: mean and standard "
@@ -28,15 +25,17 @@ NOTES = (
     *PEERS,
 )
 
+SCORES = {"rmse": "RMSE, SD of the target", "gaussian_nll": "NLL of the Gaussian, nats per row"}
 
-def page(results: Mapping[str, Any]) -> Page:
+
+def page(results: Plain) -> Page:
     """Say where ours stands on both tables."""
     lead = " ".join(_lead(name, each) for name, each in results.items())
     tables = [_table(name, each) for name, each in results.items()]
-    return Page("Rivals", lead, [Figure("rivals", CAPTION), *tables], NOTES)
+    return Page("Rivals", lead, [Picture("rivals", CAPTION, _scores(results)), *tables], NOTES)
 
 
-def _lead(name: str, each: Mapping[str, Any]) -> str:
+def _lead(name: str, each: Plain) -> str:
     done = {key: summary for key, summary in each["methods"].items() if "failed" not in summary}
     if not done:
         return f"{name}: every method failed."
@@ -49,27 +48,64 @@ def _lead(name: str, each: Mapping[str, Any]) -> str:
     return f"{name}, NLL and RMSE: {said}; the best published, {published[0]}, {published[1][1]} and {published[1][0]}."
 
 
-def _table(name: str, each: Mapping[str, Any]) -> Table:
-    covered = [f"{level} %" for level in COVERAGES]
-    columns = ["", "RMSE", "NLL", "log likelihood", "CRPS", *covered, "seconds", "MB"]
-    rows, ranks = [], []
-    for key, summary in each["methods"].items():
-        if "failed" in summary:
-            rows.append([METHODS[key].label, f"failed: {summary['failed']}", *[""] * (len(columns) - 2)])
-            ranks.append(np.inf)
-            continue
-        means = [f"{summary[score][0]:.3f}" for score in ("log_likelihood", "crps")]
-        inside = [f"{100 * summary[f'coverage_{level}'][0]:.1f}" for level in COVERAGES]
-        with_errors = ["{:.4f} ({:.4f})".format(*summary["rmse"]), "{:.3f} ({:.3f})".format(*summary["gaussian_nll"])]
-        cost = [f"{summary['seconds']:.1f}", megabytes(summary["megabytes"])]
-        rows.append([METHODS[key].label, *with_errors, *means, *inside, *cost])
-        ranks.append(summary["gaussian_nll"][0])
-    for label, (rmse, nll, seconds) in each["published"].items():
-        rows.append([f"published: {label}", f"{rmse}", f"{nll}", *[""] * 5, f"{seconds:g}", ""])
+def _table(name: str, each: Plain) -> Table:
+    cells = {
+        "RMSE": cell("rmse", ".4f", error=True),
+        "NLL": cell("gaussian_nll", error=True),
+        "log likelihood": cell("log_likelihood"),
+        "CRPS": cell("crps"),
+        **COVERED,
+        **COST,
+    }
     caption = (
         f"{name}: {each['rows']:,} rows, {each['columns']} inputs, {each['seeds']} seeds, in SD of the target; "
         "standard error in brackets; share of rows inside their intervals in %; seconds of one core to train and "
         "predict, and memory at most beside what was held before: medians over seeds"
     )
-    ours = [i for i, key in enumerate(each["methods"]) if key == OURS]
-    return Table(caption, columns, rows, ours=ours, best=[(int(np.argmin(ranks)), 2)])
+    theirs = [
+        [f"published: {label}", f"{rmse}", f"{nll}", *[""] * 5, f"{seconds:g}", ""]
+        for label, (rmse, nll, seconds) in each["published"].items()
+    ]
+    return methods_table(caption, each["methods"], cells, best=("NLL", "gaussian_nll", -1), published=theirs)
+
+
+def _scores(results: Plain) -> Figure:
+    """Both scores of every method, and the published ones, a row for each table."""
+    heights = [len(each["methods"]) + len(each["published"]) for each in results.values()]
+    size = 9.6, 0.27 * sum(heights) + 2.2
+    figure, panels = subplots(len(results), 2, squeeze=False, sharey="row", height_ratios=heights, size=size)
+    for row, (name, table) in zip(panels, results.items(), strict=True):
+        for column, (axes, score) in enumerate(zip(row, SCORES, strict=True)):
+            _draw(axes, table, score, column)
+            axes.set_title(name if column == 0 else "", fontsize=10, loc="left")
+            axes.set_xlabel(SCORES[score], fontsize=8)
+    marks = {
+        "gumdrop": {"color": ORANGE, "marker": "o", "linestyle": "none"},
+        "others in this run": {"color": BLUE, "marker": "o", "linestyle": "none"},
+        "published": {"color": GREY, "marker": "D", "markerfacecolor": "none", "linestyle": "none"},
+    }
+    legend_of(figure, marks, 3)
+    return figure
+
+
+def _draw(axes: Axes, table: Plain, score: str, column: int) -> None:
+    methods, published = table["methods"], {label: row[column] for label, row in table["published"].items()}
+    means = [*(summary[score][0] for summary in methods.values() if score in summary), *published.values()]
+    # The best two thirds in view.
+    low, middle = min(means), sorted(means)[2 * len(means) // 3]
+    high = middle + 0.5 * (middle - low)
+    count = len(methods) + len(published)
+    for row, (key, summary) in zip(range(count - 1, -1, -1), methods.items(), strict=False):
+        if score not in summary:
+            axes.annotate("failed", (low, row), fontsize=8, va="center", color=GREY)
+            continue
+        colour = ORANGE if key == OURS else BLUE
+        dot(axes, summary[score][0], row, summary[score][1], (low, high), ".3g", color=colour, markersize=5)
+    for row, value in enumerate(reversed(published.values())):
+        look = {"color": GREY, "marker": "D", "markerfacecolor": "none", "markersize": 5, "capsize": 0}
+        dot(axes, value, row, 0.0, (low, high), ".3g", **look)
+    name_rows(axes, [*reversed(published), *(METHODS[key].label for key in reversed(methods))])
+    axes.axhline(len(published) - 0.5, color=INK, linewidth=0.5)
+    axes.set_xlim(low - 0.08 * (high - low), high + 0.08 * (high - low))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="x", alpha=0.15)

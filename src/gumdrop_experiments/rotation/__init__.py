@@ -8,15 +8,29 @@ References:
     Gal & Ghahramani 2016, "Dropout as a Bayesian Approximation" (arXiv:1506.02142), section 5.2.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["ABOUT"]
+from gumdrop_experiments.harness import About, BaseSettings, Plain, flag
 
 ABOUT = About(
-    does="Turn a digit and watch the uncertainty of two networks; tell digits from what is none by it.",
     shows="a digit that turns: softmax inputs and outputs of drawn functions, and where uncertainty comes from",
     minutes=7,
     quick_minutes=1,
     source="Gal & Ghahramani 2016 (arXiv:1506.02142), section 5.2: a figure, no numbers",
     data=("mnist",),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `rotation`."""
+
+    others: tuple[Path, ...] = ()
+    """Folders of idx files that hold no digits, such as letters or clothes, of 28 x 28 pixels."""
+    num_samples: int | None = flag(None, least=1)
+    """Draws for each angle; 1,000 by default, 100 with --quick."""
+
+    def recorded(self) -> Plain:
+        """Return what identifies a run; paths as texts."""
+        return super().recorded() | {"others": [str(path) for path in self.others]}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.ndimage import rotate
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
@@ -14,17 +15,13 @@ from gumdrop.machine.files import replacing
 from gumdrop.networks import dropout_rates, learn_dropout
 from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import fit
-from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.reproduce import WithPictures
+from gumdrop_experiments.data.mnist import DigitImages, read_digits, read_mnist
+from gumdrop_experiments.harness import Plain, WithPictures
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.convolutional import digit_perceptron, lenet
-from gumdrop_experiments.pages.numbers import rounded
-from gumdrop_experiments.rotation.pictures import no_digits, others, rotated
-from gumdrop_experiments.rotation.settings import Settings
-
-__all__ = ["auroc", "study"]
+from gumdrop_experiments.pages import rounded
+from gumdrop_experiments.rotation import Settings
+from gumdrop_experiments.training import seeded
 
 PICTURE = 9978
 ANGLES = tuple(range(50, 128, 7))
@@ -39,17 +36,15 @@ NUM_SAMPLES, QUICK_SAMPLES, QUICK_TRAIN = 1000, 100, 4000
 COMPARED, COMPARED_SAMPLES = 500, 30
 """Pictures of each kind, and draws, where digits are told from what is none."""
 UNCERTAINTIES = ("predictive_entropy", "expected_entropy", "mutual_information")
-
 BUILDERS: dict[str, Callable[[], nn.Sequential]] = {"perceptron": digit_perceptron, "lenet": lenet}
 
 
 def study(settings: Settings, run: Run) -> WithPictures:
     """Train both networks, and ask them about the digit that turns and about what is no digit."""
     seed, device = run.options.seed, run.options.device
-    folder = data_folder(run.options, "mnist", sources=MNIST)
-    train, test = read_mnist(folder), read_mnist(folder, train=False)
+    train, test = read_digits(run.options)
     if run.options.quick:
-        train = DigitImages(train.images[:QUICK_TRAIN], train.labels[:QUICK_TRAIN])
+        train = train.rows(slice(QUICK_TRAIN))
     none = no_digits(test.images[:COMPARED], seed=seed)
     none |= {path.name: others(path, COMPARED) for path in settings.others}
     num_samples = settings.num_samples or (QUICK_SAMPLES if run.options.quick else NUM_SAMPLES)
@@ -70,12 +65,8 @@ def study(settings: Settings, run: Run) -> WithPictures:
     return WithPictures({"angles": ANGLES, "num_samples": num_samples, "networks": networks}, turned[:, 0].numpy())
 
 
-# The networks
-
-
 def _network(name: str, seed: int) -> nn.Sequential:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return learn_dropout(BUILDERS[name](), p=START)
 
 
@@ -107,9 +98,6 @@ def _trained(run: Run, name: str, train: DigitImages, test: DigitImages) -> Plai
         parts = zip(test.images.split(1000), test.labels.split(1000), strict=True)
         right = sum(int((model(x.to(device)).argmax(1).cpu() == y).sum()) for x, y in parts)
     return {"epochs": epochs, "accuracy": right / len(test.labels), "rates": list(dropout_rates(model).values())}
-
-
-# What they say
 
 
 def _turning(model: nn.Module, pictures: Tensor, num_samples: int, seed: int) -> Plain:
@@ -153,3 +141,30 @@ def auroc(known: Tensor, unknown: Tensor) -> float:
     """Area under the receiver's curve: how often an unknown picture is more uncertain than a known one."""
     truth = np.repeat([0, 1], [len(known), len(unknown)])
     return float(roc_auc_score(truth, torch.cat([known, unknown]).numpy()))
+
+
+def rotated(picture: Tensor, angles: tuple[int, ...]) -> Tensor:
+    """Turn a picture (1, H, W) about its middle, counter-clockwise, by each of the angles in degrees."""
+    turned = [rotate(picture[0].numpy(), angle, reshape=False, order=1) for angle in angles]
+    return torch.from_numpy(np.stack(turned)).clamp(0, 1).unsqueeze(1)
+
+
+def no_digits(digits: Tensor, *, seed: int = 0) -> dict[str, Tensor]:
+    """Make pictures that are no digits out of digits (N, 1, H, W)."""
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(digits[0].numel(), generator=generator)
+    middle = digits.shape[-1] // 2
+    halves = torch.cat([digits[..., :middle], digits.roll(1, 0)[..., middle:]], dim=-1)
+    return {
+        "shuffled pixels": digits.flatten(1)[:, order].view_as(digits),
+        "two halves": halves,
+        "negative": 1 - digits,
+    }
+
+
+def others(folder: Path, count: int) -> Tensor:
+    """Read the first test images of another data set, (count, 1, 28, 28)."""
+    images = read_mnist(folder, train=False).images[:count]
+    if images.shape[1:] != (1, 28, 28):
+        raise ValueError(f"the pictures in {folder} must be of 28 x 28 pixels, got {tuple(images.shape[2:])}")
+    return images

@@ -1,14 +1,19 @@
 """The page of `rows`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
-from gumdrop_experiments.pages.numbers import mean_and_error
-from gumdrop_experiments.pages.page import Figure, Page, Table
-from gumdrop_experiments.rows.results import GRID, LABELS, LEARNED, OFF, PRIORS, VERDICTS, verdict
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
-__all__ = ["findings", "page", "tables"]
+from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE, PALETTE
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots, with_error
+from gumdrop_experiments.rows.results import GRID, LABELS, LEARNED, OFF, PRIORS, VERDICTS, Gain, verdict
 
 NATS = (
     "Test NLL in nats a row against the number of rows, held-out ones included; lower is better. A line is the mean "
@@ -28,65 +33,84 @@ NOTES = (
     "inputs and targets in units of the whole training part, a test part of its own for each seed; networks say mean "
     "and variance.",
 )
+LOOKS = {
+    OFF: ("none", INK, "-"),
+    "0.1": ("0.1", GREEN, "-"),
+    "0.3": ("0.3", PALETTE[3], "-"),
+    "0.5": ("0.5", PALETTE[5], "-"),
+    GRID: ("grid", ORANGE, "--"),
+    LEARNED: ("learned", BLUE, "-"),
+}
+"""Label, colour and style of each way."""
+APART = 0.058
+"""Least distance of two labels, as a share of the height."""
 
 
-def page(results: Mapping[str, Any]) -> Page:
+def page(results: Plain) -> Page:
     """Say where learned rates are ahead."""
     lead, *others = findings(results)
-    return Page("Nats against the number of rows", lead, [Figure("rows", NATS), *tables(results)], [*others, *NOTES])
+    body: list[Picture | Table] = [Picture("rows", NATS, _draw(results["sets"])), *tables(results)]
+    return Page("Nats against the number of rows", lead, body, [*others, *NOTES])
 
 
-def tables(results: Mapping[str, Any]) -> list[Table]:
-    """The scores of all ways, what each loses, and how networks were trained."""
-    sets = results["sets"]
-    changed = [_changed(sets["mnist"])] if "mnist" in sets else []
-    return [_regrets(results), *(_scores(sets, prior) for prior in PRIORS), *changed, _plans(sets)]
-
-
-def findings(results: Mapping[str, Any]) -> list[str]:
+def findings(results: Plain) -> list[str]:
     """What each way loses at worst, where learned rates are ahead of the grid, and what the prior is worth."""
     worst = (f"{label} {results['regret']['prior'][way]['worst']:.3f}" for way, label in LABELS.items())
-    found = [f"With the prior, nats a row lost at worst on the best way of a set and size: {', '.join(worst)}."]
-    for each in results["sets"].values():
-        words = [f"{_beside(each['sizes'], prior)} {label}" for prior, label in PRIORS.items()]
-        found.append(f"{each['label']}, learned rates beside the grid: {'; '.join(words)}.")
-        ends = each["sizes"][:: max(1, len(each["sizes"]) - 1)]
+    sentences = [f"With the prior, nats a row lost at worst on the best way of a set and size: {', '.join(worst)}."]
+    for its in results["sets"].values():
+        label, sizes = its["label"], its["sizes"]
+        words = "; ".join(f"{_beside_grid(sizes, prior)} {name}" for prior, name in PRIORS.items())
+        ends = sizes[:: max(1, len(sizes) - 1)]
         gains = " and ".join(f"{_gains_of_prior(size)} with {size['rows']:,} rows" for size in ends)
-        found.append(f"{each['label']}, nats that the prior gains: {gains}.")
-    return found
+        sentences.append(f"{label}, learned rates beside the grid: {words}.")
+        sentences.append(f"{label}, nats that the prior gains: {gains}.")
+    return sentences
 
 
-def _beside(sizes: Sequence[Mapping[str, Any]], prior: str) -> str:
-    verdicts = {size["rows"]: verdict(size["gains"][prior]["test"][GRID]) for size in sizes}
-    with_word = {word: [f"{n:,}" for n, its in verdicts.items() if its == word] for word in VERDICTS}
-    return ", ".join(f"{word} with {' and '.join(rows)} rows" for word, rows in with_word.items() if rows)
+def _beside_grid(sizes: Sequence[Plain], prior: str) -> str:
+    rows: dict[str, list[str]] = {word: [] for word in VERDICTS}
+    for size in sizes:
+        rows[verdict(size["gains"][prior]["test"][GRID])].append(f"{size['rows']:,}")
+    return ", ".join(f"{word} with {' and '.join(numbers)} rows" for word, numbers in rows.items() if numbers)
 
 
-def _gains_of_prior(size: Mapping[str, Any]) -> str:
+def _gains_of_prior(size: Plain) -> str:
     return ", ".join(f"{_gain(size['gains_of_prior'][way])} {LABELS[way]}" for way in (OFF, LEARNED))
 
 
-def _gain(gain: tuple[float, float | None]) -> str:
+def _gain(gain: Gain) -> str:
     mean, half = gain
     return f"{mean:+.3f}" if half is None else f"{mean:+.3f} (± {half:.3f})"
 
 
-def _rates(size: Mapping[str, Any], prior: str) -> str:
-    columns = zip(*size["ways"][prior][LEARNED]["rates"], strict=True)
-    return ", ".join(f"{fmean(rates):.3f}" for rates in columns)
+def tables(results: Plain) -> list[Table]:
+    """The scores of all ways, what each loses, and how networks were trained."""
+    sets = results["sets"]
+    changed = [_changed(sets["mnist"]["sizes"])] if "mnist" in sets else []
+    sizes = [([its["label"], f"{size['rows']:,}"], size) for its in sets.values() for size in its["sizes"]]
+    return [_regrets(results["regret"]), *(_scores(sizes, prior) for prior in PRIORS), *changed, _plans(sizes)]
 
 
-def _scores(sets: Mapping[str, Any], prior: str) -> Table:
+def _regrets(regret: Plain) -> Table:
+    """What each way loses on the best way of a size."""
+    columns = {f"{kind}, {label}": (prior, kind) for prior, label in PRIORS.items() for kind in ("worst", "mean")}
+    rows = [
+        [label, *(f"{regret[prior][way][kind]:.3f}" for prior, kind in columns.values())]
+        for way, label in LABELS.items()
+    ]
+    caption = "Nats that each way loses on the best way of a set and size."
+    return Table(caption, ["", *columns], rows, ours=[len(rows) - 1])
+
+
+def _scores(sizes: Sequence[tuple[list[str], Plain]], prior: str) -> Table:
     """NLL of each way, and the gain of learned rates on the grid."""
     rows: list[list[str]] = []
     best: set[tuple[int, int]] = set()
-    for found in sets.values():
-        for size in found["sizes"]:
-            nll = [mean_and_error(size["ways"][prior][way]["test"]["nll"]) for way in LABELS]
-            best.add((len(rows), 2 + nll.index(min(nll))))
-            has_error = len(size["seeds"]) > 1
-            cells = [f"{mean:.3f} ({error:.3f})" if has_error else f"{mean:.3f}" for mean, error in nll]
-            rows.append([found["label"], f"{size['rows']:,}", *cells, _gain(size["gains"][prior]["test"][GRID])])
+    for heads, size in sizes:
+        nll = [mean_and_error(size["ways"][prior][way]["test"]["nll"]) for way in LABELS]
+        best.add((len(rows), 2 + nll.index(min(nll))))
+        cells = [with_error(pair) if len(size["seeds"]) > 1 else f"{pair[0]:.3f}" for pair in nll]
+        rows.append([*heads, *cells, _gain(size["gains"][prior]["test"][GRID])])
     caption = (
         f"Test NLL {PRIORS[prior]}, mean over seeds (standard error); and what learned rates gain on the grid, with "
         "its 95 % interval over seeds, which with two seeds is 13 standard errors wide to each side."
@@ -94,23 +118,10 @@ def _scores(sets: Mapping[str, Any], prior: str) -> Table:
     return Table(caption, ["", "rows", *LABELS.values(), "gain"], rows, best=best)
 
 
-def _regrets(results: Mapping[str, Any]) -> Table:
-    """What each way loses on the best way of a size."""
-    regret = results["regret"]
-    rows = [
-        [label, *(f"{regret[prior][way][kind]:.3f}" for prior in PRIORS for kind in ("worst", "mean"))]
-        for way, label in LABELS.items()
-    ]
-    heads = [f"{kind}, {label}" for label in PRIORS.values() for kind in ("worst", "mean")]
-    return Table(
-        "Nats that each way loses on the best way of a set and size.", ["", *heads], rows, ours=[len(rows) - 1]
-    )
-
-
-def _changed(found: Mapping[str, Any]) -> Table:
+def _changed(sizes: Sequence[Plain]) -> Table:
     """Accuracy and calibration of digits as they are, and NLL of changed ones, with the prior."""
     rows = []
-    for size in found["sizes"]:
+    for size in sizes:
         for way, label in LABELS.items():
             run = size["ways"]["prior"][way]
             clean = [f"{fmean(run['test']['accuracy']):.2%}", f"{fmean(run['test']['ece']):.3f}"]
@@ -120,17 +131,57 @@ def _changed(found: Mapping[str, Any]) -> Table:
     return Table("Digits, with the prior: means over seeds.", ["rows", "", *heads], rows, ours=ours)
 
 
-def _plans(sets: Mapping[str, Any]) -> Table:
+def _plans(sizes: Sequence[tuple[list[str], Plain]]) -> Table:
     """How each size was trained, and the rates that it learned."""
-    heads = {"held_out": "held out", "batch_size": "batch", "epochs": "epochs", "steps": "steps"}
-    rows = [
-        [
-            *(found["label"], f"{size['rows']:,}"),
-            *(f"{size[name]:,}" for name in heads),
-            *(str(len(size["seeds"])), *(_rates(size, prior) for prior in PRIORS)),
-        ]
-        for found in sets.values()
-        for size in found["sizes"]
-    ]
-    columns = ["", "rows", *heads.values(), "seeds", *(f"learned rates {label}" for label in PRIORS.values())]
+    names = {"held_out": "held out", "batch_size": "batch", "epochs": "epochs", "steps": "steps"}
+    rows = []
+    for heads, size in sizes:
+        layers = [zip(*size["ways"][prior][LEARNED]["rates"], strict=True) for prior in PRIORS]
+        rates = [", ".join(f"{fmean(of_seeds):.3f}" for of_seeds in its) for its in layers]
+        rows.append([*heads, *(f"{size[name]:,}" for name in names), str(len(size["seeds"])), *rates])
+    columns = ["", "rows", *names.values(), "seeds", *(f"learned rates {label}" for label in PRIORS.values())]
     return Table("Steps and seeds of each size, the same for all ways.", columns, rows)
+
+
+def _draw(sets: Plain) -> Figure:
+    """Draw test NLL against the number of rows, a column for each set, with the prior above and without it below."""
+    size = (3.6 * len(sets), 7)
+    drawing, panels = subplots(len(PRIORS), len(sets), sharex="col", sharey="col", squeeze=False, size=size)
+    for column, (name, its) in enumerate(sets.items()):
+        for ax, (prior, label) in zip(panels[:, column], PRIORS.items(), strict=True):
+            _lines(ax, its["sizes"], prior, is_log=name == "mnist")
+            dress(ax, title=f"{its['label']}, {label}", y="" if column else "test NLL, nats a row")
+        panels[-1, column].set_xlabel("rows")
+        for ax in panels[:, column]:
+            _name_lines(ax)
+    return drawing
+
+
+def _lines(ax: Axes, sizes: Sequence[Plain], prior: str, *, is_log: bool) -> None:
+    """Draw the mean of each way over seeds, and a band from the least to the greatest; densities go below 0 nats."""
+    rows = [size["rows"] for size in sizes]
+    for way, (label, colour, style) in LOOKS.items():
+        scores = [size["ways"][prior][way]["test"]["nll"] for size in sizes]
+        ax.plot(
+            rows, list(map(fmean, scores)), style, marker="o", markersize=3, color=colour, linewidth=1.7, label=label
+        )
+        ax.fill_between(rows, list(map(min, scores)), list(map(max, scores)), color=colour, alpha=0.12, linewidth=0)
+    ax.set(xscale="log")
+    ax.set_xticks(rows, [f"{size / 1000:.3g}k" if size >= 1000 else f"{size}" for size in rows], fontsize=8.5)
+    ax.minorticks_off()
+    if is_log:
+        ax.set(yscale="log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5, 7)))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _name_lines(ax: Axes) -> None:
+    """Write the name of each line at its right end, pushed apart where ends are near."""
+    scale = ax.transData - ax.transAxes
+    ends = [(float(scale.transform((1.0, np.asarray(line.get_ydata())[-1]))[1]), line) for line in ax.lines]
+    height = float("-inf")
+    for end, line in sorted(ends, key=itemgetter(0)):
+        height = max(end, height + APART)
+        look: dict[str, Any] = {"color": line.get_color(), "fontsize": 9, "va": "center"}
+        ax.text(1.02, height, str(line.get_label()), transform=ax.transAxes, **look)

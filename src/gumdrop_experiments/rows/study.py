@@ -1,11 +1,10 @@
 """Train each way to a rate on more and more rows, with and without a prior on the weights."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,21 +13,18 @@ from gumdrop import dropout_rates, predict_classification, predict_regression
 from gumdrop.metrics import interval_coverage, rmse
 from gumdrop.networks import mlp
 from gumdrop.training import FitResult, fit_stacked
-from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.data.mnist import DigitImages, read_digits
+from gumdrop_experiments.harness import Plain, RunOptions, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages.numbers import rounded
+from gumdrop_experiments.pages import rounded
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, fixed
 from gumdrop_experiments.rates.sets import SETS as TABLES
+from gumdrop_experiments.rows import SETS, Settings
 from gumdrop_experiments.rows.results import FIXED, LEARNED, OFF, regrets, summary
-from gumdrop_experiments.rows.settings import SETS, Settings
 from gumdrop_experiments.scoring import class_scores
-from gumdrop_experiments.shift.shifts import noisy
+from gumdrop_experiments.shift.study import noisy
+from gumdrop_experiments.training import seeded
 
-__all__ = ["study"]
-
-LABELS = {"mnist": "MNIST", "kin8nm": "kin8nm", "bike": "bike sharing"}
 HELD_OUT, MOST_HELD_OUT = 5, 1000
 """One row in this many is held out, and at most so many."""
 LENGTHSCALES = {"prior": None, "without": 1e-4}
@@ -41,13 +37,8 @@ EARLY_SIZE, EARLY_SEEDS = 5000, 2
 """Parts of at most so many rows and of the first seeds come first, those of more rows last."""
 
 Rows = tuple[Tensor, Tensor]
-
-
-class _Sample(NamedTuple):
-    """Rows to learn from in random order, and those to predict."""
-
-    train: Rows
-    tests: Mapping[str, Rows]
+Sample = tuple[Rows, dict[str, Rows]]
+"""Rows to learn from in random order, and those to predict."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +52,14 @@ class _Problem:
     """Number of classes; 0 for numbers."""
     hidden: tuple[int, ...]
     lr: float
-    draw: Callable[[int, int], _Sample]
+    draw: Callable[[int, int], Sample]
     """Draws so many rows with a seed."""
 
 
 def study(settings: Settings, run: Run) -> Plain:
     """Train on each number of rows, with each seed, what is useful by itself first."""
-    problems = [_problem(name, settings, run) for name in settings.sets or SETS]
     works: list[tuple[_Problem, int, int]] = []
-    for problem in problems:
+    for problem in [_problem(name, settings, run.options) for name in settings.sets or SETS]:
         sizes = {min(size, problem.num_rows) for size in settings.sizes}
         works += [(problem, size, seed) for size in sizes for seed in range(settings.seeds)]
     works.sort(key=lambda work: (work[1] > EARLY_SIZE, work[2] >= EARLY_SEEDS, work[1], work[0].name, work[2]))
@@ -78,30 +68,27 @@ def study(settings: Settings, run: Run) -> Plain:
         if not works:
             raise ValueError(f"`done` shows the parts that are done, and {run.folder} has none; leave it out")
     parts = run.parts({_name(*work): partial(_part, *work, settings, run.options.seed) for work in works})
-    done = {problem.name: [parts[_name(*work)] for work in works if work[0] is problem] for problem in problems}
+    hidden = {problem.name: len(problem.hidden) for problem, _, _ in works}
     sets: dict[str, Plain] = {
-        problem.name: {
-            "label": LABELS[problem.name],
-            "layers": ["inputs", *(f"hidden {i + 1}" for i in range(len(problem.hidden)))],
-            "sizes": summary(done[problem.name]),
+        name: {
+            "label": SETS[name],
+            "layers": ["inputs", *(f"hidden {i + 1}" for i in range(hidden[name]))],
+            "sizes": summary([parts[_name(*work)] for work in works if work[0].name == name]),
         }
-        for problem in problems
-        if done[problem.name]
+        for name in settings.sets or SETS
+        if name in hidden
     }
-    return {"sets": sets, "regret": regrets([size for found in sets.values() for size in found["sizes"]])}
+    return {"sets": sets, "regret": regrets([size for its in sets.values() for size in its["sizes"]])}
 
 
 def _name(problem: _Problem, size: int, seed: int) -> str:
     return f"{problem.name}-N={size}-{seed}"
 
 
-def _problem(name: str, settings: Settings, run: Run) -> _Problem:
-    options = run.options
+def _problem(name: str, settings: Settings, options: RunOptions) -> _Problem:
     if name == "mnist":
-        folder = data_folder(options, name, sources=MNIST)
-        train, test = read_mnist(folder), read_mnist(folder, train=False)
-        rows = torch.randperm(len(test.labels), generator=_generator(options.seed))[: settings.test_images]
-        test = DigitImages(test.images[rows], test.labels[rows])
+        train, test = read_digits(options)
+        test = test.rows(_shuffled(len(test.labels), options.seed)[: settings.test_images])
         return _Problem(name, len(train.labels), 10, (256, 256), 1e-3, partial(_digits, train, test, options.seed))
     table = TABLES[name]
     folder = data_folder(options, str(table.folder)).parent
@@ -109,27 +96,30 @@ def _problem(name: str, settings: Settings, run: Run) -> _Problem:
     return _Problem(name, len(split.y_train), 0, (50, 50), 5e-3, partial(_rows, name, folder, options.seed))
 
 
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+def _shuffled(count: int, seed: int) -> Tensor:
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
 
 
-def _digits(train: DigitImages, test: DigitImages, first: int, size: int, seed: int) -> _Sample:
-    rows = torch.randperm(len(train.labels), generator=_generator(first + seed))[:size]
-    half = test.images[::2]
-    changed = {
-        "noisy": noisy(half, NOISE, seed=first),
-        "moved": torch.roll(half, (PIXELS, PIXELS), dims=(-2, -1)),
+def _digits(train: DigitImages, test: DigitImages, first: int, size: int, seed: int) -> Sample:
+    half = test.rows(slice(None, None, 2))
+    tests = {
+        "test": test,
+        "noisy": half._replace(images=noisy(half.images, NOISE, seed=first)),
+        "moved": half._replace(images=torch.roll(half.images, (PIXELS, PIXELS), dims=(-2, -1))),
     }
-    tests = {"test": (test.images.flatten(1), test.labels)}
-    tests |= {name: (images.flatten(1), test.labels[::2]) for name, images in changed.items()}
-    return _Sample((train.images[rows].flatten(1), train.labels[rows]), tests)
+    chosen = train.rows(_shuffled(len(train.labels), first + seed)[:size])
+    return _flat(chosen), {name: _flat(digits) for name, digits in tests.items()}
 
 
-def _rows(name: str, folder: Path, first: int, size: int, seed: int) -> _Sample:
+def _flat(digits: DigitImages) -> Rows:
+    return digits.images.flatten(1), digits.labels
+
+
+def _rows(name: str, folder: Path, first: int, size: int, seed: int) -> Sample:
     """Draw rows of a split of its own for each seed; all sizes have the units of the whole training part."""
     split = TABLES[name].read(folder, seed + 1, first)[seed]
-    rows = torch.randperm(len(split.y_train), generator=_generator(first + seed))[:size]
-    return _Sample((split.x_train[rows], split.y_train[rows]), {"test": (split.x_test, split.y_test)})
+    rows = _shuffled(len(split.y_train), first + seed)[:size]
+    return (split.x_train[rows], split.y_train[rows]), {"test": (split.x_test, split.y_test)}
 
 
 # One sample of rows
@@ -147,46 +137,38 @@ def _plan(size: int, settings: Settings) -> dict[str, int]:
 
 def _part(problem: _Problem, size: int, seed: int, settings: Settings, first: int) -> Plain:
     """Train all ways on one sample, with and without the prior, and score them."""
-    sample, plan = problem.draw(size, seed), _plan(size, settings)
-    ways: dict[str, Plain] = {}
+    (train, tests), plan = problem.draw(size, seed), _plan(size, settings)
+    ways: dict[str, Plain] = {prior: {} for prior in LENGTHSCALES}
     for prior, lengthscale in LENGTHSCALES.items():
-        networks = {way: _network(problem, sample, way, first + seed) for way in (*FIXED, LEARNED)}
-        ways[prior] = {}
         for together in (list(FIXED), [LEARNED]):
-            fits = _trained(problem, sample, [networks[way] for way in together], plan, lengthscale, first + seed)
-            for way, fit in zip(together, fits, strict=True):
+            networks = [_network(problem, train[0].shape[1], way, first + seed) for way in together]
+            fits = _trained(problem, train, networks, plan, lengthscale, first + seed)
+            for way, network, fit in zip(together, networks, fits, strict=True):
                 draws = 1 if way == OFF else settings.num_samples
-                ways[prior][way] = _scores(problem, networks[way], fit, sample, draws, first + seed)
+                ways[prior][way] = _scores(problem, network, fit, tests, draws, first + seed)
     return {"seed": first + seed, "plan": plan, "ways": ways}
 
 
-def _network(problem: _Problem, sample: _Sample, way: str, seed: int) -> nn.Module:
+def _network(problem: _Problem, num_inputs: int, way: str, seed: int) -> nn.Module:
     """Build the network of a way; the same seed gives the same weights."""
-    num_inputs, num_outputs = sample.train[0].shape[1], problem.num_classes or 2
-    build = partial(mlp, num_inputs, num_outputs, hidden=problem.hidden)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    build = partial(mlp, num_inputs, problem.num_classes or 2, hidden=problem.hidden)
+    with seeded(seed):
         if way == LEARNED:
             return build()
         return fixed(build, [max(FIXED[way], ALMOST_NONE)] * (len(problem.hidden) + 1))
 
 
 def _trained(
-    problem: _Problem,
-    sample: _Sample,
-    networks: Sequence[nn.Module],
-    plan: Mapping[str, int],
-    lengthscale: float | None,
-    seed: int,
+    problem: _Problem, train: Rows, networks: list[nn.Module], plan: Plain, lengthscale: float | None, seed: int
 ) -> list[FitResult]:
     """Train networks as one program, and leave each at its best epoch."""
-    rows, count = torch.arange(plan["rows"]), len(networks)
+    held_out, rows = torch.arange(plan["rows"]).tensor_split([plan["held_out"]])
     return fit_stacked(
         networks,
-        [sample.train] * count,
+        [train] * len(networks),
         likelihood="categorical" if problem.num_classes else "gaussian",
-        rows=[rows[plan["held_out"] :]] * count,
-        held_out=[rows[: plan["held_out"]]] * count,
+        rows=[rows] * len(networks),
+        held_out=[held_out] * len(networks),
         keep_best=True,
         epochs=plan["epochs"],
         batch_size=plan["batch_size"],
@@ -198,22 +180,23 @@ def _trained(
     )
 
 
-def _scores(problem: _Problem, network: nn.Module, fit: FitResult, sample: _Sample, draws: int, seed: int) -> Plain:
+def _scores(
+    problem: _Problem, network: nn.Module, fit: FitResult, tests: dict[str, Rows], draws: int, seed: int
+) -> Plain:
     """Score each kind of test rows, and say which epoch was kept and which rates it has."""
     scores: Plain = {
         "held_out_nll": fit.history[fit.best_epoch - 1].validation_nll,
         "best_epoch": fit.best_epoch,
         "rates": rounded(list(dropout_rates(network).values())),
     }
-    for name, (x, y) in sample.tests.items():
+    for name, (x, y) in tests.items():
         if problem.num_classes:
-            classes = predict_classification(network, x, num_samples=draws, seed=seed)
-            scores[name] = class_scores(classes, y)
-        else:
-            numbers = predict_regression(network, x, num_samples=draws, seed=seed)
-            scores[name] = {
-                "nll": -numbers.log_prob(y).mean().item(),
-                "rmse": rmse(numbers.mean, y).item(),
-                "coverage": interval_coverage(*numbers.interval(0.9), y).item(),
-            }
+            scores[name] = class_scores(predict_classification(network, x, num_samples=draws, seed=seed), y)
+            continue
+        numbers = predict_regression(network, x, num_samples=draws, seed=seed)
+        scores[name] = {
+            "nll": -numbers.log_prob(y).mean().item(),
+            "rmse": rmse(numbers.mean, y).item(),
+            "coverage": interval_coverage(*numbers.interval(0.9), y).item(),
+        }
     return scores

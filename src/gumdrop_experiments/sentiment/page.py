@@ -1,12 +1,12 @@
 """The page of `sentiment`."""
 
-from collections.abc import Mapping
-from typing import Any
+import numpy as np
+from matplotlib.figure import Figure
 
-from gumdrop_experiments.pages.page import Figure, Page, Table
-from gumdrop_experiments.sentiment.results import SCORES, best_fixed, best_learned
-
-__all__ = ["page"]
+from gumdrop.views import plots
+from gumdrop_experiments.harness import START, Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
+from gumdrop_experiments.sentiment.study import NUM_SAMPLES, SCORES, best_fixed, best_learned
 
 SCORES_SHOWN = "Mean and standard error over seeds on the test sentences."
 EPOCHS = (
@@ -28,20 +28,27 @@ NOTES = (
     "'Words too' drops word types in front of the embedding, as Gal & Ghahramani 2016 (arXiv:1512.05287) do.",
 )
 
+SITES = {
+    "embedding": ("words", plots.PALETTE[0]),
+    "lstm.ih_l0": ("into the LSTM", plots.PALETTE[1]),
+    "head": ("into the classes", plots.PALETTE[2]),
+}
+"""What each rate belongs to, and its colour."""
 
-def page(results: Mapping[str, Any]) -> Page:
+
+def page(results: Plain) -> Page:
     """Hold the better of the learned rates against the best of the fixed ones."""
-    body: list[Figure | Table] = [
-        Figure("sentiment-scores", SCORES_SHOWN),
+    body: list[Picture | Table] = [
+        Picture("sentiment-scores", SCORES_SHOWN, _scores(results)),
         _table(results),
-        Figure("sentiment-epochs", EPOCHS),
-        Figure("sentiment-rates", RATES),
-        Figure("sentiment-reliability", RELIABILITY),
+        Picture("sentiment-epochs", EPOCHS, _epochs(results)),
+        Picture("sentiment-rates", RATES, draw_rates(results)),
+        Picture("sentiment-reliability", RELIABILITY, _reliability(results)),
     ]
     return Page("Sentiment of sentences (SST-2)", _lead(results), body, NOTES)
 
 
-def _lead(results: Mapping[str, Any]) -> str:
+def _lead(results: Plain) -> str:
     learned, best = best_learned(results), best_fixed(results)
     ours, theirs = (results[label]["summary"]["draws"] for label in (learned, best))
     return (
@@ -51,7 +58,7 @@ def _lead(results: Mapping[str, Any]) -> str:
     )
 
 
-def _table(results: Mapping[str, Any]) -> Table:
+def _table(results: Plain) -> Table:
     rows = []
     for label, each in results.items():
         cells = [label]
@@ -64,3 +71,75 @@ def _table(results: Mapping[str, Any]) -> Table:
     columns = ["rates", *(f"{title}, {how}" for how in ("draws", "no draws") for title in SCORES.values())]
     ours = [i for i, label in enumerate(results) if label.startswith("learned")]
     return Table("Test sentences: mean and standard error over seeds.", columns, rows, ours=ours)
+
+
+def _scores(results: Plain) -> Figure:
+    """Each score of each way to set the rates, with draws and without."""
+    drawing, panels = subplots(1, 3, sharey=True, size=(9.5, 0.32 * len(results) + 1.2))
+    labels = list(results)[::-1]
+    looks = {"no_draws": ("no draws", plots.INK, -0.15), "draws": (f"{NUM_SAMPLES} draws", plots.ORANGE, 0.15)}
+    for ax, (score, title) in zip(panels, SCORES.items(), strict=True):
+        scale = 1 if score == "nll" else 100
+        for how, (name, colour, shift) in looks.items():
+            for i, label in enumerate(labels):
+                mean, error = (scale * value for value in results[label]["summary"][how][score])
+                shown = name if i == 0 else None
+                ax.errorbar(mean, i + shift, xerr=error, fmt="o", color=colour, label=shown, markersize=4)
+        dress(ax, title=title)
+    panels[0].set_yticks(range(len(labels)), labels, fontsize=9)
+    legend_below(drawing, panels[0], 2)
+    return drawing
+
+
+def _epochs(results: Plain) -> Figure:
+    """Loss and accuracy over training on the sentences of both parts, without word types and phrases: first seed."""
+    keys = [key for key in results if key == "none" or key.startswith(("fixed", "learned"))]
+    shown = [key for key in keys if "words" not in key]
+    drawing, panels = subplots(2, 2, sharex=True, sharey="row", size=(8.6, 6.0))
+    parts = {"train": "training sentences, masks on", "validation": "development sentences"}
+    scores = {"nll": ("negative log likelihood, nats", 1), "accuracy": ("accuracy, %", 100)}
+    for row, (score, (label, scale)) in zip(panels, scores.items(), strict=True):
+        for ax, (name, title) in zip(row, parts.items(), strict=True):
+            for key, colour in zip(shown, plots.PALETTE, strict=False):
+                part = results[key]["parts"][0]
+                values, kept = scale * np.array(part[f"{name}_{score}"], dtype=float), part["best_epoch"]
+                ax.plot(range(1, len(values) + 1), values, color=colour, linewidth=1.3, label=key)
+                ax.plot(kept, values[kept - 1], "o", color=colour, markersize=4)
+            dress(ax, title=title if score == "nll" else "", x="epoch" if score == "accuracy" else "")
+            ax.locator_params(axis="x", integer=True)
+        row[0].set_ylabel(label)
+    panels[0, 0].plot([], [], "o", color=plots.INK, markersize=4, label="epoch kept")
+    panels[0, 0].legend(fontsize=8, frameon=False)
+    return drawing
+
+
+def draw_rates(results: Plain) -> Figure:
+    """Draw the learned rates of every seed over training, with a dot at the epoch that is kept."""
+    learned = {label: each["parts"] for label, each in results.items() if label.startswith("learned")}
+    drawing = Figure(figsize=(3.4 * len(learned), 3.2), layout="constrained")
+    panels = drawing.subplots(1, len(learned), sharey=True, squeeze=False)[0]
+    for ax, (label, parts) in zip(panels, learned.items(), strict=True):
+        for i, part in enumerate(parts):
+            for site, values in part["rates"].items():
+                (name, colour), kept = SITES[site], part["best_epoch"]
+                over = [START, *values]
+                ax.plot(over, color=colour, alpha=0.7, linewidth=1.3, label=None if i else name)
+                ax.plot(kept, over[kept], "o", color=colour, markersize=4)
+        ax.plot([], [], "o", color=plots.INK, markersize=4, label="epoch kept")
+        dress(ax, title=label, x="epoch").set_ylim(0, None)
+        ax.locator_params(axis="x", integer=True)
+        ax.legend(fontsize=8, frameon=False)
+    panels[0].set_ylabel("drop probability p")
+    return drawing
+
+
+def _reliability(results: Plain) -> Figure:
+    """Confidence against accuracy for the best fixed rate and the learned ones."""
+    shown = [label for label in results if label.startswith("learned") or label == best_fixed(results)]
+    drawing = Figure(figsize=(3.2 * len(shown), 3.3), layout="constrained")
+    for ax, label in zip(drawing.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        bins = results[label]["parts"][0]["reliability"]
+        plots.reliability(bins["confidence"], bins["accuracy"], bins["num_rows"], ax=ax)
+        ax.set_title(label, fontsize=10, loc="left")
+        ax.set_xlim(0.45, 1.03)
+    return drawing

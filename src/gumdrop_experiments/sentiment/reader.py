@@ -5,17 +5,9 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from gumdrop_experiments.data.texts import Vocabulary
 
-__all__ = ["SentenceReader"]
-
 
 class SentenceReader(nn.Module):
-    """An LSTM over words, and a class from its last state.
-
-    Args:
-        num_words: Size of the vocabulary.
-        size: Width of the embedding.
-        hidden: Width of the LSTM.
-    """
+    """An LSTM over words, and a class from its last state."""
 
     def __init__(self, num_words: int, *, size: int = 100, hidden: int = 256) -> None:
         super().__init__()

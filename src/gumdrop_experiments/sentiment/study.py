@@ -14,19 +14,16 @@ from gumdrop.networks import fix_dropout, learn_dropout, set_strength
 from gumdrop.prediction import predict_classification
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.data.texts import SST, SST_TREES, Sentences, Vocabulary, read_sst, read_sst_phrases
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.harness.regularisers import prior_of
+from gumdrop_experiments.harness import NO_DROPOUT, START, Plain, data_folder, known, part_name, prior_of
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.settings import known
-from gumdrop_experiments.harness.variants import NO_DROPOUT, START, part_name
+from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.scoring import class_scores, plain_prediction
+from gumdrop_experiments.sentiment import Settings
 from gumdrop_experiments.sentiment.reader import SentenceReader
-from gumdrop_experiments.sentiment.results import SCORES, summary
-from gumdrop_experiments.sentiment.settings import Settings
+from gumdrop_experiments.training import seeded
 
-__all__ = ["NUM_SAMPLES", "study"]
-
+SCORES = {"accuracy": "accuracy, %", "nll": "negative log likelihood, nats", "ece": "calibration error, %"}
+"""What each score is called."""
 BATCH_SIZE, LR, MAX_NORM, LENGTHSCALE = 64, 1e-3, 5.0, 1.0
 NUM_SAMPLES, VALIDATION_SAMPLES = 50, 5
 ROWS_AT_ONCE = 512
@@ -59,8 +56,35 @@ class _Variant:
         return rate + ", words too" * self.words + ", with phrases" * self.phrases + given
 
 
+class _Data:
+    """Sentences as numbers; the vocabulary is that of the training sentences."""
+
+    def __init__(self, folder: Path, *, most: int | None) -> None:
+        whole = {name: read_sst(folder, name) for name in ("train", "dev", "test")}
+        parts = {name: Sentences(part.words[:most], part.labels[:most]) for name, part in whole.items()}
+        self._folder = folder
+        self._vocabulary = Vocabulary(parts["train"].words)
+        self.num_words = len(self._vocabulary)
+        self.train, self.dev, self.test = (self._encoded(part) for part in parts.values())
+        self._held_out = {" ".join(words) for words in parts["dev"].words + parts["test"].words}
+
+    def _encoded(self, part: Sentences) -> tuple[Tensor, Tensor]:
+        return self._vocabulary.encode(part.words), part.labels
+
+    @cached_property
+    def phrases(self) -> tuple[Tensor, Tensor]:
+        """Sentences and phrases of the training trees, less those that stand in the held-out parts."""
+        words, labels = read_sst_phrases(self._folder)
+        kept = [i for i, phrase in enumerate(words) if " ".join(phrase) not in self._held_out]
+        return self._encoded(Sentences([words[i] for i in kept], labels[kept]))
+
+
 GRID = (0.1, 0.3, 0.5)
+
+
 LEARNED = _Variant(START, learned=True)
+
+
 VARIANTS = (
     _Variant(NO_DROPOUT),
     *(_Variant(p) for p in GRID),
@@ -68,7 +92,11 @@ VARIANTS = (
     *(_Variant(p, words=True) for p in GRID),
     _Variant(START, learned=True, words=True),
 )
+
+
 PHRASE_SEEDS = 3
+
+
 WITH_PHRASES = (_Variant(0.3, words=True, phrases=True), _Variant(START, learned=True, words=True, phrases=True))
 
 
@@ -108,36 +136,9 @@ def _seeds_of(variant: _Variant, settings: Settings, run: Run) -> range:
     return range(first, first + (min(settings.seeds, PHRASE_SEEDS) if variant.phrases else settings.seeds))
 
 
-class _Data:
-    """Sentences as numbers; the vocabulary is that of the training sentences."""
-
-    def __init__(self, folder: Path, *, most: int | None) -> None:
-        whole = {name: read_sst(folder, name) for name in ("train", "dev", "test")}
-        parts = {name: Sentences(part.words[:most], part.labels[:most]) for name, part in whole.items()}
-        self._folder = folder
-        self._vocabulary = Vocabulary(parts["train"].words)
-        self.num_words = len(self._vocabulary)
-        self.train, self.dev, self.test = (self._encoded(part) for part in parts.values())
-        self._held_out = {" ".join(words) for words in parts["dev"].words + parts["test"].words}
-
-    def _encoded(self, part: Sentences) -> tuple[Tensor, Tensor]:
-        return self._vocabulary.encode(part.words), part.labels
-
-    @cached_property
-    def phrases(self) -> tuple[Tensor, Tensor]:
-        """Sentences and phrases of the training trees, less those that stand in the held-out parts."""
-        words, labels = read_sst_phrases(self._folder)
-        kept = [i for i, phrase in enumerate(words) if " ".join(phrase) not in self._held_out]
-        return self._encoded(Sentences([words[i] for i in kept], labels[kept]))
-
-
-# One network
-
-
 def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int) -> Plain:
     """Train one network, keep its best epoch by the held-out sentences, and score the test sentences."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = SentenceReader(data.num_words, hidden=settings.hidden).to(run.options.device)
         learn_dropout(model, p=variant.p, embeddings=variant.words, report=lambda report: None)
         if not variant.learned:
@@ -200,3 +201,26 @@ def _train(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: i
 def _scores(prediction: ClassificationPrediction, labels: Tensor) -> dict[str, float]:
     found = class_scores(prediction, labels)
     return {name: found[name] for name in SCORES}
+
+
+def summary(parts: Sequence[Plain]) -> dict[str, dict[str, tuple[float, float]]]:
+    """Mean and standard error of each score over seeds, with draws and without."""
+    return {
+        how: {name: mean_and_error([part[how][name] for part in parts]) for name in SCORES}
+        for how in ("draws", "no_draws")
+    }
+
+
+def best_fixed(results: Plain) -> str:
+    """The best of the fixed rates, of those without phrases."""
+    return _best(results, learned=False)
+
+
+def best_learned(results: Plain) -> str:
+    """The better of the learned rates, of those without phrases."""
+    return _best(results, learned=True)
+
+
+def _best(results: Plain, *, learned: bool) -> str:
+    labels = [label for label in results if label.startswith("learned") == learned and "phrases" not in label]
+    return min(labels, key=lambda label: results[label]["summary"]["draws"]["nll"][0])

@@ -9,15 +9,28 @@ References:
     (arXiv:1906.02530), for the protocol.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Score ways to a dropout rate on MNIST images that are turned, blurred or noisy.",
     shows="NLL and calibration on turned, blurred and noisy digits: no dropout, fixed rates, learned ones",
     minutes=34,
     quick_minutes=1,
     source="none; the protocol is that of Ovadia et al. 2019 (arXiv:1906.02530)",
     data=("mnist",),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `shift`."""
+
+    images: int = flag(10_000, least=50, quick=1000)
+    """Training images; each network holds a fifth of them out."""
+    test_images: int = flag(2000, least=2, quick=200)
+    """Test images, each at every step of every shift."""
+    epochs: int = flag(40, least=1, quick=5)
+    """Passes over the training images."""
+    num_samples: int = flag(20, least=1)
+    """Draws of each network."""

@@ -1,14 +1,13 @@
 """The page of `shift`."""
 
-from collections.abc import Mapping
-from typing import Any
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
-from gumdrop_experiments.pages.page import Figure, Page, Table
+from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, subplots
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
-from gumdrop_experiments.shift.results import ALL, LABELS, PLAIN, SIZES
-from gumdrop_experiments.shift.shifts import SHIFTS
-
-__all__ = ["page"]
+from gumdrop_experiments.shift.study import ALL, LABELS, PLAIN, SHIFTS, SIZES
 
 CAPTION = (
     "Test NLL of images as they are (left end of each panel) and at five steps of three shifts; single networks above, "
@@ -23,8 +22,18 @@ NOTES = (
     "single networks are over five networks.",
 )
 
+LOOKS = {
+    OFF: (INK, "-"),
+    PLAIN: (INK, ":"),
+    "0.1": (GREY, "-"),
+    "0.2 / 0.5": (GREEN, "-"),
+    ELBO: (BLUE, "-"),
+    HELD_OUT: (ORANGE, "-"),
+}
+"""Ways that are drawn; the grid is one of them."""
 
-def page(results: Mapping[str, Any]) -> Page:
+
+def page(results: Plain) -> Page:
     """Say what each way is worth where images change."""
     on = results["ensemble"]["gain_on"]
     gains, plain = on[OFF], on[PLAIN]
@@ -38,12 +47,16 @@ def page(results: Mapping[str, Any]) -> Page:
     return Page(
         "Digits that are turned, blurred and noisy",
         lead,
-        [Figure("shift", CAPTION), *(_scores(results, size) for size in SIZES), *(_gains(results, s) for s in SIZES)],
+        [
+            Picture("shift", CAPTION, _curves(results)),
+            *(_scores(results, size) for size in SIZES),
+            *(_gains(results, s) for s in SIZES),
+        ],
         [*NOTES, _chosen(results)],
     )
 
 
-def _chosen(results: Mapping[str, Any]) -> str:
+def _chosen(results: Plain) -> str:
     chosen = results["chosen"]
     rates = "; ".join(f"{s}: {', '.join(f'{p:.3f}' for p in each)}" for s, each in results["rates"].items())
     return (
@@ -53,7 +66,7 @@ def _chosen(results: Mapping[str, Any]) -> str:
     )
 
 
-def _scores(results: Mapping[str, Any], size: str) -> Table:
+def _scores(results: Plain, size: str) -> Table:
     """Mean scores over the steps of each shift."""
     rows = []
     for way, by_step in results[size]["by_step"].items():
@@ -68,7 +81,7 @@ def _scores(results: Mapping[str, Any], size: str) -> Table:
     return Table(caption, ["", "as they are: NLL", "accuracy", *head], rows, ours=_ours(rows))
 
 
-def _gains(results: Mapping[str, Any], size: str) -> Table:
+def _gains(results: Plain, size: str) -> Table:
     """Gains in nats with their standard errors."""
     on = results[size]["gain_on"]
     others = [other for other in on if other != OFF]
@@ -83,3 +96,26 @@ def _gains(results: Mapping[str, Any], size: str) -> Table:
 
 def _ours(rows: list[list[str]]) -> list[int]:
     return [i for i, row in enumerate(rows) if row[0] in (LABELS[ELBO], LABELS[HELD_OUT])]
+
+
+def _curves(results: Plain) -> Figure:
+    """NLL against each step of each shift, of single networks and of ensembles."""
+    drawing, panels = subplots(len(SIZES), len(SHIFTS), sharex="col", sharey=True, size=(9, 6))
+    for row, (size, title) in enumerate(SIZES.items()):
+        for ax, (name, shift) in zip(panels[row], SHIFTS.items(), strict=True):
+            for way, (colour, style) in LOOKS.items():
+                if way in results[size]["by_step"]:
+                    nll = [each["nll"] for each in results[size]["by_step"][way][name]]
+                    ax.plot(results["steps"][name], nll, style, marker="o", markersize=3, color=colour, linewidth=1.4)
+            ax.set(yscale="log")
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_minor_formatter(NullFormatter())
+            ax.set_xticks(results["steps"][name], [f"{step:g}" for step in results["steps"][name]])
+            ax.tick_params(labelsize=9)
+            dress(ax, title=f"{title}: {name}", x=shift.label if row else "")
+        panels[row, 0].set_ylabel("test NLL, nats per image")
+    handles = [panels[-1, 0].lines[i] for i in range(len(LOOKS))]
+    labels = [LABELS[way] for way in LOOKS]
+    drawing.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    return drawing

@@ -1,34 +1,66 @@
-"""Train each way to a rate, and score it on images that change step by step."""
+"""Train each way to a rate, score it on images that change step by step, and say what the parts mean together."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gumdrop import dropout_rates, predict_classification
 from gumdrop.ensembles import EnsembleFit, EnsembleSettings
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.networks import mlp
-from gumdrop.training import STRENGTHS
-from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop.training import STRENGTHS, choose_strength
+from gumdrop_experiments.data.mnist import DigitImages, read_digits
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages.numbers import rounded
+from gumdrop_experiments.pages import mean_and_error, rounded
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, fixed, learned
-from gumdrop_experiments.rates.results import OFF
+from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 from gumdrop_experiments.scoring import class_scores
-from gumdrop_experiments.shift.results import FIXED, MEMBERS, PLAIN, summary
-from gumdrop_experiments.shift.settings import Settings
-from gumdrop_experiments.shift.shifts import SHIFTS
+from gumdrop_experiments.shift import Settings
 
-__all__ = ["study"]
-
+MEMBERS = 5
+PLAIN, ALL = "plain", "all"
+FIXED: dict[str, tuple[float, float]] = {
+    OFF: (0.0, 0.0),
+    "0.1": (0.1, 0.1),
+    "0.2 / 0.5": (0.2, 0.5),
+    PLAIN: (0.0, 0.0),
+}
+"""Rates of inputs and of hidden units that are fixed."""
+LABELS = {
+    OFF: "no dropout",
+    "0.1": "fixed at .1",
+    "0.2 / 0.5": "fixed at .2 (inputs), .5 (hidden)",
+    GRID: "grid of these, by held-out images",
+    ELBO: "learned, by the ELBO",
+    HELD_OUT: "learned, strength by held-out images",
+    PLAIN: f"no dropout, {MEMBERS * len(STRENGTHS)} networks",
+}
+"""What pages call each way to a rate."""
+SIZES = {"single": "single networks", "ensemble": f"ensembles of {MEMBERS}"}
+"""What is scored of each way."""
 HIDDEN = (128, 128)
 DIGITS = 5
 """Significant digits of what is kept of each image."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A way to change images, and how far."""
+
+    label: str
+    """What figures call it, with the unit of its steps."""
+    steps: tuple[float, ...]
+    """How far images are changed, from little to much."""
+    of: Callable[[Tensor, float], Tensor]
+    """Changes images, shape (N, 1, H, W)."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +76,8 @@ class _Work:
 
 def study(settings: Settings, run: Run) -> Plain:
     """Train an ensemble of each way to a rate, and score it and its networks."""
-    folder, seed = data_folder(run.options, "mnist", sources=MNIST), run.options.seed
-    train = _some(read_mnist(folder), settings.images, seed)
-    test = _some(read_mnist(folder, train=False), settings.test_images, seed)
+    (train, test), seed = read_digits(run.options), run.options.seed
+    train, test = _some(train, settings.images, seed), _some(test, settings.test_images, seed)
     ensemble = EnsembleSettings(seed=seed, epochs=settings.epochs, num_members=MEMBERS)
     setup = Setup(
         partial(mlp, train.images[0].numel(), 10, hidden=HIDDEN),
@@ -71,8 +102,7 @@ def _name(way: str | float) -> str:
 
 
 def _some(digits: DigitImages, count: int, seed: int) -> DigitImages:
-    rows = torch.randperm(len(digits.labels), generator=torch.Generator().manual_seed(seed))[:count]
-    return DigitImages(digits.images[rows], digits.labels[rows])
+    return digits.rows(torch.randperm(len(digits.labels), generator=torch.Generator().manual_seed(seed))[:count])
 
 
 def _part(way: str | float, work: _Work) -> Plain:
@@ -119,3 +149,113 @@ def _scores(predictions: Mapping[str, Sequence[ClassificationPrediction]], work:
 def _of_images(predictions: Sequence[ClassificationPrediction], work: _Work) -> Tensor:
     """Log likelihood of each image, the mean over the steps of a shift, shape (N,)."""
     return torch.stack([each.log_prob(work.labels) for each in predictions[1:]]).mean(0)
+
+
+def turned(images: Tensor, degrees: float) -> Tensor:
+    """Turn images (N, 1, H, W) about their middle, counter-clockwise, with 0 where nothing is known."""
+    angle = math.radians(degrees)
+    rotation = torch.tensor([[math.cos(angle), -math.sin(angle), 0], [math.sin(angle), math.cos(angle), 0]])
+    grid = F.affine_grid(rotation.expand(len(images), 2, 3), list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, align_corners=False)
+
+
+def blurred(images: Tensor, sd: float) -> Tensor:
+    """Blur images (N, 1, H, W) by a Gaussian with this standard deviation in pixels, with 0 around them."""
+    radius = math.ceil(3 * sd)
+    weights = torch.exp(-0.5 * (torch.arange(-radius, radius + 1) / sd).square())
+    kernel = (weights / weights.sum())[None, None, :, None]
+    return F.conv2d(F.conv2d(images, kernel, padding=(radius, 0)), kernel.mT, padding=(0, radius))
+
+
+def noisy(images: Tensor, sd: float, *, seed: int = 0) -> Tensor:
+    """Add Gaussian noise to each pixel, the same whatever its size, and cut off what leaves [0, 1]."""
+    noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(seed))
+    return (images + sd * noise).clamp(0, 1)
+
+
+SHIFTS: dict[str, Shift] = {
+    "turned": Shift("turned, degrees", (15.0, 30.0, 45.0, 60.0, 75.0), turned),
+    "blurred": Shift("blurred, SD in pixels", (0.75, 1.5, 2.25, 3.0, 3.75), blurred),
+    "noisy": Shift("noisy, SD of a pixel", (0.15, 0.3, 0.45, 0.6, 0.75), noisy),
+}
+"""All of them by name."""
+
+
+def summary(parts: Mapping[str | float, Plain]) -> Plain:
+    """Choose among fixed rates and among strengths by held-out images, and average over the steps of each shift."""
+    fixed = {way: parts[way] for way in FIXED if way != PLAIN}
+    strengths = {strength: parts[strength] for strength in STRENGTHS}
+    same: dict[str, str | float] = {**{way: way for way in fixed}, ELBO: 1.0}
+    ensembles = {**same, GRID: _best(fixed), HELD_OUT: _strength(strengths)}
+    members = {way: [name] * MEMBERS for way, name in same.items()} | {
+        GRID: [_best(fixed, [i]) for i in range(MEMBERS)],
+        HELD_OUT: [_strength(strengths, [i]) for i in range(MEMBERS)],
+    }
+    chosen = {
+        "single": {way: members[way] for way in (GRID, HELD_OUT)},
+        "ensemble": {way: ensembles[way] for way in (GRID, HELD_OUT)},
+    }
+    ensembles[PLAIN] = PLAIN
+    networks = {way: [parts[members[way][i]]["members"][i] for i in range(MEMBERS)] for way in LABELS if way in members}
+    nats = {way: _nats(each) for way, each in networks.items()}
+    images = {way: parts[ensembles[way]]["of_images"] for way in LABELS}
+    alone = {way: _mean_of(each) for way, each in networks.items()}
+    together = {way: parts[ensembles[way]]["ensemble"] for way in LABELS}
+    return {
+        "single": {
+            "by_step": alone,
+            "mean": {way: _over_steps(each) for way, each in alone.items()},
+            "gain_on": {other: _beside(nats, other) for other in (OFF, "0.1")},
+        },
+        "ensemble": {
+            "by_step": together,
+            "mean": {way: _over_steps(each) for way, each in together.items()},
+            "gain_on": {other: _beside(images, other) for other in (OFF, "0.1", PLAIN)},
+        },
+        "chosen": chosen,
+        "rates": {str(s): np.mean(each["rates"], axis=0).tolist() for s, each in strengths.items()},
+    }
+
+
+def _held_out(part: Plain, members: Iterable[int]) -> Tensor:
+    """Log likelihood of the images that some networks held out."""
+    return torch.tensor([score for i in members for score in part["held_out"][i]])
+
+
+def _best(fixed: Mapping[str, Plain], members: Iterable[int] = range(MEMBERS)) -> str:
+    return max(fixed, key=lambda way: float(_held_out(fixed[way], members).mean()))
+
+
+def _strength(strengths: Mapping[float, Plain], members: Iterable[int] = range(MEMBERS)) -> float:
+    return choose_strength({strength: _held_out(part, members) for strength, part in strengths.items()})
+
+
+def _mean_of(networks: Sequence[Plain]) -> Plain:
+    """Average each score over networks, at each step of each shift."""
+    return {
+        shift: [
+            {name: fmean(each[shift][step][name] for each in networks) for name in of_step}
+            for step, of_step in enumerate(steps)
+        ]
+        for shift, steps in networks[0].items()
+    }
+
+
+def _over_steps(way: Plain) -> Plain:
+    """Average each score over the steps of each shift, but for the images as they are."""
+    return {shift: {name: fmean(each[name] for each in of[1:]) for name in of[0]} for shift, of in way.items()}
+
+
+def _nats(networks: Sequence[Plain]) -> dict[str, list[float]]:
+    """Log likelihood of each network, the mean over the steps of a shift."""
+    return {shift: [-fmean(step["nll"] for step in each[shift][1:]) for each in networks] for shift in networks[0]}
+
+
+def _beside(nats: Mapping[str, Mapping[str, Sequence[float]]], other: str) -> Plain:
+    """Gain of each way on one of them under each shift, and under all of them, with standard errors."""
+    found = {}
+    for way, of in nats.items():
+        gain = {shift: np.array(each) - np.array(nats[other][shift]) for shift, each in of.items()}
+        gain[ALL] = np.mean(list(gain.values()), axis=0)
+        found[way] = {shift: mean_and_error(each) for shift, each in gain.items()}
+    return found

@@ -6,15 +6,28 @@ their start after few steps alone are a matter of patience, and those that do af
 masks of a prediction make of it.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Learn rates from several starts and at several temperatures of the relaxed masks.",
     shows="whether learned rates depend on their start, and what the temperature of relaxed masks costs",
     minutes=15,
     quick_minutes=1,
     source="none; Gal, Hron & Kendall 2017 (arXiv:1705.07832) take a temperature of .1",
     data=("mnist", "uci"),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `starts`."""
+
+    splits: int = flag(5, least=1, quick=2)
+    """Splits of the UCI sets, from 1 to 20."""
+    seeds: int = flag(3, least=1, quick=1)
+    """Samples of MNIST's training images."""
+    images: int = flag(2000, least=10, quick=300)
+    """Size of such a sample."""
+    steps: int = flag(2000, least=10, quick=200)
+    """Steps of each network; starts are tried with a fifth of them, too."""

@@ -6,8 +6,7 @@ from torch.nn import functional as F
 
 from gumdrop.layers import UNIT, ConcreteDropout, dropout_blocks
 from gumdrop.networks import mlp
-
-__all__ = ["DEFAULT", "STARTS", "UNIFORM", "LearnedTemperature", "network"]
+from gumdrop_experiments.training import seeded
 
 UNIFORM = "logits in [-2, 0]"
 STARTS: dict[str, float | None] = {f"{p:g}": p for p in (0.01, 0.05, 0.1, 0.2, 0.5)} | {UNIFORM: None}
@@ -20,8 +19,7 @@ def network(
     num_inputs: int, num_classes: int, hidden: tuple[int, ...], *, seed: int, start: str = DEFAULT, temperature: float
 ) -> nn.Sequential:
     """Build a dense network; the same seed gives the same weights whatever the start."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         built = mlp(num_inputs, num_classes or 1, hidden=hidden, homoscedastic_noise=not num_classes)
         for block in dropout_blocks(built):
             block.site.temperature = temperature  # not through `mlp`, which warns of high ones
@@ -31,12 +29,7 @@ def network(
 
 
 class LearnedTemperature(nn.Module):
-    """A network whose relaxed masks have one temperature, which is learned with the weights.
-
-    Args:
-        network: The network.
-        start: Temperature at the beginning.
-    """
+    """A network whose relaxed masks have one temperature, which is learned with the weights."""
 
     def __init__(self, network: nn.Module, start: float) -> None:
         super().__init__()

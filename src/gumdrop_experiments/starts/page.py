@@ -1,14 +1,23 @@
 """The page of `starts`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
-from gumdrop_experiments.pages.page import Figure, Page, Table
-from gumdrop_experiments.starts.results import LEARNED, LENGTHS
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
-__all__ = ["page"]
+from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE, PALETTE
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
+from gumdrop_experiments.starts.networks import STARTS
+from gumdrop_experiments.starts.study import LEARNED, LENGTHS
 
-STARTS = (
+FROM_STARTS = (
     "The rate of each layer over training, from each start, median over splits; dotted with a fifth of the steps. Good "
     "are lines that end at one place: then nobody needs to choose a start. Rates below 1e-4 stand at the edge."
 )
@@ -26,17 +35,22 @@ NOTES = (
     "rows after training, each row under one mask of its own, over 20 masks of either kind.",
 )
 
+LAYERS = ("inputs", "hidden 1", "hidden 2")
+COLOURS = (PALETTE[3], BLUE, GREEN)
+LEAST = 1e-4
+"""Rates that are shown; smaller ones stand at the edge."""
 
-def page(results: Mapping[str, Any]) -> Page:
+
+def page(results: Plain) -> Page:
     """Say how far starts and temperatures matter."""
-    body: list[Figure | Table] = [Figure("starts", STARTS)]
+    body: list[Picture | Table] = [Picture("starts", FROM_STARTS, _draw_starts(results))]
     body += [_starts(name, found) for name, found in results.items()]
-    body += [Figure("starts-temperatures", TEMPERATURES)]
+    body += [Picture("starts-temperatures", TEMPERATURES, _draw_temperatures(results))]
     body += [_temperatures(name, found) for name, found in results.items()]
     return Page("Starts and temperatures of learned rates", _lead(results), body, NOTES)
 
 
-def _lead(results: Mapping[str, Any]) -> str:
+def _lead(results: Plain) -> str:
     spreads = ", ".join(f"{_spread(found['long']):.3f} on {name}" for name, found in results.items())
     most = {t: max(_hidden(found["temperatures"][t]) for found in results.values()) for t in ("0.1", "1")}
     return (
@@ -46,17 +60,17 @@ def _lead(results: Mapping[str, Any]) -> str:
     )
 
 
-def _hidden(each: Mapping[str, Any]) -> float:
+def _hidden(each: Plain) -> float:
     """Nats that the relaxed masks of training hide."""
     return float(each["hard_nll"] - each["relaxed_nll"])
 
 
-def _spread(starts: Mapping[str, Any]) -> float:
+def _spread(starts: Plain) -> float:
     gains = [each["gain"][0] for each in starts.values()]
     return float(max(gains) - min(gains))
 
 
-def _cells(each: Mapping[str, Any], calibration: str) -> list[str]:
+def _cells(each: Plain, calibration: str) -> list[str]:
     gain, error = each["gain"]
     rates = ", ".join(f"{p:.3f}" if p >= 1e-3 else f"{p:.0e}" for p in each["rates"])
     return [f"{each['log_likelihood']:.3f}", f"{gain:+.3f} ({error:.3f})", f"{each[calibration]:.3f}", rates]
@@ -66,7 +80,7 @@ def _head(calibration: str) -> list[str]:
     return ["log likelihood", "gain (SE)", "ECE" if calibration == "ece" else "in 90 % intervals", "rates by layer"]
 
 
-def _starts(name: str, found: Mapping[str, Any]) -> Table:
+def _starts(name: str, found: Plain) -> Table:
     calibration = found["calibration"]
     rows = [
         [f"{start}, {'all steps' if length == 'long' else 'a fifth'}", *_cells(each, calibration)]
@@ -76,7 +90,7 @@ def _starts(name: str, found: Mapping[str, Any]) -> Table:
     return Table(f"{name}, {found['rows']:,} training rows: starts", ["start", *_head(calibration)], rows)
 
 
-def _temperatures(name: str, found: Mapping[str, Any]) -> Table:
+def _temperatures(name: str, found: Plain) -> Table:
     calibration = found["calibration"]
     rows = []
     for t, each in found["temperatures"].items():
@@ -84,3 +98,64 @@ def _temperatures(name: str, found: Mapping[str, Any]) -> Table:
         rows.append([label, *_cells(each, calibration), f"{each['relaxed_nll']:.3f}", f"{each['hard_nll']:.3f}"])
     head = ["temperature", *_head(calibration), "relaxed", "hard"]
     return Table(f"{name}: temperatures; NLL of training rows under relaxed and hard masks", head, rows, ours=[2])
+
+
+def _draw_starts(results: Plain) -> Figure:
+    """The rate of each layer over training, a line for each start; few steps dotted."""
+    drawing, panels = subplots(len(LAYERS), len(results), sharex=True, sharey=True, squeeze=False, size=(9, 7))
+    shades = [*mpl.colormaps["viridis"](np.linspace(0, 0.85, len(STARTS) - 1)), ORANGE]
+    for column, (name, found) in enumerate(results.items()):
+        for row, layer in enumerate(LAYERS):
+            ax = panels[row, column]
+            for start, shade in zip(STARTS, shades, strict=True):
+                for length, style in (("short", ":"), ("long", "-")):
+                    epoch, *rates = np.array(found[length][start]["over_training"]).T
+                    label = f"from {start}" if row == column == 0 and length == "long" else None
+                    drawn = rates[row].clip(min=LEAST)
+                    ax.plot(epoch / epoch[-1], drawn, style, color=shade, linewidth=1.6, label=label)
+            ax.set(yscale="log", ylim=(LEAST * 0.8, 0.75))
+            ax.yaxis.set_minor_formatter(NullFormatter())
+            dress(ax, title=f"{name}, {found['rows']:,} rows: {layer}", y="drop probability p" if not column else "")
+    for ax in panels[-1]:
+        ax.set_xlabel("share of the training")
+    drawing.legend(loc="outside lower center", ncols=len(STARTS), frameon=False, fontsize=9)
+    return drawing
+
+
+def _draw_temperatures(results: Plain) -> Figure:
+    """Log likelihood, calibration, the training part under both masks, and rates, against the temperature."""
+    drawing, panels = subplots(4, len(results), sharex=True, squeeze=False, size=(9, 9))
+    for column, (name, found) in enumerate(results.items()):
+        arms = found["temperatures"]
+        kind = found["calibration"]
+        top, second, third, last = panels[:, column]
+        _line(top, arms, itemgetter("log_likelihood"), BLUE)
+        dress(top, title=f"{name}: log likelihood, nats")
+        _line(second, arms, itemgetter(kind), BLUE)
+        if kind == "coverage":
+            second.axhline(0.9, color=INK, linewidth=1, linestyle=":")
+        dress(second, title="calibration error" if kind == "ece" else "share in 90 % intervals")
+        _line(third, arms, itemgetter("relaxed_nll"), ORANGE, "relaxed masks")
+        _line(third, arms, itemgetter("hard_nll"), INK, "hard masks")
+        dress(third, title="NLL of training rows")
+        third.legend(frameon=False, fontsize=8)
+        for i, (layer, colour) in enumerate(zip(LAYERS, COLOURS, strict=True)):
+            _line(last, arms, partial(_rate, i), colour, layer)
+        last.set(xscale="log", yscale="log", xlabel="temperature; star: learned", ylim=(LEAST * 0.8, 1))
+        last.yaxis.set_minor_formatter(NullFormatter())
+        dress(last, title="learned rates")
+    panels[3, 0].legend(frameon=False, fontsize=8)
+    for ax in panels.flat:
+        ax.axvline(0.1, color=INK, linewidth=0.8, alpha=0.4)
+    return drawing
+
+
+def _rate(layer: int, each: Plain) -> float:
+    return max(float(each["rates"][layer]), LEAST)
+
+
+def _line(ax: Axes, arms: Plain, value: Callable[[Any], float], colour: str, label: str = "") -> None:
+    """Draw one number against the temperature, and a star for the one that was learned."""
+    fixed = {float(t): value(each) for t, each in arms.items() if t != LEARNED}
+    ax.plot(list(fixed), list(fixed.values()), "o-", color=colour, markersize=4, label=label)
+    ax.plot(arms[LEARNED]["temperature"], value(arms[LEARNED]), "*", color=colour, markersize=10)

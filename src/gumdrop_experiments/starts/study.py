@@ -1,11 +1,13 @@
-"""Starts and temperatures on two UCI sets and on digits."""
+"""Starts and temperatures on two UCI sets and on digits, averaged over splits."""
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,19 +15,20 @@ from gumdrop import draw, dropout_rates, predict_classification, predict_regress
 from gumdrop.likelihoods import LIKELIHOODS
 from gumdrop.metrics import interval_coverage, rmse
 from gumdrop.training import EpochRecord, FitResult, fit_stacked
-from gumdrop_experiments.data.mnist import MNIST, read_mnist
+from gumdrop_experiments.data.mnist import read_digits
 from gumdrop_experiments.data.uci import read_splits
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.scoring import class_scores
-from gumdrop_experiments.starts import results
+from gumdrop_experiments.starts import Settings
 from gumdrop_experiments.starts.networks import DEFAULT, STARTS, LearnedTemperature, network
-from gumdrop_experiments.starts.results import LEARNED, LENGTHS, Problem, summary
-from gumdrop_experiments.starts.settings import Settings
+from gumdrop_experiments.training import seeded
 
-__all__ = ["study"]
-
+LENGTHS = ("long", "short")
+TEMPERATURES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+LEARNED = "learned"
+"""The part whose temperature is learned."""
 SETS = {"boston": "boston-housing", "concrete": "concrete-strength"}
 START_OF_LEARNED = 0.1
 """Temperature that a learned one begins at."""
@@ -39,18 +42,38 @@ POINTS = 40
 """Epochs of a run that are kept for the figure, about."""
 
 
+@dataclass(frozen=True)
+class Problem:
+    """Data to learn from, and how networks are trained on them."""
+
+    name: str
+    """What parts call it."""
+    num_classes: int
+    """Number of classes; 0 for numbers."""
+    hidden: tuple[int, ...]
+    """Units of the hidden layers."""
+    data: Sequence[tuple[Tensor, ...]]
+    """Inputs and targets to train on, and those to predict, of each split."""
+    settings: Plain
+    """Settings of training."""
+
+    @property
+    def likelihood(self) -> str:
+        """Name of the likelihood."""
+        return "categorical" if self.num_classes else "gaussian"
+
+
 def study(settings: Settings, run: Run) -> Plain:
     """Train from all starts, for long and for short, and at all temperatures."""
     seed = run.options.seed
     uci = data_folder(run.options, "uci", files=[f"{name}/data.txt" for name in SETS.values()])
-    digits = data_folder(run.options, "mnist", sources=MNIST)
     problems = [_numbers(name, uci / folder, settings) for name, folder in SETS.items()]
-    problems.append(_classes(digits, settings, seed))
+    problems.append(_classes(run, settings))
     parts: dict[str, Callable[[], Any]] = {}
     for each in problems:
         for length, divisor in zip(LENGTHS, (1, SHORT), strict=True):
             parts[f"{each.name}.{length}"] = partial(_starts, each, settings.steps // divisor, seed)
-        for t in results.TEMPERATURES:
+        for t in TEMPERATURES:
             parts[f"{each.name}.t={t:g}"] = partial(_temperature, each, t, settings.steps, seed)
         parts[f"{each.name}.{LEARNED}"] = partial(_learned_temperature, each, settings.steps, seed)
     return summary(problems, run.parts(parts))
@@ -62,13 +85,13 @@ def _numbers(name: str, folder: Path, settings: Settings) -> Problem:
     return Problem(name, 0, (50, 50), data, {"batch_size": 32, "lr": 5e-3, "lengthscale": "weak"})
 
 
-def _classes(folder: Path, settings: Settings, seed: int) -> Problem:
-    train, test = read_mnist(folder), read_mnist(folder, train=False)
-    x_test, y_test = test.images[:TEST_IMAGES].flatten(1), test.labels[:TEST_IMAGES]
-    data = []
-    for i in range(settings.seeds):
-        rows = torch.randperm(len(train.labels), generator=torch.Generator().manual_seed(seed + i))[: settings.images]
-        data.append((train.images[rows].flatten(1), train.labels[rows], x_test, y_test))
+def _classes(run: Run, settings: Settings) -> Problem:
+    train, test = read_digits(run.options)
+    test, data = test.rows(slice(TEST_IMAGES)), []
+    for seed in range(run.options.seed, run.options.seed + settings.seeds):
+        generator = torch.Generator().manual_seed(seed)
+        some = train.rows(torch.randperm(len(train.labels), generator=generator)[: settings.images])
+        data.append((some.images.flatten(1), some.labels, test.images.flatten(1), test.labels))
     return Problem("mnist", 10, (128, 128), data, {"batch_size": 64, "lr": 1e-3, "lengthscale": 1.0})
 
 
@@ -149,7 +172,7 @@ def _scored(
 ) -> Plain:
     """Score the test part under hard masks, and the training part under those and as training saw it."""
     x, y, x_test, y_test = data
-    scores: dict[str, Any]
+    scores: Plain
     if problem.num_classes:
         classes = predict_classification(model, x_test, num_samples=NUM_SAMPLES, seed=seed)
         of_classes = class_scores(classes, y_test)
@@ -175,8 +198,7 @@ def _train_nll(problem: Problem, model: nn.Module, x: Tensor, y: Tensor, seed: i
     """Mean NLL of rows, each under a mask of its own: as training sees it, or as a prediction does."""
     total = 0.0
     for i in range(TRAIN_SAMPLES):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed + i)
+        with seeded(seed + i):
             function = model.train() if relaxed else draw(model, seed=seed + i, fresh=True, shared=False)
             output = function(x)
         total += LIKELIHOODS[problem.likelihood].nll(output, y).mean().item()
@@ -187,3 +209,35 @@ def _train_nll(problem: Problem, model: nn.Module, x: Tensor, y: Tensor, seed: i
 def _point(record: EpochRecord) -> list[float]:
     """The epoch, and the rate of each layer."""
     return [record.epoch, *record.rates.values()]
+
+
+def summary(problems: Sequence[Problem], parts: Plain) -> Plain:
+    """Average over splits."""
+    found = {}
+    for problem in problems:
+        lengths = {length: parts[f"{problem.name}.{length}"] for length in LENGTHS}
+        of_t = {f"{t:g}": parts[f"{problem.name}.t={t:g}"] for t in TEMPERATURES}
+        of_t[LEARNED] = parts[f"{problem.name}.{LEARNED}"]
+        found[problem.name] = {
+            "rows": len(problem.data[0][1]),
+            "hidden": list(problem.hidden),
+            "calibration": "ece" if problem.num_classes else "coverage",
+            **{
+                length: {start: _mean(each[start], each[DEFAULT]) for start in STARTS}
+                for length, each in lengths.items()
+            },
+            "temperatures": {t: _mean(each, of_t["0.1"]) for t, each in of_t.items()},
+        }
+    return found
+
+
+def _mean(parts: Sequence[Plain], usual: Sequence[Plain]) -> Plain:
+    """Means over splits, medians of rates, and the log likelihood less that of the usual setting, split by split."""
+    names = [name for name in parts[0] if name not in ("rates", "over_training")]
+    gains = [one["log_likelihood"] - other["log_likelihood"] for one, other in zip(parts, usual, strict=True)]
+    return {
+        **{name: float(np.mean([part[name] for part in parts])) for name in names},
+        "gain": mean_and_error(gains),
+        "rates": np.median([part["rates"] for part in parts], axis=0).tolist(),
+        "over_training": np.median([part["over_training"] for part in parts], axis=0).tolist(),
+    }

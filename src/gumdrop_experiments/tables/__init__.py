@@ -3,15 +3,25 @@
 Nothing is chosen on a test fold, and nothing is set for a set.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
+from gumdrop_experiments.harness import RunOptions as RunOptions
+from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
-    does="The estimators beside Gaussian processes, linear models, boosted trees, networks and rivals, by 5 folds.",
     shows="the estimators as they come beside Gaussian processes, linear models, boosted trees and MC dropout",
     minutes=40,
     quick_minutes=2,
     source="none; scikit-learn's models in the same run",
     data=("uci",),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `tables`."""
+
+    methods: tuple[str, ...] = flag((), known=("method", "gumdrop_experiments.tables.methods.METHODS"))
+    """Methods to run: gumdrop, fixed, mc-dropout, deep-ensemble, process, linear, boosting, quantiles, ngboost,
+    catboost, forest, realmlp, tabm; all but the last by default. The last five need `pip install 'gumdrop[rivals]'`."""

@@ -28,10 +28,9 @@ from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.tables import rivals
 from gumdrop_experiments.tables.predictions import QUANTILE_LEVELS, Prediction, Quantiles, gaussian, probabilities
 from gumdrop_experiments.tables.work import Task
+from gumdrop_experiments.training import seeded
 from gumdrop_experiments.uci.methods import deep_ensemble
 from gumdrop_experiments.uci.work import Work
-
-__all__ = ["CLASS_ROWS", "KERNEL_ROWS", "METHODS", "Method"]
 
 FIXED_RATE = 0.1
 NUM_SAMPLES = 100
@@ -95,8 +94,7 @@ def _fixed_ensemble(task: Task) -> Prediction:
 def _fixed_single(task: Task) -> Prediction:
     """One network with MC dropout, as it is mostly done: nothing held out, noise learned with the weights."""
     x, y, x_test, in_units = _tensors(task)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(task.seed)
+    with seeded(task.seed):
         model = _fixed_network(x.shape[1], task.num_classes)
     batch_size, epochs = schedule(len(x), epochs=task.epochs)
     fit(

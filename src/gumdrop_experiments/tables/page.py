@@ -1,18 +1,19 @@
 """The page of `tables`."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gumdrop_experiments.pages.page import Figure, Page, Table
-from gumdrop_experiments.tables.figures import shown
+from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, name_rows, panels_of, subplots, with_error
 from gumdrop_experiments.tables.methods import CLASS_ROWS, KERNEL_ROWS, METHODS
-from gumdrop_experiments.tables.results import OURS
-from gumdrop_experiments.tables.scores import COVERAGES
-
-__all__ = ["PEERS", "megabytes", "page"]
+from gumdrop_experiments.tables.predictions import COVERAGES
+from gumdrop_experiments.tables.study import OURS, WANTED_COVERAGE
 
 PEERS = (
     "Other packages have the settings of their documentation. NGBoost (a normal distribution; 2,000 rounds at most, as "
@@ -27,7 +28,6 @@ PEERS = (
     "forest's RMSE is that of its mean, that of the others of their median.",
 )
 """What is to be said of the methods of other packages, wherever they run."""
-
 CAPTIONS = {
     "tables-log-likelihood": "Held-out log likelihood of each method less that of the estimator as it comes, nats per "
     "row: mean and standard error over folds. Left of the line is worse; numbers at the edge are too far to show.",
@@ -52,15 +52,29 @@ NOTES = (
     "deep ensemble does so too, without dropout, and stops after 40 passes as published.",
 )
 
+Cells = dict[str, Callable[[Plain], str]]
+"""How the columns of a table are written, by their heads."""
+MARKERS = "o^sDvPX<>dhp8"
 
-def page(results: Mapping[str, Any]) -> Page:
+
+def page(results: Plain) -> Page:
     """Say on how many sets the estimators as they come are best."""
     sets, verdicts = results["sets"], results["verdicts"]
-    figures = [Figure(name, CAPTIONS[name]) for name in shown(sets)]
+    numbers, classes = (
+        {name: each for name, each in sets.items() if bool(each["classes"]) == of} for of in (False, True)
+    )
+    drawings = {}
+    if all(OURS in each["methods"] and len(each["methods"]) > 1 for each in sets.values()):
+        drawings["tables-log-likelihood"] = _gaps(sets)
+    if numbers:
+        drawings["tables-coverage"] = _coverage(numbers)
+    if classes:
+        drawings["tables-calibration"] = _calibration(classes)
+    figures = [Picture(name, CAPTIONS[name], drawing) for name, drawing in drawings.items()]
     return Page("Tables", _lead(verdicts), [*figures, *(_table(name, each) for name, each in sets.items())], NOTES)
 
 
-def _lead(verdicts: Mapping[str, Any]) -> str:
+def _lead(verdicts: Plain) -> str:
     if not verdicts:
         return "Five folds of each set."
     networks, everything = (sum(each[what] for each in verdicts.values()) for what in ("best_network", "best_of_all"))
@@ -74,32 +88,139 @@ def _lead(verdicts: Mapping[str, Any]) -> str:
     )
 
 
-def _table(name: str, each: Mapping[str, Any]) -> Table:
-    kinds = {"accuracy": "accuracy", "brier": "Brier", "ece": "ECE"}
-    if not each["classes"]:
-        covered = {f"coverage_{level}": f"{level} %" for level in COVERAGES}
-        kinds = {"rmse": "RMSE", "crps": "CRPS", **covered, "width": "width of 90 %"}
-    columns = ["", "log likelihood", "less ours (SE)", *kinds.values(), "seconds", "MB"]
-    rows, means = [], []
-    for key, summary in each["methods"].items():
-        if "failed" in summary:
-            rows.append([METHODS[key].label, f"failed: {summary['failed']}", *[""] * (len(columns) - 2)])
-            means.append(-math.inf)
-            continue
-        gap = f"{summary['gap']:+.3f} ({summary['gap_error']:.3f})" if "gap" in summary else ""
-        cells = [f"{summary[kind]:.3f}" for kind in kinds]
-        cost = [f"{summary['seconds']:.1f}", megabytes(summary["megabytes"])]
-        rows.append([METHODS[key].label, f"{summary['log_likelihood']:.3f}", gap, *cells, *cost])
-        means.append(summary["log_likelihood"])
+def _table(name: str, each: Plain) -> Table:
+    cells = {"log likelihood": cell("log_likelihood"), "less ours (SE)": _gap}
+    if each["classes"]:
+        cells |= {head: cell(score) for head, score in (("accuracy", "accuracy"), ("Brier", "brier"), ("ECE", "ece"))}
+    else:
+        shares = {f"{level} %": cell(f"coverage_{level}") for level in COVERAGES}
+        cells |= {"RMSE": cell("rmse"), "CRPS": cell("crps"), **shares, "width of 90 %": cell("width")}
     what = f"{each['classes']} classes" if each["classes"] else "numbers, in units of their standard deviation"
     caption = (
         f"{name}: {each['rows']} rows, {each['columns']} columns, {what}; seconds of one core to train on a fold and "
         "predict, and memory at most beside what was held before; medians over folds"
     )
-    ours = [i for i, key in enumerate(each["methods"]) if key == OURS]
-    return Table(caption, columns, rows, ours=ours, best=[(int(np.argmax(means)), 1)])
+    return methods_table(caption, each["methods"], cells | COST, best=("log likelihood", "log_likelihood", 1))
 
 
-def megabytes(value: float | None) -> str:
-    """Write memory for a cell; empty where the system does not tell."""
-    return "" if value is None else f"{value:.0f}"
+def _gap(summary: Plain) -> str:
+    return with_error((summary["gap"], summary["gap_error"]), "+.3f") if "gap" in summary else ""
+
+
+def cell(score: str, form: str = ".3f", *, error: bool = False, scale: float = 1) -> Callable[[Plain], str]:
+    """Write a score of a method, or of several seeds or splits its mean, and the standard error if asked for."""
+
+    def write(summary: Plain) -> str:
+        return with_error(summary[score], form) if error else f"{scale * _mean(summary[score]):{form}}"
+
+    return write
+
+
+def _mean(value: float | Sequence[float]) -> float:
+    return value[0] if isinstance(value, Sequence) else value
+
+
+COVERED = {f"{level} %": cell(f"coverage_{level}", ".1f", scale=100) for level in COVERAGES}
+"""Shares of rows inside intervals."""
+COST: Cells = {
+    "seconds": cell("seconds", ".1f"),
+    "MB": lambda summary: "" if summary["megabytes"] is None else f"{summary['megabytes']:.0f}",
+}
+"""What a method took; the memory is empty where the system does not tell."""
+
+
+def methods_table(
+    caption: str,
+    methods: Plain,
+    cells: Cells,
+    *,
+    best: tuple[str, str, int] | None = None,
+    published: Sequence[Sequence[str]] = (),
+) -> Table:
+    """Put the methods into rows, ours marked, and what is published below; a rival that failed says why.
+
+    The best has a star in the column of this head, by this score, whose largest counts, or with -1 the smallest.
+    """
+    empty = [""] * (len(cells) - 1)
+    rows = [
+        [METHODS[key].label, f"failed: {summary['failed']}", *empty]
+        if "failed" in summary
+        else [METHODS[key].label, *(write(summary) for write in cells.values())]
+        for key, summary in methods.items()
+    ]
+    stars = []
+    if best is not None:
+        head, score, sign = best
+        ranks = [sign * _mean(each[score]) if score in each else -math.inf for each in methods.values()]
+        stars.append((int(np.argmax(ranks)), 1 + list(cells).index(head)))
+    ours = [i for i, key in enumerate(methods) if key == OURS]
+    return Table(caption, ["", *cells], [*rows, *published], ours=ours, best=stars)
+
+
+def _gaps(sets: Plain) -> Figure:
+    keys = [key for key in METHODS if key != OURS and any(key in each["methods"] for each in sets.values())][::-1]
+    figure, panels = panels_of(list(sets), 4, panel=(2.4, 0.28 * len(keys) + 0.9), margin=2.2, sharey=True)
+    for name, axes in panels.items():
+        name_rows(axes, [METHODS[key].label for key in keys])
+        _draw_gaps(axes, sets[name]["methods"], keys)
+    figure.supxlabel("log likelihood less that of gumdrop, nats per row", fontsize=9)
+    return figure
+
+
+def _draw_gaps(axes: Axes, methods: Plain, keys: list[str]) -> None:
+    axes.axvline(0, color=INK, linewidth=1, zorder=0)
+    gaps = {key: methods[key] for key in keys if "gap" in methods.get(key, {})}
+    found = [each["gap"] for each in gaps.values()]
+    # Most of the gaps in view.
+    reach = max(0.03, 2.5 * float(np.median(np.abs(found))))
+    low = max(-reach, min(found) - 0.1 * reach)
+    high = min(reach, max(0.0, *(each["gap"] + each["gap_error"] for each in gaps.values())))
+    low, high = low - 0.15 * (high - low), high + 0.1 * (high - low)
+    for i, key in enumerate(keys):
+        if key not in gaps:
+            why = "failed" if key in methods else "none for classes"
+            axes.annotate(f"  {why}", (low, i), fontsize=7, va="center", color=GREY)
+            continue
+        gap, colour = gaps[key]["gap"], BLUE if abs(gaps[key]["gap"]) <= reach else ORANGE
+        dot(axes, gap, i, gaps[key]["gap_error"], (max(low, -reach), min(high, reach)), color=colour, markersize=4)
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+
+
+def _coverage(sets: Plain) -> Figure:
+    figure, axes = _by_set(sets, "coverage_90")
+    low, high = WANTED_COVERAGE
+    axes.axvspan(100 * low, 100 * high, color=GREY, alpha=0.2, linewidth=0, zorder=0)
+    axes.set_xlabel("rows inside the 90 % interval, %", fontsize=9)
+    return figure
+
+
+def _calibration(sets: Plain) -> Figure:
+    figure, axes = _by_set(sets, "ece")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel("calibration error, points", fontsize=9)
+    return figure
+
+
+def _by_set(sets: Plain, score: str) -> tuple[Figure, Axes]:
+    """Draw a score of all methods, a line for each set."""
+    figure, axes = subplots(size=(8.4, 0.5 * len(sets) + 1.7))
+    names = list(sets)[::-1]
+    for j, (key, method) in enumerate(METHODS.items()):
+        pairs = [
+            (100 * sets[name]["methods"][key][score], i)
+            for i, name in enumerate(names)
+            if score in sets[name]["methods"].get(key, {})
+        ]
+        if pairs:
+            x, y = zip(*pairs, strict=True)
+            look: Plain = {"s": 28, "color": PALETTE[j % len(PALETTE)], "marker": MARKERS[j]}
+            if key == OURS:
+                look = {"s": 110, "color": ORANGE, "marker": "*", "zorder": 3}
+            axes.scatter(x, y, label=method.label, linewidths=0, **look)
+    name_rows(axes, names)
+    axes.grid(axis="y", color=GREY, alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    return figure, axes

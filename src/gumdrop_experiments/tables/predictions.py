@@ -1,6 +1,9 @@
-"""What methods say of a row: a density, quantiles alone, or probabilities of classes."""
+"""What methods say of a row, a density, quantiles alone, or probabilities of classes, and how that is scored."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,9 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
+from gumdrop.metrics import accuracy, brier_score, calibration_error, crps, rmse
+from gumdrop_experiments.uci.work import thinned
 
-__all__ = ["LEVEL", "QUANTILE_LEVELS", "Prediction", "Quantiles", "gaussian", "probabilities"]
-
+COVERAGES = (50, 90, 95)
+"""Intervals whose coverage is counted, in percent."""
 LEVEL = 0.9
 """Probability of the intervals whose width is told."""
 QUANTILE_LEVELS = (0.025, *(i / 20 for i in range(1, 20)), 0.975)
@@ -34,16 +39,10 @@ class Quantiles:
     def of(
         values: NDArray[np.float64], y_train: NDArray[np.float64], middle: NDArray[np.float64] | None = None
     ) -> "Quantiles":
-        """Take quantiles as a method gives them.
+        """Take quantiles (N, L) as a method gives them, in order where they cross (Chernozhukov et al. 2010).
 
-        Args:
-            values: Shape (N, L); where they cross they are put in order (Chernozhukov et al. 2010).
-            y_train: Targets of the training part. The least distance of two that differ is a step, and a Gaussian
-                narrower than the rounding to it, ``step / sqrt(12)``, says nothing more.
-            middle: Point prediction, shape (N,); the median if None.
-
-        Returns:
-            The quantiles.
+        The least distance of two training targets that differ is a step, and a Gaussian narrower than the rounding to
+        it, ``step / sqrt(12)``, says nothing more. The point prediction is the median if None.
         """
         ordered = torch.from_numpy(np.sort(values, axis=1)).double()
         median = ordered[:, QUANTILE_LEVELS.index(0.5)]
@@ -63,16 +62,10 @@ class Quantiles:
         return gaussian(((lower + upper) / 2).numpy(), std.numpy())
 
     def crps(self, y: Tensor) -> Tensor:
-        """Score by the pinball loss, integrated over levels by the trapezoidal rule.
+        """Score by the pinball loss, integrated over levels by the trapezoidal rule, in units of the target.
 
         CRPS is twice that integral (Gneiting & Ranjan 2011, JBES 29). Against a Gaussian this grid gives 0.5 % too
         little.
-
-        Args:
-            y: Observations, shape (N,).
-
-        Returns:
-            A scalar, in units of the target.
         """
         levels = torch.tensor([0.0, *QUANTILE_LEVELS, 1.0], dtype=torch.float64)
         error = y.unsqueeze(1) - self.values
@@ -85,28 +78,91 @@ Prediction = RegressionPrediction | ClassificationPrediction | Quantiles
 
 
 def gaussian(mean: NDArray[np.float64], std: NDArray[np.float64]) -> RegressionPrediction:
-    """Say a Gaussian of each row.
-
-    Args:
-        mean: Shape (N,).
-        std: Standard deviations, shape (N,); those below 0.001 are raised to it.
-
-    Returns:
-        A prediction of one output.
-    """
+    """Say a Gaussian of each row; standard deviations below 0.001 are raised to it."""
     middle = torch.from_numpy(mean).unsqueeze(1)
     variance = torch.from_numpy(np.maximum(std, LEAST_STD)).square().unsqueeze(1)
     return RegressionPrediction.gaussian(middle, variance)
 
 
 def probabilities(found: NDArray[np.float64]) -> ClassificationPrediction:
-    """Say probabilities of classes.
-
-    Args:
-        found: Shape (N, C); those below 1e-6 are raised to it.
-
-    Returns:
-        The prediction.
-    """
+    """Say probabilities of classes (N, C); those below 1e-6 are raised to it."""
     p = torch.from_numpy(found).clamp(min=LEAST_PROBABILITY)
     return ClassificationPrediction.from_log_probabilities((p / p.sum(1, keepdim=True)).log())
+
+
+def rows_of(prediction: Prediction, y: NDArray[Any]) -> dict[str, list[Any]]:
+    """Take down what is to be scored of a prediction: columns of numbers, a value for each row."""
+    if isinstance(prediction, ClassificationPrediction):
+        return {"log_p": prediction.log_probabilities.double().tolist(), "y": y.tolist()}
+    target = torch.from_numpy(y).double()
+    density = prediction.gaussian() if isinstance(prediction, Quantiles) else prediction
+    mean = prediction.middle if isinstance(prediction, Quantiles) else prediction.mean.squeeze(1)
+    lower, upper = _interval(prediction, LEVEL)
+    columns = {"mean": mean, "lower": lower, "upper": upper, **_inside(prediction, target)}
+    return {
+        "log_likelihood": density.log_prob(target.to(density.mean).unsqueeze(1)).tolist(),
+        **{name: column.tolist() for name, column in columns.items()},
+        "y": y.tolist(),
+    }
+
+
+def _interval(prediction: RegressionPrediction | Quantiles, level: float) -> tuple[Tensor, Tensor]:
+    if isinstance(prediction, Quantiles):
+        return prediction.at((1 - level) / 2), prediction.at((1 + level) / 2)
+    lower, upper = prediction.interval(level)
+    return lower.squeeze(1), upper.squeeze(1)
+
+
+def _inside(prediction: RegressionPrediction | Quantiles, y: Tensor) -> dict[str, Tensor]:
+    """Whether each row lies in its interval, as 0 or 1, for each of `COVERAGES`."""
+    if isinstance(prediction, Quantiles):
+        ends = {level: _interval(prediction, level / 100) for level in COVERAGES}
+        return {f"inside_{level}": ((a <= y) & (y <= b)).int() for level, (a, b) in ends.items()}
+    distance = (2 * prediction.cdf(y.to(prediction.mean).unsqueeze(1)).squeeze(1) - 1).abs()
+    return {f"inside_{level}": (distance <= level / 100).int() for level in COVERAGES}
+
+
+def crps_of(prediction: Prediction, y: NDArray[Any]) -> float | None:
+    """Continuous ranked probability score, mean over rows, in units of the target; None for classes."""
+    if isinstance(prediction, ClassificationPrediction):
+        return None
+    target = torch.from_numpy(y).double()
+    if isinstance(prediction, Quantiles):
+        return prediction.crps(target).item()
+    return crps(thinned(prediction), target.to(prediction.mean).unsqueeze(1)).item()
+
+
+def gaussian_nll(prediction: Prediction, y: NDArray[Any]) -> float | None:
+    """Mean NLL of the Gaussian with the prediction's mean and variance, in nats per row; None for classes."""
+    if isinstance(prediction, ClassificationPrediction):
+        return None
+    density = prediction.gaussian() if isinstance(prediction, Quantiles) else prediction
+    mean, variance = density.mean.double().squeeze(1), density.variance.double().squeeze(1)
+    error = torch.from_numpy(y).double() - mean
+    return (0.5 * (math.log(2 * math.pi) + variance.log() + error.square() / variance)).mean().item()
+
+
+def pooled(parts: Sequence[dict[str, list[Any]]]) -> dict[str, list[Any]]:
+    """Put the rows of several folds one below the other."""
+    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
+
+
+def scores(rows: dict[str, list[Any]]) -> dict[str, float]:
+    """Score rows that `rows_of` took down: log likelihood in nats per row, and what numbers or classes have."""
+    columns = {name: torch.tensor(column, dtype=torch.float64) for name, column in rows.items()}
+    y = columns["y"]
+    if "log_p" not in columns:
+        return {
+            "log_likelihood": columns["log_likelihood"].mean().item(),
+            "rmse": rmse(columns["mean"], y).item(),
+            **{f"coverage_{level}": columns[f"inside_{level}"].mean().item() for level in COVERAGES},
+            "width": (columns["upper"] - columns["lower"]).mean().item(),
+        }
+    log_p, labels = columns["log_p"], y.long()
+    prediction = ClassificationPrediction.from_log_probabilities(log_p)
+    return {
+        "log_likelihood": prediction.log_prob(labels).mean().item(),
+        "accuracy": accuracy(prediction.label, labels).item(),
+        "brier": brier_score(prediction, labels).item(),
+        "ece": calibration_error(prediction, labels).item(),
+    }

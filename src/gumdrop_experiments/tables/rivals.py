@@ -24,8 +24,6 @@ from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.tables.predictions import QUANTILE_LEVELS, Prediction, Quantiles, gaussian, probabilities
 from gumdrop_experiments.tables.work import Task
 
-__all__ = ["catboost", "forest", "ngboost", "real_mlp", "tab_m"]
-
 HELD_OUT, PATIENCE = 0.1, 50
 VIRTUAL_MODELS = 10
 NGBOOST_ROUNDS = 2000
@@ -103,8 +101,8 @@ def tab_m(task: Task) -> Prediction:
         from pytabkit import TabM_D_Classifier, TabM_D_Regressor
 
         kind = TabM_D_Classifier if task.num_classes else TabM_D_Regressor
-        options: dict[str, Any] = {"n_epochs": task.epochs} if task.epochs else {}
-        model = kind(random_state=task.seed, n_threads=1, device="cpu", verbosity=0, **options)
+        epochs = {"n_epochs": task.epochs} if task.epochs else {}
+        model = kind(random_state=task.seed, n_threads=1, device="cpu", verbosity=0, **epochs)
         x, x_stop, y, y_stop = _parts(task, TABM_HELD_OUT)
         model.fit(x, y, x_stop, y_stop)
         if task.num_classes:

@@ -11,11 +11,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.tables.methods import METHODS
-from gumdrop_experiments.tables.scores import crps_of, gaussian_nll, rows_of, scores
+from gumdrop_experiments.tables.predictions import crps_of, gaussian_nll, rows_of, scores
 from gumdrop_experiments.tables.work import Task
-
-__all__ = ["cost", "fails", "installed", "measured", "scored"]
 
 PROCESS = Path("/proc/self")
 
@@ -30,18 +29,12 @@ def installed(keys: Sequence[str], experiment: str) -> list[str]:
     return [key for key in keys if needs[key] not in absent]
 
 
-def measured(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
+def measured(key: str, task: Task, y: NDArray[Any]) -> Plain:
     """Train a method and predict, and take down what is to be scored.
 
-    Args:
-        key: Its name.
-        task: What it has to do.
-        y: Observations of the rows to predict, shape (N,).
-
-    Returns:
-        ``rows`` as `gumdrop_experiments.tables.scores.rows_of` has them, ``crps`` and ``gaussian_nll`` of numbers,
-        ``seconds`` of processor time and ``megabytes`` of memory at most beside what was held before (None where the
-        system does not tell); or ``failed``, the last line of the error, for a rival that raised one.
+    Gives ``rows`` as `gumdrop_experiments.tables.scores.rows_of` has them, ``crps`` and ``gaussian_nll`` of numbers,
+    ``seconds`` of processor time and ``megabytes`` of memory at most beside what was held before (None where the system
+    does not tell); or ``failed``, the last line of the error, for a rival that raised one.
     """
     before = _restart_peak()
     started = time.process_time()
@@ -61,27 +54,18 @@ def measured(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
     }
 
 
-def scored(key: str, task: Task, y: NDArray[Any]) -> dict[str, Any]:
-    """Train a method on numbers and predict, and keep the scores alone.
-
-    Args:
-        key: Its name.
-        task: What it has to do.
-        y: Observations of the rows to predict, shape (N,).
-
-    Returns:
-        Scores, seconds and megabytes by name; or ``failed``, see `measured`.
-    """
+def scored(key: str, task: Task, y: NDArray[Any]) -> Plain:
+    """Train a method on numbers and predict, and keep the scores alone; or ``failed``, see `measured`."""
     found = measured(key, task, y)
     return found if "failed" in found else {**scores(found.pop("rows")), **found}
 
 
-def fails(parts: Sequence[dict[str, Any]]) -> str | None:
+def fails(parts: Sequence[Plain]) -> str | None:
     """Say why a rival has no scores, if one of its parts failed."""
     return next((part["failed"] for part in parts if "failed" in part), None)
 
 
-def cost(parts: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+def cost(parts: Sequence[Plain]) -> dict[str, float | None]:
     """Sum up what parts took, by the median, since the first of them also imports its package."""
     peaks = [part["megabytes"] for part in parts]
     seconds = statistics.median(part["seconds"] for part in parts)

@@ -13,8 +13,6 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from gumdrop_experiments.data.uci import read_rows
 
-__all__ = ["TableSet", "Task", "table_sets"]
-
 
 @dataclass(frozen=True)
 class TableSet:

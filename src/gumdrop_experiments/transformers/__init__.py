@@ -5,15 +5,28 @@ reads), of its output (what it has gathered), and of both feed-forward maps (wha
 is shared by all tokens of a sentence, so the fused attention kernels run as they are.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-__all__ = ["ABOUT"]
+from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
-    does="Train two small transformers with no, fixed and learned dropout.",
     shows="a small BERT on film reviews and a small GPT on sums in words: no, fixed and learned dropout",
     minutes=54,
     quick_minutes=2,
     source="none: nobody has learned dropout in transformers",
     data=("sst",),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `transformers`."""
+
+    seeds: int = flag(3, least=1, quick=1)
+    """Networks trained in each way."""
+    review_epochs: int = flag(8, least=1, quick=1)
+    """Passes over the reviews."""
+    sum_epochs: int = flag(8, least=1, quick=1)
+    """Passes over the sums."""
+    lines: int = flag(4000, least=1, quick=300)
+    """Sums to train with."""

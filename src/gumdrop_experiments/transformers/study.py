@@ -1,23 +1,56 @@
-"""Each task with each way to set the rates."""
+"""Two tasks, a network and data for each, with each way to set the rates."""
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from gumdrop.networks import fix_dropout, learn_dropout
+from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import fit
-from gumdrop_experiments.data.texts import SST
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.data.texts import SST, Vocabulary, read_sst
+from gumdrop_experiments.harness import Plain, data_folder, part_name, rate_of
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.harness.variants import part_name, rate_of
-from gumdrop_experiments.transformers.settings import Settings
-from gumdrop_experiments.transformers.tasks import Task, review_task, sum_task
+from gumdrop_experiments.networks.transformers import CharacterModel, ReviewEncoder, character_nll, encoded, sums
+from gumdrop_experiments.scoring import class_scores
+from gumdrop_experiments.training import seeded
+from gumdrop_experiments.transformers import Settings
 
-__all__ = ["VARIANTS", "study"]
-
+NUM_SAMPLES = 30
+HELD_OUT_SUMS = 500
+QUICK_REVIEWS = 400
+SCORES = {
+    "reviews": {"accuracy": "accuracy, %", "nll": "nats per sentence", "ece": "calibration error, %"},
+    "sums": {"nll": "nats per character", "no_draws": "nats per character, no draws"},
+}
+"""What each score of each task is called, with its unit."""
+Pair = tuple[Tensor, Tensor]
 VARIANTS = ("none", "fixed 0.1", "fixed 0.3", "learned")
 LENGTHSCALE, MAX_NORM = 1.0, 5.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network and its data."""
+
+    name: str
+    build: Callable[[], nn.Module]
+    train: Pair
+    validation: Pair
+    test: Pair
+    likelihood: Any
+    """For `fit`."""
+    score: Callable[[nn.Module, Pair, int], dict[str, float]]
+    """Scores a network on test data; with a seed."""
+    conversion: Plain
+    """Options of `learn_dropout`."""
+    lr: float
+    """Highest learning rate."""
 
 
 def study(settings: Settings, run: Run) -> Plain:
@@ -44,8 +77,7 @@ def study(settings: Settings, run: Run) -> Plain:
 
 def _trained(run: Run, task: Task, variant: str, epochs: int, seed: int) -> Plain:
     """Train a network with one way to set the rates, and score it."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = task.build().to(run.options.device)
         learn_dropout(model, p=rate_of(variant), report=lambda report: None, **task.conversion)
         if variant != "learned":
@@ -72,3 +104,61 @@ def _trained(run: Run, task: Task, variant: str, epochs: int, seed: int) -> Plai
         "validation_nll": [record.validation_nll for record in result.history],
         "best_epoch": result.best_epoch,
     }
+
+
+def review_task(folder: Path, *, quick: bool) -> Task:
+    """Read the reviews, for a small BERT."""
+    parts = [read_sst(folder, part) for part in ("train", "dev", "test")]
+    vocabulary = Vocabulary(parts[0].words)
+    rows = slice(QUICK_REVIEWS if quick else None)
+    train, dev, test = ((vocabulary.encode(part.words[rows]), part.labels[rows]) for part in parts)
+    return Task(
+        name="reviews",
+        build=partial(ReviewEncoder, len(vocabulary)),
+        train=train,
+        validation=dev,
+        test=test,
+        likelihood="categorical",
+        score=_review_scores,
+        conversion={"embeddings": True, "exclude": ["*.position_embeddings", "*.token_type_embeddings"]},
+        lr=3e-4,  # under 1e-3 the development loss jumps from epoch to epoch
+    )
+
+
+def _review_scores(model: nn.Module, test: Pair, seed: int) -> dict[str, float]:
+    words, labels = test
+    prediction = predict_classification(model, words, num_samples=NUM_SAMPLES, seed=seed, batch_size=512)
+    found = class_scores(prediction, labels)
+    return {"accuracy": 100 * found["accuracy"], "nll": found["nll"], "ece": 100 * found["ece"]}
+
+
+def sum_task(count: int, seed: int) -> Task:
+    """Write sums, for a small GPT."""
+    held_out = min(HELD_OUT_SUMS, count)
+    rows = encoded(sums(count + 2 * held_out, seed))
+    train, validation, test = rows.split([count, held_out, held_out])
+    return Task(
+        name="sums",
+        build=partial(CharacterModel, longest=rows.shape[1]),
+        train=(train, train),
+        validation=(validation, validation),
+        test=(test, test),
+        likelihood=character_nll,
+        score=_sum_scores,
+        conversion={"exclude": ["characters", "places"]},
+        lr=1e-3,
+    )
+
+
+def _sum_scores(model: nn.Module, test: Pair, seed: int) -> dict[str, float]:
+    lines, _ = test
+    characters = (lines != 0).sum().item()
+    total = 0.0
+    with torch.inference_mode():
+        for part in lines.split(100):
+            drawn = torch.stack(
+                [character_nll(draw, part) for draw in sample(model, part, num_samples=NUM_SAMPLES, seed=seed)]
+            )
+            total += (math.log(NUM_SAMPLES) - torch.logsumexp(-drawn, dim=0)).sum().item()
+        plain = sum(character_nll(model(part), part).sum().item() for part in lines.split(100))
+    return {"nll": total / characters, "no_draws": plain / characters}

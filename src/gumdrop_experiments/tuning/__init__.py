@@ -1,15 +1,13 @@
 """How the default for tables was chosen: candidates that differ from it in one thing, on training parts alone.
 
+from gumdrop_experiments.harness import About
 Of each UCI training part a fifth is held out and predicted; the test parts are never touched. Beside them stand
 simulated sets, where the noise is known.
 """
 
-from gumdrop_experiments.harness.about import About
-
-__all__ = ["ABOUT"]
+from gumdrop_experiments.harness import About
 
 ABOUT = About(
-    does="How the default for tables was chosen: variants of it, scored on held-out fifths of training parts.",
     shows="how the default for tables was chosen: variants of it, on training parts alone",
     minutes=54,
     quick_minutes=2,

@@ -1,6 +1,6 @@
 """Each candidate on each set."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -11,17 +11,14 @@ from numpy.typing import NDArray
 from gumdrop.ensembles import Architecture, candidates, schedule
 from gumdrop.likelihoods import Gaussian
 from gumdrop_experiments.data.uci import Split, read_splits, standardised
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.harness import BaseSettings, Plain, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.tuning.results import DEFAULT, summary
-from gumdrop_experiments.tuning.settings import Settings
 from gumdrop_experiments.uci.chosen import chosen
 from gumdrop_experiments.uci.methods import single
 from gumdrop_experiments.uci.work import Outcome, Work, scores
 
-__all__ = ["CANDIDATES", "simulated", "study"]
-
+DEFAULT = "the default"
+"""The candidate that others are compared with."""
 UCI = ("boston-housing", "concrete-strength", "wine-quality-red")
 SIMULATED = ("friedman-200", "linear-100", "sine-200")
 SPLITS, QUICK_SPLITS, QUICK_EPOCHS = 3, 2, 5
@@ -84,7 +81,7 @@ def simulated(name: str, count: int, seed: int) -> list[Split]:
     return splits
 
 
-def study(settings: Settings, run: Run) -> Plain:
+def study(settings: BaseSettings, run: Run) -> Plain:
     """Score all candidates on held-out fifths of training parts, and on simulated sets."""
     folder, quick, seed = data_folder(run.options, "uci"), run.options.quick, run.options.seed
     most = QUICK_SPLITS if quick else SPLITS
@@ -107,3 +104,26 @@ def _inner(split: Split, seed: int) -> Split:
 def _part(candidate: Callable[[Work], Outcome], work: Work) -> Plain:
     outcome = candidate(work)
     return {"scores": scores(outcome, work.splits), "rates": outcome.rates, "seconds": outcome.seconds}
+
+
+def summary(sets: Mapping[str, Plain]) -> dict[str, dict[str, Plain]]:
+    """Means over splits, and the gain over the default with its standard error."""
+    found: dict[str, dict[str, Plain]] = {}
+    for name, parts in sets.items():
+        reference = _column(parts[DEFAULT], "log_likelihood")
+        found[name] = {}
+        for label, part in parts.items():
+            gain = _column(part, "log_likelihood") - reference
+            row = {score: float(_column(part, score).mean()) for score in part["scores"][0]}
+            row |= {"gain": float(gain.mean()), "gain_error": float(gain.std(ddof=1) / len(gain) ** 0.5)}
+            found[name][label] = row | {"rates": _means(part["rates"])}
+    return found
+
+
+def _means(rates: list[list[float]]) -> list[float]:
+    """Mean rate of each layer; none where splits chose networks of different depths."""
+    return np.mean(rates, axis=0).tolist() if len({len(each) for each in rates}) == 1 else []
+
+
+def _column(part: Plain, score: str) -> NDArray[np.float64]:
+    return np.array([each[score] for each in part["scores"]])

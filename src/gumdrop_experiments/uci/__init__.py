@@ -9,12 +9,12 @@ References:
     Nadeau & Bengio 2003, "Inference for the Generalization Error" (Machine Learning 52), for the paired test.
 """
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass, replace
+from typing import Self
 
-__all__ = ["ABOUT", "PUBLISHED"]
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, data_folder, flag, known
 
 ABOUT = About(
-    does="Learned dropout with nothing to tune against a searched rate, on the UCI regression sets and their splits.",
     shows="learned dropout with nothing to tune against a grid search over rate and noise, on UCI regression",
     minutes=80,
     quick_minutes=2,
@@ -34,3 +34,33 @@ PUBLISHED: dict[str, list[tuple[str, str, str]]] = {
     "yacht": [("0.67 (.05)", "-1.25 (.02)", "-0.73"), ("0.57", "-1.75", "")],
 }
 """RMSE, log likelihood and best network seen: of the clean grid search, then of the Concrete Dropout paper."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of `uci`."""
+
+    dataset: tuple[str, ...] = ()
+    """Sets to run, by the names of their folders in DIR/uci; all by default."""
+    methods: tuple[str, ...] = ()
+    """Methods to run: gumdrop, one-member, dropout-off, grid, no-dropout, paper, deep-ensemble, peer, three-pass,
+    two-pass; all but the last two by default."""
+    splits: int | None = flag(None, least=1)
+    """Splits to run; all of them by default."""
+    regularisers: tuple[float, float] | None = flag(None, positive=True)
+    """Factors on the squared weights and on the entropy of the masks, as published code has them: 0.01 100 in the
+    report. For three-pass and two-pass, which have those of the ELBO without the flag."""
+    scheme_epochs: int = flag(30, least=1)
+    """Epochs of each kind of pass of three-pass and two-pass, in ten turns with as many in each; 30 in the report."""
+
+    def for_run(self, options: RunOptions) -> Self:
+        """Name the sets and methods that were left open, from the folder of the data and from all methods."""
+        from gumdrop_experiments.uci.methods import METHODS
+
+        folders = sorted(path.name for path in data_folder(options, "uci").iterdir() if path.is_dir())
+        usual = tuple(key for key, method in METHODS.items() if method.default)
+        return replace(
+            self,
+            dataset=known("set", self.dataset, folders) or tuple(folders),
+            methods=known("method", self.methods, METHODS) or usual,
+        )

@@ -11,10 +11,8 @@ from gumdrop.ensembles import Architecture, Build, EnsembleSettings, Rows, fit
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.likelihoods import Gaussian
 from gumdrop.networks import fix_dropout
-from gumdrop_experiments.harness.variants import NO_DROPOUT
+from gumdrop_experiments.harness import NO_DROPOUT
 from gumdrop_experiments.uci.work import NUM_SAMPLES, Outcome, Work, in_units, mean_rates
-
-__all__ = ["chosen"]
 
 
 def chosen(

@@ -6,6 +6,7 @@ of steps of the same optimiser.
 
 import dataclasses
 import itertools
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
 from gumdrop.likelihoods import Gaussian, Lengthscale, RegressionPrediction
@@ -21,10 +22,9 @@ from gumdrop.networks import mlp, set_strength
 from gumdrop.prediction import predict_regression
 from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.uci import Split
-from gumdrop_experiments.harness.regularisers import prior_of
-from gumdrop_experiments.harness.variants import NO_DROPOUT, START
+from gumdrop_experiments.harness import NO_DROPOUT, START, prior_of
+from gumdrop_experiments.training import seeded
 from gumdrop_experiments.uci.chosen import chosen
-from gumdrop_experiments.uci.grid import fixed_network, grid_settings
 from gumdrop_experiments.uci.peer import peer
 from gumdrop_experiments.uci.work import (
     LR,
@@ -38,8 +38,14 @@ from gumdrop_experiments.uci.work import (
     training_parts,
 )
 
-__all__ = ["METHODS", "Method", "deep_ensemble", "ensemble", "single"]
-
+RATES_OF_GRID = (0.005, 0.01, 0.05, 0.1)
+GRID: dict[str, tuple[float, float, float]] = {
+    "boston-housing": (0.1, 0.15, 0.2),
+    "concrete-strength": (0.025, 0.05, 0.075),
+    "kin8nm": (150.0, 200.0, 250.0),
+    "wine-quality-red": (2.5, 3.0, 3.5),
+}
+"""Noise precisions of the published search, in units of the target; for other sets see `grid_settings`."""
 VALIDATION_SAMPLES = 100
 DEEP_ENSEMBLE_EPOCHS = 40
 CYCLES = 10
@@ -96,8 +102,7 @@ def single(
     lengthscale: Lengthscale,
 ) -> Outcome:
     """Train networks on the whole training part, noise and all, and mix those of each split into one."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(work.seed)
+    with seeded(work.seed):
         models = [
             network(split, heteroscedastic=heteroscedastic, p=START if dropout else NO_DROPOUT, fixed=not dropout)
             for split in work.splits
@@ -119,19 +124,11 @@ def single(
 
 
 def deep_ensemble(work: Work) -> Outcome:
-    """Mix five networks without dropout, each trained on all rows for as long as published.
-
-    Args:
-        work: What to do.
-
-    Returns:
-        What came out.
-
-    References:
-        Lakshminarayanan, Pritzel & Blundell 2017 (arXiv:1612.01474).
-    """
-    options: dict[str, Any] = {"epochs": DEEP_ENSEMBLE_EPOCHS, "lengthscale": PAPER_LENGTHSCALE}
-    return single(work, heteroscedastic=True, dropout=False, members=5, **options)
+    """Mix five networks without dropout, each trained on all rows for as long as published (arXiv:1612.01474)."""
+    epochs, members = DEEP_ENSEMBLE_EPOCHS, 5
+    return single(
+        work, heteroscedastic=True, dropout=False, members=members, epochs=epochs, lengthscale=PAPER_LENGTHSCALE
+    )
 
 
 def _train(
@@ -180,8 +177,7 @@ def _grid(work: Work) -> Outcome:
     ]
     _, epochs = work.schedule
     train = partial(_train, work, epochs=epochs, lengthscale=PAPER_LENGTHSCALE)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(work.seed)
+    with seeded(work.seed):
         candidates = [fixed_network(split, *setting) for split in work.splits for setting in settings]
         final = [[fixed_network(split, *setting) for setting in settings] for split in work.splits]
     searched = [split for split in inner for _ in settings]
@@ -206,17 +202,10 @@ def _grid(work: Work) -> Outcome:
 def _in_turn(work: Work, passes: Sequence[Sequence[str]]) -> Outcome:
     """A scheme of the replication report: weights, noise under a Gamma prior, and rates in turn; three layers of 50.
 
-    Networks of which a part stays as it is cannot be stacked, so they train split by split.
-
-    Args:
-        work: What to do.
-        passes: What is trained in each pass, of ``weights``, ``noise`` and ``rates``; the rest stays as it is.
-
-    Returns:
-        What came out.
+    Each pass trains what it names and leaves the rest. Networks of which a part stays as it is cannot be stacked, so
+    they train split by split.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(work.seed)
+    with seeded(work.seed):
         models = [
             mlp(split.x_train.shape[1], 1, hidden=(50, 50, 50), homoscedastic_noise=True) for split in work.splits
         ]
@@ -274,3 +263,19 @@ METHODS: dict[str, Method] = {
     ),
 }
 """All methods, by the names that ``--methods`` takes."""
+
+
+def grid_settings(name: str, splits: Sequence[Split]) -> list[tuple[float, float]]:
+    """List rates and noise precisions to search."""
+    variance = splits[0].y_std ** 2
+    precisions = GRID.get(name, (2 / variance, 10 / variance, 50 / variance))
+    return list(itertools.product(RATES_OF_GRID, precisions))
+
+
+def fixed_network(split: Split, rate: float, precision: float) -> nn.Sequential:
+    """Build a network with fixed dropout and fixed noise, whose precision is in units of the target."""
+    model = network(split, p=rate, fixed=True)
+    log_variance = model[-1].log_variance
+    assert isinstance(log_variance, Tensor)
+    log_variance.requires_grad_(False).fill_(-math.log(precision * split.y_std**2))
+    return model

@@ -1,13 +1,20 @@
 """The page of `uci`."""
 
-from gumdrop_experiments.harness.plain import Plain
-from gumdrop_experiments.pages.page import Figure, Page, Table
-from gumdrop_experiments.uci import PUBLISHED
-from gumdrop_experiments.uci.figures import shown
-from gumdrop_experiments.uci.methods import METHODS
-from gumdrop_experiments.uci.results import OURS, REFERENCE
+import math
+import re
+from collections.abc import Sequence
+from typing import Literal
 
-__all__ = ["page"]
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, legend_below, legend_of, name_rows, panels_of
+from gumdrop_experiments.uci import PUBLISHED
+from gumdrop_experiments.uci.methods import METHODS
+from gumdrop_experiments.uci.study import OURS, REFERENCE
 
 CAPTIONS = {
     "uci-log-likelihood": "Test log likelihood, nats per row, higher is better: mean and standard error over splits. "
@@ -33,12 +40,30 @@ NOTES = (
     "The p-value is that of a paired t-test over splits, corrected for the overlap of their training parts.",
 )
 
+LEVELS = (50, 90, 95)
+LINES: dict[str, Literal["--", ":"]] = {
+    "published: clean grid search": "--",
+    "published: Concrete Dropout": ":",
+}
+MARKERS = "osD^vPX<>"
+FARTHEST_GAP = 15.0
+
 
 def page(results: Plain) -> Page:
     """Say on how many sets nothing to tune beats a search."""
-    figures = [Figure(name, CAPTIONS[name]) for name in shown(results)]
+    sets = results.values()
+    drawings = {
+        "uci-log-likelihood": _scores(results, "log_likelihood", 1),
+        "uci-rmse": _scores(results, "rmse", 0),
+        "uci-coverage": _coverage(results),
+    }
+    if any(part["rates"] for each in sets for part in each["parts"].values()):
+        drawings["uci-rates"] = _rates(results)
+    if any("cost_ratio" in summary for each in sets for summary in each["methods"].values()):
+        drawings["uci-cost"] = _cost(results)
+    figures = [Picture(name, CAPTIONS[name], drawing) for name, drawing in drawings.items()]
     tables = [_table(name, each) for name, each in results.items()]
-    costs = [_cost_table(results)] if any(each["cost"] for each in results.values()) else []
+    costs = [_cost_table(results)] if any(each["cost"] for each in sets) else []
     return Page("UCI regression", _lead(results), [*figures[:2], *tables, *figures[2:], *costs], NOTES)
 
 
@@ -106,3 +131,105 @@ def _cost_table(sets: Plain) -> Table:
         for label, (a, b) in ratios.items()
     ]
     return Table("Ratios of processor time in training, one split unless it says all, one thread", columns, rows)
+
+
+def _scores(sets: Plain, score: str, column: int) -> Figure:
+    count = max(len(each["methods"]) for each in sets.values())
+    figure, panels = panels_of(list(sets), 2, panel=(5.2, 0.32 * count + 0.9))
+    for name, axes in panels.items():
+        methods = sets[name]["methods"]
+        edges = _edges([summary[score] for summary in methods.values()], lower_is_better=score == "rmse")
+        name_rows(axes, [METHODS[key].label for key in reversed(methods)])
+        for i, (key, summary) in enumerate(reversed(methods.items())):
+            dot(axes, summary[score][0], i, summary[score][1], edges, ".3g", color=ORANGE if key == OURS else BLUE)
+        axes.set_xlim(*edges)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        for style, row in zip(LINES.values(), PUBLISHED.get(name, ()), strict=False):
+            value = _number(row[column])
+            if edges[0] <= value <= edges[1]:
+                axes.axvline(value, color=INK, linestyle=style, linewidth=1, zorder=0)
+    lines = {name: {"color": INK, "linestyle": style, "linewidth": 1} for name, style in LINES.items()}
+    legend_of(figure, lines, 2)
+    return figure
+
+
+def _edges(scores: Sequence[tuple[float, float]], *, lower_is_better: bool) -> tuple[float, float]:
+    """Leave out the methods that are far astray."""
+    means, errors = np.array(scores).T
+    best = means.min() if lower_is_better else means.max()
+    reach = max(3 * abs(best - np.median(means)), 6 * np.median(errors), 1e-6)
+    near = np.abs(means - best) <= reach
+    low, high = (means - errors)[near].min(), (means + errors)[near].max()
+    margin = 0.06 * (high - low)
+    return float(low - margin), float(high + margin)
+
+
+def _number(text: str) -> float:
+    """The value in a published figure such as '-2.40 (.04)'."""
+    match = re.match(r"-?[\d.]+", text)
+    return float(match.group()) if match else float("nan")
+
+
+def _coverage(sets: Plain) -> Figure:
+    count = max(len(each["methods"]) for each in sets.values())
+    figure, panels = panels_of(list(sets), 2, panel=(5.2, 0.32 * count + 0.9))
+    for name, axes in panels.items():
+        keys = list(sets[name]["methods"])[::-1]
+        shares = [[sets[name]["methods"][key][f"coverage_{level}"][0] for level in LEVELS] for key in keys]
+        gaps = 100 * np.array(shares) - LEVELS
+        axes.axvline(0, color=INK, linewidth=1, zorder=0)
+        axes.axvspan(-2, 2, color=GREY, alpha=0.15, linewidth=0, zorder=0)
+        for level, column, marker, colour in zip(LEVELS, gaps.T, "sod", PALETTE[:3], strict=True):
+            (inside,) = np.nonzero(np.abs(column) < FARTHEST_GAP)
+            axes.scatter(column[inside], inside, marker=marker, s=26, color=colour, label=f"{level} % interval")
+        for i, row in enumerate(gaps):
+            if far := [gap for gap in row if abs(gap) >= FARTHEST_GAP]:
+                text, side = ", ".join(f"{gap:+.0f}" for gap in far), "right" if far[0] > 0 else "left"
+                axes.annotate(text, (math.copysign(FARTHEST_GAP, far[0]), i), ha=side, va="center", fontsize=8)
+        axes.set_xlim(-1.05 * FARTHEST_GAP, 1.05 * FARTHEST_GAP)
+        name_rows(axes, [METHODS[key].label for key in keys])
+        axes.set_xlabel("points above (+) or below (−) what it should be", fontsize=8)
+    legend_below(figure, axes, 3, 8)
+    return figure
+
+
+def _rates(sets: Plain) -> Figure:
+    figure, panels = panels_of(list(sets), 2, panel=(5.2, 2.6))
+    shown = [key for key in METHODS if any(each["parts"].get(key, {}).get("rates") for each in sets.values())]
+    spread = np.random.default_rng(0)
+    for name, axes in panels.items():
+        for j, key in enumerate(shown):
+            rates = np.array(sets[name]["parts"].get(key, {}).get("rates") or np.empty((0, 0)))
+            for layer in range(rates.shape[1]):
+                x = layer + 1 + (j - (len(shown) - 1) / 2) * 0.8 / len(shown)
+                jitter = spread.uniform(-0.25, 0.25, len(rates)) * 0.8 / len(shown)
+                colour = PALETTE[(j + 1) % len(PALETTE)]
+                label = METHODS[key].label if layer == 0 else None
+                axes.scatter(x + jitter, rates[:, layer], s=8, color=colour, alpha=0.6, linewidths=0, label=label)
+                axes.hlines(np.median(rates[:, layer]), x - 0.3 / len(shown), x + 0.3 / len(shown), color=INK)
+        axes.set(xlabel="layer", ylabel="drop probability p", ylim=(-0.02, 0.52))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.tick_params(labelsize=8)
+    fullest = max(panels.values(), key=lambda axes: len(axes.get_legend_handles_labels()[0]))
+    legend_below(figure, fullest, 2, 8, markerscale=2)
+    return figure
+
+
+def _cost(sets: Plain) -> Figure:
+    figure, panels = panels_of(list(sets), 2, panel=(5.2, 2.6))
+    keys = [key for key in METHODS if any("gain" in each["methods"].get(key, {}) for each in sets.values())]
+    looks: Plain = {key: {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i]} for i, key in enumerate(keys)}
+    looks |= {"gumdrop": {"color": ORANGE, "marker": "*", "markersize": 12}}
+    for name, axes in panels.items():
+        axes.axhline(0, color=INK, linewidth=1, zorder=0)
+        axes.axvline(1, color=INK, linewidth=1, zorder=0)
+        shown = {key: summary for key, summary in sets[name]["methods"].items() if "gain" in summary}
+        bottom = -3 * max([0.05, *(summary["gain"] for summary in shown.values())])
+        for key, summary in shown.items():
+            axes.plot(summary["cost_ratio"], max(summary["gain"], bottom), linestyle="none", **looks[key])
+        axes.set(xscale="log", xlim=(0.02, 2))
+        axes.set_xlabel("row passes in training, ratio to the grid search", fontsize=8)
+        axes.set_ylabel("gain in log likelihood", fontsize=8)
+        axes.tick_params(labelsize=8)
+    legend_of(figure, {METHODS[key].label: {"linestyle": "none", **looks[key]} for key in keys}, 3)
+    return figure

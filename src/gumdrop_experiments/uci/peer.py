@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.likelihoods import RegressionPrediction
+from gumdrop_experiments.training import seeded
 from gumdrop_experiments.uci.work import LR, NUM_SAMPLES, PAPER_LENGTHSCALE, Outcome, Work, in_units
 
-__all__ = ["peer"]
 
-
-class PeerNetwork(nn.Module):
+class _PeerNetwork(nn.Module):
     """The network of the comparison, of the layers of the package `concretedropout`."""
 
     def __init__(self, num_inputs: int, num_rows: int) -> None:
@@ -42,10 +41,9 @@ def peer(work: Work) -> Outcome:
     batch_size, epochs = work.schedule
     predictions, rates = [], []
     started = time.process_time()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(work.seed)
+    with seeded(work.seed):
         for split in work.splits:
-            model = PeerNetwork(split.x_train.shape[1], len(split.x_train))
+            model = _PeerNetwork(split.x_train.shape[1], len(split.x_train))
             steps = epochs * math.ceil(len(split.x_train) / batch_size)
             optimizer = torch.optim.Adam(model.parameters(), lr=LR)
             scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, LR, total_steps=steps, cycle_momentum=False)
@@ -65,7 +63,7 @@ def peer(work: Work) -> Outcome:
 
 
 @torch.no_grad()
-def _prediction(model: PeerNetwork, x: Tensor) -> RegressionPrediction:
+def _prediction(model: _PeerNetwork, x: Tensor) -> RegressionPrediction:
     model.train()  # its masks are drawn in training alone
     means, log_variances = (torch.stack(part) for part in zip(*(model(x) for _ in range(NUM_SAMPLES)), strict=True))
     variances = log_variances.exp().clamp(min=1e-12)

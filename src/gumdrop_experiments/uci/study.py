@@ -1,28 +1,30 @@
-"""Every method on every set and split, and what training costs."""
+"""Every method on every set and split, what training costs, and the comparison with the grid search."""
 
 import dataclasses
 import importlib.util
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy import stats
+
 from gumdrop.ensembles import EnsembleSettings, Rows, fit_ensembles
 from gumdrop.likelihoods import Gaussian
 from gumdrop.training import fit, fit_stacked
-from gumdrop_experiments.data.uci import read_splits
-from gumdrop_experiments.harness.folders import data_folder
-from gumdrop_experiments.harness.plain import Plain
+from gumdrop_experiments.data.uci import Split, read_splits
+from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.uci.grid import fixed_network, grid_settings
-from gumdrop_experiments.uci.methods import METHODS
-from gumdrop_experiments.uci.results import REFERENCE, summaries
-from gumdrop_experiments.uci.settings import Settings
+from gumdrop_experiments.pages import mean_and_error
+from gumdrop_experiments.uci import Settings
+from gumdrop_experiments.uci.methods import METHODS, fixed_network, grid_settings
 from gumdrop_experiments.uci.work import LR, PAPER_LENGTHSCALE, Work, network, scores, training_parts
 
-__all__ = ["part", "study"]
-
+OURS, REFERENCE = "gumdrop", "grid"
+"""The method that is ours, and the one that others are compared with."""
 QUICK_SPLITS, QUICK_EPOCHS = 3, 10
 SHARE_OF_SPEED = 10
 """The comparison of one program with a loop takes this part of the passes."""
@@ -88,12 +90,7 @@ def _cost(work: Work) -> dict[str, float]:
     """Processor time for one table as a user would train it, and of all splits as one program against one by one."""
     first = dataclasses.replace(work, splits=work.splits[:1])
     batch_size, epochs = work.schedule
-    options: dict[str, Any] = {
-        "likelihood": "gaussian",
-        "batch_size": batch_size,
-        "lr": LR,
-        "lengthscale": PAPER_LENGTHSCALE,
-    }
+    options: Plain = {"likelihood": "gaussian", "batch_size": batch_size, "lr": LR, "lengthscale": PAPER_LENGTHSCALE}
     few = max(1, epochs // SHARE_OF_SPEED)
     models, parts = [network(each) for each in work.splits], training_parts(work.splits)
     return {
@@ -130,3 +127,31 @@ def _timed(call: Callable[[], object]) -> float:
     started = time.process_time()
     call()
     return time.process_time() - started
+
+
+def summaries(done: Plain, splits: Sequence[Split]) -> Plain:
+    """Mean and standard error of each score, and the paired comparison with the grid search."""
+    summaries = {}
+    for key, part in done.items():
+        columns = {score: np.array([each[score] for each in part["scores"]]) for score in part["scores"][0]}
+        summary: Plain = {score: mean_and_error(values) for score, values in columns.items()}
+        if REFERENCE in done and key != REFERENCE:
+            reference = np.array([each["log_likelihood"] for each in done[REFERENCE]["scores"]])
+            gain = columns["log_likelihood"] - reference
+            summary["gain"] = float(gain.mean())
+            summary["p_value"] = paired_test(gain, splits)
+            summary["cost_ratio"] = part["row_passes"] / done[REFERENCE]["row_passes"]
+            summary["seconds_ratio"] = part["seconds"] / done[REFERENCE]["seconds"]
+        if part["rates"]:
+            summary["rates"] = np.mean(part["rates"], axis=0).tolist()
+        summaries[key] = summary
+    return summaries
+
+
+def paired_test(gain: Any, splits: Sequence[Split]) -> float | None:
+    """Two-sided p-value of a t-test that allows for the overlap of the training parts (Nadeau & Bengio 2003)."""
+    if len(gain) < 2 or gain.var() == 0:
+        return None
+    overlap = len(splits[0].x_test) / len(splits[0].x_train)
+    error = math.sqrt(gain.var(ddof=1) * (1 / len(gain) + overlap))
+    return float(2 * stats.t.sf(abs(gain.mean()) / error, len(gain) - 1))

@@ -14,20 +14,6 @@ from gumdrop.networks import fix_dropout, mlp
 from gumdrop.training import FitResult
 from gumdrop_experiments.data.uci import Split
 
-__all__ = [
-    "LR",
-    "NUM_SAMPLES",
-    "PAPER_LENGTHSCALE",
-    "Outcome",
-    "Work",
-    "in_units",
-    "mean_rates",
-    "network",
-    "scores",
-    "thinned",
-    "training_parts",
-]
-
 LR = 1e-2
 NUM_SAMPLES = 500
 CRPS_DRAWS = 100
@@ -95,15 +81,7 @@ def training_parts(splits: Sequence[Split]) -> list[tuple[Tensor, Tensor]]:
 
 
 def in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Split]) -> list[RegressionPrediction]:
-    """Carry predictions over to the units of the target.
-
-    Args:
-        predictions: One for each split, of standardised targets.
-        splits: The splits.
-
-    Returns:
-        The predictions in units.
-    """
+    """Carry predictions of standardised targets over to the units of the target, split by split."""
     return [
         prediction.rescale(split.y_std, split.y_mean) for prediction, split in zip(predictions, splits, strict=True)
     ]
@@ -117,16 +95,7 @@ def thinned(prediction: RegressionPrediction) -> RegressionPrediction:
 
 
 def scores(outcome: Outcome, splits: Sequence[Split]) -> list[dict[str, float]]:
-    """Score the predictions of each split, in units of the target.
-
-    Args:
-        outcome: What a method did.
-        splits: The splits.
-
-    Returns:
-        For each split RMSE, log likelihood in nats per row, CRPS, and the share of test rows inside the central
-        intervals of `LEVELS`.
-    """
+    """Score the predictions of each split, in units of the target and nats per row."""
     found = []
     for prediction, split in zip(outcome.predictions, splits, strict=True):
         target = split.y_test * split.y_std + split.y_mean

@@ -1,5 +1,19 @@
 """A small experiment, sums of ranges, with all that an experiment has."""
 
-from gumdrop_experiments.harness.about import About
+from dataclasses import dataclass
 
-ABOUT = About(does="Add up ranges.", shows="sums of ranges", minutes=2, quick_minutes=0.1, source="nobody [2020]")
+from gumdrop_experiments.harness.settings import About, BaseSettings, flag
+
+ABOUT = About(shows="sums of ranges", minutes=2, quick_minutes=0.1, source="nobody [2020]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(BaseSettings):
+    """The flags of the small experiment."""
+
+    width: int = flag(3, least=1, quick=2)
+    """Factor of the sums."""
+    sizes: tuple[int, ...] = (2, 5)
+    """Lengths of the ranges."""
+    stop: str = flag("", recorded=False)
+    """Part in which to press Ctrl-C."""

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from gumdrop_experiments.harness.reproduce import WithPictures
+from gumdrop_experiments.harness import WithPictures
 from gumdrop_experiments.harness.run import Run
 
-from builders.sums.settings import Settings
+from builders.sums import Settings
 
 CALLS: list[str] = []
 """The parts that were computed."""

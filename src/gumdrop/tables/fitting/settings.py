@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from gumdrop.ensembles import EnsembleSettings
-    from gumdrop.tables.reading.dates import Order
-    from gumdrop.tables.reading.numbers import Decimal
-    from gumdrop.tables.schema.schema import Task
 
-__all__ = ["CONFIG_FILE", "FitSettings", "Reading", "SplitAs", "config_text"]
+__all__ = ["CONFIG_FILE", "FLAGS", "FitSettings", "Reading", "SplitAs", "config_text"]
 
 SplitAs = Literal["time", "groups"]
 CONFIG_FILE = "config.toml"
@@ -22,59 +19,63 @@ CONFIG_FILE = "config.toml"
 
 @dataclass(frozen=True)
 class Reading:
-    """What the columns of a table are, where the table itself does not tell."""
+    """What the columns of a table are, where the table itself does not tell; each field is a flag of `gumdrop fit`."""
 
-    task: Task | None = None
-    """What the target is; found from its values if None."""
+    task: Literal["regression", "classification"] | None = None
+    """What the target is; found from its values by default: text is classes, numbers are numbers, unless there are two
+    of them or they count from 0 or 1 to at most 10."""
     drop: tuple[str, ...] = ()
     """Columns to leave out."""
     unit: str = ""
-    """Unit of the target, for the reader."""
-    dates: Order | None = None
-    """Order of day, month and year where the dates do not tell."""
-    decimal: Decimal | None = None
-    """Decimal mark where the numbers do not tell."""
+    """Unit of the target, for the report."""
+    dates: Literal["day-first", "month-first"] | None = None
+    """Order of dates such as 1/2/2024, where the column itself does not tell it."""
+    decimal: Literal[".", ","] | None = None
+    """Decimal mark of numbers such as 1,234, where the file itself does not tell it."""
 
 
 @dataclass(frozen=True)
 class FitSettings:
-    """Everything about a fit that is a choice; written into the results."""
+    """Everything about a fit that is a choice; written into the results, and each field is a flag of `gumdrop fit`."""
 
     hidden: tuple[int, ...] | None = None
-    """Units of the hidden layers of each network, which are then ReLU networks of the plain inputs; None chooses the
-    kind of networks by held-out rows, see `gumdrop.ensembles.fit_chosen`."""
+    """Units of the hidden layers of each network, which are then ReLU networks of the plain inputs; by default held-out
+    rows choose the networks."""
     num_members: int | None = None
-    """Networks in the ensemble; None for 10, and 5 from 10,000 rows on."""
+    """Networks, whose answers are mixed; by default 10, and 5 from 10,000 rows on."""
     epochs: int | None = None
-    """Passes over the training part; None for about 2,500 steps, and at least 20 epochs."""
+    """Passes over the training part; by default at least 20, and some 200 of tables with hundreds of rows."""
     batch_size: int | None = None
-    """Rows per step; None for what `gumdrop.ensembles.schedule` says of the training part."""
+    """Rows per step; by default between 128 and 1,024, more for a longer table."""
     lr: float = 1e-2
-    """Largest learning rate of the cycle."""
+    """Largest learning rate, for batches of a 16th of the rows; larger batches have up to twice that."""
     strength: float | None = None
-    """What the entropy of the dropout masks counts, see `gumdrop.networks.set_strength`; None lets held-out rows
-    choose, and takes 1 from 10,000 rows on and for a stream."""
-    seed: int = 0
-    """Seed of the split, the initial weights, the training and the draws."""
+    """How much dropout: 1 for the rates of the evidence lower bound, more for larger rates; by default held-out rows
+    choose, and from 10,000 rows on and for a stream it is 1."""
     num_samples: int = 100
-    """Draws for a prediction, spread over the networks."""
+    """Functions to average in a prediction, spread over the networks."""
     coverage: float = 0.9
     """Probability of the intervals."""
     test_fraction: float = 0.2
     """Share of the rows that is held out for the report."""
     test: str | None = None
-    """Table that tests; a part of the table itself if None."""
+    """Table that tests; then all rows of the other train."""
     split_by: str | None = None
-    """Column that tells which rows test: the last ones, or whole groups; None for rows at random."""
+    """Column that decides which rows test. Of dates the last rows do, of anything else the rows of whole groups, such
+    as all visits of a patient, and such a column is no input."""
     split_as: SplitAs | None = None
-    """What that column is; found from its values if None: dates are times, and all else are groups."""
-    compare: bool = True
-    """Train models to stand beside it: its twins with a fixed rate and without dropout, trees and a line."""
-    stream: bool = False
-    """Read the table in pieces, so that it need not fit into memory; training is then one pass, or 2,500 steps."""
+    """What that column is, where it is not as above: numbers can be times, and dates groups."""
     num_background: int = 500
-    """Training rows that are kept with the model, encoded, to draw unknown cells from and for explanations to compare
-    with."""
+    """Training rows that are kept in the model, to draw unknown cells from and for `gumdrop explain` to compare with; 0
+    keeps none."""
+    compare: bool = True
+    """Train models to stand beside it in the report: the same networks with a fixed rate and without dropout, trees and
+    a line. They take up to two thirds of the time."""
+    stream: bool = False
+    """Read a Parquet or Arrow file, or a folder of them, in pieces, so that it need not fit into memory; a sample of
+    20,000 rows tests, and by default the others are passed over once, or for about 2,500 steps."""
+    seed: int = 0
+    """Seed of everything random."""
 
     def ensemble(self) -> EnsembleSettings:
         """The settings of the networks' training."""
@@ -96,11 +97,11 @@ class FitSettings:
             if not 0 < value < 1:
                 raise ValueError(f"`{name}` must be strictly between 0 and 1, got {value}")
         for name, (least, most) in RANGES.items():
-            value = getattr(self, name)
+            value, flag = getattr(self, name), f" (--{FLAGS[name]})" if name in FLAGS else ""
             if value is not None and value < least:
-                raise ValueError(f"`{name}` must be at least {least}, got {value}")
+                raise ValueError(f"`{name}` must be at least {least}, got {value}{flag}")
             if value is not None and value > most:
-                raise ValueError(f"`{name}` must be at most {most:,}, got {value:,}")
+                raise ValueError(f"`{name}` must be at most {most:,}, got {value:,}{flag}")
         self._check_split()
         if not 0 < self.lr < math.inf:
             raise ValueError(f"`lr` must be positive and finite, got {self.lr}")

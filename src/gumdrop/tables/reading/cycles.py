@@ -74,13 +74,7 @@ CYCLES: dict[Cycle, _Kind] = {
 
 
 def cycle_of(column: pd.Series) -> Cycle | None:
-    """Find out whether all texts of a column are places on one cycle.
-
-    Args:
-        column: Texts; missing cells are passed over.
-
-    Returns:
-        The cycle; None if a text is something else, or there are fewer than three different ones.
+    """Return the cycle that all texts of a column are places on; None if there is none, or fewer than three texts.
 
     Example:
         >>> cycle_of(pd.Series(["Jan", "Feb", "may"])), cycle_of(pd.Series(["9:30", "14:05:59", "2:05 pm"]))
@@ -104,14 +98,7 @@ def parse_cycle(column: pd.Series, cycle: Cycle) -> np.ndarray:
 
 
 def place_name(value: float, cycle: Cycle) -> str:
-    """Write a place on a cycle as people do.
-
-    Args:
-        value: What `parse_cycle` reads.
-        cycle: The cycle.
-
-    Returns:
-        The name of the month or of the weekday, or the time of day to the minute that has begun.
+    """Return a place on a cycle as people write it; a time of day to the minute that has begun.
 
     Example:
         >>> place_name(3.0, "month"), place_name(2.0, "weekday"), place_name(14.5, "time of day")

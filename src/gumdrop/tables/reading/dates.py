@@ -31,16 +31,10 @@ class Dates(NamedTuple):
 
 
 def order_of(column: pd.Series) -> Dates | None:
-    """Find out whether a column holds dates, and in which order these are written.
+    """Return the order in which a column writes dates; None if some cell holds something else.
 
     A year of four digits comes first, or last; then dots mean that the day comes first, and with other marks a number
     above 12 tells the day from the month.
-
-    Args:
-        column: Texts, or what pandas takes for dates; missing cells are passed over.
-
-    Returns:
-        The order; None if some cell holds something else.
 
     Example:
         >>> order_of(pd.Series(["2024-03-01", "2023-12-24 18:30"])).order

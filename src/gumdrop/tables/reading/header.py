@@ -22,17 +22,7 @@ def check_file(path: str | Path) -> None:
 
 
 def check_early(path: str | Path, columns: Sequence[str] = ()) -> None:
-    """Refuse a table that is not there, or a CSV file that lacks columns, before anything slow is imported.
-
-    What cannot be told from the first line is left to `gumdrop.tables.reading.table.read_table`.
-
-    Args:
-        path: The table; nothing is asked of standard input.
-        columns: Columns that it must have.
-
-    Raises:
-        TableError: If there is no such file or column.
-    """
+    """Refuse a table that is absent, or whose first line lacks columns, before anything slow is imported."""
     if str(path) == STDIN:
         return
     check_file(path)

@@ -30,13 +30,7 @@ class Spelling(NamedTuple):
 
 
 def spelling_of(texts: Iterable[str]) -> Spelling | None:
-    """Find out whether texts are numbers with marks that a program does not expect.
-
-    Args:
-        texts: Distinct cells of a column, without the missing ones.
-
-    Returns:
-        How they may be read; None if one of them is no number under any reading, or units are mixed.
+    """Return how distinct texts are numbers with marks that a program does not expect; None if they are not.
 
     Example:
         >>> spelling_of(["€ 1.234,50", "€ 7"]).decimals

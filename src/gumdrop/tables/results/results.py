@@ -107,40 +107,18 @@ class FitResults:
         return None if given is None else int(given)  # type: ignore[call-overload]
 
     def better(self, score: str) -> Better | None:
-        """Which way a score is better; None if nobody said.
-
-        Args:
-            score: Its name.
-
-        Returns:
-            The direction.
-        """
+        """Which way a score is better; None if nobody said."""
         return self.score_directions.get(score) or next(
             (way for words, way in DIRECTIONS.items() if score.startswith(words)), None
         )
 
     def to_json(self) -> dict[str, object]:
-        """Take the record apart.
-
-        Returns:
-            What `from_json` reads, and `results.json` holds.
-        """
+        """Take the record apart into what `from_json` reads, and `results.json` holds."""
         return {"format": FORMAT, **plain(self)}
 
     @classmethod
     def from_json(cls, data: object, place: str | Path = RESULTS_FILE) -> FitResults:
-        """Make the record of what `results.json` holds.
-
-        Args:
-            data: What `json.load` returned.
-            place: Name of the file, for the message.
-
-        Returns:
-            The record.
-
-        Raises:
-            TableError: If the data are of another format, lack something or hold something of another type.
-        """
+        """Make the record of what `json.load` returned, or refuse it with the name of the file and what is wrong."""
         try:
             _check_format(data, place)
             results = record(cls, data)
@@ -194,17 +172,7 @@ def _check_scores(results: FitResults) -> None:
 
 
 def read_results(folder: Path) -> FitResults:
-    """Read what a fit left.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The record.
-
-    Raises:
-        TableError: If there is no such folder, or its results are absent, damaged or of another format.
-    """
+    """Read what a fit left in a folder, or refuse it with a way out."""
     folder = whole_folder(folder)
     path = folder / RESULTS_FILE
     if not folder.is_dir():
@@ -219,11 +187,6 @@ def read_results(folder: Path) -> FitResults:
 
 
 def write_results(results: FitResults, folder: Path) -> None:
-    """Write what `read_results` reads.
-
-    Args:
-        results: The record.
-        folder: A folder that exists.
-    """
+    """Write what `read_results` reads into a folder that exists."""
     text = json.dumps(results.to_json(), allow_nan=False) + "\n"
     (folder / RESULTS_FILE).write_text(text, encoding="utf-8")

@@ -36,24 +36,14 @@ def infer_schema(
     dates: Order | None = None,
     decimal: Decimal | None = None,
 ) -> TableSchema:
-    """Decide how each column of a training table is encoded, and take the statistics to do it.
+    """Return how each column of a training table is encoded, with the statistics to do it.
 
     A column of numbers stays numeric however few values it has, one of dates becomes days and cycles, one of months,
     weekdays or times of day a number on a cycle; any other becomes categories. Without `task`, a target of text or
     booleans means classification, and so does a target of numbers with two distinct values, or whose distinct values
     are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k, with k at most 10. Every other target of numbers means
-    regression; scores such as 3, 4, ..., 8 are among these.
-
-    Args:
-        frame: Training table, as `read_table` gives it; at least 10 rows.
-        target: Name of the column to predict.
-        task: `"regression"` or `"classification"`, where the rule above is not what is wanted.
-        drop: Names of columns to leave out of the inputs.
-        dates: Order of day, month and year where the dates themselves do not tell it.
-        decimal: Decimal mark that the file was read with, to be kept with the schema.
-
-    Returns:
-        The schema: all columns but the target and the dropped ones, in the order of the table.
+    regression; scores such as 3, 4, ..., 8 are among these. `dates` is the order of day, month and year where the dates
+    themselves do not tell it, and `decimal` the decimal mark of the file, to be kept with the schema.
 
     Raises:
         TableError: A named column is absent, the table has too few rows or no inputs, the target is missing
@@ -107,16 +97,7 @@ def _renewed(column: Column, cells: pd.Series) -> Column:
 
 
 def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | None = None) -> list[str]:
-    """What a reader should know about a training table that can be used.
-
-    Args:
-        frame: The table.
-        schema: What was inferred.
-        rows: Numbers of its rows in the file, shape (N,); 1, 2, ... if None.
-
-    Returns:
-        A sentence for each thing.
-    """
+    """Say what a reader should know about a training table, whose rows have these numbers in the file, from 1."""
     rows = np.arange(1, len(frame) + 1) if rows is None else rows
     target, goal = schema.target, frame[schema.target.name]
     regression = target.task == "regression"

@@ -38,16 +38,7 @@ def commonest(name: str, labels: pd.Series) -> list[str]:
 
 
 def far_off(name: str, values: np.ndarray, rows: np.ndarray) -> list[str]:
-    """Name the few numbers that are farther from all others than these are from each other, several times over.
-
-    Args:
-        name: Name of the column.
-        values: Its numbers, NaN where they are missing, shape (N,).
-        rows: Their numbers in the table, shape (N,).
-
-    Returns:
-        At most a sentence for each end of the column.
-    """
+    """Name the few numbers that are farther from all others than these are from each other, several times over."""
     rows, values = rows[~np.isnan(values)], values[~np.isnan(values)]
     distinct, counts = np.unique(values, return_counts=True)
     most = min(MOST_TOGETHER, len(distinct) - LEAST_DISTINCT)

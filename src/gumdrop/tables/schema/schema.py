@@ -135,20 +135,11 @@ class TableSchema:
         return [slice(start, stop) for start, stop in itertools.pairwise(ends)]
 
     def encode_inputs(self, frame: pd.DataFrame) -> Encoded:
-        """Encode the input columns of a table; other columns are ignored, and so is the order of columns.
+        """Return the input columns of a table as an array, with counts of what is odd; other columns are ignored.
 
         A missing number becomes the training median. A category that training never saw, or a missing one
         where training saw none, becomes all zeros. All are counted in the result, and so are numbers beyond the
-        range of training by more than a standard deviation.
-
-        Args:
-            frame: Table with (at least) the input columns.
-
-        Returns:
-            The array, one row per row of the table, and the counts.
-
-        Raises:
-            TableError: Columns are absent or repeated, or do not hold what training had; all in one message.
+        range of training by more than a standard deviation. What cannot be encoded is refused in one message.
         """
         check_present(frame.columns, self.names)
         x = np.zeros((len(frame), self.num_features), dtype=np.float32)

@@ -42,13 +42,7 @@ class Piece:
 
 
 class TableStream:
-    """A table in one or several files, of which a piece is in memory at a time.
-
-    Args:
-        path: A Parquet or Arrow file, or a folder of such files, which are read in the order of their names.
-
-    Raises:
-        TableError: If there is no such file, one is cut short, or columns differ from file to file.
+    """A table in a Parquet or Arrow file, or in a folder of them by name, of which a piece is in memory at a time.
 
     Example:
         >>> import tempfile

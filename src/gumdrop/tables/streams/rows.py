@@ -28,16 +28,8 @@ class StreamedRows(IterableDataset[tuple[Tensor, Tensor]]):
 
     Pieces are read in random order, and rows are shuffled within a window of some hundred thousand. Under torchrun
     each process reads pieces of its own, or its share of each piece where there are few. A pass is cut into epochs of
-    about a million rows, so that a long one can be watched and continued.
-
-    Args:
-        stream: The table.
-        schema: How its rows are encoded.
-        left_out: Numbers of rows to leave out, ascending: those that test.
-        num_rows: Rows that are left, for the length of an epoch.
-        batch_size: Rows of a batch, over all processes.
-        window: Rows that are shuffled together.
-        seed: Seed of the order.
+    about a million rows, so that a long one can be watched and continued. Rows whose numbers are in ``left_out``,
+    ascending, test; ``num_rows`` others are left.
     """
 
     def __init__(

@@ -35,17 +35,7 @@ class Run:
 
 
 def open_runs(folders: Iterable[Path]) -> list[Run]:
-    """Open the folders of runs.
-
-    Args:
-        folders: Folders that `gumdrop fit` or `gumdrop reproduce` left.
-
-    Returns:
-        A run for each, with a name of its own.
-
-    Raises:
-        RunError: If a folder is none, is damaged, or its run was not finished.
-    """
+    """Open folders that `gumdrop fit` or `gumdrop reproduce` left, each under a name of its own; refuse any other."""
     runs: list[Run] = []
     for folder in folders:
         base = re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "run"

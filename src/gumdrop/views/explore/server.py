@@ -87,18 +87,7 @@ def _name(host: str) -> str:
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Listen on a port, or on another one if that is taken.
-
-    Args:
-        host: Address to bind to.
-        port: Port to try first; any free one if 0.
-
-    Returns:
-        The socket.
-
-    Raises:
-        OSError: If the address is none of this machine.
-    """
+    """Listen on a port, or on another one if that is taken; any free one if it is 0."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         try:
@@ -112,12 +101,6 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def serve(listener: socket.socket, *, runs: Sequence[Run] = (), host: str = "127.0.0.1") -> None:
-    """Serve until interrupted (Ctrl-C), then return.
-
-    Args:
-        listener: From `open_socket`.
-        runs: Runs to show.
-        host: Address that the socket is bound to.
-    """
+    """Serve until interrupted (Ctrl-C), then return."""
     with make_server(listener, runs=runs, host=host) as server, contextlib.suppress(KeyboardInterrupt):
         server.serve_forever()

@@ -53,18 +53,7 @@ def _script(value: object) -> str:
 
 
 def write_site(folder: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> Path:
-    """Write the page as static files, which work from a file and from any web server, without a network.
-
-    Args:
-        folder: New or empty folder, or one that this wrote before.
-        runs: Runs to show.
-
-    Returns:
-        Path of its `index.html`.
-
-    Raises:
-        SiteError: If the folder holds something else.
-    """
+    """Write the page as static files into a new folder or one of ours; they work from files and any server, offline."""
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise SiteError(f"{place} is a file; name a folder with --out")

@@ -16,17 +16,7 @@ from gumdrop.views.plots.style import BLUE, INK, ORANGE, SIZE, axes_or_new, dres
 def reliability(
     confidence: ArrayLike, accuracy: ArrayLike, count: ArrayLike | None = None, *, ax: Axes | None = None
 ) -> Axes:
-    """Accuracy against stated confidence, one disc per bin, its area growing with the rows in the bin.
-
-    Args:
-        confidence: Mean probability of the predicted class in each bin, `(B,)`; empty bins may be NaN.
-        accuracy: Share of correct rows in each bin, `(B,)`.
-        count: Rows in each bin, `(B,)`.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """Accuracy against stated confidence, one disc per bin, its area growing with the rows in the bin."""
     ax = unit_square(axes_or_new(ax))
     sure, right = np.asarray(confidence, dtype=float), np.asarray(accuracy, dtype=float)
     rows = np.ones(sure.size) if count is None else np.asarray(count, dtype=float)
@@ -41,17 +31,7 @@ def reliability(
 def confusion(
     observed: Sequence[str], predicted: Sequence[str], classes: Sequence[str], *, ax: Axes | None = None
 ) -> Axes:
-    """Rows of each true class by predicted class: right ones on the diagonal, shaded by share of the class.
-
-    Args:
-        observed: True class of each row.
-        predicted: Predicted class of each row.
-        classes: The classes, in order; a class that is only in the rows is added at the end.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """Rows of each true class by predicted class: right ones on the diagonal, shaded by share of the class."""
     ax = axes_or_new(ax)
     names = list(dict.fromkeys([*classes, *observed, *predicted]))
     place = {name: i for i, name in enumerate(names)}

@@ -34,18 +34,7 @@ DAY = FuncFormatter(lambda days, _: str(np.datetime64(round(days), "D"))[:7])
 def residuals_by_number(
     values: ArrayLike, residuals: ArrayLike, *, name: str, dates: bool = False, ax: Axes | None = None
 ) -> Axes:
-    """Standardised residuals against a column of numbers, with their mean in parts of equal size.
-
-    Args:
-        values: Numbers, or days since 1970-01-01, `(N,)`, N at least 1.
-        residuals: Observed less predicted, in standard deviations, `(N,)`.
-        name: The column.
-        dates: Whether the numbers are days.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """Standardised residuals against a column of numbers, or of days, with their mean in parts of equal size."""
     x, y = np.asarray(values, dtype=float), np.asarray(residuals, dtype=float)
     ax = _frame(ax, x + set_apart(x), y)
     edges = np.unique(np.quantile(x, np.arange(1, BINS) / BINS, method="inverted_cdf"))
@@ -62,18 +51,7 @@ def residuals_by_number(
 def residuals_by_category(
     labels: Sequence[str], residuals: ArrayLike, *, name: str, most: int = 6, ax: Axes | None = None
 ) -> Axes:
-    """Standardised residuals in each category, with their mean; of many categories those with most rows.
-
-    Args:
-        labels: Category of each row, N of them, at least 1; empty for missing cells.
-        residuals: Observed less predicted, in standard deviations, `(N,)`.
-        name: The column.
-        most: Categories to draw; the others share the last place.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """Standardised residuals in each category, with their mean; of many categories those with most rows."""
     names, place, counts = np.unique(np.array(labels), return_inverse=True, return_counts=True)
     y = np.asarray(residuals, dtype=float)
     shown = np.sort(np.argsort(-counts, kind="stable")[: most if len(names) <= most else most - 1])

@@ -18,18 +18,7 @@ __all__ = ["shares_by_bin"]
 def shares_by_bin(
     names: Sequence[str], before: ArrayLike, now: ArrayLike, *, column: str, ax: Axes | None = None
 ) -> Axes:
-    """Shares of the rows in each bin of a column, in two tables.
-
-    Args:
-        names: The bins, B of them, at least 1.
-        before: Share of each in training, `(B,)`.
-        now: Share of each in the new table, `(B,)`.
-        column: The column.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """Shares of the rows in each bin of a column, in two tables."""
     place = np.arange(len(names))
     if ax is None:
         ax = Figure(figsize=(3.75, 1.1 + 0.27 * len(names)), layout="constrained").add_subplot()

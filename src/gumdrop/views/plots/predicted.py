@@ -30,17 +30,7 @@ PINK = PALETTE[3]
 
 
 def distribution(values: ArrayLike, *, name: str, shares: bool = False, ax: Axes | None = None) -> Axes:
-    """Histogram of numbers.
-
-    Args:
-        values: What is predicted of each row, `(N,)`, N at least 1.
-        name: What it is.
-        shares: Whether the numbers are shares, to be written in percent.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """Histogram of numbers; shares are written in percent."""
     ax = axes_or_new(ax)
     numbers = np.asarray(values, dtype=float)
     ax.hist(numbers, bins=int(np.clip(np.sqrt(numbers.size), 4, 30)), color=PINK, rwidth=0.92)
@@ -50,17 +40,7 @@ def distribution(values: ArrayLike, *, name: str, shares: bool = False, ax: Axes
 
 
 def frequencies(names: Sequence[str], counts: Sequence[int], *, most: int = 12, ax: Axes | None = None) -> Axes:
-    """How often each class is predicted; of many classes the most frequent ones.
-
-    Args:
-        names: The classes.
-        counts: Rows of each.
-        most: Classes to draw; the others share the last place.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """How often each class is predicted; of many classes the most frequent ones."""
     ax = axes_or_new(ax)
     order = np.argsort(-np.asarray(counts), kind="stable")
     shown, rest = np.split(order, [most if len(order) <= most else most - 1])
@@ -78,18 +58,7 @@ def frequencies(names: Sequence[str], counts: Sequence[int], *, most: int = 12, 
 def sorted_intervals(
     prediction: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, name: str, ax: Axes | None = None
 ) -> Axes:
-    """Intervals of rows from the smallest prediction to the largest, at most `POINTS` of them.
-
-    Args:
-        prediction: Predicted numbers, `(N,)`, N at least 1.
-        lower: Lower ends of their intervals, `(N,)`.
-        upper: Upper ends, `(N,)`.
-        name: What is predicted.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """Intervals of rows from the smallest prediction to the largest, at most `POINTS` of them."""
     ax = axes_or_new(ax)
     guess, low, high = (np.asarray(each, dtype=float) for each in (prediction, lower, upper))
     order = np.argsort(guess, kind="stable")
@@ -103,17 +72,7 @@ def sorted_intervals(
 
 
 def uncertainty_parts(epistemic: ArrayLike, aleatoric: ArrayLike, *, label: str, ax: Axes | None = None) -> Axes:
-    """The uncertainty of rows from the surest to the least sure, split into its parts; at most `POINTS` of them.
-
-    Args:
-        epistemic: The part for want of data, `(N,)`, N at least 1.
-        aleatoric: The part for noise, `(N,)`; what is drawn is their sum.
-        label: Label of the axis.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """The uncertainty of rows from the surest to the least sure, split into its parts; at most `POINTS` of them."""
     ax = axes_or_new(ax)
     parts = np.asarray(epistemic, dtype=float), np.asarray(aleatoric, dtype=float)
     order = np.argsort(parts[0] + parts[1], kind="stable")

@@ -31,21 +31,7 @@ def predicted_against_observed(
     ax: Axes | None = None,
     name: str = "",
 ) -> Axes:
-    """Rows as points with their intervals, at most `POINTS` of them; the diagonal is a perfect prediction.
-
-    Rows of the same value stand beside each other where there are few values.
-
-    Args:
-        observed: True values, `(N,)`.
-        mean: Predicted means, `(N,)`.
-        lower: Lower ends of the intervals, `(N,)`.
-        upper: Upper ends of the intervals, `(N,)`.
-        ax: Axes to draw on; a new figure when None.
-        name: What is predicted, for the axis labels.
-
-    Returns:
-        The axes that were drawn on. The points are two collections with the gids `inside` and `outside`.
-    """
+    """Rows as points with their intervals, at most `POINTS` of them, in two collections: `inside` and `outside`."""
     ax = axes_or_new(ax)
     pick = evenly(np.size(observed), POINTS)
     truth, guess, low, high = (np.asarray(a, dtype=float)[pick] for a in (observed, mean, lower, upper))
@@ -66,17 +52,7 @@ def predicted_against_observed(
 
 
 def calibration(expected: ArrayLike, observed: ArrayLike, *, rows: int | None = None, ax: Axes | None = None) -> Axes:
-    """Share of rows inside each central interval, against the share that should be.
-
-    Args:
-        expected: Nominal shares in 0..1, `(K,)`.
-        observed: Shares of the rows that did fall inside, `(K,)`.
-        rows: How many rows were counted; draws the band that chance alone explains, `2 sqrt(p (1-p) / rows)`.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """Share of rows inside each central interval, against the share that should be, beside what chance explains."""
     ax = unit_square(axes_or_new(ax))
     if rows:
         p = np.linspace(0, 1, 101)

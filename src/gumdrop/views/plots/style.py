@@ -39,27 +39,12 @@ class Amounts(Formatter):
 
 
 def evenly(count: int, limit: int) -> NDArray[np.intp]:
-    """Positions of at most `limit` of `count` items, evenly spread and the same every time.
-
-    Args:
-        count: How many items there are.
-        limit: How many may be kept, at least 1.
-
-    Returns:
-        Increasing positions, all of them when `count <= limit`.
-    """
+    """Positions of at most `limit` of `count` items, evenly spread, increasing, and the same every time."""
     return np.unique(np.linspace(0, max(count - 1, 0), min(count, limit)).round().astype(np.intp))
 
 
 def set_apart(values: NDArray[np.float64]) -> Numbers:
-    """Shifts that keep rows of the same value from hiding each other, where there are few values.
-
-    Args:
-        values: What stands on an axis, `(N,)`.
-
-    Returns:
-        Less than half of the smallest step each, and the same every time; 0 where values hardly repeat.
-    """
+    """Shifts of less than half a step that keep rows of the same value apart; 0 where values hardly repeat."""
     distinct = np.unique(values)
     if not 2 <= len(distinct) <= len(values) / 4:
         return np.zeros(len(values))

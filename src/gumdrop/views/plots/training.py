@@ -24,14 +24,7 @@ from gumdrop.views.plots.style import (
 
 
 def site_colours(count: int) -> list[str]:
-    """One colour per dropout site: distinct ones for a few, a scale from first to last for many.
-
-    Args:
-        count: How many sites.
-
-    Returns:
-        Hex colours.
-    """
+    """One colour per dropout site: distinct ones for a few, a scale from first to last for many."""
     scale = LinearSegmentedColormap.from_list("sites", ["#3b8fd0", "#9a7fb5", "#e0763a"])
     return list(PALETTE[:count]) if count <= len(PALETTE) else [to_hex(scale(i / (count - 1))) for i in range(count)]
 
@@ -39,17 +32,7 @@ def site_colours(count: int) -> list[str]:
 def rates_over_training(
     epochs: ArrayLike, rates: Mapping[str, ArrayLike], *, legend: bool = True, ax: Axes | None = None
 ) -> Axes:
-    """The learned dropout rate of every site, epoch by epoch.
-
-    Args:
-        epochs: Epoch numbers, `(E,)`.
-        rates: Rates in 0..1 of each site, `(E,)`, by label, from input to output.
-        legend: Whether to name the lines (never for more than eight).
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """The learned dropout rate of every site, epoch by epoch; a legend names at most eight."""
     ax = axes_or_new(ax)
     for (name, values), colour in zip(rates.items(), site_colours(len(rates)), strict=True):
         _line(ax, epochs, values, colour, shortened_text(name, 28))
@@ -67,18 +50,7 @@ def training_curve(
     validation_nll: ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The loss over training; a steep start may leave the frame so that the rest can be read.
-
-    Args:
-        epochs: Epoch numbers, `(E,)`.
-        nll: Negative log likelihood of the training rows, nats per row, `(E,)`.
-        kl: Penalty for straying from the prior, nats per row, `(E,)`.
-        validation_nll: The loss of rows held out of training, `(E,)`; NaN where it was not computed.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """The loss over training; a steep start may leave the frame so that the rest can be read."""
     ax = axes_or_new(ax)
     series = {"training rows": (nll, BLUE), "held-out rows": (validation_nll, ORANGE), "penalty": (kl, GREEN)}
     drawn = []

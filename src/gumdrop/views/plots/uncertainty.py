@@ -23,16 +23,7 @@ from gumdrop.views.plots.style import (
 
 
 def grouped_error(uncertainty: ArrayLike, error: ArrayLike, *, summary: Summary = "rms") -> Numbers:
-    """Error in five equal groups of rows, from the most to the least certain; in fewer when rows are few.
-
-    Args:
-        uncertainty: What sorts the rows, `(N,)`, N at least 1; rows that tie count as their mean.
-        error: Error of each row, `(N,)`.
-        summary: `rms` for distances, `mean` for a share of wrong rows.
-
-    Returns:
-        The error of each group.
-    """
+    """Error in five equal groups of rows, from the most to the least certain; in fewer when rows are few."""
     power = 2 if summary == "rms" else 1
     costs = _sorted_costs(uncertainty, error, power)
     wanted = min(5, max(2, costs.size // 4), costs.size)
@@ -49,20 +40,7 @@ def error_by_uncertainty(
     label: str = "error",
     ax: Axes | None = None,
 ) -> Axes:
-    """Error in groups of rows, from the most to the least certain.
-
-    Args:
-        uncertainty: What sorts the rows, `(N,)`.
-        error: Error of each row, `(N,)`: a distance, or 0 and 1.
-        expected: Error that the model itself expects, `(N,)`; drawn as a dash on each bar.
-        chance: Between which errors groups drawn at random mostly lie; drawn as a band.
-        summary: `rms` for distances, `mean` for a share of wrong rows.
-        label: Label of the error axis.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """Error in groups of rows, from the most to the least certain; what the model expects is a dash on each bar."""
     ax = axes_or_new(ax)
     height = grouped_error(uncertainty, error, summary=summary)
     place = np.arange(1, height.size + 1)
@@ -80,16 +58,7 @@ def error_by_uncertainty(
 
 
 def error_after_rejection(order_by: ArrayLike, error: ArrayLike, summary: Summary) -> tuple[Numbers, Numbers]:
-    """Error of the rows that are left when the rows with the largest `order_by` are set aside.
-
-    Args:
-        order_by: What sorts the rows, `(N,)`, N at least 1.
-        error: Error of each row, `(N,)`.
-        summary: `rms` or `mean`.
-
-    Returns:
-        Shares set aside, increasing from 0, and the error of the rest; at least a tenth of the rows stays.
-    """
+    """Shares set aside, least certain first, and the error of the rest; at least a tenth of the rows stays."""
     power = 2 if summary == "rms" else 1
     costs = _sorted_costs(order_by, error, power)
     kept = np.arange(1, costs.size + 1)
@@ -106,18 +75,7 @@ def error_rejection_curve(
     label: str = "error of the rest",
     ax: Axes | None = None,
 ) -> Axes:
-    """Error-rejection curve: how the error falls when the least certain rows are set aside, beside a perfect order.
-
-    Args:
-        uncertainty: What sorts the rows, `(N,)`.
-        error: Error of each row, `(N,)`.
-        summary: `rms` for distances, `mean` for a share of wrong rows.
-        label: Label of the error axis.
-        ax: Axes to draw on; a new figure when None.
-
-    Returns:
-        The axes that were drawn on.
-    """
+    """Error-rejection curve: how the error falls when the least certain rows are set aside, beside a perfect order."""
     ax = axes_or_new(ax)
     lines = {"by true error": (error, GREEN, ":"), "by the model's uncertainty": (uncertainty, BLUE, "-")}
     for name, (order, colour, style) in lines.items():

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 from scipy.stats import binomtest
 
+from gumdrop.tables.drift import holm
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, FitResults, Gain, Group
 from gumdrop.views import plots
-from gumdrop.views.report.rows import TestRows, margin, number, wilson
+from gumdrop.views.html import number
+from gumdrop.views.report.rows import TestRows, margin, wilson
 from gumdrop.views.svg import Tip, svg
 
-__all__ = ["ColumnsView", "columns_view"]
+__all__ = ["columns_view"]
 
 SHOWN = 15
 """Columns, and groups of rows, that the page shows."""
@@ -21,69 +23,33 @@ CHANCE = 0.05
 """Chance that any group is taken for one where the promise fails, if it holds in all (Holm 1979)."""
 
 
-@dataclass(frozen=True)
-class Worth:
-    """What a column is worth."""
+class Worth(NamedTuple):
+    """What a column is worth: in nats per row, and in distance from the true value or share of right rows.
+
+    Each has half of its 95 % interval beside it. Whether it is told from nothing by more than chance is said of the
+    latter alone, and of both.
+    """
 
     name: str
-    """The column."""
     likelihood: float
-    """In nats per row."""
     likelihood_margin: float
-    """Half of its 95 % interval."""
     guess: float
-    """In distance from the true value, or share of right rows."""
     guess_margin: float
-    """Half of its 95 % interval."""
     guess_told: bool
-    """Whether the latter is told from nothing by more than chance."""
     told: bool
-    """Whether either is."""
 
 
-@dataclass(frozen=True)
-class GroupView:
-    """How the promises hold in a group of rows."""
+class GroupView(NamedTuple):
+    """The share of a group's rows where promises hold, its 95 % interval, and whether they fail beyond chance."""
 
     group: Group
-    """The group."""
     share: float
-    """Share of its rows where they hold."""
     low: float
-    """Lower end of its 95 % interval."""
     high: float
-    """Upper end."""
     fails: bool
-    """Whether it is told from what it should be by more than chance makes in any of the groups."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ColumnsView:
-    """The test rows column by column."""
-
-    worth: list[Worth]
-    """What each column is worth, from the most on."""
-    more: int
-    """Columns that are not shown."""
-    idle: list[str]
-    """Those of all columns that are not told from worthless."""
-    rows: int
-    """Test rows that this was found with."""
-    shuffles: int
-    """How often each had the cell of another row."""
-    groups: list[GroupView]
-    """Groups of rows, from the worst on."""
-    fewer: list[GroupView]
-    """Those where fewer promises hold than should, by more than chance."""
-    over: list[GroupView]
-    """Those where more do."""
-    num_groups: int
-    """All groups that were looked at."""
-    residuals: list[Markup]
-    """A figure for each column that is worth most."""
-
-
-def columns_view(results: FitResults, test: TestRows) -> ColumnsView | None:
+def columns_view(results: FitResults, test: TestRows) -> dict[str, object] | None:
     """The test rows column by column; None where the results do not tell."""
     given = results.columns
     if not given.importance and not given.groups:
@@ -91,18 +57,18 @@ def columns_view(results: FitResults, test: TestRows) -> ColumnsView | None:
     worth = _all_worth(given)
     groups = _judged(given.groups)
     failing = [each for each in groups if each.fails]
-    return ColumnsView(
-        worth=worth[:SHOWN],
-        more=max(0, len(worth) - SHOWN),
-        idle=[each.name for each in worth if not each.told],
-        rows=given.rows,
-        shuffles=given.shuffles,
-        groups=groups[:SHOWN],
-        fewer=[each for each in failing if each.share < each.group.stated],
-        over=[each for each in failing if each.share > each.group.stated],
-        num_groups=len(groups),
-        residuals=_residuals(results, test) if test.regression else [],
-    )
+    return {
+        "worth": worth[:SHOWN],
+        "more": max(0, len(worth) - SHOWN),
+        "idle": [column.name for column in worth if not column.told],
+        "rows": given.rows,
+        "shuffles": given.shuffles,
+        "groups": groups[:SHOWN],
+        "fewer": [view for view in failing if view.share < view.group.stated],
+        "over": [view for view in failing if view.share > view.group.stated],
+        "num_groups": len(groups),
+        "residuals": _residuals(results, test) if test.regression else [],
+    }
 
 
 def _all_worth(given: ByColumn) -> list[Worth]:
@@ -126,15 +92,10 @@ def _all_worth(given: ByColumn) -> list[Worth]:
 
 def _judged(groups: list[Group]) -> list[GroupView]:
     """Groups with the share that holds, from that on which is most surely too small; Holm's step-down over them all."""
-    chances = np.array([binomtest(each.held, each.rows, each.stated).pvalue for each in groups])
-    fails = np.zeros(len(groups), dtype=bool)
-    for k, i in enumerate(np.argsort(chances, kind="stable")):
-        if chances[i] > CHANCE / (len(groups) - k):
-            break
-        fails[i] = True
+    chances = holm([binomtest(group.held, group.rows, group.stated).pvalue for group in groups])
     found = [
-        GroupView(each, each.held / each.rows, *wilson(each.held, each.rows), bool(fails[i]))
-        for i, each in enumerate(groups)
+        GroupView(group, group.held / group.rows, *wilson(group.held, group.rows), p <= CHANCE)
+        for group, p in zip(groups, chances, strict=True)
     ]
     return sorted(found, key=lambda each: each.high - each.group.stated)
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from gumdrop.machine.environment import in_words
 from gumdrop.machine.files import replacing
-from gumdrop.tables.results import FitResults, Ranking, Threshold, UncertainRow, read_results
+from gumdrop.tables.results import FitResults, Ranking, Threshold, read_results
 from gumdrop.tables.schema.oddities import MEND
-from gumdrop.views.html import template
+from gumdrop.views.html import SPACE, template
 from gumdrop.views.report.columns import columns_view
 from gumdrop.views.report.predictions import confusion_view, predictions_view
-from gumdrop.views.report.rows import SPACE, TestRows, auroc_interval, beside, number, percent, tenths, wilson
+from gumdrop.views.report.rows import TestRows, auroc_interval, wilson
 from gumdrop.views.report.scores import scores_view
 from gumdrop.views.report.training import rates_view, training_view
 from gumdrop.views.report.uncertainty import SMALL, calibration_view, uncertainty_view
@@ -27,19 +24,7 @@ TORN = re.compile(r"(?<=\d) (?=%)|(?<=±) (?=\d)")
 
 
 def write_report(folder: str | os.PathLike[str], results: FitResults | None = None, *, name: str | None = None) -> Path:
-    """Write `report.html` into a folder that `gumdrop fit` left.
-
-    Args:
-        folder: The folder.
-        results: What the fit left; what the `results.json` of the folder holds if None.
-        name: What the page calls the folder; its own name if None.
-
-    Returns:
-        The path of the page. It appears whole or not at all.
-
-    Raises:
-        TableError: If the folder or its results are absent, damaged or of another format.
-    """
+    """Write `report.html` into a folder that `gumdrop fit` left, from its results; it appears whole or not at all."""
     place = Path(folder)
     page = render(read_results(place) if results is None else results, folder=name or place.resolve().name)
     with replacing(place / "report.html") as file:
@@ -48,31 +33,14 @@ def write_report(folder: str | os.PathLike[str], results: FitResults | None = No
 
 
 def render(results: FitResults, *, folder: str = "FOLDER") -> str:
-    """The page as text.
-
-    Args:
-        results: What the fit left.
-        folder: Name of the folder, for the command that uses the model again.
-
-    Returns:
-        HTML that needs nothing from outside.
-    """
-    filters: dict[str, Callable[..., str]] = {
-        "num": number,
-        "beside": beside,
-        "percent": percent,
-        "tenths": tenths,
-        "count": "{:,}".format,
-        "told": in_words,
-    }
-    page = template("report.html.j2", **filters).render(_view(results, folder))
-    return TORN.sub(SPACE, page)
+    """The page as text that needs nothing from outside, with the folder in the command that uses it again."""
+    return TORN.sub(SPACE, template("report.html.j2").render(_view(results, folder)))
 
 
 def _view(results: FitResults, folder: str) -> dict[str, object]:
     """Everything that the template names: the results, and what they come to."""
     test = TestRows(results)
-    predictions = predictions_view(results, test) if test.regression else confusion_view(results, test)
+    right, predictions = (predictions_view if test.regression else confusion_view)(results, test)
     return {
         **vars(results),
         "folder": folder,
@@ -87,9 +55,9 @@ def _view(results: FitResults, folder: str) -> dict[str, object]:
         "odd": [note for note in results.notes if note.endswith(MEND)],
         "scores": scores_view(results, test),
         "calibration": calibration_view(results, test),
-        "predictions": predictions,
-        "between": wilson(predictions.right, test.rows),
-        "held_gap": predictions.right / test.rows - results.coverage,
+        "predictions": predictions | {"right": right},
+        "between": wilson(right, test.rows),
+        "held_gap": right / test.rows - results.coverage,
         "small": SMALL,
         "uncertainty": uncertainty_view(test),
         "uncertain": _uncertain(results, test),
@@ -100,71 +68,32 @@ def _view(results: FitResults, folder: str) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True)
-class CutView:
-    """What it comes to if rows are taken for a class from a probability on, with 95 % intervals."""
-
-    given: Threshold
-    """The cut."""
-    precision: tuple[float, float, float] | None
-    """Share of the class among rows that are taken for it, and the ends of its interval; None where none are."""
-    recall: tuple[float, float, float]
-    """Share of the class that is found."""
-
-
-@dataclass(frozen=True)
-class RankingView:
-    """How well the probability of a class ranks the rows, with its 95 % interval."""
-
-    name: str
-    """The class."""
-    auroc: float
-    """Area under the ROC curve."""
-    low: float
-    """Lower end of its interval."""
-    high: float
-    """Upper end of its interval."""
-    share: float
-    """Share of the class among the rows."""
-    rarer: bool
-    """Whether it is the rarer of two; else it is the commonest of more."""
-    average_precision: float | None
-    """Area under the curve of precision against recall."""
-    cuts: list[CutView]
-    """Where its probability may be cut."""
-
-
-def _ranking(given: Ranking | None, num_classes: int) -> RankingView | None:
+def _ranking(given: Ranking | None, num_classes: int) -> dict[str, object] | None:
+    """How well the probability of a class ranks the rows, and what cuts of it come to, with 95 % intervals."""
     if given is None:
         return None
-    ends = auroc_interval(given.auroc, given.rows, given.other_rows)
-    share, cuts = given.rows / (given.rows + given.other_rows), [_cut(each, given.rows) for each in given.thresholds]
-    return RankingView(given.name, given.auroc, *ends, share, num_classes == 2, given.average_precision, cuts)
+    low, high = auroc_interval(given.auroc, given.rows, given.other_rows)
+    return {
+        **vars(given),
+        "low": low,
+        "high": high,
+        "share": given.rows / (given.rows + given.other_rows),
+        "rarer": num_classes == 2,  # else it is the commonest of more
+        "cuts": [_cut(each, given.rows) for each in given.thresholds],
+    }
 
 
-def _cut(given: Threshold, rows: int) -> CutView:
+def _cut(given: Threshold, rows: int) -> dict[str, object]:
+    """Shares of right ones among rows that are taken for the class, None where none are, and of rows of the class."""
     precision = (given.found / given.flagged, *wilson(given.found, given.flagged)) if given.flagged else None
-    return CutView(given, precision, (given.found / rows, *wilson(given.found, rows)))
+    return {"given": given, "precision": precision, "recall": (given.found / rows, *wilson(given.found, rows))}
 
 
-@dataclass(frozen=True)
-class UncertainView:
-    """The rows of the largest epistemic uncertainty."""
-
-    columns: list[str]
-    """Names of the inputs."""
-    rows: list[UncertainRow]
-    """The rows."""
-    shares: list[float | None]
-    """For each row the epistemic share of its uncertainty; None where its numbers are not all known."""
-    intervals: bool
-    """Whether a row tells its interval."""
-
-
-def _uncertain(results: FitResults, test: TestRows) -> UncertainView | None:
+def _uncertain(results: FitResults, test: TestRows) -> dict[str, object] | None:
+    """The rows of the largest epistemic uncertainty, with its share; None where a row's numbers are not all known."""
     given = results.uncertain
     if not given.rows:
         return None
     shares = dict(zip(test.columns["row"].astype(int).tolist(), test.epistemic.tolist(), strict=True))
     of_rows = [shares.get(row.row) for row in given.rows]
-    return UncertainView(given.columns, given.rows, of_rows, any(row.interval for row in given.rows))
+    return {**vars(given), "shares": of_rows, "intervals": any(row.interval for row in given.rows)}

@@ -2,76 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from markupsafe import Markup
 
 from gumdrop.tables.results import FitResults
 from gumdrop.views import plots
-from gumdrop.views.report.rows import TestRows, number
+from gumdrop.views.html import number
+from gumdrop.views.report.rows import TestRows
 from gumdrop.views.svg import svg
 
-__all__ = ["Confusion", "Predictions", "confusion_view", "predictions_view"]
+__all__ = ["confusion_view", "predictions_view"]
 
 
-@dataclass(frozen=True)
-class UsualClass:
-    """The commonest class."""
-
-    name: str
-    """The class."""
-    share: float
-    """Its share of the test rows."""
+View = tuple[int, dict[str, object]]
+"""Rows that are predicted right, or lie in their interval, and what else the page says of the predictions."""
 
 
-@dataclass(frozen=True)
-class LeastFound:
-    """The class of which the smallest share is found."""
-
-    name: str
-    """The class."""
-    found: int
-    """Rows of it that are predicted as such."""
-    rows: int
-    """Rows of it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Confusion:
-    """True classes against predicted ones."""
-
-    svg: Markup
-    """The figure."""
-    right: int
-    """Rows that are predicted right."""
-    worst: list[str] | None
-    """The commonest mistake: true and predicted class."""
-    times: int
-    """Rows with it."""
-    usual: UsualClass
-    """The commonest class."""
-    least: LeastFound
-    """The class of which the smallest share is found."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Predictions:
-    """Predicted values against observed ones."""
-
-    svg: Markup
-    """The figure."""
-    right: int
-    """Rows whose interval holds the observed value."""
-    width: float
-    """Median width of the intervals."""
-    drawn: int
-    """Rows in the figure."""
-    apart: bool
-    """Whether rows of the same value stand beside each other in it."""
-
-
-def confusion_view(results: FitResults, test: TestRows) -> Confusion:
+def confusion_view(results: FitResults, test: TestRows) -> View:
     """True classes against predicted ones, and the commonest mistake."""
     pair = np.stack([test.columns["observed"], test.columns["predicted"]])
     mistakes, counts = np.unique(pair[:, test.error > 0], axis=1, return_counts=True)
@@ -85,29 +31,25 @@ def confusion_view(results: FitResults, test: TestRows) -> Confusion:
         for (o, p), size in zip(cells.T.tolist(), sizes.tolist(), strict=True)
     ]
     picture = svg(ax, "predictions", "True class against predicted class", tips)
-    return Confusion(
-        svg=picture,
-        right=test.rows - int(counts.sum()),
-        worst=worst,
-        times=int(counts.max(initial=0)),
-        usual=_usual(pair[0]),
-        least=_least_found(*pair),
-    )
+    view = {"svg": picture, "worst": worst, "times": int(counts.max(initial=0))}
+    return test.rows - int(counts.sum()), view | {"usual": _usual(pair[0]), "least": _least_found(*pair)}
 
 
-def _usual(observed: np.ndarray) -> UsualClass:
+def _usual(observed: np.ndarray) -> dict[str, object]:
+    """The commonest class, and its share of the test rows."""
     names, counts = np.unique(observed, return_counts=True)
-    return UsualClass(str(names[counts.argmax()]), float(counts.max() / observed.size))
+    return {"name": str(names[counts.argmax()]), "share": float(counts.max() / observed.size)}
 
 
-def _least_found(observed: np.ndarray, predicted: np.ndarray) -> LeastFound:
+def _least_found(observed: np.ndarray, predicted: np.ndarray) -> dict[str, object]:
+    """The class of which the smallest share is found, and how many of its rows."""
     names, place, counts = np.unique(observed, return_inverse=True, return_counts=True)
     found = np.bincount(place, weights=observed == predicted)
     least = int((found / counts).argmin())
-    return LeastFound(str(names[least]), int(found[least]), int(counts[least]))
+    return {"name": str(names[least]), "found": int(found[least]), "rows": int(counts[least])}
 
 
-def predictions_view(results: FitResults, test: TestRows) -> Predictions:
+def predictions_view(results: FitResults, test: TestRows) -> View:
     """Predicted values against observed ones, and how many intervals held."""
     c = test.columns
     pick = plots.evenly(test.rows, 300)
@@ -125,10 +67,6 @@ def predictions_view(results: FitResults, test: TestRows) -> Predictions:
         )
         for i, shift in zip(pick, shifts, strict=True)
     ]
-    return Predictions(
-        svg=svg(ax, "predictions", "Predicted against observed values, with intervals", tips, reach=4.5),
-        right=int(inside.sum()),
-        width=float(np.median(upper - lower)),
-        drawn=pick.size,
-        apart=bool(shifts.any()),
-    )
+    picture = svg(ax, "predictions", "Predicted against observed values, with intervals", tips, reach=4.5)
+    width, apart = float(np.median(upper - lower)), bool(shifts.any())
+    return int(inside.sum()), {"svg": picture, "width": width, "drawn": pick.size, "apart": apart}

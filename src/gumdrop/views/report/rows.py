@@ -3,76 +3,24 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binomtest, hypergeom, norm, spearmanr, t
 from sklearn.metrics import roc_auc_score
 
-from gumdrop.machine.numerals import MINUS, readable
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import FitResults, RegressionRows
 from gumdrop.views import plots
 
-__all__ = [
-    "DASH",
-    "SPACE",
-    "TestRows",
-    "association",
-    "auroc_interval",
-    "beside",
-    "margin",
-    "number",
-    "percent",
-    "tenths",
-    "wilson",
-]
+__all__ = ["TestRows", "association", "auroc_interval", "margin", "wilson"]
 
-DASH, SPACE = "\N{EN DASH}", "\N{NO-BREAK SPACE}"
 DRAWS = 4000
 """Of random groups of rows; errors have long tails, for which a normal curve is no match."""
 
 
-def number(value: float | None, digits: int = 3) -> str:
-    """A number as the page shows it."""
-    if value is None or not math.isfinite(value):
-        return DASH
-    return readable(value, digits).replace("-", MINUS)
-
-
-def beside(value: float, half: float) -> str:
-    """A number with as many places as half of its interval, of which the page shows two digits."""
-    if not 1e-4 <= half < math.inf:
-        return number(value)
-    text = f"{value:,.{max(0, 1 - math.floor(math.log10(float(f'{half:.1e}'))))}f}"
-    return text.replace("-", MINUS) if re.search("[1-9]", text) else "0"
-
-
-def percent(share: float | None) -> str:
-    """A share as the page shows it."""
-    if share is None or not math.isfinite(share):
-        return DASH
-    value = round(100 * share, 1)
-    return f"{100 * share:.{0 if 10 <= value <= 99 or value in (0, 100) else 1}f}{SPACE}%"  # rounded once
-
-
-def tenths(share: float | None) -> str:
-    """A share of the test rows that stands in several places of the page, in all of them like this."""
-    if share is None or not math.isfinite(share):
-        return DASH
-    return f"{math.floor(1000 * share + 0.5001) / 10:.1f}{SPACE}%"  # half up, also where float32 is just below
-
-
 def wilson(count: int, rows: int) -> tuple[float, float]:
-    """Wilson 95 % confidence interval of a share of rows.
-
-    Args:
-        count: Rows that were counted.
-        rows: All rows, at least 1.
-
-    Returns:
-        Lower and upper end.
+    """Return the Wilson 95 % confidence interval of a share of rows.
 
     References:
         Wilson 1927, "Probable inference, the law of succession, and statistical inference" (JASA 22).
@@ -86,32 +34,12 @@ def wilson(count: int, rows: int) -> tuple[float, float]:
 
 
 def margin(standard_error: float, rows: int) -> float:
-    """Half of the 95 % confidence interval of a mean over rows, by Student's t.
-
-    Args:
-        standard_error: Of the mean, from the spread of the rows.
-        rows: How many, at least 1.
-
-    Returns:
-        The half; infinite for a single row, which has no spread.
-
-    Example:
-        >>> round(margin(1.0, 4), 2), round(margin(1.0, 400), 2)
-        (3.18, 1.97)
-    """
+    """Half of the 95 % confidence interval of a mean over rows, by Student's t; infinite for a single row."""
     return standard_error * float(t.ppf(0.975, rows - 1)) if rows > 1 else math.inf
 
 
 def auroc_interval(auroc: float, positive: int, negative: int) -> tuple[float, float]:
-    """95 % confidence interval of the area under the ROC curve.
-
-    Args:
-        auroc: Of the rows.
-        positive: Rows of the class, at least 1.
-        negative: Other rows, at least 1.
-
-    Returns:
-        Lower and upper end; both are strictly between 0 and 1 but where ``auroc`` is not.
+    """Return the 95 % confidence interval of the area under the ROC curve.
 
     References:
         Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney statistic, part 2"

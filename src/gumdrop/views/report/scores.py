@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from gumdrop.machine.numerals import MINUS
 from gumdrop.tables.results import LIKELIHOOD, Better, FitResults, Gain, Score
-from gumdrop.views.report.rows import DASH, TestRows, margin, number, tenths, wilson
+from gumdrop.views.html import DASH, number, tenths
+from gumdrop.views.report.rows import TestRows, margin, wilson
 
 __all__ = ["scores_view"]
 
@@ -19,83 +19,34 @@ Verdict = Literal["worse", "equal", "better"]
 VERDICTS: tuple[Verdict, ...] = ("worse", "equal", "better")
 
 
-@dataclass(frozen=True)
-class JudgedGain:
-    """A mean gain, and which side of 0 it lies on."""
+class JudgedGain(NamedTuple):
+    """A mean gain, half of its 95 % interval, and which side of 0 it lies on."""
 
     mean: float
-    """Mean over the test rows."""
     margin: float
-    """Half of its 95 % interval."""
     verdict: Verdict
-    """What it says of this model."""
 
 
-@dataclass(frozen=True)
-class Pair:
-    """This model beside another, row by row."""
+class Pair(NamedTuple):
+    """This model beside another, row by row, and in what the other is ahead by more than chance, in words."""
 
     name: str
-    """The other model."""
     gain: JudgedGain
-    """In distance from the truth, or share of right rows."""
     likelihood: JudgedGain
-    """In log likelihood."""
     ahead: list[str]
-    """In what the other is ahead by more than chance, in words."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """A score of all models."""
+class Column(NamedTuple):
+    """A score of all models, as it stands on the page, which way it is better, and indices of the best models."""
 
     name: str
-    """The score."""
     values: list[float | None]
-    """That of each model."""
     texts: list[str]
-    """The same as it stands on the page."""
     aim: Better | None
-    """Which way it is better."""
     best: list[int]
-    """Indices of the models that have the best."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoresView:
-    """What the page says of the model beside others."""
-
-    rows: list[Score]
-    """The models."""
-    columns: list[Column]
-    """Their scores."""
-    beaten: list[str]
-    """Scores in which this model is not the best."""
-    error_margin: float
-    """Half of the 95 % interval of its error."""
-    pairs: list[Pair]
-    """It beside each of the others."""
-    skilled: bool
-    """Whether it is better than a model that does not look at the inputs, in guesses or in probabilities."""
-    guesses_skilled: bool
-    """The same of its guesses alone."""
-    unskilled: str | None
-    """Name of the model that does not look at the inputs."""
-    likelier: Pair | None
-    """The model whose log likelihood is higher by the most, if one is by more than chance."""
-    beyond_unskilled: str | None
-    """The error of the model that does not look at the inputs, if that of this model is larger."""
-    verdict: Verdict | None
-    """How this model compares with the best other; None if there is none worth comparing with."""
-    rival: str | None
-    """That other model."""
-    rival_text: str | None
-    """Its main score."""
-    pair: Pair | None
-    """This model beside it, row by row."""
-
-
-def scores_view(results: FitResults, test: TestRows) -> ScoresView:
+def scores_view(results: FitResults, test: TestRows) -> dict[str, object]:
     """What the page says of the model beside others."""
     rows = results.scores
     skilled = [_is_skilled(row, test.rows) for row in rows]
@@ -109,22 +60,22 @@ def scores_view(results: FitResults, test: TestRows) -> ScoresView:
     ahead = [pair for pair in pairs if pair.likelihood.verdict == "worse"]
     verdict, rival, pair = _verdict(rows, main, pairs, skilled, test)
     blind = next((i for i, row in enumerate(rows) if row.unskilled), None)
-    return ScoresView(
-        rows=rows,
-        columns=columns,
-        beaten=[column.name for column in columns if column.best and ours not in column.best],
-        error_margin=test.error_margin(),
-        pairs=pairs,
-        skilled=skilled[ours],
-        guesses_skilled=_guesses_better(rows[ours], test.rows),
-        unskilled=None if blind is None else rows[blind].name,
-        likelier=min(ahead, key=lambda pair: pair.likelihood.mean, default=None),
-        beyond_unskilled=main.texts[blind] if blind is not None and _is_farther(main, ours, blind) else None,
-        verdict=verdict,
-        rival=None if rival is None else rows[rival].name,
-        rival_text=None if rival is None else main.texts[rival],
-        pair=pair,
-    )
+    return {
+        "rows": rows,
+        "columns": columns,
+        "beaten": [column.name for column in columns if column.best and ours not in column.best],
+        "error_margin": test.error_margin(),
+        "pairs": pairs,
+        "skilled": skilled[ours],
+        "guesses_skilled": _guesses_better(rows[ours], test.rows),
+        "unskilled": None if blind is None else rows[blind].name,
+        "likelier": min(ahead, key=lambda pair: pair.likelihood.mean, default=None),
+        "beyond_unskilled": main.texts[blind] if blind is not None and _is_farther(main, ours, blind) else None,
+        "verdict": verdict,
+        "rival": None if rival is None else rows[rival].name,
+        "rival_text": None if rival is None else main.texts[rival],
+        "pair": pair,
+    }
 
 
 def _verdict(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
 
 from gumdrop.tables.results import FitResults
 from gumdrop.views import plots
-from gumdrop.views.report.rows import TestRows, association, number, percent, wilson
+from gumdrop.views.html import number, percent
+from gumdrop.views.report.rows import TestRows, association, wilson
 from gumdrop.views.svg import TIPS, svg
 
-__all__ = ["SMALL", "CalibrationView", "UncertaintyView", "calibration_view", "uncertainty_view"]
+__all__ = ["SMALL", "calibration_view", "uncertainty_view"]
 
 SMALL, WIDE = 0.02, 0.1
 """Differences of shares: too small to act on, and so large that a test which cannot exclude them says nothing."""
@@ -24,50 +24,8 @@ FAR = 6.0
 """Standard deviations that a true value is never off by, if they are right."""
 
 
-@dataclass(frozen=True)
-class CalibrationView:
-    """Stated against actual reliability, and what that comes to."""
-
-    svg: Markup
-    """The figure."""
-    gap: float
-    """Mean distance between the two."""
-    verdict: str
-    """`good`, `bold`, `timid`, `mixed`, `surprised`, or `unclear`."""
-    far: int
-    """Rows whose value is farther off than `deviations` allow."""
-    deviations: float
-    """Standard deviations that a true value is never off by, if they are right."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class UncertaintyView:
-    """Whether the rows that the model is uncertain of are those it gets wrong."""
-
-    groups_svg: Markup
-    """Figure of the error from the most certain to the most uncertain rows."""
-    aside_svg: Markup
-    """Figure of the error of the rest where the most uncertain rows are set aside."""
-    groups: list[float]
-    """Error of groups of rows, from the most certain to the most uncertain."""
-    all: float
-    """Error of all rows."""
-    after: float
-    """Error without the most uncertain fifth."""
-    strength: float | None
-    """See `gumdrop.views.report.rows.association`."""
-    chance: float
-    """What chance alone reaches."""
-    random: tuple[float, float]
-    """Between which values the error of a group lies if rows are drawn at random."""
-    verdict: str
-    """`yes`, `no`, `unclear`, `none` or `few`."""
-    flat: bool
-    """Whether the uncertainty is nearly the same for every row."""
-
-
-def calibration_view(results: FitResults, test: TestRows) -> CalibrationView:
-    """Stated against actual reliability, and what that comes to."""
+def calibration_view(results: FitResults, test: TestRows) -> dict[str, object]:
+    """Stated against actual reliability; the verdict is good, bold, timid, mixed, surprised, or unclear."""
     given = results.calibration
     expected, observed = (np.asarray(each, dtype=float) for each in (given.expected, given.observed))
     count = np.full(expected.size, test.rows, dtype=float) if given.count is None else np.array(given.count, float)
@@ -89,7 +47,7 @@ def calibration_view(results: FitResults, test: TestRows) -> CalibrationView:
         far = int(np.sum(test.error > FAR * test.uncertainty))
         verdict = "surprised" if far > test.rows / 1000 and verdict != "bold" else verdict
     picture = svg(ax, "calibration", "Stated against actual reliability", tips)
-    return CalibrationView(picture, size, verdict, far, FAR)
+    return {"svg": picture, "gap": size, "verdict": verdict, "far": far, "deviations": FAR}
 
 
 def _gap(gap: np.ndarray, stated: np.ndarray, count: np.ndarray, test: TestRows) -> tuple[float, str]:
@@ -114,26 +72,26 @@ def _interval_verdict(results: FitResults, test: TestRows, verdict: str) -> str:
     return "unclear" if verdict == "good" and max(asked - low, high - asked) > WIDE else verdict
 
 
-def uncertainty_view(test: TestRows) -> UncertaintyView:
-    """Whether the rows that the model is uncertain of are those it gets wrong."""
+def uncertainty_view(test: TestRows) -> dict[str, object]:
+    """Whether the rows that the model is uncertain of are those it gets wrong: yes, no, unclear, none or few."""
     strength, chance = association(test)
     sign = 0 if strength is None or abs(strength) <= chance else np.sign(strength)
     verdict = "few" if test.rows < FEW else "none" if strength is None else {1: "yes", 0: "unclear", -1: "no"}[sign]
     share, left = plots.error_after_rejection(test.uncertainty, test.error, test.summary)
     groups = plots.grouped_error(test.uncertainty, test.error, summary=test.summary)
     chances = test.by_chance(-(-test.rows // len(groups)))
-    return UncertaintyView(
-        groups_svg=_groups_figure(test, groups, chances),
-        aside_svg=_aside_figure(test, share, left),
-        groups=groups.tolist(),
-        all=float(left[0]),
-        after=float(np.interp(0.2, share, left)),
-        strength=strength,
-        chance=chance,
-        random=chances,
-        verdict=verdict,
-        flat=float(np.std(test.uncertainty)) < 0.1 * float(np.mean(test.uncertainty)),
-    )
+    return {
+        "groups_svg": _groups_figure(test, groups, chances),
+        "aside_svg": _aside_figure(test, share, left),
+        "groups": groups.tolist(),
+        "all": float(left[0]),
+        "after": float(np.interp(0.2, share, left)),  # without the most uncertain fifth
+        "strength": strength,
+        "chance": chance,
+        "random": chances,
+        "verdict": verdict,
+        "flat": float(np.std(test.uncertainty)) < 0.1 * float(np.mean(test.uncertainty)),
+    }
 
 
 def _groups_figure(test: TestRows, groups: np.ndarray, chances: tuple[float, float]) -> Markup:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["CartPole", "tip_distance", "tip_reward"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CartPole:
@@ -42,15 +40,7 @@ class CartPole:
     """In m/s²."""
 
     def derivative(self, state: Tensor, force: Tensor) -> Tensor:
-        """Evaluate the equations of motion.
-
-        Args:
-            state: Shape (..., 4).
-            force: On the cart, in N, shape (...,).
-
-        Returns:
-            Rate of change of the state, shape (..., 4).
-        """
+        """Evaluate the equations of motion: the rate of change of states (..., 4) under forces (...,) in N."""
         _, v, theta, omega = state.unbind(-1)
         sin, cos = theta.sin(), theta.cos()
         push = force - self.friction * v + 0.5 * self.pole_mass * self.length * omega.square() * sin
@@ -60,17 +50,7 @@ class CartPole:
         return torch.stack([v, acceleration, omega, angular], dim=-1)
 
     def advance(self, state: Tensor, force: Tensor, *, seconds: float, substeps: int = 10) -> Tensor:
-        """Follow the motion under a constant force, by classical Runge-Kutta steps.
-
-        Args:
-            state: Shape (..., 4).
-            force: In N, shape (...,).
-            seconds: How long.
-            substeps: Number of steps.
-
-        Returns:
-            The state afterwards, shape (..., 4).
-        """
+        """Follow the motion of states (..., 4) under a constant force, by classical Runge-Kutta steps."""
         h = seconds / substeps
         for _ in range(substeps):
             k1 = self.derivative(state, force)
@@ -81,14 +61,7 @@ class CartPole:
         return state
 
     def energy(self, state: Tensor) -> Tensor:
-        """Kinetic and potential energy, in J; 0 at rest with the pole level.
-
-        Args:
-            state: Shape (..., 4).
-
-        Returns:
-            Shape (...,).
-        """
+        """Kinetic and potential energy of states (..., 4), in J; 0 at rest with the pole level."""
         _, v, theta, omega = state.unbind(-1)
         swing = 0.5 * self.length * omega
         kinetic = 0.5 * (self.cart_mass + self.pole_mass) * v.square() + self.pole_mass * v * swing * theta.cos()
@@ -97,30 +70,13 @@ class CartPole:
 
 
 def tip_distance(state: Tensor, *, length: float = 0.6) -> Tensor:
-    """Distance of the pole's tip from where it is to balance, upright above the middle of the rail.
-
-    Args:
-        state: Shape (..., 4).
-        length: Length of the pole, in m.
-
-    Returns:
-        Distance in m, shape (...,).
-    """
+    """Distance in m of the pole's tip from where it is to balance, upright above the middle of the rail."""
     x, _, theta, _ = state.unbind(-1)
     return torch.hypot(x + length * theta.sin(), length * (theta.cos() - 1))
 
 
 def tip_reward(state: Tensor, *, width: float = 0.25, length: float = 0.6) -> Tensor:
-    """One minus the saturating cost of Deisenroth & Rasmussen 2011: exp(-distance² / (2 width²)).
-
-    Args:
-        state: Shape (..., 4).
-        width: In m.
-        length: Length of the pole, in m.
-
-    Returns:
-        Between 0 and 1, shape (...,).
-    """
+    """One minus the saturating cost of Deisenroth & Rasmussen 2011: exp(-distance² / (2 width²))."""
     x, _, theta, _ = state.unbind(-1)
     square = (x + length * theta.sin()).square() + (length * (theta.cos() - 1)).square()
     return torch.exp(-square / (2 * width**2))

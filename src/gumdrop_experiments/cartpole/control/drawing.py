@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-__all__ = ["draw_cart_pole"]
-
 WIDTH, HEIGHT, FINER = 480, 300, 3
 METRE = 140.0
 """Pixels."""
@@ -19,16 +17,8 @@ def draw_cart_pole(
 ) -> NDArray[np.uint8]:
     """Draw the cart on its rail, the pole, an arrow for the force, and a ring where the tip is to be.
 
-    The picture shows the middle 3.4 m of the rail; a cart beyond it is drawn at the edge, paler.
-
-    Args:
-        state: (x, v, theta, omega).
-        force: In N; its arrow is as long as the cart at ``max_force``.
-        max_force: In N.
-        length: Length of the pole, in m.
-
-    Returns:
-        Picture of shape (300, 480, 3).
+    The picture shows the middle 3.4 m of the rail; a cart beyond it is drawn at the edge, paler. The arrow is as long
+    as the cart at ``max_force``.
 
     Example:
         >>> draw_cart_pole((0.0, 0.0, 0.5, 0.0), 3.0).shape

@@ -13,7 +13,7 @@ from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.networks import fix_dropout, mlp
 from gumdrop.prediction import predict_regression
 from gumdrop.training import fit
-from gumdrop_experiments.cartpole.control.settings import (
+from gumdrop_experiments.cartpole.control.policies import (
     HELD_OUT,
     NO_DROPOUT,
     VALIDATION_SAMPLES,
@@ -21,26 +21,18 @@ from gumdrop_experiments.cartpole.control.settings import (
     SearchSettings,
 )
 from gumdrop_experiments.cartpole.control.tasks import Task, Trial
-
-__all__ = ["Dynamics"]
+from gumdrop_experiments.training import seeded
 
 
 class Dynamics(nn.Module):
-    """How states change: a network with dropout in front of every layer, of standardised inputs and changes.
-
-    Args:
-        task: The task.
-        settings: How it is made and trained.
-        seed: Seed of its first weights.
-    """
+    """How states change: a network with dropout in front of every layer, of standardised inputs and changes."""
 
     def __init__(self, task: Task, settings: SearchSettings, *, seed: int) -> None:
         super().__init__()
         self.task, self.settings = task, settings
         num_inputs, num_states = task.num_states + 2, task.num_states
         p = settings.p or NO_DROPOUT
-        with torch.random.fork_rng(devices=[]):
-            torch.random.default_generator.manual_seed(seed)
+        with seeded(seed):
             network = mlp(num_inputs, num_states, hidden=settings.hidden, homoscedastic_noise=True, p=p)
         self.network = network if settings.learned else fix_dropout(network)
         nn.init.constant_(self._noise.log_variance, settings.log_variance)
@@ -88,16 +80,7 @@ class Dynamics(nn.Module):
         )
 
     def predict(self, trials: Sequence[Trial], *, num_samples: int = 100, seed: int) -> RegressionPrediction:
-        """Predict the changes of state in some trials.
-
-        Args:
-            trials: Trials that were run.
-            num_samples: Number of drawn functions.
-            seed: Seed of these.
-
-        Returns:
-            The prediction, in units of the state.
-        """
+        """Predict the changes of state in some trials, in units of the state."""
         x, _ = self._pairs(trials)
         standard = (x - self.x_mean) / self.x_std
         prediction = predict_regression(self.network, standard, num_samples=num_samples, seed=seed)

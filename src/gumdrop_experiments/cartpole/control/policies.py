@@ -8,34 +8,64 @@ know makes particles part, and a policy is chosen for all of them. `search` is t
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop_experiments.cartpole.control.settings import Advance, SearchSettings
 from gumdrop_experiments.cartpole.control.tasks import Task
 
-__all__ = ["Policies", "improve", "roll_out"]
-
-
+Advance = Callable[[Tensor, Tensor], Tensor]
+"""Gives the next states, shape (K, P, D), from states and actions, shape (K, P), of K policies with P particles."""
+NO_DROPOUT = 1e-80
+"""A rate that float32 rounds to 0, so that no mask drops anything."""
+HELD_OUT = 8
+"""One transition in this many sets the noise, and does not train the weights."""
+VALIDATION_SAMPLES = 3
 MAX_NORM = 1.0
 JITTER = 1e-6
 LAST_SHARE = 0.1
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """How a policy is searched."""
+
+    p: float = 0.1
+    """Drop probability at the start; 0 for a network without dropout."""
+    learned: bool = True
+    """Learn it."""
+    hidden: tuple[int, ...] = (200, 200)
+    """Units of the hidden layers of the dynamics network."""
+    lengthscale: float = 1.0
+    """Prior of its weights, see `gumdrop.kl_divergence`."""
+    log_variance: float = -4.0
+    """Log variance of its noise at the start, of standardised changes."""
+    model_steps: int = 800
+    """Training steps of the network after each trial; it goes on from where the last trial left it."""
+    model_lr: float = 4e-3
+    """Largest learning rate of these."""
+    batch_size: int = 50
+    """Transitions in each."""
+    num_policies: int = 8
+    """Policies that are improved side by side."""
+    policy_units: int = 32
+    """Hidden units of a policy."""
+    num_particles: int = 10
+    """Particles of each policy."""
+    policy_steps: int = 250
+    """Improvements after each trial."""
+    policy_lr: float = 0.02
+    """Learning rate of the first of them; it falls to 0."""
+    gradient_decay: float = 0.8
+    """Factor on the gradient at each step that it goes back in time. An upright pole multiplies it by 1.6 at each, so
+    without this the last steps of a roll-out drown all others."""
+    moment_matching: bool = False
+    """Draw the particles anew at each step from a Gaussian with their mean and covariance."""
+
+
 class Policies(nn.Module):
-    """Some policies side by side: small networks from features of the state to a bounded action.
-
-    Args:
-        max_action: Bound of the action.
-        scale: Usual size of each feature, shape (F,).
-        count: Number of policies, K.
-        units: Hidden units.
-        generator: Source of the first weights.
-
-    Shape:
-        Features (K, P, F). Actions (K, P).
-    """
+    """Some policies side by side: small networks from features of the state (K, P, F) to a bounded action (K, P)."""
 
     def __init__(
         self, *, max_action: float, scale: Sequence[float], count: int, units: int, generator: torch.Generator
@@ -61,15 +91,7 @@ class Policies(nn.Module):
 
     @torch.no_grad()
     def act(self, which: int, features: Tensor) -> Tensor:
-        """Ask one of the policies.
-
-        Args:
-            which: Its index.
-            features: Shape (..., F).
-
-        Returns:
-            Actions, shape (...,).
-        """
+        """Ask one of the policies: features (..., F), actions (...,)."""
         rows = features.reshape(1, -1, features.shape[-1]).expand(len(self), -1, -1)
         return self(rows)[which].reshape(features.shape[:-1])
 
@@ -90,19 +112,10 @@ def roll_out(
     gradient_decay: float = 1.0,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Follow particles under each of the policies.
+    """Follow P particles under each of K policies: states (T + 1, K, P, D), and actions (T, K, P).
 
-    Args:
-        task: The task.
-        policies: K policies.
-        advance: How states change.
-        num_particles: P.
-        moment_matching: Draw the particles anew at each step from a Gaussian with their mean and covariance.
-        gradient_decay: Factor on the gradient of a state at each step that it goes back in time.
-        generator: Source of randomness.
-
-    Returns:
-        States (T + 1, K, P, D), and actions (T, K, P).
+    Moment matching draws the particles anew at each step from a Gaussian with their mean and covariance;
+    ``gradient_decay`` is a factor on the gradient of a state at each step that it goes back in time.
     """
     state = task.start(num_particles, generator).expand(len(policies), -1, -1)
     states, actions = [state], []
@@ -135,15 +148,8 @@ def improve(
 ) -> Tensor:
     """Improve policies by gradient through roll-outs, each on its own, in place.
 
-    Args:
-        task: The task.
-        policies: K policies.
-        model: Gives a context with a way that states may change, another one for each step.
-        settings: How.
-        generator: Source of randomness.
-
-    Returns:
-        Cumulative reward that each can expect according to the model, shape (K,), averaged over the last steps.
+    ``model`` gives a context with a way that states may change, another one for each step. Gives the cumulative reward
+    that each policy can expect according to the model, (K,), averaged over the last steps.
     """
     optimizer = torch.optim.Adam(policies.parameters(), lr=settings.policy_lr)
     expected = torch.zeros(len(policies))

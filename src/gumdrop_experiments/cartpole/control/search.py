@@ -11,20 +11,12 @@ from torch import Tensor
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.cartpole.control.dynamics import Dynamics
-from gumdrop_experiments.cartpole.control.policies import Policies, improve, roll_out
-from gumdrop_experiments.cartpole.control.settings import Advance, SearchSettings
+from gumdrop_experiments.cartpole.control.policies import Advance, Policies, SearchSettings, improve, roll_out
 from gumdrop_experiments.cartpole.control.tasks import Task, Trial, run_trial
-
-__all__ = ["Search"]
 
 
 class Search:
     """A policy search that goes on trial by trial; the first trial is random.
-
-    Args:
-        task: The task.
-        settings: How it is searched.
-        seed: Seed of everything random.
 
     Example:
         >>> from gumdrop_experiments.cartpole.control.tasks import TASKS
@@ -58,26 +50,11 @@ class Search:
         return self.trials[-1]
 
     def act(self, state: Tensor) -> Tensor:
-        """Choose the action of the best policy.
-
-        Args:
-            state: Shape (N, D), or (D,).
-
-        Returns:
-            Actions, shape (N,), or a number.
-        """
+        """Choose the action of the best policy in states (N, D), or in one."""
         return self.policies.act(self.best, self.task.features(state))
 
     def imagine(self, num_particles: int, *, seed: int) -> Tensor:
-        """Roll the best policy out, each particle with a function of its own, without moment matching.
-
-        Args:
-            num_particles: P.
-            seed: Seed of the particles.
-
-        Returns:
-            States, shape (T + 1, P, D).
-        """
+        """Roll the best policy out, (T + 1, P, D): each particle has a function of its own, no moments are matched."""
         generator = torch.Generator().manual_seed(seed)
         count = len(self.policies)
         with torch.no_grad(), self.dynamics.drawn(count, num_particles, generator) as advance:

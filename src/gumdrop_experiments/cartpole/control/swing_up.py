@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from gumdrop_experiments.cartpole.control.cart_pole import CartPole, tip_distance, tip_reward
 from gumdrop_experiments.cartpole.control.drawing import draw_cart_pole
 
-__all__ = ["HORIZON", "MAX_FORCE", "SECONDS", "START", "START_STD", "SwingUp"]
-
 SECONDS = 0.1
 HORIZON = 25
 MAX_FORCE = 10.0
@@ -26,18 +24,12 @@ class SwingUp(gymnasium.Env[State, NDArray[np.float32]]):
     """Swing a hanging pole up and balance it, by pushing the cart that it hangs on.
 
     The setting of DeepPILCO (Gal, McAllister & Rasmussen 2016): 25 steps of 0.1 s, a force of at most 10 N that is
-    constant over a step, and a start at rest with the pole down, up to Gaussian noise of SD 0.02. It is registered
-    as ``gumdrop/CartPoleSwingUp-v0``, where an episode is cut after 25 steps; it never ends otherwise.
+    constant over a step, and a start at rest with the pole down, up to Gaussian noise of SD 0.02. It is registered as
+    ``gumdrop/CartPoleSwingUp-v0``, where an episode is cut after 25 steps; it never ends otherwise.
 
     Observation: (x, v, theta, omega), see `cart_pole`; theta is 0 upright and pi at the start.
     Action: the force as a share of 10 N, shape (1,); clipped to [-1, 1].
     Reward: exp(-d² / (2 · 0.25²)) for a tip that is d metres from its goal after the step, so at most 25 in all.
-
-    Args:
-        render_mode: ``"rgb_array"`` for pictures of shape (H, W, 3), or None.
-
-    Raises:
-        ValueError: If there is no such mode.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": round(1 / SECONDS)}  # noqa: RUF012
@@ -61,25 +53,14 @@ class SwingUp(gymnasium.Env[State, NDArray[np.float32]]):
         return self.state.numpy().copy(), self._information()
 
     def step(self, action: NDArray[np.float32]) -> tuple[State, float, bool, bool, dict[str, Any]]:
-        """Push for 0.1 s.
-
-        Args:
-            action: The force as a share of 10 N, shape (1,).
-
-        Returns:
-            Observation, reward, False twice, and the distance of the tip.
-        """
+        """Push for 0.1 s."""
         self.force = MAX_FORCE * float(np.clip(np.asarray(action, dtype=np.float64).reshape(()), -1.0, 1.0))
         force = torch.tensor(self.force, dtype=torch.float64)
         self.state = self.cart_pole.advance(self.state, force, seconds=SECONDS)
         return self.state.numpy().copy(), float(tip_reward(self.state)), False, False, self._information()
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Draw the cart, the pole, the force and the goal.
-
-        Returns:
-            Picture of shape (H, W, 3), or None without a render mode.
-        """
+        """Draw the cart, the pole, the force and the goal; None without a render mode."""
         if self.render_mode is None:
             return None
         return draw_cart_pole(self.state.tolist(), self.force, max_force=MAX_FORCE)

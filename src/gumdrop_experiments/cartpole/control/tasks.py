@@ -15,8 +15,6 @@ from torch import Tensor
 from gumdrop_experiments.cartpole.control.cart_pole import CartPole, tip_distance, tip_reward
 from gumdrop_experiments.cartpole.control.swing_up import MAX_FORCE, SECONDS, START, START_STD
 
-__all__ = ["TASKS", "Task", "Trial", "run_trial"]
-
 WIDTHS = (0.25, 0.5, 1.0)
 
 
@@ -53,28 +51,13 @@ class Task:
         return len(self.scale) - 1
 
     def features(self, state: Tensor) -> Tensor:
-        """Write the angle as its sine, in its place, and its cosine, at the end.
-
-        Args:
-            state: Shape (..., D).
-
-        Returns:
-            Shape (..., D + 1).
-        """
+        """Write the angle of states (..., D) as its sine, in its place, and its cosine, at the end: (..., D + 1)."""
         angle = state.narrow(-1, self.angle, 1)
         before, after = state[..., : self.angle], state[..., self.angle + 1 :]
         return torch.cat([before, angle.sin(), after, angle.cos()], dim=-1)
 
     def difference(self, after: Tensor, before: Tensor) -> Tensor:
-        """Change of the state, by the angle on the short way.
-
-        Args:
-            after: Shape (..., D).
-            before: Shape (..., D).
-
-        Returns:
-            Shape (..., D).
-        """
+        """Change of the state, by the angle on the short way."""
         change = after - before
         turns = (change[..., self.angle] / (2 * torch.pi)).round()
         change[..., self.angle] -= 2 * torch.pi * turns
@@ -158,16 +141,7 @@ class Trial:
 
 
 def run_trial(task: Task, policy: Callable[[Tensor], Tensor], *, seed: int) -> Trial:
-    """Run one episode of the environment.
-
-    Args:
-        task: The task.
-        policy: Gives the action of a state of shape (D,), a number tensor.
-        seed: Seed of the start.
-
-    Returns:
-        What happened.
-    """
+    """Run one episode of the environment; the policy gives the action of a state (D,)."""
     environment = gymnasium.make(task.environment)
     observation, _ = environment.reset(seed=seed)
     states, actions, rewards, over = [task.state_of(observation)], [], [], False

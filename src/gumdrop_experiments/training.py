@@ -1,0 +1,84 @@
+"""What trainings that studies write by themselves share: random numbers, steps, and a state to go on from."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gumdrop.likelihoods import Lengthscale
+from gumdrop.machine.files import replacing
+from gumdrop.objective import negative_elbo
+from gumdrop.training import epoch_seed
+from gumdrop_experiments.data.mnist import DigitImages
+
+LENGTHSCALE: Lengthscale = "classification"
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw torch's random numbers from a seed; what there was before comes back."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def take_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Take a step."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+def step_on_digits(
+    model: nn.Module, optimizer: torch.optim.Optimizer, train: DigitImages, rows: Tensor, *, learned: bool = False
+) -> Tensor:
+    """Take a step, by the negative ELBO where rates are learned; return the mean NLL of its rows under their masks."""
+    device = next(model.parameters()).device
+    nll = F.cross_entropy(model(train.images[rows].to(device)), train.labels[rows].to(device))
+    if learned:
+        take_step(optimizer, negative_elbo(nll, model, num_data=len(train.labels), lengthscale=LENGTHSCALE).total)
+    else:
+        take_step(optimizer, nll)
+    return nll.detach()
+
+
+def run_epochs(
+    checkpoint: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    epochs: int,
+    *,
+    seed: int,
+    run: Callable[[], Any],
+    say: Callable[[list[Any]], None],
+) -> list[Any]:
+    """Run epochs, each with random numbers of its own, from a checkpoint where there is one; list what each gave."""
+    history = restore(checkpoint, model, optimizer)
+    with torch.random.fork_rng():
+        while len(history) < epochs:
+            torch.manual_seed(epoch_seed(seed, len(history) + 1))
+            history.append(run())
+            save(checkpoint, model, optimizer, history)
+            say(history)
+    return history
+
+
+def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Any]:
+    """Take over what a training that was stopped has saved."""
+    if not checkpoint.exists():
+        return []
+    saved = torch.load(checkpoint, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    history: list[Any] = saved["done"]
+    return history
+
+
+def save(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer, history: list[Any]) -> None:
+    """Write the state of a training, whole or not at all."""
+    with replacing(checkpoint, "wb") as file:
+        torch.save({"done": history, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)

@@ -37,9 +37,8 @@ def in_haste(monkeypatch, steps: dict[str, int]) -> None:
     ],
 )
 def test_code_of_a_page_runs(page: str, monkeypatch) -> None:
-    in_haste(
-        monkeypatch, {"folds.STEPS": 10, "folds.LEAST_EPOCHS": 2, "choosing.PILOT_STEPS": 5, "correction.DRAWS": 4}
-    )
+    short = {"folds.STEPS": 10, "folds.LEAST_EPOCHS": 2, "choosing.LEAST_PILOT_STEPS": 5, "correction.DRAWS": 4}
+    in_haste(monkeypatch, short)
     (place,) = (each for each in PAGES if each.stem == page)
     blocks = CODE.findall(place.read_text(encoding="utf-8"))
     assert blocks
@@ -49,7 +48,7 @@ def test_code_of_a_page_runs(page: str, monkeypatch) -> None:
 
 
 def test_code_of_the_readme_runs_and_is_calibrated(tmp_path, monkeypatch) -> None:
-    in_haste(monkeypatch, {"folds.STEPS": 100, "folds.LEAST_EPOCHS": 5, "choosing.PILOT_STEPS": 20})
+    in_haste(monkeypatch, {"folds.STEPS": 100, "folds.LEAST_EPOCHS": 5, "choosing.LEAST_PILOT_STEPS": 20})
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     X, y = make_friedman1(800, noise=1.0, random_state=0)

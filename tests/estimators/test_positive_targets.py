@@ -14,7 +14,9 @@ COUNT = RNG.poisson(np.exp(0.7 * X[:, 0]))
 
 
 def fitted(y: np.ndarray, **options: object) -> ConcreteDropoutRegressor:
-    return ConcreteDropoutRegressor(n_members=2, max_iter=20, random_state=0, n_mc_samples=20, **options).fit(X, y)
+    return ConcreteDropoutRegressor(
+        n_members=2, max_iter=20, batch_size=32, random_state=0, n_mc_samples=20, **options
+    ).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_rates_rise_among_useless_inputs_and_fall_without_noise() -> None:
 def test_rates_by_response_are_learned_for_classes_too() -> None:
     torch.manual_seed(0)
     x = torch.randn(60, 3)
-    settings = EnsembleSettings(num_members=2, epochs=2)
+    settings = EnsembleSettings(num_members=2, epochs=2, batch_size=32)
     classes = Setup(lambda: mlp(3, 2, hidden=[6]), (x, (x[:, 0] > 0).long()), settings, regression=False)
     (like,) = classes.fit([classes.build])
     fit, _ = ARMS["response"](classes, Trained({1.0: like}, {}))

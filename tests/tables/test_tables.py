@@ -68,7 +68,7 @@ def test_results_say_what_was_done(regression) -> None:
     assert set(results["scores"][0]["skill"]) == {"distance", "log likelihood"}
     assert [rate["label"] for rate in results["rates"]] == ["input (4 encoded features)", "hidden layer 1 (12 units)"]
     assert all(0 < rate["least"] < rate["p"] < rate["most"] < 1 for rate in results["rates"])
-    assert results["settings"] | {"epochs": 4, "batch_size": 32, "num_members": 3} == results["settings"]
+    assert results["settings"] | {"epochs": 4, "batch_size": 128, "num_members": 3} == results["settings"]
     assert results["best_epochs"] == [4, 4, 4]
     assert len(results["history"]) == 4
     assert results["notes"] == ["1 missing value in 'size' was set to the training median, to learn with"]

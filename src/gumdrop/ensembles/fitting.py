@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles.correction import settle
-from gumdrop.ensembles.folds import MOST_HELD_OUT, folds_of, haste, schedule, threads_for
+from gumdrop.ensembles.folds import MOST_HELD_OUT, folds_of, schedule, threads_for
 from gumdrop.ensembles.models import ClassificationEnsemble, Ensemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.rows import Rows
@@ -102,9 +102,7 @@ def fit_ensembles(
             keep_best=settings.keeps_best(likelihood),
             checkpoint=checkpoint,
             progress=progress,
-            settings=settings.of_members(
-                likelihood, epochs=epochs, batch_size=batch_size, haste=haste(most, batch_size)
-            ),
+            settings=settings.of_members(likelihood, epochs=epochs, batch_size=batch_size, num_rows=most),
         )
     fits = []
     for i, (networks, each) in enumerate(zip(models, rows, strict=True)):

@@ -12,7 +12,7 @@ __all__ = ["MOST_HELD_OUT", "folds_of", "haste", "schedule", "stretches_of", "th
 
 
 ROWS_PER_FOLD = 10
-BATCHES, LEAST_EPOCHS = 2500, 20
+STEPS, LEAST_EPOCHS = 2500, 20
 MOST_HASTE = 4.0
 MOST_HELD_OUT = 5000
 """Held-out rows of a member that are enough to set its noise or to pick its epoch."""
@@ -40,7 +40,7 @@ def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None
     """
     slow = _slow_batch(num_rows)
     if epochs is None:
-        epochs = max(LEAST_EPOCHS, round(BATCHES * slow / num_rows))
+        epochs = max(LEAST_EPOCHS, round(STEPS * slow / num_rows))
     return max(128, slow) if batch_size is None else batch_size, epochs
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from gumdrop.ensembles.folds import haste
 from gumdrop.likelihoods import Lengthscale, Likelihood
 from gumdrop.training import STRENGTHS, TrainingSettings
 
@@ -93,7 +94,7 @@ class EnsembleSettings:
         return STRENGTHS if num_rows < MANY_ROWS else (1.0,)
 
     def of_members(
-        self, likelihood: Likelihood, *, epochs: int, batch_size: int, haste: float = 1.0
+        self, likelihood: Likelihood, *, epochs: int, batch_size: int, num_rows: int | None = None
     ) -> TrainingSettings:
         """Choose the settings of each member.
 
@@ -101,17 +102,18 @@ class EnsembleSettings:
             likelihood: What members are trained on.
             epochs: Passes over the rows.
             batch_size: Rows of a step.
-            haste: How many times fewer steps these make than usual, see `gumdrop.ensembles.folds.haste`.
+            num_rows: Size of the data set, where fewer and larger batches than usual go faster; None for a stream.
 
         Returns:
             Settings for `gumdrop.training.fit_stacked` or `gumdrop.training.fit`.
         """
+        times = 1.0 if num_rows is None else haste(num_rows, batch_size)
         return TrainingSettings(
             epochs=epochs,
             batch_size=batch_size,
-            lr=self.lr * haste**0.5,
-            rate_lr=self.lr * haste**1.5,
-            betas=(0.9, 0.999 if haste == 1 else 1 - 0.005 * haste),  # squares of a short part of the training
+            lr=self.lr * times**0.5,
+            rate_lr=self.lr * times**1.5,
+            betas=(0.9, 0.999 if times == 1 else 1 - 0.005 * times),  # squares of a short part of the training
             lengthscale=likelihood.watched_lengthscale if self.lengthscale is None else self.lengthscale,
             held_out_noise=likelihood.is_density,
             patience=self.patience,

@@ -53,7 +53,7 @@ class Setup(NamedTuple):
         y, settings = self.train[1], self.settings
         rows = torch.arange(len(y))
         batch_size, epochs = schedule(len(y), batch_size=settings.batch_size, epochs=settings.epochs)
-        of_members = settings.of_members(self.likelihood, epochs=epochs, batch_size=batch_size)
+        of_members = settings.of_members(self.likelihood, epochs=epochs, batch_size=batch_size, num_rows=len(y))
         results: list[FitResult] = []
         for i, (member, data, held_out) in enumerate(zip(members, train, like.held_out, strict=True)):
             results += fit_stacked(

@@ -1,90 +1,39 @@
 """What a fit of a table takes, and what its length buys: the default beside fits with one choice changed, in turns.
 
 Tables are simulated, or come with scikit-learn, so that the run needs no data. Seconds are those of the processor, with
-one thread, of the choice of the networks and their training. Run with ``make benchmark-fits``; writes
+one thread: of the choice of the networks and their training. Run with ``make benchmark-fits``; writes
 ``docs/results/fits.json`` and a figure.
 """
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import torch
-from sklearn import datasets
-from torch import Tensor, nn
+from torch import nn
 
 from gumdrop.ensembles import Architecture, EnsembleSettings, Rows, fit, schedule
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import Categorical, Gaussian
+from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.rates.sets import SETS, TableOfRates
 
 from timing import RESULTS, write_results
 
-SEEDS = (0, 1)
+SPLITS, SEED = 2, 0
 DEFAULT = "the default"
 
 
-class Table(NamedTuple):
-    """Rows to train on and to test with, standardised by the former."""
-
-    train: Rows
-    """The former."""
-    test: tuple[Tensor, Tensor]
-    """The latter."""
-    num_classes: int
-    """0 for numbers."""
-
-
-def table(x: np.ndarray, y: np.ndarray, count: int) -> Table:
-    """Train on the first rows."""
-    inputs = torch.tensor((x - x[:count].mean(0)) / x[:count].std(0), dtype=torch.float32)
-    if y.dtype.kind == "f":
-        targets, classes = torch.tensor((y - y[:count].mean()) / y[:count].std(), dtype=torch.float32)[:, None], 0
-    else:
-        targets, classes = torch.tensor(y), int(y.max()) + 1
-    return Table(Rows(inputs[:count], targets[:count]), (inputs[count:], targets[count:]), classes)
-
-
-def few(seed: int) -> Table:
-    """A few linear rows."""
-    random = np.random.default_rng(seed)
-    x = random.normal(size=(1210, 19))
-    y = x @ random.normal(0, 0.4, 19) + 0.6 * np.abs(x[:, 0]) + 0.7 * random.normal(size=len(x))
-    return table(x, y, 210)
-
-
-def diabetes(seed: int) -> Table:
-    """The table of scikit-learn, four fifths to train on."""
-    x, y = datasets.load_diabetes(return_X_y=True)
-    order = np.random.default_rng(seed).permutation(len(x))
-    return table(x[order], y[order], 354)
-
-
-def friedman(rows: int, seed: int) -> Table:
-    """Friedman's function, whose noise is known."""
-    return table(*datasets.make_friedman1(rows + 1000, noise=1.0, random_state=seed), rows)
-
-
-def classes(seed: int) -> Table:
-    """The simulated classes of scikit-learn."""
-    return table(*datasets.make_classification(3000, 20, random_state=seed), 1000)
-
-
-TABLES: dict[str, Callable[[int], Table]] = {
-    "210 x 19, a line and an absolute value": few,
-    "354 x 10, diabetes": diabetes,
-    "500 x 10, Friedman": lambda seed: friedman(500, seed),
-    "1,000 x 20, two classes": classes,
-    "2,000 x 10, Friedman": lambda seed: friedman(2000, seed),
-}
+TABLES = ("noisy", "diabetes", "friedman", "cancer", "smooth")
+"""Tables of `gumdrop reproduce rates`, of 200 to 2,000 training rows."""
 
 
 def changes(num_rows: int) -> dict[str, EnsembleSettings]:
     """The default, and fits with one choice changed."""
-    default = EnsembleSettings()
+    default = EnsembleSettings(seed=SEED)
     _, epochs = schedule(num_rows)
     return {
         DEFAULT: default,
@@ -95,28 +44,27 @@ def changes(num_rows: int) -> dict[str, EnsembleSettings]:
     }
 
 
-def measured(data: Table, settings: EnsembleSettings) -> dict[str, float]:
+def measured(data: Split, num_classes: int, settings: EnsembleSettings) -> dict[str, float]:
     """Fit, and score the test rows."""
 
     def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-        inputs, outputs = data.train.x.shape[1], data.num_classes or 1
-        return architecture.network(inputs, outputs, encoding, homoscedastic_noise=not data.num_classes)
+        outputs = num_classes or 1
+        return architecture.network(data.x_train.shape[1], outputs, encoding, homoscedastic_noise=not num_classes)
 
     started = time.process_time()
-    fitted = fit(build, data.train, settings, Categorical() if data.num_classes else Gaussian())
+    likelihood = Categorical() if num_classes else Gaussian()
+    fitted = fit(build, Rows(data.x_train, data.y_train), settings, likelihood)
     seconds = time.process_time() - started
-    x, y = data.test
-    nats = fitted.model.predict(x, seed=0).log_prob(y).double().mean().item()
+    nats = fitted.model.predict(data.x_test, seed=0).log_prob(data.y_test).double().mean().item()
     return {"seconds": seconds, "log_likelihood": nats}
 
 
-def compared(make: Callable[[int], Table]) -> dict[str, dict[str, float]]:
+def compared(table: TableOfRates) -> dict[str, dict[str, float]]:
     """Fit in turns, and give the mean seconds, their ratio to the default's, and the gain on it in nats."""
     rounds = []
-    for seed in SEEDS:
-        data = make(seed)
-        settings = changes(len(data.train))
-        rounds.append({name: measured(data, replace(each, seed=seed)) for name, each in settings.items()})
+    for data in table.read(None, SPLITS, SEED):
+        settings = changes(len(data.x_train))
+        rounds.append({name: measured(data, table.num_classes, each) for name, each in settings.items()})
     return {
         name: {
             "seconds": statistics.mean(found[name]["seconds"] for found in rounds),
@@ -145,14 +93,14 @@ def main() -> None:
     """Compare on all tables, print, and write what came out."""
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
-    for name, make in TABLES.items():
-        results[name] = compared(make)
-        print(name)
+    for name in TABLES:
+        results[name] = compared(SETS[name])
+        print(SETS[name].label)
         for change, found in results[name].items():
             print(
                 f"  {change:24s}{found['seconds']:8.1f} s {found['ratio']:6.2f} {found['gain']:+8.4f} nats", flush=True
             )
-    write_results("fits", command="make benchmark-fits", seed=SEEDS[0], results=results)
+    write_results("fits", command="make benchmark-fits", seed=SEED, results=results)
     draw(results)
 
 

@@ -19,7 +19,15 @@ from torch.nn import functional as F
 from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.functional.noise import is_traced, uniform_noise
 
-__all__ = ["concrete_dropout", "dropout_scale", "hard_keep", "inverse_keep", "relaxed_dropout", "soft_keep"]
+__all__ = [
+    "concrete_dropout",
+    "dropout_scale",
+    "finite_logit",
+    "hard_keep",
+    "inverse_keep",
+    "relaxed_dropout",
+    "soft_keep",
+]
 
 
 def _check_temperature(temperature: float) -> None:
@@ -56,10 +64,10 @@ def soft_keep(p_logit: Tensor, noise: Tensor, *, temperature: float = 0.1) -> Te
 def _keep_logit(p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
     _check_temperature(temperature)
     logit = widened(p_logit)
-    return (_finite_logit(noise).to(logit.dtype) - logit) / temperature
+    return (finite_logit(noise).to(logit.dtype) - logit) / temperature
 
 
-def _finite_logit(probability: Tensor) -> Tensor:
+def finite_logit(probability: Tensor) -> Tensor:
     """Logit of what can be exactly 0 or 1, as a uniform draw in lower precision."""
     return torch.logit(probability, eps=torch.finfo(probability.dtype).eps / 2)
 
@@ -206,7 +214,7 @@ class _Relaxed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, p_logit: Tensor, noise: Tensor, temperature: float) -> Tensor:
-        keep_logit = (_finite_logit(noise).to(p_logit.dtype) - p_logit).div_(temperature)
+        keep_logit = (finite_logit(noise).to(p_logit.dtype) - p_logit).div_(temperature)
         ctx.full = inverse_keep(p_logit)  # the factor of a unit that is kept
         scale = keep_logit.sigmoid_().mul_(ctx.full)
         y = torch.mul(x, scale, out=torch.empty_like(x))  # rounded to its dtype without a copy in between
@@ -220,7 +228,7 @@ class _Relaxed(torch.autograd.Function):
         t, full = ctx.temperature, ctx.full
         if torch.is_grad_enabled():  # this gradient is to have one, too, in which the factor follows the logit
             full = inverse_keep(p_logit)
-            keep_logit = _finite_logit(scale / ctx.full)
+            keep_logit = finite_logit(scale / ctx.full)
             scale = torch.sigmoid(keep_logit - (p_logit - p_logit.detach()) / t) * full
         grad_x = (g * scale).to(g.dtype) if ctx.needs_input_grad[0] else None
         if not ctx.needs_input_grad[1]:

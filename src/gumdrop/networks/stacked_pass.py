@@ -7,13 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gumdrop.functional.masks import inverse_keep
+from gumdrop.functional.masks import finite_logit, inverse_keep
 from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers.site import UNIT, logit_of
 
 __all__ = ["run_stacked"]
 
-EPS = torch.finfo(torch.float32).eps / 2
 LEAST_ROWS = 32
 """Rows whose gradient tells the first layer's rate where to go; a quarter of a larger batch."""
 
@@ -114,7 +113,7 @@ def _keeps(network: Any, logits: Tensor, noise: Tensor) -> list[Tensor]:
     if network.is_fixed:
         compare, numbers, shifts = torch.ge, noise, torch.sigmoid(logits)
     else:  # as in `gumdrop.functional.masks`
-        numbers = torch.logit(noise, eps=EPS).div_(network.temperature)
+        numbers = finite_logit(noise).div_(network.temperature)
         compare, shifts = torch.sub, logits / network.temperature
     parts = masks.split(sizes, dim=1)
     for part, shared, shift in zip(parts, numbers.split(sizes), shifts.split(1, dim=1), strict=True):

@@ -1,18 +1,19 @@
 """The training loop, for one model and for many: epochs, held-out values, records, an early end and a late resume."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from gumdrop.machine.optimizers import without_compiler
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.training.progress import progress_bar
 from gumdrop.training.records import EpochRecord, FitResult
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.state import TrainingState
 
-__all__ = ["FUSED_DEVICES", "Learner", "epoch_seed", "mean_rates", "run_epochs"]
+__all__ = ["Learner", "adamw", "epoch_seed", "mean_rates", "run_epochs"]
 
 FUSED_DEVICES = ("cpu", "cuda")
 """Where one kernel updates all parameters; elsewhere that of PyTorch's choice does."""
@@ -29,6 +30,12 @@ class Learner(Protocol):
 
     def rates(self) -> list[dict[str, float]]:
         """Drop probability of each site of each model, the mean where each unit has its own."""
+
+
+def adamw(groups: list[dict[str, Any]], settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
+    """Make the optimiser of a training, of the groups of `gumdrop.parameter_groups`."""
+    fused = device.type in FUSED_DEVICES
+    return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, betas=settings.betas, fused=fused)
 
 
 def run_epochs(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gumdrop.functional.devices import sent
 
-__all__ = ["RowSource", "StackedRows"]
+__all__ = ["RowSource", "StackedRows", "all_of"]
 
 
 class RowSource(ABC):
@@ -53,7 +53,7 @@ class StackedRows:
         distinct = {(id(x), id(y)): (x, y) for x, y in data}
         x, y = zip(*distinct.values(), strict=True)
         whole = len(distinct) == 1
-        self._x = x[0] if whole else torch.cat([_all_of(part) for part in x])
+        self._x = x[0] if whole else torch.cat([all_of(part) for part in x])
         self._y = y[0] if whole else torch.cat(y)
         ends = torch.tensor([len(part) for part in x]).cumsum(0)
         starts = dict(zip(distinct, [0, *ends.tolist()], strict=False))
@@ -100,7 +100,8 @@ class StackedRows:
         return x, y
 
 
-def _all_of(x: Tensor | RowSource) -> Tensor:
+def all_of(x: Tensor | RowSource) -> Tensor:
+    """Make all rows, where they are no tensor yet."""
     return x if isinstance(x, Tensor) else x[torch.arange(len(x))]
 
 

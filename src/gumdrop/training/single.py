@@ -14,14 +14,13 @@ from torch.utils.data import DataLoader, IterableDataset
 from gumdrop.functional.devices import sent
 from gumdrop.likelihoods import Likelihood, likelihood_of
 from gumdrop.machine.notes import warn
-from gumdrop.machine.optimizers import without_compiler
 from gumdrop.networks.rates import parameter_groups
 from gumdrop.objective.elbo import negative_elbo
 from gumdrop.prediction import draw
 from gumdrop.prediction.draws import drawn
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import Data, Prepared, batches_of, check_data, deals_itself, prepared, set_epoch, tensors_of
-from gumdrop.training.epochs import FUSED_DEVICES, epoch_seed, mean_rates, run_epochs
+from gumdrop.training.epochs import adamw, epoch_seed, mean_rates, run_epochs
 from gumdrop.training.held_out_noise import (
     MOST_NOISE_ROWS,
     STEPS_BETWEEN_NOISE,
@@ -112,7 +111,8 @@ def fit(
     if checkpoint is not None:
         identity["data"] = checksum(*tensors_of(train), *tensors_of(validation))
     group = process_group()
-    optimizer = _optimizer(model, choices)
+    groups = parameter_groups(model, weight_decay=choices.weight_decay, rate_lr=choices.largest_rate_lr)
+    optimizer = adamw(groups, choices, _device_of(model))
     steps = group.maximum(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
     steps *= choices.epochs
     state = TrainingState(model, optimizer, steps=steps, settings=identity, checkpoint=checkpoint, group=group)
@@ -132,12 +132,6 @@ def fit(
         (result,) = run_epochs(learner, state, choices, group.is_first and progress, measured)
     model.eval()
     return result
-
-
-def _optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
-    groups = parameter_groups(model, weight_decay=settings.weight_decay, rate_lr=settings.largest_rate_lr)
-    fused = _device_of(model).type in FUSED_DEVICES
-    return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, betas=settings.betas, fused=fused)
 
 
 def _check_validation(data: Data | None, model: nn.Module, likelihood: Likelihood, settings: TrainingSettings) -> None:

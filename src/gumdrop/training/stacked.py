@@ -18,12 +18,11 @@ from gumdrop.layers import dropout_blocks
 from gumdrop.likelihoods import Likelihood, likelihood_of
 from gumdrop.machine.memory import keep_what_is_freed
 from gumdrop.machine.notes import warn
-from gumdrop.machine.optimizers import without_compiler
 from gumdrop.networks.stacked import StackedMLP, stack
 from gumdrop.objective.kl import check_lengthscale, precisions_of
 from gumdrop.training.checkpoints import checksum
 from gumdrop.training.data import check_data
-from gumdrop.training.epochs import FUSED_DEVICES, run_epochs
+from gumdrop.training.epochs import adamw, run_epochs
 from gumdrop.training.held_out_noise import (
     MOST_NOISE_ROWS,
     STEPS_BETWEEN_NOISE,
@@ -33,7 +32,7 @@ from gumdrop.training.held_out_noise import (
 )
 from gumdrop.training.in_turn import InTurn
 from gumdrop.training.records import FitResult
-from gumdrop.training.rows import RowSource, StackedRows
+from gumdrop.training.rows import RowSource, StackedRows, all_of
 from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.state import TrainingState
 
@@ -118,7 +117,7 @@ def fit_stacked(
         outside = None if held_out is None else StackedRows(train, held_out, weights, device)
         state = TrainingState(
             stacked,
-            _optimizer(stacked, choices, device),
+            adamw(stacked.groups(choices.weight_decay, choices.largest_rate_lr), choices, device),
             steps=choices.epochs * math.ceil(data.longest / choices.batch_size),
             settings=identity,
             checkpoint=checkpoint,
@@ -191,16 +190,8 @@ def _encoded(
     if encoding is None or sum(map(len, inputs.values())) * encoding.num_outputs > MOST_ENCODED:
         return train
     stacked.encoding, device = None, encoding.left.device
-    known = {
-        i: encoding(sent(x if isinstance(x, Tensor) else x[torch.arange(len(x))], device)) for i, x in inputs.items()
-    }
+    known = {i: encoding(sent(all_of(x), device)) for i, x in inputs.items()}
     return [(known[id(x)], y) for x, y in train]
-
-
-def _optimizer(stacked: StackedMLP | InTurn, settings: TrainingSettings, device: torch.device) -> torch.optim.Optimizer:
-    groups = stacked.groups(settings.weight_decay, settings.largest_rate_lr)
-    fused = device.type in FUSED_DEVICES
-    return without_compiler(torch.optim.AdamW)(groups, lr=settings.lr, betas=settings.betas, fused=fused)
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,8 @@ class TestClosedForm:
         with torch.no_grad():
             rows = gd.draw(model, seed=1, shared=False, fresh=True)(x.expand(60_000, *shape))
             mean = model.eval()(x).sum().item()
-        for y in (rows, gd.sample(model, x, num_samples=30_000, seed=2)[:, 0]):
+        count = 8_000 if isinstance(model, nn.Sequential) else 30_000  # plain dropout is drawn one by one
+        for y in (rows, gd.sample(model, x, num_samples=count, seed=2)[:, 0]):
             y = y.flatten(1).sum(1)
             assert y.mean().item() == pytest.approx(mean, abs=4 * math.sqrt(expected / len(y)))
             assert y.var().item() == pytest.approx(expected, rel=0.05)
@@ -334,8 +335,8 @@ class TestPlainDropout:
                 return self.dropout(self.dropout(x)).sum(1, keepdim=True)
 
         model, x = Twice(), torch.ones(5, 4)
-        y = gd.sample(model, x, num_samples=20_000, seed=0)[:, 0, 0]
-        assert y.var().item() == pytest.approx(4 * (1 / 0.25 - 1), rel=0.05)  # with one mask: 4 * 7
+        y = gd.sample(model, x, num_samples=5_000, seed=0)[:, 0, 0]
+        assert y.var().item() == pytest.approx(4 * (1 / 0.25 - 1), rel=0.1)  # with one mask: 4
         for batch_size in (1, 2, 5):  # each pass over the model begins with the first mask
             draws = gd.sample(model, x, num_samples=50, seed=0, batch_size=batch_size)
             assert torch.equal(draws[:, :, 0], y[:50, None].expand(50, 5))

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-import gumdrop as gd
 from gumdrop import functional as fn
 from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.functional.kl import total_kl
@@ -240,21 +239,6 @@ class TestDtypes:
             gradients.append(a.grad)
         assert gradients[0].item() == pytest.approx(gradients[1].item(), rel=torch.finfo(dtype).eps * 2)
 
-    def test_autocast(self) -> None:
-        model = gd.learn_dropout(nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)))
-        seen = []
-        model[2].register_forward_hook(lambda module, args, output: seen.append((args[0].dtype, output.dtype)))
-        with torch.autocast("cpu", torch.bfloat16):
-            y = model(torch.randn(8, 16))
-            loss = gd.negative_elbo(y.square().mean(), model, num_data=50, likelihood="categorical")
-        loss.backward()
-        assert seen == [(torch.bfloat16, torch.bfloat16)]
-        assert loss.kl.dtype == torch.float32
-        for name, parameter in model.named_parameters():
-            assert parameter.grad is not None, name
-            assert parameter.grad.dtype == torch.float32
-            assert parameter.grad.isfinite().all()
-
     def test_autocast_does_not_round_mask_entropy_or_kl(self) -> None:
         a, noise = torch.tensor([-1.3, 2.2]), torch.tensor([0.37, 0.91])
         results = []
@@ -405,40 +389,12 @@ class TestTransforms:
         kept = (rates > 0).sum(1).tolist()
         assert kept[0] > kept[1] > kept[2]
 
-    def test_per_example_gradients_are_the_loop(self) -> None:
-        a, noise = double([-1.0, 0.3]), torch.rand(5, 2, dtype=torch.float64)
-        x = torch.randn(5, 2, dtype=torch.float64)
-
-        def loss(a: Tensor, x: Tensor, noise: Tensor) -> Tensor:
-            return fn.concrete_dropout(x, a, noise=noise, temperature=0.5).square().sum()
-
-        batched = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(a, x, noise)
-        for row, single_x, u in zip(batched, x, noise, strict=True):
-            leaf_a = a.clone().requires_grad_()
-            (expected,) = torch.autograd.grad(loss(leaf_a, single_x, u), leaf_a)
-            torch.testing.assert_close(row, expected)
-
     def test_hessian_of_the_kl(self) -> None:
         hessian = torch.func.jacrev(torch.func.jacrev(lambda a: fn.dropout_kl(a, double([1.0, 2.0]), 2)))(
             double([0.2, -1.0])
         )
         assert hessian[0, 1] == hessian[1, 0] == 0
         assert hessian.diagonal().isfinite().all()
-
-    def test_compile_gives_the_eager_result(self) -> None:
-        def function(x: Tensor, a: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-            y = fn.concrete_dropout(x, a, noise=noise, temperature=0.2)
-            return y, fn.dropout_kl(a, x.square().sum(), 3)
-
-        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
-        x, noise = torch.randn(4, 3), torch.rand(4, 3)
-        results = []
-        for call in (function, compiled):
-            a = torch.tensor(0.4, requires_grad=True)
-            y, kl = call(x, a, noise)
-            (y.square().sum() + kl).backward()
-            results.append((y.detach(), kl.detach(), a.grad))
-        torch.testing.assert_close(results[0], results[1])
 
 
 def kept_bytes(function: Callable[[], Tensor], *free: Tensor) -> int:

@@ -186,20 +186,6 @@ def test_known_masks_zero_columns_of_the_weights(options, need_weights, mask, ba
             torch.testing.assert_close(weights[row] if batch else weights, expected_weights, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("batch_first", [True, False])
-def test_the_site_of_the_output_projection_acts(batch_first):
-    """The hook that PyTorch would never call: only ``out_proj`` drops here."""
-    module = make(batch_first=batch_first)
-    inputs = make_inputs(module)
-    converted = gd.learn_dropout(copy.deepcopy(module), p=P)
-    factors = {"out_proj": force(converted, 1)["out_proj"]}
-    in_proj = converted.concrete_dropout["in_proj"].eval()
-    in_proj.factor_source = None
-    result = converted(*inputs)
-    assert_same(result, twin_of(module, factors, 0)(*inputs))
-    assert not torch.allclose(result[0], module(*inputs)[0])
-
-
 def test_cross_attention_shares_the_mask_of_the_stacked_projection():
     module = make()
     query = torch.randn(2, BATCH, WIDTH)

@@ -195,11 +195,13 @@ def test_custom_layer_drops_rows_of_its_matrix():
 
 @pytest.mark.parametrize("per_unit", [False, True])
 def test_kl_of_a_custom_layer_is_that_of_the_dense_layer_it_is(per_unit):
-    layer, dense = Plain(), nn.Linear(6, 4)
+    layer, dense, tied = Plain(), nn.Linear(6, 4), Plain()
     dense.load_state_dict({"weight": layer.weight.T, "bias": layer.bias})
+    tied.weight, tied.bias = layer.weight, layer.bias
     gd.learn_dropout(layer, p=P, per_unit=per_unit, custom={Plain: plain_matrix})
+    both = gd.learn_dropout(nn.Sequential(layer, tied), custom={Plain: plain_matrix})  # what is shared counts once
     gd.learn_dropout(dense, p=P, per_unit=per_unit)
-    for each in (layer, pickle.loads(pickle.dumps(layer))):
+    for each in (layer, pickle.loads(pickle.dumps(layer)), both):
         torch.testing.assert_close(gd.kl_divergence(each), gd.kl_divergence(dense))
         with torch.no_grad():
             torch.testing.assert_close(gd.kl_divergence(each), gd.kl_divergence(dense))

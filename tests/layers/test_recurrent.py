@@ -226,20 +226,6 @@ def test_relaxed_recurrent_masks_are_the_same_at_all_time_steps():
         torch.testing.assert_close(output[step], output[0] ** (step + 1), rtol=1e-5, atol=1e-7)
 
 
-def test_only_the_copy_that_enters_the_gates_is_dropped():
-    """The cell state and the GRU's own carry keep the undropped hidden state."""
-    module = gd.learn_dropout(make("gru"), p=P, recurrent=True)
-    for name, site in module.concrete_dropout.named_children():
-        kept = torch.zeros(1, site.num_units) if name.startswith("hh") else torch.ones(1, site.num_units)
-        site.factor_source = bernoulli_factors(lambda site, rows, kept=kept: torch.where(kept > 0, 0.999, 0.0))
-    x, state = make_input("time_first")[:1], make_state(module, "time_first")
-    gates = nn.functional.linear(x[0] / (1 - P), module.weight_ih_l0, module.bias_ih_l0).chunk(3, -1)
-    hidden = module.bias_hh_l0.chunk(3)
-    update = torch.sigmoid(gates[1] + hidden[1])
-    new = torch.tanh(gates[2] + torch.sigmoid(gates[0] + hidden[0]) * hidden[2])
-    torch.testing.assert_close(module(x, state)[0][0], (1 - update) * new + update * state[0])
-
-
 # Gradients, dtypes, modes
 
 

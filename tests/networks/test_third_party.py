@@ -134,19 +134,6 @@ def test_keys_classes_and_eval_output_stay(case):
 
 
 @cases
-def test_every_site_acts(case):
-    """A site that its model never calls would look converted and do nothing."""
-    model, inputs = convert(case).eval(), case.inputs()
-    with torch.no_grad():
-        expected = run(case, model, inputs)
-        for block in dropout_blocks(model):
-            set_logit(block.site, 0.0)
-            block.site.train()
-            assert any(not torch.equal(run(case, model, inputs), expected) for _ in range(5)), block.name
-            block.site.eval()
-
-
-@cases
 def test_predictions(case):
     model, inputs = convert(case), case.inputs()
     draws = gd.sample(model, inputs, num_samples=3, seed=0, output=case.output)

@@ -137,19 +137,6 @@ class TestChoice:
         for model, pair, kl in zip(models, data, expected, strict=True):
             assert fit(copy.deepcopy(model), pair, **options).history[0].kl == pytest.approx(kl, rel=1e-4)
 
-    def test_compiled(self) -> None:
-        model = network(5, 40, 2)
-
-        def loss(x: Tensor, y: Tensor) -> Tensor:
-            mean, log_variance = model(x).chunk(2, -1)
-            return gd.negative_elbo(
-                gd.gaussian_nll(mean, log_variance, y), model, num_data=40, likelihood="gaussian"
-            ).kl
-
-        x, y = torch.randn(8, 5), torch.randn(8, 1)
-        compiled = torch.compile(loss, fullgraph=True, backend="eager")
-        torch.testing.assert_close(compiled(x, y), loss(x, y))
-
 
 class TestWhatIsLearned:
     """Under fan-in, both of these learn nothing."""

@@ -225,25 +225,6 @@ class TestKl:
             expected = ref.kl(rates, conv_columns(layer), biases, precision=precision)
             assert gd.kl_divergence(model, lengthscale=lengthscale).item() == pytest.approx(expected, rel=1e-4)
 
-    @pytest.mark.parametrize(("layer", "fan_in"), CONVOLUTIONS, ids=lambda v: type(v).__name__)
-    def test_columns_are_what_dropping_a_channel_zeroes(self, layer: Any, fan_in: int) -> None:
-        """A rate that only channel k has multiplies exactly the weights that channel k meets."""
-        model: Any = gd.learn_dropout(copy.deepcopy(layer), per_unit=True)
-        model.weight.grad = None
-        k = 1
-        x = torch.zeros(1, layer.in_channels, *[5] * len(layer.kernel_size))
-        x[:, k] = torch.rand_like(x[:, k]) + 1
-        model.eval()(x).square().sum().backward()
-        reached = array(model.weight.grad) != 0
-        model.weight.grad = None
-        gd.kl_divergence(model)
-        squares = []
-        for shift in (0.0, 1.0):
-            model.concrete_dropout.scaled_logit.data[k] = shift / UNIT
-            (gradient,) = torch.autograd.grad(gd.kl_divergence(model, lengthscale=1.0), model.weight)
-            squares.append(array(gradient))
-        assert np.array_equal(squares[0] != squares[1], reached)
-
     @pytest.mark.parametrize("recurrent", [False, True])
     def test_lstm_has_only_the_weights_that_are_dropped(self, recurrent: bool) -> None:
         """Input dropout zeroes columns of W_ih; W_hh has no part in that posterior."""
@@ -282,26 +263,6 @@ class TestKl:
         expected = ref.kl(0.3, array(first.weight), [array(first.bias)], precision=4)
         assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
-    def test_custom_layer_with_a_transposed_weight(self) -> None:
-        class Transposed(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.weight = nn.Parameter(torch.randn(3, 5))
-                self.bias = nn.Parameter(torch.randn(5))
-
-            def forward(self, x: Tensor) -> Tensor:
-                return x @ self.weight + self.bias
-
-        model = gd.learn_dropout(nn.Sequential(Transposed()), p=0.3, custom={Transposed: lambda m: m.weight.T})
-        layer: Any = model[0]
-        expected = ref.kl(0.3, array(layer.weight).T, [array(layer.bias)], precision=3)
-        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
-        other = Transposed()
-        other.weight, other.bias = layer.weight, layer.bias
-        tied = nn.Sequential(layer, other)
-        gd.learn_dropout(tied, p=0.3, custom={Transposed: lambda m: m.weight.T})
-        assert gd.kl_divergence(tied, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
-
     def test_parameters_that_are_views_of_one_vector_all_count(self) -> None:
         """As in functional calls with a flat vector: parts of one base, some of them of one size, are not tied."""
         model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 3)), p=0.3)
@@ -323,22 +284,6 @@ class TestKl:
             with context:
                 flat = torch.func.functional_call(Kl(), parts, ())
                 torch.testing.assert_close(flat, gd.kl_divergence(model))
-
-    def test_vmap_over_an_ensemble(self) -> None:
-        models = [gd.learn_dropout(nn.Linear(3, 2), p=p) for p in (0.1, 0.4)]
-
-        class Kl(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.model = models[0]
-
-            def forward(self) -> Tensor:
-                return gd.kl_divergence(self.model)
-
-        parameters, _ = torch.func.stack_module_state(models)
-        stacked = {f"model.{name}": value for name, value in parameters.items()}
-        values = torch.func.vmap(lambda part: torch.func.functional_call(Kl(), part, ()))(stacked)
-        torch.testing.assert_close(values, torch.stack([gd.kl_divergence(model) for model in models]))
 
     @pytest.mark.parametrize("make", [nn.Linear, lambda k, o: nn.Conv1d(k, o, 1), nn.LSTM])
     @pytest.mark.parametrize("method", ["weight norm", "spectral norm", "pruning", "pruning twice"])
@@ -678,21 +623,6 @@ class TestHomoscedasticNoise:
         assert torch.equal(output[..., :2], mean)
         np.testing.assert_allclose(output[..., 2:].detach(), -0.7, rtol=1e-6)
         assert noise(mean.bfloat16()).dtype == torch.bfloat16
-
-    def test_maximum_likelihood_is_the_mean_square(self) -> None:
-        noise = gd.HomoscedasticNoise(2)
-        residual = torch.randn(400, 2) * torch.tensor([0.5, 3.0])
-        optimizer = torch.optim.LBFGS(noise.parameters(), max_iter=50)
-
-        def closure() -> Tensor:
-            optimizer.zero_grad()
-            output = noise(torch.zeros(400, 2))
-            loss = gd.gaussian_nll(output[:, :2], output[:, 2:], residual).mean()
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
-        np.testing.assert_allclose(noise.log_variance.detach().exp(), residual.square().mean(0), rtol=1e-3)
 
     def test_errors(self) -> None:
         with pytest.raises(ValueError, match="`num_outputs` must be at least 1, got 0"):

@@ -149,7 +149,7 @@ def test_the_schedule_takes_enough_steps_and_passes(num_rows) -> None:
 def test_fewer_steps_go_further(monkeypatch, num_rows: int, times: float) -> None:
     seen: list[TrainingSettings] = []
     monkeypatch.setattr(fitting, "fit_shared", lambda members, *_, settings, **__: seen.append(settings) or members)
-    monkeypatch.setattr(fitting, "ensemble_of", lambda *_: (None, None))
+    monkeypatch.setattr(fitting, "ensemble_of", lambda *_, **__: (None, None))
     batch_size = 16 if num_rows == 60 else None
     x = torch.zeros(num_rows, 1)
     fit_ensembles([MAKE], [Rows(x, x)], EnsembleSettings(num_members=1, epochs=1, batch_size=batch_size), NUMBERS)

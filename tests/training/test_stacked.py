@@ -352,14 +352,16 @@ class Made(RowSource):
         return self.x[rows]
 
 
-def test_inputs_that_are_made_train_as_those_that_are_held(tmp_path) -> None:
+@pytest.mark.parametrize("most", [0, 2**24])
+def test_inputs_that_are_made_train_as_those_that_are_held(monkeypatch, tmp_path, most: int) -> None:
+    monkeypatch.setattr("gumdrop.training.stacked.MOST_ENCODED", most)
     x, y = task(0)
     source, options = Made(x), {"likelihood": "gaussian", "epochs": 3, "batch_size": 8}
     held, made = networks(2), networks(2)
     fit_stacked(held, [(x, y)] * 2, **options)
     fit_stacked(made, [(source, y)] * 2, **options)
     assert torch.equal(weights(held[1]), weights(made[1]))
-    assert source.asked <= 2 * 8, "no more than a batch at once"
+    assert source.asked == (len(x) if most else 2 * 8), "no more than a batch at once where rows are many"
     with pytest.raises(ValueError, match="`checkpoint` is bound to its data, which must be tensors"):
         fit_stacked(made, [(source, y)] * 2, checkpoint=tmp_path / "run", **options)
     other = Made(x + 1)

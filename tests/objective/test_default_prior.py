@@ -17,11 +17,6 @@ from gumdrop.objective.kl import CAPS
 from gumdrop.training import fit, fit_stacked
 
 
-@pytest.fixture(autouse=True)
-def _seeded() -> None:
-    torch.manual_seed(0)
-
-
 def network(*sizes: int, **options: Any) -> nn.Module:
     layers = [layer for pair in itertools.pairwise(sizes) for layer in (nn.Linear(*pair), nn.ReLU())]
     return gd.learn_dropout(nn.Sequential(*layers[:-1]), **options)

@@ -233,7 +233,6 @@ def test_the_best_epoch_of_each_model_is_kept(in_turn: bool) -> None:
 
 def test_the_held_out_value_is_that_of_the_averaged_prediction() -> None:
     """Minus the log of the mean density over draws, the same in each epoch: the mean of the logs is far larger."""
-    torch.manual_seed(0)
     models = [mlp(3, 2, hidden=[16], p=0.5) for _ in range(2)]
     x, y = task(0, 30)
     rows = [torch.arange(30)] * 2
@@ -276,7 +275,6 @@ def test_rows_of_several_positions_and_targets_of_float64(shape: tuple[int, ...]
 
 @NOTED
 def test_batch_normalisation_keeps_statistics_for_each_model() -> None:
-    torch.manual_seed(0)
     layers = [[nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)] for _ in range(2)]
     models = [gd.learn_dropout(nn.Sequential(*each)).eval() for each in layers]
     fit_stacked(models, [task(0), task(1)], likelihood="gaussian", epochs=3)
@@ -318,7 +316,6 @@ def test_equal_weights_leave_the_fit_as_it_was_and_a_weight_stands_for_equal_row
 
 
 def test_rows_are_drawn_as_often_as_their_weights_say() -> None:
-    torch.manual_seed(0)
     weight = torch.tensor([0.5, 3.0, 1.5, 5.0], dtype=torch.float64)
     counts = torch.zeros(4)
     for _ in range(200):

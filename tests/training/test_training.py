@@ -96,7 +96,6 @@ def test_the_best_epoch_on_held_out_data_is_kept() -> None:
 
 def test_the_held_out_value_is_that_of_the_averaged_prediction() -> None:
     """Minus the log of the mean density over draws, not the mean of the logs, which is larger by half a nat here."""
-    torch.manual_seed(0)
     model = mlp(2, 2, hidden=[16], p=0.5)
     x, y = wave(40)
     options = {"likelihood": "gaussian", "epochs": 1, "lr": 1e-9, "validation": (x, y + 1)}

@@ -62,11 +62,7 @@ def test_a_model_is_found_by_its_name(folder, monkeypatch, capsys) -> None:
         "explain-image",
         "my_models:make_corner",
         str(folder / "white.png"),
-        "--infill",
-        "zeros",
-        "--size",
-        "20",
-        "16",
+        *["--infill", "zeros", "--size", "20", "16"],
     ]
     assert cli.main([*words, "--quiet", "--out", str(folder / "a.png"), "--mask-size", "8", "--target", "1"]) == 0
     assert "Log-odds of class 1: -6.00" in capsys.readouterr().out

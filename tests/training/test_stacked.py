@@ -63,15 +63,6 @@ def test_each_model_takes_the_same_steps_as_alone(in_turn: bool) -> None:
         assert not model.training
 
 
-def test_models_learn_from_their_own_data_alone() -> None:
-    data = [task(0), (task(1)[0], 5 + task(1)[1])]
-    first, second = networks(2), networks(2)
-    fit_stacked(first, data, likelihood="gaussian", epochs=5)
-    fit_stacked(second, [data[0], (data[1][0], data[1][1] - 20)], likelihood="gaussian", epochs=5)
-    torch.testing.assert_close(weights(first[0]), weights(second[0]))
-    assert not torch.allclose(weights(first[1]), weights(second[1]))
-
-
 def test_weights_are_the_size_of_the_data() -> None:
     weight = torch.linspace(0.5, 6.0, 40)
     (result,) = fit_stacked(networks(1), [task(0, 40)], likelihood="gaussian", epochs=1, lr=1e-9, weights=[weight])
@@ -361,15 +352,3 @@ def test_inputs_that_are_made_train_as_those_that_are_held(tmp_path) -> None:
         fit_stacked(made, [(source, y)] * 2, checkpoint=tmp_path / "run", **options)
     other = Made(x + 1)
     fit_stacked(networks(2), [(source, y), (other, y)], **options)
-
-
-def test_rows_of_32_bits_are_shuffled_as_those_of_64() -> None:
-    x, y = task(0)
-    long = rows_room.StackedRows([(x, y)] * 2, [torch.arange(50), torch.arange(20)])
-    short = rows_room.StackedRows([(x, y)] * 2, [torch.arange(50).int(), torch.arange(20).int()])
-    torch.manual_seed(3)
-    expected = long.shuffled()
-    torch.manual_seed(3)
-    found = short.shuffled()
-    assert found.dtype == torch.int32
-    assert torch.equal(expected, found.long())

@@ -461,20 +461,12 @@ def test_held_out_noise_is_that_of_held_out_residuals() -> None:
 def test_held_out_data_are_evaluated_every_few_epochs_and_in_the_last(stacked) -> None:
     x = torch.linspace(-1, 1, 40).unsqueeze(1)
     model, data = mlp(1, 2), (x, x.square())
+    options = {"likelihood": "gaussian", "epochs": 7, "validate_every": 3}
     if stacked:
-        rows = [torch.arange(30)], [torch.arange(30, 40)]
-        (result,) = fit_stacked(
-            [model],
-            [data],
-            likelihood="gaussian",
-            rows=rows[0],
-            held_out=rows[1],
-            keep_best=True,
-            epochs=7,
-            validate_every=3,
-        )
+        rows = {"rows": [torch.arange(30)], "held_out": [torch.arange(30, 40)]}
+        (result,) = fit_stacked([model], [data], keep_best=True, **rows, **options)
     else:
-        result = fit(model, data, validation=data, likelihood="gaussian", epochs=7, validate_every=3)
+        result = fit(model, data, validation=data, **options)
     known = [record.epoch for record in result.history if record.validation_nll is not None]
     assert known == [3, 6, 7]
     assert result.best_epoch in known

@@ -865,10 +865,7 @@ def test_names_of_the_rates():
         "parts.mlp.3",
         "parts.conv",
         *(f"parts.rnn.{part}_{end}" for end in ("l0", "l0_reverse", "l1", "l1_reverse") for part in ("ih", "hh")),
-        "parts.attention.self_attn.in_proj",
-        "parts.attention.self_attn.out_proj",
-        "parts.attention.linear1",
-        "parts.attention.linear2",
+        *(f"parts.attention.{name}" for name in ("self_attn.in_proj", "self_attn.out_proj", "linear1", "linear2")),
         "tied",
     ]
 

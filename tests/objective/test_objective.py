@@ -4,7 +4,6 @@ import copy
 import math
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -453,7 +452,7 @@ class TestNegativeElbo:
         for parameter, gradient in zip(model.parameters(), expected, strict=True):
             torch.testing.assert_close(parameter.grad, factor * gradient)
 
-    def test_a_training_step_may_return_it_in_lightning(self, tmp_path: Path) -> None:
+    def test_a_training_step_may_return_it_in_lightning(self) -> None:
         lightning = pytest.importorskip("lightning")
 
         class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
@@ -472,13 +471,10 @@ class TestNegativeElbo:
                 return torch.optim.SGD(self.parameters(), 0.1)
 
         rows = TensorDataset(torch.linspace(-1, 1, 60).view(20, 3), torch.arange(20) % 2)
+        quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
         modules = [Module(total) for total in (True, False)]
         for module in modules:
-            trainer = lightning.Trainer(
-                max_epochs=2, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False,
-                enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path,
-                accumulate_grad_batches=2,
-            )  # fmt: skip
+            trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", accumulate_grad_batches=2, **quiet)
             torch.manual_seed(1)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what Lightning says of workers and logging

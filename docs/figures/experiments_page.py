@@ -195,7 +195,16 @@ def camvid_calibration() -> str:
         100 * mean(scores[way], how, "overconfidence") for way, how in (("fixed 0.2", "draws"), ("learned", "no_draws"))
     )
     sides = f"fixed 0.2 with draws −{-fixed:.2f}, learned without {learned:.2f}"
-    return f"{camvid('camvid', 'ece', 2)}; confidence minus accuracy: {sides}"
+    by_class = (
+        f"{mean(found(file)[way], how, 'calibration_mse'):.5f}"
+        for file in ("camvid", "camvid-103")
+        for way, how in (("fixed 0.2", "draws"), ("learned", "no_draws"))
+    )
+    small, deep = (f"{fixed} and {next(by_class)}" for fixed in by_class)
+    return (
+        f"{camvid('camvid', 'ece', 2)}; confidence minus accuracy: {sides}; squared error by class of the same two "
+        f"{small}, with FC-DenseNet103 {deep}"
+    )
 
 
 def pooled() -> str:
@@ -211,11 +220,12 @@ def pooled() -> str:
 
 def reported() -> str:
     """Scores of the report's network over the last ten epochs, trained as reported."""
-    scores = {name: each["last_epochs"] for name, each in found("g2p-reported")["pooled"].items()}
-    cells = [
-        f"{name} {each['validation_hamming'][0]:.2f} ({each['validation_nll'][0]:.2f})" for name, each in scores.items()
-    ]
-    return "; ".join(cells) + "; held-out words, mean of the last ten of 30 epochs, in brackets the loss in nats"
+    cells = []
+    for name, each in found("g2p-reported")["pooled"].items():
+        hamming, nll = (each["last_epochs"][f"validation_{score}"][0] for score in ("hamming", "nll"))
+        cells.append(f"{name} {hamming:.2f} ({nll:.2f}, {min(each['history']['validation_nll']):.2f})")
+    said = "held-out words, mean of the last ten of 30 epochs, in brackets the loss in nats, and that of the best epoch"
+    return f"{'; '.join(cells)}; {said}"
 
 
 def speller() -> str:

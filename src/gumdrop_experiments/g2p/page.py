@@ -37,10 +37,7 @@ SCORES = {
 
 LAYERS = {
     6: ("encoder 1", "encoder 2", "encoder 3", "decoder 1", "decoder 2", "phones"),
-    8: (
-        *(f"encoder {i}, {way}" for i in (1, 2) for way in ("forwards", "backwards")),
-        *("decoder", "attention, query", "attention, answer", "phones"),
-    ),
+    8: (*(f"encoder {i} {way}" for i in (1, 2) for way in "→←"), "decoder", "query", "answer", "phones"),
 }
 """What the sites of the report's network, and of that with attention, stand in front of."""
 

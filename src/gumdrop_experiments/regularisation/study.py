@@ -89,8 +89,6 @@ def _held_out(train: DigitImages) -> Digits:
 def digits_of(run: Run) -> Digits:
     """Read the images; the first of them for a quick run."""
     train, test = read_digits(run.options)
-    return (
-        Digits(train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST)))
-        if run.options.quick
-        else Digits(train, test)
-    )
+    if run.options.quick:
+        return Digits(train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST)))
+    return Digits(train, test)

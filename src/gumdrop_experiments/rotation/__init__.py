@@ -21,8 +21,7 @@ ABOUT = About(
     minutes=150,
     estimated=True,
     quick_minutes=1,
-    source="Xu, Zhao & Zhao's tutorial: figures and the predicted digits, after Gal & Ghahramani 2016 "
-    "(arXiv:1506.02142), section 5.2",
+    source="Xu, Zhao & Zhao's tutorial, after Gal & Ghahramani 2016 (arXiv:1506.02142): figures, predicted digits",
     data=("mnist",),
 )
 

@@ -107,10 +107,10 @@ def _scatter(results: Plain, turned: NDArray[np.float32], shown: dict[str, NDArr
                 steps = np.linspace(-0.5, 0.5, len(values)) + (k - 1)
                 x = np.asarray(results["angles"])[None] + SPREAD / 3 * steps[:, None]
                 ax.plot(x, values[:, :, k], ".", color=colour, markersize=1.5, alpha=0.3, rasterized=True)
-                ax.plot([], [], "o", color=colour, label=f"{digit}")
+                ax.plot([], [], "o", color=colour, label=f"class {digit}")
             ax.set_xticks(results["angles"])
             dress(ax, title=f"{results['networks'][name]['label']}: {kind} of the softmax", x="rotation in degrees")
-        axes[0].legend(frameon=False, fontsize=9, title="class", title_fontsize=9, ncols=3, loc="best")
+    legend_below(drawing, axes[0], 3)
     return drawing
 
 

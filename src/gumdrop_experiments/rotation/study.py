@@ -90,7 +90,6 @@ def _turning(model: nn.Module, pictures: Tensor, logits: Tensor) -> Plain:
     with torch.no_grad():
         off = model(pictures.to(next(model.parameters()).device)).cpu().softmax(1)
     return {
-        "mean": rounded(mean, DIGITS),
         "label": prediction.label.tolist(),
         "label_off": off.argmax(1).tolist(),
         "entropy_off": rounded(torch.special.entr(off).sum(1), DIGITS),

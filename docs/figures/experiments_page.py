@@ -84,13 +84,11 @@ def two_pass() -> str:
 
 def regularisers() -> str:
     """Rates and likelihood with the report's factors, learning rate and targets."""
-    sets = found("uci-regularisers")
     cells = []
-    for name, each in sets.items():
-        three = each["methods"]["three-pass"]
-        low, high = min(three["rates"]), max(three["rates"])
-        cells.append(f"{name} {low:.3f} to {high:.3f}, LL {three['log_likelihood'][0]:.2f}")
-    return f"lowest and highest rate of the layers, three passes, from .1: {'; '.join(cells)}"
+    for name, each in found("uci-regularisers").items():
+        two, three = (each["methods"][f"{passes}-pass"] for passes in ("two", "three"))
+        cells.append(f"{name} {listed(two['rates'], 3)} and {listed(three['rates'], 3)}")
+    return f"rates of the layers with two passes and with three, from .1: {'; '.join(cells)}"
 
 
 def rivals() -> str:

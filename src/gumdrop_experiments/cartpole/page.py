@@ -18,7 +18,7 @@ from gumdrop_experiments.cartpole.film import film
 from gumdrop_experiments.cartpole.references import CRITERION
 from gumdrop_experiments.cartpole.study import fan_trials
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
 
 REWARD = "Cumulative reward against the trial: median of the searches, and their range. High and early is good."
 RATES = "Median over the searches, and their range. Good are rates that fall as data grow."
@@ -126,7 +126,7 @@ def _rewards(variants: Variants, references: Plain, *, published: float | None) 
             ax.axhline(level, color=colour, linewidth=1.2, linestyle="--", label=label)
         dress(ax, title=title, x="trial")
     panels[0].set_ylabel("cumulative reward")
-    _legend(drawing, panels[0])
+    legend_below(drawing, panels[0], 3, plots.SIZE)
     return drawing
 
 
@@ -160,7 +160,8 @@ def _uncertainty(variants: Variants) -> Figure:
             ax.set_yscale("log")
         dress(ax, title=title, x="trial")
     panels[0].set_ylabel("SDs of the change of state")
-    _legend(drawing, panels[1])
+    panels[1].fill_between([], [], color=plots.INK, alpha=0.13, label="range of all searches")
+    legend_below(drawing, panels[1], 4, plots.SIZE)
     return drawing
 
 
@@ -194,8 +195,3 @@ def _band(ax: Axes, values: NDArray[np.float64], colour: str, label: str, *, fir
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.plot(steps, np.median(values, axis=0), "o-", color=colour, markersize=3, linewidth=1.5, label=label)
     ax.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.13, linewidth=0)
-
-
-def _legend(drawing: Figure, ax: Axes) -> None:
-    handles = ax.get_legend_handles_labels()
-    drawing.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=plots.SIZE)

@@ -97,7 +97,7 @@ def _log_likelihoods(kinds: Plain, published: Plain) -> Figure:
     """The log likelihood of each method on each kind of split, a panel for each set."""
     names = list(next(iter(kinds.values())))
     keys = list(next(iter(kinds.values()))[names[0]]["methods"])[::-1]
-    figure, panels = panels_of(names, 2, panel=(3.8, 0.36 * len(keys) + 1.1), margin=2.4, sharey=True)
+    figure, panels = panels_of(names, 2, panel=(3.8, 0.46 * len(keys) + 1.1), margin=2.4, sharey=True)
     for name, axes in panels.items():
         name_rows(axes, [METHODS[key].label for key in keys])
         _draw(axes, {kind: sets[name]["methods"] for kind, sets in kinds.items()}, keys)
@@ -127,7 +127,7 @@ def _draw(axes: Axes, methods: Plain, keys: list[str]) -> None:
     steps = {kind: 0.22 * (1 - j) for j, kind in enumerate(methods)}
     for (kind, i), (mean, error) in scores.items():
         colour, marker = LOOKS[kind]
-        dot(axes, mean, i + steps[kind], error, (low, high), color=colour, marker=marker, markersize=4)
+        dot(axes, mean, i + steps[kind], error, (low, high), ".3g", color=colour, marker=marker, markersize=4)
     axes.set_xlim(low - 0.05 * (high - low), high + 0.08 * (high - low))
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.set_xlabel("test log likelihood, nats per row", fontsize=8)

@@ -30,7 +30,7 @@ QUICK_EPOCHS, QUICK_TRAIN, QUICK_TEST = 2, 2000, 1000
 
 def study(settings: Settings, run: Run) -> Plain:
     """Train all networks, each in a part."""
-    digits = _digits(run)
+    digits = digits_of(run)
     given = {"perceptron": settings.epochs, "lenet": settings.lenet_epochs}
     usual = dict.fromkeys(EPOCHS, QUICK_EPOCHS) if run.options.quick else EPOCHS
     epochs = {family: given[family] or usual[family] for family in EPOCHS}
@@ -86,11 +86,9 @@ def _held_out(train: DigitImages) -> Digits:
     return Digits(train.rows(slice(count)), train.rows(slice(count, None)))
 
 
-def _digits(run: Run) -> Digits:
+def digits_of(run: Run) -> Digits:
     """Read the images; the first of them for a quick run."""
     train, test = read_digits(run.options)
-    return (
-        Digits(train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST)))
-        if run.options.quick
-        else Digits(train, test)
-    )
+    if run.options.quick:
+        return Digits(train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST)))
+    return Digits(train, test)

@@ -14,6 +14,7 @@ from gumdrop_experiments.attribution.peers import gumbel_masks
 from gumdrop_experiments.attribution.photographs import PHOTOGRAPHS
 from gumdrop_experiments.attribution.planted import planted_squares
 from gumdrop_experiments.attribution.scores import mask_iou
+from gumdrop_experiments.networks import convolutional
 from gumdrop_experiments.networks.convolutional import photograph_batches, train_or_load
 
 pytest.importorskip("captum")
@@ -57,7 +58,7 @@ def _threads():
 
 @pytest.mark.slow
 def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(experiment, "CLASSIFIER_STEPS", 40)
+    monkeypatch.setattr(convolutional, "CLASSIFIER_STEPS", 40)
     monkeypatch.setattr(photographs, "STEPS", 3)
     monkeypatch.setattr(experiment, "SPEED_ITERATIONS", 1)
     monkeypatch.setattr(photographs, "CROP", 32)
@@ -84,15 +85,15 @@ def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch,
 
 
 def test_a_planted_square_is_the_pattern_and_noise_is_around_it() -> None:
-    images, patterns = planted_squares(5, side=20, square=6, seed=1)
+    images, patterns = planted_squares(5, seed=1)
     inside = patterns != 0
-    assert inside.flatten(1).sum(1).tolist() == [36] * 5
+    assert inside.flatten(1).sum(1).tolist() == [100] * 5
     assert torch.equal(images[inside], patterns[inside])
     assert images[~inside].abs().max() < 1
     assert mask_iou(inside.float(), inside).tolist() == [1.0] * 5
-    again = planted_squares(5, side=20, square=6, seed=1)
+    again = planted_squares(5, seed=1)
     assert torch.equal(again[0], images)
-    assert not torch.equal(planted_squares(5, side=20, square=6, seed=2)[0], images)
+    assert not torch.equal(planted_squares(5, seed=2)[0], images)
 
 
 def test_the_usual_loop_finds_what_fido_finds() -> None:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from gumdrop.cli import main
-from gumdrop_experiments.data.uci import read_rows
+from gumdrop_experiments.data.uci import held_out, read_rows, splits_of
 from gumdrop_experiments.gaps import study as gaps
-from gumdrop_experiments.gaps.splits import held_out, splits_of
 from gumdrop_experiments.tables.methods import METHODS, Method
 
 from builders.uci import write_set

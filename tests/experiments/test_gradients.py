@@ -9,6 +9,7 @@ from gumdrop import cli
 from gumdrop_experiments.gradients import study
 from gumdrop_experiments.gradients.estimators import ESTIMATORS, RELAXED, exact_gradient
 from gumdrop_experiments.gradients.uci import SETS
+from gumdrop_experiments.networks import convolutional
 
 from builders.digits import write_digits
 from builders.uci import write_set
@@ -82,7 +83,7 @@ def test_a_run_leaves_its_numbers_and_figures(tmp_path, monkeypatch) -> None:
     write_digits(data / "mnist", count=1030)
     for name in SETS:
         write_set(data / "uci" / name)
-    monkeypatch.setattr(study, "CLASSIFIER_STEPS", 20)
+    monkeypatch.setattr(convolutional, "CLASSIFIER_STEPS", 20)
     monkeypatch.setattr(study, "EPOCHS", 1)
     words = ["reproduce", "gradients", "--data", str(data), "--out", str(tmp_path / "out")]
     assert cli.main([*words, "--runs", "2", "--iterations", "2", "--num-draws", "50", "--splits", "2"]) == 0

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gumdrop.cli import main
 from gumdrop.ensembles import EnsembleSettings
 from gumdrop.layers import SITE, UNIT
+from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.networks import dropout_rates, mlp
 from gumdrop_experiments.rates import study as rates
 from gumdrop_experiments.rates.arms import ARMS, Trained, greedy
@@ -26,7 +27,7 @@ def toy(num_rows: int = 60) -> Setup:
     def build() -> nn.Module:
         return mlp(3, 1, hidden=[6, 6], homoscedastic_noise=True)
 
-    return Setup(build, (x, x[:, :1].sin()), EnsembleSettings(num_members=4, epochs=2), True)
+    return Setup(build, (x, x[:, :1].sin()), EnsembleSettings(num_members=4, epochs=2), Gaussian())
 
 
 def trained(setup: Setup) -> Trained:
@@ -165,7 +166,7 @@ def test_the_gradient_of_rates_by_draws_is_that_of_all_masks() -> None:
 def test_rates_by_draws_are_learned_for_classes_too() -> None:
     torch.manual_seed(0)
     x = torch.randn(60, 3)
-    classes = Setup(lambda: mlp(3, 2, hidden=[6]), (x, (x[:, 0] > 0).long()), EnsembleSettings(epochs=2), False)
+    classes = Setup(lambda: mlp(3, 2, hidden=[6]), (x, (x[:, 0] > 0).long()), EnsembleSettings(epochs=2), Categorical())
     (like,) = classes.fit([classes.build])
     fit, _ = ARMS["draws"](classes, Trained({1.0: like}, {}))
     assert fit.scores.isfinite().all()

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from gumdrop.cli import main
+from gumdrop_experiments.data.tables import TABLES
 from gumdrop_experiments.rivals import PUBLISHED
 from gumdrop_experiments.rivals import study as rivals
-from gumdrop_experiments.rivals.study import TABLES, read
+from gumdrop_experiments.rivals.study import read
 from gumdrop_experiments.tables.methods import METHODS, Method
 
 

@@ -25,6 +25,8 @@ from gumdrop_experiments.tables.predictions import (
 from gumdrop_experiments.tables.study import summaries, verdicts
 from gumdrop_experiments.tables.work import TableSet, Task, table_sets
 
+EMPTY = Task(np.zeros((2, 1)), np.zeros(2), np.zeros((1, 1)), np.zeros(1))
+
 
 def run(*words) -> int:
     return main(["reproduce", *map(str, words)])
@@ -69,7 +71,7 @@ def test_each_method_predicts_all_rows_without_their_targets(key, classes) -> No
     y = x[:, 0] + 0.1 * random.normal(size=90)
     if classes:
         y = np.digitize(y, [-0.5, 0.5])
-    prediction = METHODS[key].run(Task(x[:70], y[:70], x[70:], classes, seed=0, epochs=30))
+    prediction = METHODS[key].run(Task(x[:70], y[:70], x[70:], y[70:], classes, epochs=30))
     found = scores(rows_of(prediction, y[70:]))
     assert all(math.isfinite(value) for value in found.values())
     assert found.get("accuracy", 1.0) > 0.5
@@ -79,7 +81,7 @@ def test_each_method_predicts_all_rows_without_their_targets(key, classes) -> No
 def test_boosted_quantiles_are_those_of_their_gaussian() -> None:
     random = np.random.default_rng(0)
     x, y = np.zeros((2000, 1)), random.normal(3, 2, 2000)  # one leaf for all
-    prediction = METHODS["quantiles"].run(Task(x, y, x[:5], 0, seed=0, epochs=None))
+    prediction = METHODS["quantiles"].run(Task(x, y, x[:5], y[:5]))
     lower, upper = prediction.gaussian().interval(0.9)
     for ends in ((lower.squeeze(1), upper.squeeze(1)), (prediction.at(0.05), prediction.at(0.95))):
         assert ends[0].numpy() == pytest.approx(np.quantile(y, 0.05), abs=0.01)
@@ -117,9 +119,9 @@ def test_a_set_lies_in_units_of_its_spread_and_each_fold_has_all_classes() -> No
     first, second, *_ = table_sets(None)
     assert first.name == "diabetes"
     assert first.y.std() == pytest.approx(1)
-    for train, test in second.folds(5, seed=0):
-        assert not set(train) & set(test)
-        assert set(second.y[test]) == {0, 1}
+    for task in second.folds(5, seed=0, epochs=None):
+        assert len(task.y_train) + len(task.y_test) == len(second.y)
+        assert set(task.y_test) == {0, 1}
 
 
 def small_sets(data, most=None):
@@ -173,7 +175,7 @@ def test_a_rival_that_is_absent_or_fails_is_named_and_stops_nothing(tmp_path, mo
 def test_a_method_of_ours_that_fails_is_an_error(monkeypatch) -> None:
     monkeypatch.setitem(METHODS, "linear", Method("linear", lambda task: 1 / 0))
     with pytest.raises(ZeroDivisionError):
-        running.measured("linear", Task(np.zeros((2, 1)), np.zeros(2), np.zeros((1, 1)), 0, 0, None), np.zeros(1))
+        running.measured("linear", EMPTY)
 
 
 def test_memory_is_what_a_method_takes_at_most(monkeypatch, tmp_path) -> None:
@@ -186,11 +188,10 @@ def test_memory_is_what_a_method_takes_at_most(monkeypatch, tmp_path) -> None:
 
     monkeypatch.setitem(METHODS, "linear", Method("linear", greedy))
     monkeypatch.setattr(running, "PROCESS", tmp_path)
-    task = Task(np.zeros((2, 1)), np.zeros(2), np.zeros((1, 1)), 0, 0, None)
-    assert running.measured("linear", task, np.zeros(1))["megabytes"] == 48
+    assert running.measured("linear", EMPTY)["megabytes"] == 48
     assert (tmp_path / "clear_refs").read_text() == "5"
     monkeypatch.setattr(running, "PROCESS", tmp_path / "nowhere")
-    assert running.measured("linear", task, np.zeros(1))["megabytes"] is None
+    assert running.measured("linear", EMPTY)["megabytes"] is None
 
 
 def test_gaps_of_crps_stand_beside_those_of_the_log_likelihood() -> None:

@@ -9,14 +9,15 @@ import torch
 
 from gumdrop.cli import main
 from gumdrop_experiments.tuning import study as tuning
-from gumdrop_experiments.uci import methods
+from gumdrop_experiments.uci import ensembles, methods
 
 from builders.uci import write_set
 
 
 @pytest.mark.slow
 def test_tuning_never_sees_a_test_row_and_writes_its_page(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(methods, "NUM_SAMPLES", 20)
+    for module in (methods, ensembles):
+        monkeypatch.setattr(module, "NUM_SAMPLES", 20)
     monkeypatch.setattr(tuning, "UCI", ("diabetes",))
     monkeypatch.setattr(tuning, "SIMULATED", ("sine-40",))
     monkeypatch.setattr(tuning, "QUICK_EPOCHS", 1)

@@ -1,5 +1,6 @@
 """`gumdrop reproduce uci`, scaled down, on real data that comes with scikit-learn."""
 
+import importlib.util
 import json
 import math
 from dataclasses import replace
@@ -12,6 +13,7 @@ from scipy import stats
 from gumdrop.cli import main
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop_experiments.data.uci import read_splits
+from gumdrop_experiments.uci import ensembles as uci_ensembles
 from gumdrop_experiments.uci import methods as uci_methods
 from gumdrop_experiments.uci import study as uci
 from gumdrop_experiments.uci import work as uci_work
@@ -24,6 +26,7 @@ from builders.uci import write_set
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch) -> None:
     monkeypatch.setattr(uci_methods, "NUM_SAMPLES", 20)
+    monkeypatch.setattr(uci_ensembles, "NUM_SAMPLES", 20)
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def test_a_quick_run_compares_all_methods_and_goes_on_after_a_stop(data, tmp_pat
     out = tmp_path / "out"
     command = ("uci", "--data", data, "--out", out, "--quick", "--splits", 2)
     monkeypatch.setattr(uci, "QUICK_EPOCHS", 2)
-    stopped = uci_methods.Method("stopped", lambda work: (_ for _ in ()).throw(KeyboardInterrupt))
+    stopped = replace(METHODS["grid"], run=lambda work: (_ for _ in ()).throw(KeyboardInterrupt))
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "grid", stopped)
         assert run(*command) == 130
@@ -173,7 +176,8 @@ def test_missing_data_and_a_split_that_does_not_match_are_named(data, tmp_path, 
 
 
 def test_without_the_peer_package_it_is_left_out(data, tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(uci.importlib.util, "find_spec", lambda name: None)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "concretedropout" else find(name))
     out = tmp_path / "out"
     assert run("uci", "--data", data, "--out", out, "--quick", "--methods", "no-dropout", "peer", "--splits", 2) == 0
     assert "concretedropout is not installed" in capsys.readouterr().out

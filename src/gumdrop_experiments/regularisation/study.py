@@ -3,7 +3,7 @@
 import math
 from functools import partial
 
-from gumdrop_experiments.data.mnist import DigitImages, read_digits
+from gumdrop_experiments.data.mnist import read_digits
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.regularisation import Settings
@@ -30,7 +30,13 @@ QUICK_EPOCHS, QUICK_TRAIN, QUICK_TEST = 2, 2000, 1000
 
 def study(settings: Settings, run: Run) -> Plain:
     """Train all networks, each in a part."""
-    digits = _digits(run)
+    train, test = read_digits(run.options)
+    if run.options.quick:
+        train, test = train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST))
+    digits = Digits(train, test)
+    # The last of the training images, in the place of the test images.
+    count = len(train.labels) - len(train.labels) // HELD_OUT
+    held_out = Digits(train.rows(slice(count)), train.rows(slice(count, None)))
     given = {"perceptron": settings.epochs, "lenet": settings.lenet_epochs}
     usual = dict.fromkeys(EPOCHS, QUICK_EPOCHS) if run.options.quick else EPOCHS
     epochs = {family: given[family] or usual[family] for family in EPOCHS}
@@ -41,7 +47,7 @@ def study(settings: Settings, run: Run) -> Plain:
         whole = epochs[network.family]
         return trained(
             network,
-            _held_out(digits.train) if choosing else digits,
+            held_out if choosing else digits,
             epochs=math.ceil(CHOOSING * whole) if choosing else whole,
             lr=lr[network.family],
             seed=run.options.seed,
@@ -78,19 +84,3 @@ def study(settings: Settings, run: Run) -> Plain:
 def _try(key: str, strength: float) -> str:
     """Name the part that tries a strength."""
     return f"{key}-{strength:g}"
-
-
-def _held_out(train: DigitImages) -> Digits:
-    """Hold the last of the training images out, in the place of the test images."""
-    count = len(train.labels) - len(train.labels) // HELD_OUT
-    return Digits(train.rows(slice(count)), train.rows(slice(count, None)))
-
-
-def _digits(run: Run) -> Digits:
-    """Read the images; the first of them for a quick run."""
-    train, test = read_digits(run.options)
-    return (
-        Digits(train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST)))
-        if run.options.quick
-        else Digits(train, test)
-    )

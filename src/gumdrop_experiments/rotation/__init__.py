@@ -8,7 +8,6 @@ References:
     Gal & Ghahramani 2016, "Dropout as a Bayesian Approximation" (arXiv:1506.02142), section 5.2.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from gumdrop_experiments.harness import About, BaseSettings, Plain, flag
@@ -22,7 +21,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `rotation`."""
 

@@ -9,7 +9,7 @@ References:
     Nadeau & Bengio 2003, "Inference for the Generalization Error" (Machine Learning 52), for the paired test.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from gumdrop_experiments.harness import About, BaseSettings, RunOptions, data_folder, flag, known
@@ -36,7 +36,6 @@ PUBLISHED: dict[str, list[tuple[str, str, str]]] = {
 """RMSE, log likelihood and best network seen: of the clean grid search, then of the Concrete Dropout paper."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `uci`."""
 

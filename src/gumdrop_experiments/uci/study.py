@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,10 @@ def study(settings: Settings, run: Run) -> Plain:
         )
         for name in settings.dataset
     }
-    methods = [key for key in settings.methods if key != "peer" or _peer_is_installed()]
+    methods = list(settings.methods)
+    if "peer" in methods and importlib.util.find_spec("concretedropout") is None:
+        print("uci: the package concretedropout is not installed, so it is left out (pip install concretedropout)")
+        methods.remove("peer")
     parts = run.parts(
         {f"{name}.{key}": partial(part, run, key, work) for name, work in works.items() for key in methods}
     )
@@ -63,20 +65,10 @@ def study(settings: Settings, run: Run) -> Plain:
     return results
 
 
-def _peer_is_installed() -> bool:
-    found = importlib.util.find_spec("concretedropout") is not None
-    if not found:
-        print("uci: the package concretedropout is not installed, so it is left out (pip install concretedropout)")
-    return found
-
-
 def part(run: Run, key: str, work: Work) -> Plain:
     """Run one method on one set, and score it."""
-
-    def checkpoint(stage: str) -> Path:
-        return run.checkpoint(f"{work.name}.{key}.{stage}")
-
-    outcome = METHODS[key].run(dataclasses.replace(work, checkpoint=checkpoint))
+    work = dataclasses.replace(work, checkpoint=lambda stage: run.checkpoint(f"{work.name}.{key}.{stage}"))
+    outcome = METHODS[key].run(work)
     return {
         "scores": scores(outcome, work.splits),
         "rates": outcome.rates,

@@ -1,3 +1,4 @@
+import shutil
 import sys
 
 import pytest
@@ -29,13 +30,20 @@ def not_a_model() -> int:
 
 
 @pytest.fixture
-def folder(tmp_path):
-    Image.new("RGB", (16, 16), (255, 255, 255)).save(tmp_path / "white.png")
-    program = torch.export.export(
-        Corner().eval(), (torch.rand(2, 3, 16, 16),), dynamic_shapes=({0: torch.export.Dim("n")},)
-    )
-    torch.export.save(program, tmp_path / "corner.pt2")
+def folder(tmp_path, exported):
+    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    place = tmp_path_factory.mktemp("corner")
+    Image.new("RGB", (16, 16), (255, 255, 255)).save(place / "white.png")
+    for name, sizes in (("corner", ({0: torch.export.Dim("n")},)), ("fixed", None)):
+        program = torch.export.export(Corner().eval(), (torch.rand(2, 3, 16, 16),), dynamic_shapes=sizes)
+        torch.export.save(program, place / f"{name}.pt2")
+    (place / "bad.pt2").write_bytes(b"no program")
+    return place
 
 
 def test_a_picture_is_explained_from_two_files(folder, capsys) -> None:
@@ -93,32 +101,25 @@ def test_an_exported_model_may_take_pictures_of_any_size(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "match"),
+    ("name", "error", "match"),
     [
-        ("weights.pt", "neither a file that ends in .pt2"),
-        ("absent.pt2", "absent.pt2 is not there"),
-        ("no_such_module:thing", "cannot be imported"),
-        ("torch:no_such_thing", "cannot be imported"),
+        ("weights.pt", ValueError, "neither a file that ends in .pt2"),
+        ("absent.pt2", ValueError, "absent.pt2 is not there"),
+        ("no_such_module:thing", ValueError, "cannot be imported"),
+        ("torch:no_such_thing", ValueError, "cannot be imported"),
+        ("bad.pt2", ValueError, r"no program that torch\.export\.save wrote"),
+        ("fixed.pt2", ValueError, "must take a batch of any number of pictures"),
+        ("my_models:not_a_model", TypeError, r"must be or make a torch\.nn\.Module, got a int"),
     ],
 )
-def test_what_is_no_model(name, match) -> None:
-    with pytest.raises(ValueError, match=match):
-        load_classifier(name)
-
-
-def test_more_of_what_is_no_model(folder, monkeypatch, capsys) -> None:
-    (folder / "bad.pt2").write_bytes(b"no program")
-    with pytest.raises(ValueError, match=r"no program that torch\.export\.save wrote"):
-        load_classifier(str(folder / "bad.pt2"))
-    fixed = torch.export.export(Corner().eval(), (torch.rand(2, 3, 16, 16),))
-    torch.export.save(fixed, folder / "fixed.pt2")
-    with pytest.raises(ValueError, match="must take a batch of any number of pictures"):
-        load_classifier(str(folder / "fixed.pt2"))
+def test_what_is_no_model(folder, monkeypatch, capsys, name, error, match) -> None:
+    monkeypatch.chdir(folder)
     monkeypatch.setitem(sys.modules, "my_models", sys.modules[__name__])
-    with pytest.raises(TypeError, match=r"must be or make a torch\.nn\.Module, got a int"):
-        load_classifier("my_models:not_a_model")
-    assert cli.main(["explain-image", str(folder / "bad.pt2"), str(folder / "white.png")]) == 2
-    assert "no program" in capsys.readouterr().err
+    with pytest.raises(error, match=match):
+        load_classifier(name)
+    if name == "bad.pt2":
+        assert cli.main(["explain-image", name, "white.png"]) == 2
+        assert "no program" in capsys.readouterr().err
 
 
 def test_bad_normalisation() -> None:

@@ -15,8 +15,6 @@ from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
 from gumdrop.networks import mlp
 from gumdrop.prediction import draws
 
-from builders.rates import set_logit
-
 Ensemble = RegressionEnsemble | ClassificationEnsemble
 X = torch.randn(150, 3, generator=torch.Generator().manual_seed(1))
 
@@ -80,6 +78,8 @@ def test_all_at_once_is_what_the_members_say(
 
 def test_functions_are_those_of_the_weights_when_they_were_drawn() -> None:
     ensemble = ENSEMBLES["classes"]()
+    one, other = (ensemble.predict(X, num_samples=3) for _ in range(2))
+    assert not torch.equal(one.log_probabilities, other.log_probabilities)  # without a seed
     functions = ensemble.functions(4, 1)
     before = ensemble.predict(X, num_samples=4, seed=1, functions=functions)
     for parameter in ensemble.parameters():
@@ -89,47 +89,39 @@ def test_functions_are_those_of_the_weights_when_they_were_drawn() -> None:
     assert not torch.equal(before.log_probabilities, ensemble.predict(X, num_samples=4, seed=1).log_probabilities)
 
 
-def test_without_a_seed_each_prediction_draws_others() -> None:
-    ensemble = ENSEMBLES["classes"]()
-    one, other = (ensemble.predict(X, num_samples=3) for _ in range(2))
-    assert not torch.equal(one.log_probabilities, other.log_probabilities)
+def watched() -> nn.Module:
+    model = WIDE()
+    model[0].register_forward_hook(lambda *_: None)
+    return model
 
 
-def test_what_cannot_be_stacked_is_asked_one_by_one() -> None:
-    def watched() -> nn.Module:
-        model = WIDE()
-        model[0].register_forward_hook(lambda *_: None)
-        return model
-
-    def per_unit() -> nn.Module:
-        return gd.learn_dropout(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)), per_unit=True)
-
-    for make in (watched, per_unit):
-        ensemble = ClassificationEnsemble([make() for _ in range(2)])
-        assert ensemble.functions(4, 0) is None
-        assert ensemble.predict(X, num_samples=4, seed=0).probabilities.shape == (150, 2)
-    sizes = ClassificationEnsemble([WIDE(), mlp(3, 2, hidden=(9, 12))])
-    assert sizes.functions(4, 0) is None
-    assert sizes.predict(X, num_samples=4, seed=0).probabilities.shape == (150, 2)
+def per_unit() -> nn.Module:
+    return gd.learn_dropout(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)), per_unit=True)
 
 
-def test_members_that_drop_nothing_are_no_fault() -> None:
-    members = networks(partial(mlp, 3, 4, hidden=(20,)))
-    for module in nn.ModuleList(members).modules():
+@pytest.mark.parametrize("members", [[watched] * 2, [per_unit] * 2, [WIDE, partial(mlp, 3, 2, hidden=(9, 12))]])
+def test_what_cannot_be_stacked_is_asked_one_by_one(members: list[Callable[[], nn.Module]]) -> None:
+    """Members that drop nothing are no fault, since members differ."""
+    ensemble = ClassificationEnsemble([make() for make in members])
+    for module in ensemble.modules():
         if isinstance(module, ConcreteDropout):
-            set_logit(module, -60.0)
-    assert (one_by_one(ClassificationEnsemble(members), X, num_samples=6, seed=0).mutual_information > 0).all()
+            nn.init.constant_(module.scaled_logit, -6.0)
+    assert ensemble.functions(4, 0) is None
+    prediction = ensemble.predict(X, num_samples=4, seed=0)
+    assert prediction.probabilities.shape == (150, 2)
+    assert (prediction.mutual_information > 0).any()
 
 
-def test_wrong_arguments_are_refused_as_by_the_members() -> None:
-    ensemble = ENSEMBLES["one variance"]()
-    with pytest.raises(ValueError, match="`num_samples` must be at least 1"):
-        ensemble.predict(X, num_samples=0)
-    with pytest.raises(ValueError, match="`batch_size` must be at least 1"):
-        ensemble.predict(X, batch_size=0)
-    with pytest.raises(ValueError, match="at least 1, got"):
-        ensemble.predict(X[:0])
-    with pytest.raises(ValueError, match="must have 3 units"):
-        ensemble.predict(X[:, :2])
-    with pytest.raises(RuntimeError, match="dtype"):
-        ensemble.predict(X.double())
+@pytest.mark.parametrize(
+    ("x", "options", "error", "message"),
+    [
+        (X, {"num_samples": 0}, ValueError, "`num_samples` must be at least 1"),
+        (X, {"batch_size": 0}, ValueError, "`batch_size` must be at least 1"),
+        (X[:0], {}, ValueError, "at least 1, got"),
+        (X[:, :2], {}, ValueError, "must have 3 units"),
+        (X.double(), {}, RuntimeError, "dtype"),
+    ],
+)
+def test_wrong_arguments_are_refused_as_by_the_members(x: Tensor, options: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        ENSEMBLES["one variance"]().predict(x, **options)

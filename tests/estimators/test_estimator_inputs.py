@@ -9,7 +9,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from gumdrop.estimators import ConcreteDropoutClassifier, ConcreteDropoutRegressor, predict_interval, predict_quantiles
 from gumdrop.estimators import ensemble as of_estimators
@@ -71,6 +71,7 @@ def test_whole_stretches_of_time_are_held_out(folds) -> None:
 
 
 def test_equal_rows_of_different_groups_stay_apart() -> None:
+    assert held_together(["a", "a", "b", None], None, np.array([1, 1, 1, 0])).tolist() == [0, 0, 1, 0]  # no weight
     x, y = numbers(20)
     twice = np.r_[x, x], np.r_[y, y]
     apart = ConcreteDropoutRegressor(**QUICK).fit(*twice, groups=np.repeat(["a", "b"], 20))
@@ -100,10 +101,6 @@ def test_groups_and_times_that_cannot_be_used_say_what_to_do(given, message) -> 
     x, y = numbers(8)
     with pytest.raises(ValueError, match=message):
         ConcreteDropoutRegressor(**QUICK).fit(x, y, **given)
-
-
-def test_rows_of_no_weight_are_in_no_group() -> None:
-    assert held_together(["a", "a", "b", None], None, np.array([1, 1, 1, 0])).tolist() == [0, 0, 1, 0]
 
 
 def test_groups_reach_the_estimator_through_cross_validation() -> None:
@@ -158,13 +155,6 @@ def test_sparse_inputs_are_those_that_they_stand_for(layout, monkeypatch) -> Non
     monkeypatch.setattr("gumdrop.estimators.rows.MOST_DENSE", 100)
     with pytest.raises(ValueError, match=r"up to 100 cells, got 60 x 2: make fewer columns.*TruncatedSVD"):
         model.fit(layout(x), y)
-
-
-def test_sparse_categories_need_no_option() -> None:
-    x, y = numbers()
-    words = pd.DataFrame({"word": np.where(x[:, 0] > 0, "a", "b")})
-    model = make_pipeline(OneHotEncoder(), ConcreteDropoutClassifier(**QUICK)).fit(words, y > 3)
-    assert model.predict_proba(words).shape == (60, 2)
 
 
 @pytest.mark.parametrize(

@@ -240,6 +240,9 @@ def converted(kind):
     return learn_dropout(kind(nn.Linear(3, 2)), p=0.3)
 
 
+ROWS = "`inputs` must hold tensors with the same number of rows"
+
+
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
@@ -254,37 +257,17 @@ def converted(kind):
         (converted(Branch), {"variant": "deterministic"}, r"is a Branch, whose moments are not known"),
         (converted(nn.Sequential), {"num_samples": 1}, r"`num_samples` must be at least 2.*got 1"),
         (learn_dropout(nn.Linear(3, 2), p=1e-9), {"to": "pt2"}, r"same outputs, so its masks are frozen"),
+        (converted(AcrossRows), {"to": "pt2", "num_samples": 50}, r"differs from that of .*rows influence each other"),
+        *((regression(), {"inputs": inputs}, ROWS) for inputs in (X[:1], (X, X[:3]), (), torch.tensor(1.0), ("text",))),
+        (regression(), {"variant": "mode"}, "one of 'draw', 'moments', 'noise', 'deterministic', got 'mode'"),
+        (regression(), {"likelihood": "poisson"}, "one of 'gaussian', 'categorical', None, got 'poisson'"),
+        (regression(), {"to": "tflite"}, "`to` must be one of 'onnx', 'pt2', 'aoti', got 'tflite'"),
     ],
 )
 def test_what_cannot_be_exported_is_told_and_leaves_nothing(tmp_path, model, options, message) -> None:
-    with pytest.raises(ExportError, match=message):
-        export_model(model, X, tmp_path / "model.out", **options)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_rows_that_influence_each_other_are_found_out(tmp_path) -> None:
-    with pytest.raises(ExportError, match=r"differs from that of the model.*rows influence each other"):
-        export_model(converted(AcrossRows), X, tmp_path / "model.pt2", to="pt2", num_samples=50)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"variant": "mode"}, "`variant` must be one of 'draw', 'moments', 'noise', 'deterministic', got 'mode'"),
-        ({"likelihood": "poisson"}, "`likelihood` must be one of 'gaussian', 'categorical', None, got 'poisson'"),
-        ({"to": "tflite"}, "`to` must be one of 'onnx', 'pt2', 'aoti', got 'tflite'"),
-    ],
-)
-def test_bad_arguments(tmp_path, options, message) -> None:
     with pytest.raises(ValueError, match=message):
-        export_model(regression(), X, tmp_path / "model", **options)
-
-
-@pytest.mark.parametrize("inputs", [X[:1], (X, X[:3]), (), torch.tensor(1.0), ("text",)])
-def test_inputs_without_rows(tmp_path, inputs) -> None:
-    with pytest.raises(ExportError, match=r"`inputs` must hold tensors with the same number of rows"):
-        export_model(regression(), inputs, tmp_path / "model")
+        export_model(model, **{"inputs": X, "path": tmp_path / "model.out"} | options)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_check_keeps_the_file_from_before(tmp_path, monkeypatch) -> None:

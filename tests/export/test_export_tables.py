@@ -64,7 +64,7 @@ def records(frame):
     return frame.astype(object).where(frame.notna(), None).to_dict("records")
 
 
-def test_the_file_encodes_as_the_schema_does(place) -> None:
+def test_the_file_encodes_as_the_schema_does_and_says_what_it_was_made_of(place) -> None:
     model = load_table_model(place / "price")
     served = serving.ServedModel(place / "price.onnx")
     frame = pd.concat([read_table(place / "houses.csv").frame, ROWS], ignore_index=True)
@@ -73,6 +73,11 @@ def test_the_file_encodes_as_the_schema_does(place) -> None:
     np.testing.assert_array_equal(ours, model.schema.encode_inputs(frame).x)
     assert model.schema.columns[2].parts == ("season", "weekday", "hour")
     assert (ours[-2, 6:12] == 0).all()
+    facts = served.metadata
+    assert (facts["schema"], facts["num_samples"]) == (model.schema.to_json(), 300)
+    assert facts["noise"].keys() == facts["rates"].keys()
+    assert len(facts["rates"]) == 4
+    assert all(0 < p < 1 for p in facts["rates"].values())
 
 
 DAYS = {"mean": 15000.0, "std": 9000.0, "median": 14321.5, "least": -4000.0, "most": 30000.0}
@@ -124,19 +129,18 @@ def test_serving_reads_dates_as_training_does(order, texts) -> None:
             served.encode([{"sold": text}])
 
 
-def test_serving_reads_yes_and_no_in_any_capitals_and_other_labels_as_they_are() -> None:
-    garden = served_with(CategoryColumn("garden", ("No", "yes", "")))
-    assert garden.encode([{"garden": text} for text in ("NO", "Yes", "YES", " no", "n")])[:, 0].tolist() == [
-        0,
-        1,
-        1,
-        0,
-        -1,
-    ]
-    flag = served_with(CategoryColumn("flag", ("false", "true")))
-    assert flag.encode([{"flag": value} for value in (True, False, "TRUE")])[:, 0].tolist() == [1, 0, 1]
-    colour = served_with(CategoryColumn("colour", ("Red", "yes")))
-    assert colour.encode([{"colour": text} for text in ("Red", "red", "YES")])[:, 0].tolist() == [0, -1, -1]
+@pytest.mark.parametrize(
+    ("labels", "values", "codes"),
+    [
+        (("No", "yes", ""), ("NO", "Yes", "YES", " no", "n"), [0, 1, 1, 0, -1]),
+        (("false", "true"), (True, False, "TRUE"), [1, 0, 1]),
+        (("Red", "yes"), ("Red", "red", "YES"), [0, -1, -1]),
+    ],
+)
+def test_serving_reads_yes_and_no_in_any_capitals_and_other_labels_as_they_are(labels, values, codes) -> None:
+    served = served_with(CategoryColumn("garden", labels))
+    assert served.encode([{"garden": value} for value in values])[:, 0].tolist() == codes
+    assert {*STR_NA_VALUES, *MISSING_SPELLINGS} <= serving.MISSING_WORDS
 
 
 @pytest.mark.parametrize(
@@ -176,26 +180,23 @@ def test_noise_makes_serving_reproducible(place) -> None:
     assert not np.array_equal(first["probabilities"], served.predict(records(ROWS), noise=1 - noise)["probabilities"])
 
 
-def test_the_file_says_what_it_was_made_of(place) -> None:
-    model = load_table_model(place / "price")
-    facts = serving.ServedModel(place / "price.onnx").metadata
-    assert facts["schema"] == model.schema.to_json()
-    assert facts["num_samples"] == 300
-    assert facts["noise"].keys() == facts["rates"].keys()
-    assert len(facts["rates"]) == 4
-    assert all(0 < p < 1 for p in facts["rates"].values())
-
-
-def test_draws_come_from_all_networks_and_average_to_the_prediction(place) -> None:
-    graph = TableGraph(load_table_model(place / "price"), variant="draw", num_samples=1)
+@pytest.mark.parametrize("variant", ["draw", "deterministic"])
+def test_draws_of_all_networks_and_moments_are_near_those_of_many(place, variant) -> None:
+    graph = TableGraph(load_table_model(place / "price"), variant=variant, num_samples=1)
     columns = graph.examples(8)
-    with torch.no_grad():
-        draws = [graph(columns) for _ in range(1000)]
-    mean, variance = (torch.stack([draw[name] for draw in draws]) for name in ("mean", "variance"))
     want = TableGraph(graph.table, variant="moments", num_samples=3000).reference([columns], 0)
-    torch.testing.assert_close(mean.mean(0), want["mean"], rtol=0, atol=0.1 * want["epistemic"].max().item() ** 0.5)
-    torch.testing.assert_close(mean.var(0), want["epistemic"], rtol=0.3, atol=0)
-    torch.testing.assert_close(variance.mean(0), want["aleatoric"], rtol=0.05, atol=0)
+    with torch.no_grad():
+        if variant == "draw":
+            draws = [graph(columns) for _ in range(1000)]
+            mean, variance = (torch.stack([draw[name] for draw in draws]) for name in ("mean", "variance"))
+            got = {"mean": mean.mean(0), "epistemic": mean.var(0), "aleatoric": variance.mean(0)}
+        else:
+            got = graph(columns)
+    torch.testing.assert_close(got["mean"], want["mean"], rtol=0, atol=0.1 * want["epistemic"].max().item() ** 0.5)
+    torch.testing.assert_close(got["epistemic"], want["epistemic"], rtol=0.3, atol=0)
+    torch.testing.assert_close(got["aleatoric"], want["aleatoric"], rtol=0.05, atol=0)
+    with pytest.raises(ExportError, match="this model predicts classes; export the variant 'noise'"):
+        TableGraph(load_table_model(place / "grade"), variant="deterministic", num_samples=1)
 
 
 def test_the_noise_of_a_draw_has_the_tail_of_the_model(place) -> None:
@@ -214,18 +215,6 @@ def test_the_noise_of_a_draw_has_the_tail_of_the_model(place) -> None:
 def test_the_logarithm_of_the_normal_distribution_is_that_of_torch() -> None:
     values = torch.linspace(-60, 8, 6801)
     torch.testing.assert_close(log_ndtr(values), torch.special.log_ndtr(values), rtol=2e-6, atol=1e-6)
-
-
-def test_moments_without_draws_are_near_those_of_many(place) -> None:
-    graph = TableGraph(load_table_model(place / "price"), variant="deterministic", num_samples=1)
-    columns = graph.examples(8)
-    got = graph(columns)
-    want = TableGraph(graph.table, variant="moments", num_samples=3000).reference([columns], 0)
-    torch.testing.assert_close(got["mean"], want["mean"], rtol=0, atol=0.1 * want["epistemic"].max().item() ** 0.5)
-    torch.testing.assert_close(got["epistemic"], want["epistemic"], rtol=0.3, atol=0)
-    torch.testing.assert_close(got["aleatoric"], want["aleatoric"], rtol=0.05, atol=0)
-    with pytest.raises(ExportError, match="this model predicts classes; export the variant 'noise'"):
-        TableGraph(load_table_model(place / "grade"), variant="deterministic", num_samples=1)
 
 
 BLOCKED = """
@@ -318,44 +307,36 @@ def with_metadata(path, out, facts) -> Path:
 def test_files_that_cannot_be_served(place, tmp_path) -> None:
     path = place / "price.onnx"
     facts = serving.ServedModel(path).metadata
-    newer = with_metadata(path, tmp_path / "newer.onnx", facts | {"format": 2, "gumdrop": "9.0"})
-    with pytest.raises(serving.ServingError, match=r"format 2 \(gumdrop 9\.0\), and this reads up to format 1"):
-        serving.ServedModel(newer)
-    own = with_metadata(path, tmp_path / "own.onnx", {name: facts[name] for name in facts.keys() - {"schema"}})
-    with pytest.raises(serving.ServingError, match="not trained on a table"):
-        serving.ServedModel(own)
-    with pytest.raises(serving.ServingError, match="not written by `gumdrop export`"):
-        serving.ServedModel(with_metadata(path, tmp_path / "foreign.onnx", None))
     (tmp_path / "half.onnx").write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(serving.ServingError, match="no whole ONNX file"):
-        serving.ServedModel(tmp_path / "half.onnx")
-    with pytest.raises(serving.ServingError, match="there is no file"):
-        serving.ServedModel(tmp_path / "none.onnx")
+    newer = with_metadata(path, tmp_path / "newer.onnx", facts | {"format": 2, "gumdrop": "9.0"})
+    own = with_metadata(path, tmp_path / "own.onnx", {name: facts[name] for name in facts.keys() - {"schema"}})
+    for file, message in (
+        (newer, r"format 2 \(gumdrop 9\.0\), and this reads up to format 1"),
+        (own, "not trained on a table"),
+        (with_metadata(path, tmp_path / "foreign.onnx", None), "not written by `gumdrop export`"),
+        (tmp_path / "half.onnx", "no whole ONNX file"),
+        (tmp_path / "none.onnx", "there is no file"),
+    ):
+        with pytest.raises(serving.ServingError, match=message):
+            serving.ServedModel(file)
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("file", "rows", "options", "message"),
     [
-        ({"size": 3}, "no column 'colour'"),
-        ({"size": "big", "colour": "red"}, "'big', which is not a number"),
-        ({"size": float("inf"), "colour": "red"}, "'inf', which is not finite"),
-        ({"size": 3, "colour": "red", "sold": "2/31/2024"}, "'2/31/2024', which is not a date with its day first"),
+        ("price", [{"size": 3}], {}, "no column 'colour'"),
+        ("price", [{"size": "big", "colour": "red"}], {}, "'big', which is not a number"),
+        ("price", [{"size": float("inf"), "colour": "red"}], {}, "'inf', which is not finite"),
+        ("price", [{"size": 3, "colour": "red", "sold": "2/31/2024"}], {}, "which is not a date with its day first"),
+        ("price", [], {}, "no rows"),
+        ("price", records(ROWS), {"noise": np.zeros((3, 48))}, "for files of the variant 'noise', this is 'moments'"),
+        ("noise", records(ROWS), {}, "needs `noise`"),
     ],
+    ids=str,
 )
-def test_rows_that_do_not_fit(place, row, message) -> None:
-    served = serving.ServedModel(place / "price.onnx")
+def test_rows_that_do_not_fit(place, file, rows, options, message) -> None:
     with pytest.raises(serving.ServingError, match=message):
-        served.predict([row])
-    with pytest.raises(serving.ServingError, match="no rows"):
-        served.predict([])
-    with pytest.raises(serving.ServingError, match="`noise` is for files of the variant 'noise', this is 'moments'"):
-        served.predict(records(ROWS), noise=np.zeros((3, 48)))
-    with pytest.raises(serving.ServingError, match="needs `noise`"):
-        serving.ServedModel(place / "noise.onnx").predict(records(ROWS))
-
-
-def test_what_counts_as_missing_is_what_training_takes_for_it() -> None:
-    assert {*STR_NA_VALUES, *MISSING_SPELLINGS} <= serving.MISSING_WORDS
+        serving.ServedModel(place / f"{file}.onnx").predict(rows, **options)
 
 
 def test_the_command(place, tmp_path, monkeypatch, capsys) -> None:

@@ -2,8 +2,8 @@
 
 import copy
 import math
-import pickle
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-import gumdrop as gd
 from gumdrop import functional as fn
 from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.functional.kl import total_kl
@@ -22,7 +21,6 @@ from gumdrop.layers import ConcreteDropout
 from gumdrop.likelihoods.gaussian import split_gaussian
 
 from builders import reference as ref
-from builders.rates import set_logit
 
 NOISE = [0.03, 0.2, 0.31, 0.5, 0.77, 0.999]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -38,28 +36,20 @@ def leaf(values: object) -> Tensor:
 
 class TestAgainstNaiveTwin:
     @pytest.mark.parametrize("p", [0.02, 0.3, 0.85])
-    @pytest.mark.parametrize("temperature", [0.1, 2 / 3, 1.7])
-    def test_soft(self, p: float, temperature: float) -> None:
-        a = ref.logit(p)
-        expected = [ref.soft_scale(a, u, temperature) for u in NOISE]
-        scale = fn.dropout_scale(double(a), double(NOISE), temperature=temperature)
-        np.testing.assert_allclose(scale, expected, rtol=1e-12)
-        keep = fn.soft_keep(double(a), double(NOISE), temperature=temperature)
-        np.testing.assert_allclose(keep, np.array(expected) * (1 - p), rtol=1e-12)
-        x = double([1.5, -2.0, 0.3, 4.0, -0.7, 1.1])
-        y = fn.concrete_dropout(x, double(a), noise=double(NOISE), temperature=temperature)
+    @pytest.mark.parametrize("temperature", [0.1, 2 / 3, 1.7, None], ids=str)
+    def test_factors(self, p: float, temperature: float | None) -> None:
+        a, x = ref.logit(p), double([1.5, -2.0, 0.3, 4.0, -0.7, 1.1])
+        options: Any = {"hard": True} if temperature is None else {"temperature": temperature}
+        expected = [ref.hard_scale(a, u) if temperature is None else ref.soft_scale(a, u, temperature) for u in NOISE]
+        np.testing.assert_allclose(fn.dropout_scale(double(a), double(NOISE), **options), expected, rtol=1e-12)
+        y = fn.concrete_dropout(x, double(a), noise=double(NOISE), **options)
         np.testing.assert_allclose(y, x.numpy() * expected, rtol=1e-12)
-
-    @pytest.mark.parametrize("p", [0.02, 0.3, 0.85])
-    def test_hard(self, p: float) -> None:
-        a = ref.logit(p)
-        expected = [ref.hard_scale(a, u) for u in NOISE]
-        np.testing.assert_allclose(fn.dropout_scale(double(a), double(NOISE), hard=True), expected, rtol=1e-12)
-        assert fn.hard_keep(double(a), double(NOISE)).tolist() == [e > 0 for e in expected]
+        if temperature is None:
+            assert fn.hard_keep(double(a), double(NOISE)).tolist() == [e > 0 for e in expected]
+        else:
+            keep = fn.soft_keep(double(a), double(NOISE), temperature=temperature)
+            np.testing.assert_allclose(keep, np.array(expected) * (1 - p), rtol=1e-12)
         assert inverse_keep(double(a)).item() == pytest.approx(1 / (1 - p), rel=1e-12)
-        x = double([1.5, -2.0, 0.3, 4.0, -0.7, 1.1])
-        y = fn.concrete_dropout(x, double(a), noise=double(NOISE), hard=True)
-        np.testing.assert_allclose(y, x.numpy() * expected, rtol=1e-12)
 
     def test_a_rate_for_each_unit_and_noise_shared_over_positions(self) -> None:
         logits = double([-2.0, 0.5, 1.3])
@@ -77,18 +67,12 @@ class TestAgainstNaiveTwin:
         assert value == pytest.approx(ref.entropy(ref.logit(p)), rel=1e-9)
         assert fn.bernoulli_entropy(double(-ref.logit(p))).item() == pytest.approx(value, rel=1e-12)
 
-    def test_kl_of_one_rate_and_of_a_rate_for_each_unit(self) -> None:
+    @pytest.mark.parametrize("rates", [0.3, 0.75, [0.1, 0.6, 0.9]])
+    def test_kl_of_one_rate_and_of_a_rate_for_each_unit(self, rates: Any) -> None:
         weight = torch.randn(4, 3, dtype=torch.float64)
-        one = fn.dropout_kl(double(ref.logit(0.3)), weight.square().sum(), 3, precision=2.5)
-        assert one.item() == pytest.approx(ref.kl(0.3, weight.numpy(), precision=2.5), rel=1e-9)
-        rates = [0.1, 0.6, 0.9]
-        each = fn.dropout_kl(double([ref.logit(p) for p in rates]), weight.square().sum(0), 3, precision=2.5)
-        assert each.item() == pytest.approx(ref.kl(rates, weight.numpy(), precision=2.5), rel=1e-9)
-
-    def test_kl_weight_term_has_one_minus_p_and_not_its_square(self) -> None:
-        a = double(ref.logit(0.75))
-        weight_term = fn.dropout_kl(a, double(3.0), 2) + 2 * fn.bernoulli_entropy(a)
-        assert weight_term.item() == pytest.approx(0.5 * 3.0 / 0.25, rel=1e-12)
+        squares = weight.square().sum(0) if isinstance(rates, list) else weight.square().sum()
+        kl = fn.dropout_kl(double(rates).logit(), squares, 3, precision=2.5)
+        assert kl.item() == pytest.approx(ref.kl(rates, weight.numpy(), precision=2.5), rel=1e-9)
 
 
 class TestLimits:
@@ -190,29 +174,12 @@ class TestDerivatives:
         assert gradient.item() == pytest.approx(expected, rel=1e-9)
         assert gradient.item() == pytest.approx(twin, rel=1e-9)
 
-    def test_slope_of_the_mask_by_logit_and_by_p(self) -> None:
-        p, t = leaf([0.3] * 6), 0.4
-        a = torch.logit(p)
-        keep = fn.soft_keep(a, double(NOISE), temperature=t)
-        by_logit, by_p = torch.autograd.grad(keep.sum(), (a, p))
-        slope = -keep * (1 - keep) / t
-        torch.testing.assert_close(by_logit, slope)
-        torch.testing.assert_close(by_p, slope / (p * (1 - p)))
-        # the published "simplified" backward is the same number: z^2 e^(-s) / t = z (1 - z) / t
-        s = (torch.logit(double(NOISE)) - a) / t
-        torch.testing.assert_close(by_logit, -(keep**2) * torch.exp(-s) / t)
-
     def test_hard_mask_has_a_gradient_for_x_alone(self) -> None:
         a, x = leaf(ref.logit(0.25)), leaf([1.0] * 6)
         y = fn.concrete_dropout(x, a, noise=double(NOISE), hard=True)
         gradients = torch.autograd.grad(y.sum(), (x, a), allow_unused=True)
         assert gradients[1] is None
         np.testing.assert_allclose(gradients[0], [0, 0] + [4 / 3] * 4)
-
-    def test_entropy_slope(self) -> None:
-        a = leaf([-25.0, -3.0, 0.7, 25.0])
-        (slope,) = torch.autograd.grad(fn.bernoulli_entropy(a).sum(), a)
-        np.testing.assert_allclose(slope, [-v * ref.sigmoid(v) * ref.sigmoid(-v) for v in a.tolist()], rtol=1e-8)
 
 
 class TestDtypes:
@@ -271,21 +238,6 @@ class TestDtypes:
             assert a.grad is not None
             gradients.append(a.grad)
         assert gradients[0].item() == pytest.approx(gradients[1].item(), rel=torch.finfo(dtype).eps * 2)
-
-    def test_autocast(self) -> None:
-        model = gd.learn_dropout(nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)))
-        seen = []
-        model[2].register_forward_hook(lambda module, args, output: seen.append((args[0].dtype, output.dtype)))
-        with torch.autocast("cpu", torch.bfloat16):
-            y = model(torch.randn(8, 16))
-            loss = gd.negative_elbo(y.square().mean(), model, num_data=50, likelihood="categorical")
-        loss.backward()
-        assert seen == [(torch.bfloat16, torch.bfloat16)]
-        assert loss.kl.dtype == torch.float32
-        for name, parameter in model.named_parameters():
-            assert parameter.grad is not None, name
-            assert parameter.grad.dtype == torch.float32
-            assert parameter.grad.isfinite().all()
 
     def test_autocast_does_not_round_mask_entropy_or_kl(self) -> None:
         a, noise = torch.tensor([-1.3, 2.2]), torch.tensor([0.37, 0.91])
@@ -437,91 +389,12 @@ class TestTransforms:
         kept = (rates > 0).sum(1).tolist()
         assert kept[0] > kept[1] > kept[2]
 
-    def test_per_example_gradients_are_the_loop(self) -> None:
-        a, noise = double([-1.0, 0.3]), torch.rand(5, 2, dtype=torch.float64)
-        x = torch.randn(5, 2, dtype=torch.float64)
-
-        def loss(a: Tensor, x: Tensor, noise: Tensor) -> Tensor:
-            return fn.concrete_dropout(x, a, noise=noise, temperature=0.5).square().sum()
-
-        batched = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(a, x, noise)
-        for row, single_x, u in zip(batched, x, noise, strict=True):
-            leaf_a = a.clone().requires_grad_()
-            (expected,) = torch.autograd.grad(loss(leaf_a, single_x, u), leaf_a)
-            torch.testing.assert_close(row, expected)
-
     def test_hessian_of_the_kl(self) -> None:
         hessian = torch.func.jacrev(torch.func.jacrev(lambda a: fn.dropout_kl(a, double([1.0, 2.0]), 2)))(
             double([0.2, -1.0])
         )
         assert hessian[0, 1] == hessian[1, 0] == 0
         assert hessian.diagonal().isfinite().all()
-
-    def test_vmap_over_an_ensemble(self) -> None:
-        models = [gd.learn_dropout(nn.Linear(4, 2)) for _ in range(3)]
-        parameters, buffers = torch.func.stack_module_state(models)
-        x = torch.randn(6, 4)
-
-        def call(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
-            return torch.func.functional_call(models[0], (parameters, buffers), (x,))
-
-        outputs = torch.func.vmap(call, randomness="different")(parameters, buffers)
-        assert outputs.shape == (3, 6, 2)
-        assert outputs.isfinite().all()
-
-    def test_compile_gives_the_eager_result(self) -> None:
-        def function(x: Tensor, a: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-            y = fn.concrete_dropout(x, a, noise=noise, temperature=0.2)
-            return y, fn.dropout_kl(a, x.square().sum(), 3)
-
-        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
-        x, noise = torch.randn(4, 3), torch.rand(4, 3)
-        results = []
-        for call in (function, compiled):
-            a = torch.tensor(0.4, requires_grad=True)
-            y, kl = call(x, a, noise)
-            (y.square().sum() + kl).backward()
-            results.append((y.detach(), kl.detach(), a.grad))
-        torch.testing.assert_close(results[0], results[1])
-
-    def test_compiled_training_step_of_a_converted_model(self) -> None:
-        """One graph, random numbers included."""
-        model = gd.learn_dropout(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))
-
-        def step(x: Tensor, y: Tensor) -> Tensor:
-            mean, log_variance = model(x).chunk(2, dim=-1)
-            return gd.negative_elbo(
-                gd.gaussian_nll(mean, log_variance, y), model, num_data=100, likelihood="gaussian"
-            ).total
-
-        compiled = torch.compile(step, fullgraph=True, backend="eager")
-        x, y = torch.randn(16, 4), torch.randn(16, 1)
-        torch.manual_seed(3)
-        expected = step(x, y)
-        torch.manual_seed(3)
-        torch.testing.assert_close(compiled(x, y), expected)
-
-    @pytest.mark.parametrize("training", [True, False])
-    def test_export(self, training: bool) -> None:
-        model = gd.learn_dropout(nn.Linear(64, 2), p=0.4).train(training)
-        x = torch.randn(3, 64)
-        exported = torch.export.export(model, (x,)).module()
-        first, second = exported(x), exported(x)
-        assert torch.equal(first, second) is not training
-        if not training:
-            torch.testing.assert_close(first, model(x))
-
-    def test_deepcopy_and_pickle(self) -> None:
-        model = gd.learn_dropout(nn.Linear(4, 2), p=0.3)
-        model(torch.randn(3, 4)).sum().backward()  # leaves nothing that cannot be copied
-        gd.kl_divergence(model)
-        x = torch.randn(5, 4)
-        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-            torch.manual_seed(5)
-            expected = model(x)
-            torch.manual_seed(5)
-            assert torch.equal(other(x), expected)
-            assert gd.dropout_rates(other) == gd.dropout_rates(model)
 
 
 def kept_bytes(function: Callable[[], Tensor], *free: Tensor) -> int:
@@ -564,15 +437,6 @@ class TestSideEffects:
         fn.concrete_dropout(x, a, noise=noise, hard=hard)
         assert all(torch.equal(t, c) for t, c in zip((x, a, noise), copies, strict=True))
 
-    def test_site_does_not_change_its_input(self) -> None:
-        x = torch.randn(5, 3)
-        before = x.clone()
-        site = ConcreteDropout(3, p=0.5)
-        site(x)
-        drawn = gd.draw(site, fresh=True)
-        drawn(x)
-        assert torch.equal(x, before)
-
     def test_generator_is_reproducible_and_leaves_the_global_state(self) -> None:
         x, a = torch.ones(4, 50), torch.tensor(0.3)
         state = torch.get_rng_state()
@@ -588,31 +452,28 @@ class TestSideEffects:
         noise = fn.uniform_noise((4, 50), generator=torch.Generator().manual_seed(7))
         assert torch.equal(fn.concrete_dropout(x, a, noise=noise, hard=True), dropped(7))
 
-    def test_noise_of_the_meta_device_and_of_a_named_dtype(self) -> None:
-        assert fn.uniform_noise((2,), device="meta", generator=torch.Generator()).device.type == "meta"
-        noise = fn.uniform_noise((1000,), dtype=torch.float64)
-        assert noise.dtype == torch.float64
-        assert 0 <= noise.min() <= noise.max() < 1
-
 
 class TestErrors:
     @pytest.mark.parametrize("temperature", [0.0, -0.1, math.nan])
     def test_temperature(self, temperature: float) -> None:
         a, noise = torch.tensor(0.0), torch.rand(3)
-        with pytest.raises(ValueError, match=r"`temperature` must be a positive number, got .*; 0.1 is the usual"):
-            fn.soft_keep(a, noise, temperature=temperature)
-        with pytest.raises(ValueError, match="`temperature` must be a positive number"):
-            fn.concrete_dropout(torch.ones(3), a, noise=noise, temperature=temperature)
+        for call in (fn.soft_keep, lambda *_, **options: fn.concrete_dropout(noise, a, noise=noise, **options)):
+            with pytest.raises(ValueError, match=r"`temperature` must be a positive number, got .*; 0.1 is the usual"):
+                call(a, noise, temperature=temperature)
 
-    @pytest.mark.parametrize("shape", [(5,), (4, 2, 3), (3, 1), (2, 2)])
-    def test_noise_that_does_not_broadcast(self, shape: tuple[int, ...]) -> None:
-        with pytest.raises(ValueError, match=r"`noise` of shape .* must broadcast to `x` of shape \(2, 3\)"):
-            fn.concrete_dropout(torch.ones(2, 3), torch.tensor(0.0), noise=torch.rand(shape))
-
-    @pytest.mark.parametrize("shape", [(2,), (1, 1, 1), (3, 3)])
-    def test_rates_that_do_not_broadcast(self, shape: tuple[int, ...]) -> None:
-        with pytest.raises(ValueError, match=r"`p_logit` of shape .* must broadcast to `x`"):
-            fn.concrete_dropout(torch.ones(2, 3), torch.zeros(shape))
+    @pytest.mark.parametrize(
+        ("p_logit", "noise", "message"),
+        [
+            *(
+                ((), shape, r"`noise` of shape .* must broadcast to `x` of")
+                for shape in [(5,), (4, 2, 3), (3, 1), (2, 2)]
+            ),
+            *((shape, (2, 3), "`p_logit` of shape .* must broadcast to `x`") for shape in [(2,), (1, 1, 1), (3, 3)]),
+        ],
+    )
+    def test_shapes_that_do_not_broadcast(self, p_logit: tuple[int, ...], noise: tuple[int, ...], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            fn.concrete_dropout(torch.ones(2, 3), torch.zeros(p_logit), noise=torch.rand(noise))
 
     @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
     def test_input_that_is_not_floating(self, dtype: torch.dtype) -> None:
@@ -625,15 +486,13 @@ class TestErrors:
         with pytest.raises(ValueError, match="one for each of 8 units, got 3"):
             fn.dropout_kl(torch.zeros(3), torch.ones(3), 8)
 
-    @pytest.mark.parametrize("shape", [(), (3,), (4, 5)])
-    def test_split_of_an_odd_output(self, shape: tuple[int, ...]) -> None:
-        with pytest.raises(ValueError, match=r"halves of its last dimension.*2 D outputs"):
-            split_gaussian(torch.zeros(shape))
-
     def test_split(self) -> None:
         mean, log_variance = split_gaussian(torch.arange(8.0).view(2, 4))
         assert mean.tolist() == [[0, 1], [4, 5]]
         assert log_variance.tolist() == [[2, 3], [6, 7]]
+        for shape in [(), (3,), (4, 5)]:
+            with pytest.raises(ValueError, match=r"halves of its last dimension.*2 D outputs"):
+                split_gaussian(torch.zeros(shape))
 
 
 @pytest.fixture
@@ -647,14 +506,6 @@ class TestSite:
         x = torch.randn(3, 6)
         assert site.eval()(x) is x
         assert not site.is_active
-
-    def test_training_is_relaxed_and_differs_by_row(self, site: ConcreteDropout) -> None:
-        torch.manual_seed(2)
-        y = site(torch.ones(50, 6))
-        torch.manual_seed(2)
-        expected = fn.dropout_scale(site.p_logit, torch.rand(50, 6))
-        torch.testing.assert_close(y, expected)
-        assert y.requires_grad
 
     @pytest.mark.parametrize(
         ("feature_dim", "batch_dim", "shape", "shared"),
@@ -680,28 +531,15 @@ class TestSite:
 
     @pytest.mark.parametrize("temperature", [0.1, 2.0])
     def test_factors_have_the_temperature_of_the_site(self, temperature: float) -> None:
-        site = ConcreteDropout(6, p=0.4, temperature=temperature)
-        results = []
-        for call in (lambda: site.factor(torch.ones(4, 6)), lambda: site(torch.ones(4, 6))):
+        """In training they are relaxed, and differ from row to row."""
+        site, x = ConcreteDropout(6, p=0.4, temperature=temperature), torch.ones(50, 6)
+        for call in (site.factor, site):
             torch.manual_seed(5)
-            results.append(call())
-        torch.manual_seed(5)
-        expected = fn.dropout_scale(site.p_logit, torch.rand(4, 6), temperature=temperature)
-        for result in results:
+            result = call(x)
+            torch.manual_seed(5)
+            expected = fn.dropout_scale(site.p_logit, torch.rand(50, 6), temperature=temperature)
             torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
-
-    def test_per_unit(self) -> None:
-        site = ConcreteDropout(3, p=0.4, per_unit=True)
-        assert site.p_logit.shape == (3,)
-        np.testing.assert_allclose(site.p, [0.4] * 3, rtol=1e-6)
-        set_logit(site, torch.tensor([-30.0, 0.0, 30.0]))
-        drawn = gd.draw(site, shared=False, fresh=True)
-        y = drawn(torch.ones(2000, 3))
-        kept = (y > 0).float().mean(0)
-        np.testing.assert_allclose(kept, [1, 0.5, 0], atol=0.05)
-        site.train()(torch.ones(4, 3)).sum().backward()
-        assert site.scaled_logit.grad is not None
-        assert site.scaled_logit.grad.shape == (3,)
+            assert result.requires_grad
 
     def test_fix(self, site: ConcreteDropout) -> None:
         keys = list(site.state_dict())
@@ -711,10 +549,7 @@ class TestSite:
         assert list(site.state_dict()) == keys
         assert not list(site.parameters())
         assert site.p.item() == pytest.approx(0.4)
-        y = site(torch.ones(5000, 6))
-        assert not y.requires_grad
-        np.testing.assert_allclose(sorted(y.unique().tolist()), [0, 1 / 0.6], rtol=1e-5)
-        assert (y == 0).float().mean().item() == pytest.approx(0.4, abs=0.02)
+        assert not site(torch.ones(5, 6)).requires_grad
         assert copy.deepcopy(site).is_fixed
 
     def test_repr(self, site: ConcreteDropout) -> None:
@@ -728,11 +563,6 @@ class TestSite:
         x = torch.ones(2, 3)
         assert site(x).dtype == torch.float32
         assert site.factor(x).dtype == torch.float64
-
-    @pytest.mark.parametrize("shape", [(5,), (3, 5), (6, 3), ()])
-    def test_wrong_number_of_units(self, site: ConcreteDropout, shape: tuple[int, ...]) -> None:
-        with pytest.raises(ValueError, match="the input must have 6 units at dimension -1, got shape"):
-            site(torch.ones(shape))
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

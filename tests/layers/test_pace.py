@@ -10,11 +10,9 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 from gumdrop import functional as fn
-from gumdrop.layers import UNIT, ConcreteDropout
+from gumdrop.layers import UNIT
 from gumdrop.layers.site import logit_of
 from gumdrop.networks import mlp
-
-from builders import reference as ref
 
 
 @pytest.fixture(autouse=True)
@@ -114,16 +112,6 @@ def test_the_logit_of_a_parameter() -> None:
     with torch.no_grad():
         torch.testing.assert_close(logit_of(scaled), logit.detach())
     assert logit_of(scaled.bfloat16()).dtype == torch.float32
-
-
-def test_start_at() -> None:
-    site = ConcreteDropout(3, p=0.3, per_unit=True)
-    site.start_at(0.02)
-    torch.testing.assert_close(site.p, torch.full((3,), 0.02))
-    torch.testing.assert_close(site.p_logit, torch.full((3,), ref.logit(0.02)))
-    site.scaled_logit.data.zero_()
-    site.reset_parameters()
-    torch.testing.assert_close(site.p, torch.full((3,), 0.02))
 
 
 # What was stored when the parameter was the logit

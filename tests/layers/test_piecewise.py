@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 import torch
-from torch import nn
 
 from gumdrop.export.draws import Draws
 from gumdrop.layers import PiecewiseLinear
@@ -82,23 +81,3 @@ def test_networks_behind_an_encoding_are_drawn_as_chains_and_exported() -> None:
 def test_an_encoding_of_other_inputs_is_refused() -> None:
     with pytest.raises(ValueError, match="`encoding` must be of 2 inputs, got one of 3"):
         mlp(2, 1, encoding=PiecewiseLinear.fitted(rows(), 4))
-
-
-def test_a_network_behind_bins_learns_what_a_plain_one_misses() -> None:
-    """A saw of eight teeth along one input."""
-    generator = torch.Generator().manual_seed(0)
-    x = torch.rand(400, 2, generator=generator) * 2 - 1
-    y = (x[:, :1] * 4).frac()
-
-    def error(encoding: PiecewiseLinear | None) -> float:
-        torch.manual_seed(0)
-        model = mlp(2, 1, hidden=[32], encoding=encoding, p=1e-4)
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-        for _ in range(200):
-            optimizer.zero_grad()
-            loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-        return loss.item()
-
-    assert error(PiecewiseLinear.fitted(x, 32)) < 0.5 * error(None)

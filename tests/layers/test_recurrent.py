@@ -1,7 +1,6 @@
 """LSTM, GRU and RNN: PyTorch's numbers where nothing is dropped, and columns of the weights where something is."""
 
 import copy
-import pickle
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 import gumdrop as gd
-from gumdrop.layers import UNIT, ConcreteDropout, bernoulli_factors, dropout_blocks
+from gumdrop.layers import UNIT, bernoulli_factors, dropout_blocks
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning")  # PyTorch's own, once a process
 
@@ -135,17 +134,11 @@ def test_eval_is_pytorchs_own_path(mode, kind, monkeypatch):
     assert calls == [module]
 
 
-def test_keyword_arguments():
+def test_keyword_arguments_and_a_state_as_a_list():
     module = gd.learn_dropout(make("lstm"), p=P)
     force(module, BATCH)
     x, state = make_input("time_first"), make_state(module, "time_first")
     assert_same(module(hx=state, input=x), module(x, state), rtol=0, atol=0)
-
-
-def test_state_as_a_list():
-    module = gd.learn_dropout(make("lstm"), p=P)
-    force(module, BATCH)
-    x, state = make_input("time_first"), make_state(module, "time_first")
     assert_same(module(x, list(state)), module(x, state), rtol=0, atol=0)
 
 
@@ -233,37 +226,7 @@ def test_relaxed_recurrent_masks_are_the_same_at_all_time_steps():
         torch.testing.assert_close(output[step], output[0] ** (step + 1), rtol=1e-5, atol=1e-7)
 
 
-def test_only_the_copy_that_enters_the_gates_is_dropped():
-    """The cell state and the GRU's own carry keep the undropped hidden state."""
-    module = gd.learn_dropout(make("gru"), p=P, recurrent=True)
-    for name, site in module.concrete_dropout.named_children():
-        kept = torch.zeros(1, site.num_units) if name.startswith("hh") else torch.ones(1, site.num_units)
-        site.factor_source = bernoulli_factors(lambda site, rows, kept=kept: torch.where(kept > 0, 0.999, 0.0))
-    x, state = make_input("time_first")[:1], make_state(module, "time_first")
-    gates = nn.functional.linear(x[0] / (1 - P), module.weight_ih_l0, module.bias_ih_l0).chunk(3, -1)
-    hidden = module.bias_hh_l0.chunk(3)
-    update = torch.sigmoid(gates[1] + hidden[1])
-    new = torch.tanh(gates[2] + torch.sigmoid(gates[0] + hidden[0]) * hidden[2])
-    torch.testing.assert_close(module(x, state)[0][0], (1 - update) * new + update * state[0])
-
-
 # Gradients, dtypes, modes
-
-
-@recurrence
-@pytest.mark.parametrize("kind", ["time_first", "unsorted"])
-@modes
-def test_gradients_reach_every_weight_and_rate(mode, kind, recurrent):
-    module = gd.learn_dropout(make(mode, 2, True), p=P, recurrent=recurrent)
-    with torch.no_grad():
-        for name, value in module.named_parameters():
-            if name.startswith("weight"):
-                value.abs_()  # keeps the rectified units of "relu" alive
-    sum(leaf.double().square().sum() for leaf in leaves(module(make_input(kind)))[:1]).backward()
-    for name, value in module.named_parameters():
-        assert value.grad is not None, name
-        assert value.grad.isfinite().all(), name
-        assert value.grad.any(), name
 
 
 @recurrence
@@ -288,146 +251,53 @@ def test_gradient_of_a_rate_is_that_of_finite_differences(mode, recurrent):
     assert torch.autograd.gradcheck(output, logits)
 
 
-@recurrence
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
-@modes
-def test_activations_keep_their_dtype(mode, dtype, recurrent):
-    module = gd.learn_dropout(make(mode, 2, True).to(dtype), recurrent=recurrent)
-    results = leaves(module(make_input("time_first").to(dtype)))
-    assert {result.dtype for result in results} == {dtype}
-    results[0].float().sum().backward()
-    assert all(site.scaled_logit.grad.isfinite() for site in module.concrete_dropout.children())
-
-
-@pytest.mark.parametrize("mode", ["lstm", "gru"])
-def test_autocast_gives_what_it_gives_without_dropout(mode):
-    module = make(mode, 2, True)
-    x = make_input("time_first")
-    converted = gd.learn_dropout(copy.deepcopy(module), p=1e-12)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert_same(converted(x), module(x))
-
-
-@inputs
+@pytest.mark.parametrize("kind", ["unbatched", "unsorted"])
 @recurrence
 def test_sampling_draws_and_restores(kind, recurrent):
-    module = gd.learn_dropout(make("lstm", 2, True, batch_first=kind == "batch_first"), p=P, recurrent=recurrent).eval()
+    module = gd.learn_dropout(make("lstm", 2, True), p=P, recurrent=recurrent).eval()
     x = make_input(kind)
-    expected = module(x)
-    drawn = gd.draw(module, seed=0, fresh=True)
     with torch.no_grad():
-        first, second = leaves(drawn(x)), leaves(drawn(x))
-    assert not torch.equal(first[0], second[0])
-    drawn = gd.draw(module, seed=0, shared=False, fresh=True)
-    with torch.no_grad():
-        assert leaves(drawn(x))[0].shape == first[0].shape
-    drawn = gd.draw(module, seed=0)
-    with torch.no_grad():
+        expected = module(x)
+        drawn = gd.draw(module, seed=0, fresh=True)
+        first = drawn(x)
+        assert not torch.equal(leaves(drawn(x))[0], leaves(first)[0])
+        drawn = gd.draw(module, seed=0, shared=False, fresh=True)
+        assert leaves(drawn(x))[0].shape == leaves(first)[0].shape
+        drawn = gd.draw(module, seed=0)
         assert_same(drawn(x), drawn(x), rtol=0, atol=0)
-    assert_same(module(x), expected, rtol=0, atol=0)
-
-
-def test_one_shared_mask_makes_a_batch_and_its_rows_agree():
-    module = gd.learn_dropout(make("lstm", 2, True, batch_first=True), p=P, recurrent=True).eval()
-    x = make_input("batch_first")
-    whole = gd.sample(module, x, num_samples=3, seed=0, output=lambda result: result[0])
-    parts = gd.sample(module, x, num_samples=3, seed=0, batch_size=1, output=lambda result: result[0])
-    torch.testing.assert_close(whole, parts)
-
-
-def test_packed_rows_get_the_masks_of_their_sequences():
-    """Sorting a batch for packing must not hand the masks around."""
-    module = gd.learn_dropout(make("gru", 1, True), p=P)
-    force(module, BATCH)
-    padded, lengths = torch.randn(TIME, BATCH, INPUTS), [2, 4, 3]
-    one = module(pack_padded_sequence(padded, lengths, enforce_sorted=False))[0]
-    order = [1, 2, 0]
-    for site in module.concrete_dropout.children():
-        source = site.factor_source
-        site.factor_source = lambda site, x, source=source: source(site, x)[order]
-    other = module(pack_padded_sequence(padded[:, order], [lengths[i] for i in order]))[0]
-    torch.testing.assert_close(one.data, other.data)
+        assert_same(module(x), expected, rtol=0, atol=0)
 
 
 # What must be refused as PyTorch refuses it
 
 
+@recurrence
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        *(("time_first", state) for state in [(1, BATCH, 1), (1, 1, HIDDEN), (2, BATCH, HIDDEN), (BATCH, HIDDEN)]),
+        ("time_first", (1, BATCH, HIDDEN + 1)),
+        ("unbatched", (1, 1, HIDDEN)),
+    ],
+)
+def test_states_of_another_shape_are_refused_and_not_broadcast(kind, state, recurrent):
+    module = gd.learn_dropout(make("gru"), p=P, recurrent=recurrent)
+    with pytest.raises(ValueError, match="`hx` must hold a state of shape"):
+        module(make_input(kind), torch.randn(state))
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("shape", [(TIME, BATCH, 1), (TIME, 1), (TIME, BATCH, INPUTS + 1)])
 def test_inputs_of_another_size_are_refused_and_not_broadcast(shape, training):
-    module = gd.learn_dropout(make("lstm"), p=P).train(training)
+    module, x = gd.learn_dropout(make("lstm"), p=P).train(training), torch.randn(shape)
     with pytest.raises((RuntimeError, ValueError), match="input_size"):
-        module(torch.randn(shape))
-
-
-def test_packed_inputs_of_another_size_are_refused_and_not_broadcast():
-    module = gd.learn_dropout(make("lstm"), p=P)
-    with pytest.raises((RuntimeError, ValueError), match="input_size"):
-        module(pack_padded_sequence(torch.randn(TIME, BATCH, 1), [4, 3, 1]))
-
-
-@recurrence
-@pytest.mark.parametrize(
-    "state", [(1, BATCH, 1), (1, 1, HIDDEN), (2, BATCH, HIDDEN), (BATCH, HIDDEN), (1, BATCH, HIDDEN + 1)]
-)
-def test_states_of_another_shape_are_refused_and_not_broadcast(state, recurrent):
-    module = gd.learn_dropout(make("gru"), p=P, recurrent=recurrent)
-    with pytest.raises(ValueError, match="`hx` must hold a state of shape"):
-        module(make_input("time_first"), torch.randn(state))
-
-
-def test_unbatched_input_with_a_batched_state_is_refused():
-    module = gd.learn_dropout(make("gru"), p=P)
-    with pytest.raises(ValueError, match="`hx` must hold a state of shape"):
-        module(make_input("unbatched"), torch.randn(1, 1, HIDDEN))
+        module(x)
+    if x.ndim == 3:
+        with pytest.raises((RuntimeError, ValueError), match="input_size"):
+            module.train()(pack_padded_sequence(x, [4, 3, 1]))
 
 
 # What a converted module is
-
-
-@modes
-def test_class_weights_and_keys_stay(mode):
-    module = make(mode, 2, True)
-    keys, parameters = list(module.state_dict()), dict(module.named_parameters())
-    gd.learn_dropout(module, recurrent=True)
-    assert type(module) in (nn.LSTM, nn.GRU, nn.RNN)
-    assert [key for key in module.state_dict() if "concrete_dropout" not in key] == keys
-    for name, parameter in parameters.items():
-        assert module.get_parameter(name) is parameter
-    assert all(
-        len(weights) == len(names) for weights, names in zip(module.all_weights, module._all_weights, strict=True)
-    )
-
-
-@pytest.mark.parametrize("twin_by", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["copy", "pickle"])
-def test_copies_run_on_their_own_weights_and_rates(twin_by):
-    module = gd.learn_dropout(make("lstm", 2), p=P)
-    twin = twin_by(module)
-    x = make_input("time_first")
-    drawn = [gd.draw(each, seed=0, fresh=True) for each in (twin, module)]
-    assert_same(drawn[0](x), drawn[1](x), rtol=0, atol=0)
-    with torch.no_grad():
-        for parameter in twin.parameters():
-            parameter.zero_()
-    assert not twin(x)[0].any()
-    assert module(x)[0].any()
-
-
-def test_functional_call_uses_the_parameters_that_it_is_given():
-    module = gd.learn_dropout(make("gru"), p=P)
-    zeros = {name: torch.zeros_like(value) for name, value in module.named_parameters()}
-    assert not torch.func.functional_call(module, zeros, (make_input("time_first"),))[0].any()
-
-
-def test_fixed_rates_draw_hard_masks_in_training():
-    module = nn.RNN(6, 6, nonlinearity="relu", bias=False)
-    with torch.no_grad():
-        module.weight_hh_l0.zero_()
-        module.weight_ih_l0.copy_(torch.eye(6))
-    gd.fix_dropout(gd.learn_dropout(module, p=P))
-    scale = module(torch.ones(TIME, 50, 6))[0].detach()
-    assert (scale.eq(0) | scale.isclose(torch.tensor(1 / (1 - P)))).all()
-    assert 0.2 < scale.eq(0).float().mean() < 0.6
 
 
 def test_one_inactive_site_leaves_its_weights_alone():
@@ -443,41 +313,20 @@ def test_one_inactive_site_leaves_its_weights_alone():
         torch.testing.assert_close(result[:, row], twin_of(plain, masks, row)(x[:, row])[0])
 
 
-def test_dropout_between_layers_is_taken_over():
-    reports = []
-    module = gd.learn_dropout(make("lstm", 2, True, dropout=0.3), p=0.05, recurrent=True, report=reports.append)
-    rates = gd.dropout_rates(module)
-    for name, rate in rates.items():
-        assert rate == pytest.approx(0.3 if name.startswith("ih_l1") else 0.05)
-    assert reports[0].replaced == {"dropout": "the model starts from p = 0.3 between its layers"}
-    assert str(reports[0]).splitlines()[0].split() == ["learned", "(the", "model)", "LSTM"]
-
-
-def test_dropout_of_a_single_layer_is_nothing_to_take_over():
-    with pytest.warns(UserWarning, match="dropout option adds dropout after all but last"):
-        module = make("lstm", 1, dropout=0.3)
-    reports = []
-    gd.learn_dropout(module, report=reports.append)
-    assert reports[0].replaced == {}
-
-
-def test_gru_layer_eleven_is_between_layers():
+@pytest.mark.parametrize("num_layers", [2, 11])
+def test_dropout_between_layers_is_taken_over(num_layers):
     """``ih_l10`` begins like ``ih_l1``; the first layer alone keeps the initial rate."""
-    module = gd.learn_dropout(nn.RNN(2, 2, num_layers=11, dropout=0.3), p=0.05)
-    rates = list(gd.dropout_rates(module).values())
-    assert rates == pytest.approx([0.05] + [0.3] * 10)
-
-
-def test_sites_are_sites_and_their_sum_is_the_kl():
-    module = gd.learn_dropout(make("gru", 1), p=P, recurrent=True)
-    sites = module.concrete_dropout
-    assert all(isinstance(site, ConcreteDropout) for site in sites.children())
-    entropy = -(P * torch.log(torch.tensor(P)) + (1 - P) * torch.log(torch.tensor(1 - P)))
-    expected = torch.zeros(())
-    for part, units in (("ih", INPUTS), ("hh", HIDDEN)):
-        weight, bias = getattr(module, f"weight_{part}_l0"), getattr(module, f"bias_{part}_l0")
-        expected = expected + 2 * weight.square().sum() / (1 - P) + 2 * bias.square().sum() - units * entropy
-    torch.testing.assert_close(gd.kl_divergence(module, lengthscale=2.0), expected)
+    reports = []
+    module = make("lstm", num_layers, True, dropout=0.3)
+    gd.learn_dropout(module, p=0.05, recurrent=True, report=reports.append)
+    for name, rate in gd.dropout_rates(module).items():
+        is_between = name.startswith("ih") and name not in ("ih_l0", "ih_l0_reverse")
+        assert rate == pytest.approx(0.3 if is_between else 0.05)
+    assert reports[0].replaced == {"dropout": "the model starts from p = 0.3 between its layers"}
+    single = make("lstm")
+    single.dropout = 0.3
+    gd.learn_dropout(single, report=reports.append)
+    assert reports[1].replaced == {}
 
 
 @pytest.mark.filterwarnings(r"ignore:The \.grad attribute:UserWarning")  # PyTorch's own, of its resumed graphs

@@ -52,15 +52,12 @@ def test_crps_of_one_gaussian_has_its_textbook_value() -> None:
 def test_central_coverage_of_what_the_mixture_itself_draws_is_the_level() -> None:
     prediction = mixture()
     levels = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)
-    observed = torch.stack([metrics.central_coverage(prediction, y, levels) for y in simulate(prediction, 4000)])
+    targets = simulate(prediction, 4000)
+    observed = torch.stack([metrics.central_coverage(prediction, y, levels) for y in targets])
     assert observed.mean(0).tolist() == pytest.approx(levels.tolist(), abs=0.02)
-
-
-def test_central_coverage_agrees_with_the_intervals() -> None:
-    prediction = mixture()
-    for y in simulate(prediction, 20):
-        covered = metrics.interval_coverage(*prediction.interval(0.8), y)
-        assert metrics.central_coverage(prediction, y, torch.tensor([0.8])).item() == pytest.approx(covered.item())
+    ends = prediction.interval(0.9)
+    for y, found in zip(targets[:20], observed[:, 2], strict=False):
+        assert found.item() == pytest.approx(metrics.interval_coverage(*ends, y).item())
 
 
 def classes(probabilities: list[list[float]]) -> ClassificationPrediction:
@@ -68,30 +65,24 @@ def classes(probabilities: list[list[float]]) -> ClassificationPrediction:
     return ClassificationPrediction(log_p, torch.special.entr(log_p.exp()).sum(1))
 
 
-def test_calibration_error_by_hand() -> None:
-    prediction = classes([[0.9, 0.1], [0.9, 0.1], [0.3, 0.7], [0.45, 0.55]])
-    target = torch.tensor([0, 1, 1, 1])
+@pytest.mark.parametrize(
+    ("confidence", "correct", "rows", "expected"),
+    [
+        ([0.9, 0.9, 0.7, 0.55], [1, 0, 1, 1], [1, 1, 2], ([0.55, 0.7, 0.9], [1.0, 1.0, 0.5])),
+        ([0.52, 0.58, 0.64, 0.66, 0.97], [1, 1, 0, 1, 1], [2, 2, 1], ([0.55, 0.65, 0.97], [1.0, 0.5, 1.0])),
+        ([1.0, 0.96, 1.0], [1, 0, 1], [3], ([2.96 / 3], [2 / 3])),  # certain, together with what is nearly so
+    ],
+)
+def test_bins_by_hand(confidence, correct, rows, expected) -> None:
+    """They begin at multiples of their width."""
+    prediction = classes([[p, 1 - p] for p in confidence])
+    target = 1 - torch.tensor(correct)
     bins = metrics.reliability(prediction, target, num_bins=10)
-    assert bins.num_rows.tolist() == [1, 1, 2]
-    assert bins.accuracy.tolist() == [1.0, 1.0, 0.5]
-    assert bins.confidence.tolist() == pytest.approx([0.55, 0.7, 0.9])
-    expected = (0.45 + 0.3 + 2 * 0.4) / 4
-    assert metrics.calibration_error(prediction, target, num_bins=10).item() == pytest.approx(expected)
-
-
-def test_bins_begin_at_multiples_of_their_width() -> None:
-    prediction = classes([[p, 1 - p] for p in (0.52, 0.58, 0.64, 0.66, 0.97)])
-    bins = metrics.reliability(prediction, torch.tensor([0, 0, 1, 0, 0]), num_bins=10)
-    assert bins.num_rows.tolist() == [2, 2, 1]
-    assert bins.confidence.tolist() == pytest.approx([0.55, 0.65, 0.97])
-    assert bins.accuracy.tolist() == [1.0, 0.5, 1.0]
-
-
-def test_certainty_falls_into_the_last_bin() -> None:
-    bins = metrics.reliability(classes([[1.0, 0.0], [0.96, 0.04], [0.0, 1.0]]), torch.tensor([0, 1, 1]), num_bins=10)
-    assert bins.num_rows.tolist() == [3]  # together with what is nearly certain
-    assert bins.confidence.tolist() == pytest.approx([2.96 / 3])
-    assert bins.accuracy.tolist() == pytest.approx([2 / 3])
+    assert bins.num_rows.tolist() == rows
+    assert bins.confidence.tolist() == pytest.approx(expected[0])
+    assert bins.accuracy.tolist() == pytest.approx(expected[1])
+    error = sum(n * abs(p - share) for n, p, share in zip(rows, *expected, strict=True)) / sum(rows)
+    assert metrics.calibration_error(prediction, target, num_bins=10).item() == pytest.approx(error)
 
 
 def test_brier_score_by_hand_and_by_scikit_learn() -> None:
@@ -101,17 +92,9 @@ def test_brier_score_by_hand_and_by_scikit_learn() -> None:
     assert metrics.brier_score(prediction, target).item() == pytest.approx(expected)
     p = prediction.probabilities.numpy()
     oracle = brier_score_loss(target.numpy(), p, labels=[0, 1, 2], scale_by_half=False)
-    assert metrics.brier_score(prediction, target).item() == pytest.approx(oracle)
-
-
-def test_brier_score_of_positions_is_that_of_their_rows() -> None:
-    generator = torch.Generator().manual_seed(0)
-    log_p = torch.randn(4, 3, 5, 6, generator=generator).log_softmax(1)
-    target = torch.randint(0, 3, (4, 5, 6), generator=generator)
-    rows = log_p.movedim(1, 3).flatten(0, 2)
-    whole = ClassificationPrediction(log_p, torch.zeros(4, 5, 6))
-    flat = ClassificationPrediction(rows, torch.zeros(len(rows)))
-    torch.testing.assert_close(metrics.brier_score(whole, target), metrics.brier_score(flat, target.flatten()))
+    assert oracle == pytest.approx(expected)
+    pixels = ClassificationPrediction(prediction.log_probabilities.T[None], torch.zeros(1, 3))
+    assert metrics.brier_score(pixels, target[None]).item() == pytest.approx(expected)
 
 
 def naive_aurc(uncertainty: list[float], loss: list[float]) -> float:

@@ -72,8 +72,9 @@ def test_what_stays_is_in_the_report():
 
 
 def test_what_is_removed_is_in_the_report_and_off():
-    model = parts()
+    model, other = parts(), parts()
     report = report_of(model, plain_dropout="remove")
+    report_of(other)
     assert report.removed == LEFT
     assert not any(ON_TOP in what for what in report.left.values())
     assert "removed     alpha" in str(report)
@@ -82,12 +83,6 @@ def test_what_is_removed_is_in_the_report_and_off():
     assert (functional.scale, functional.use_dropout) == (0.5, True)
     assert model["attention"].dropout == model["left_lstm"].dropout == model["alpha"].p == 0.0
     assert model["lstm"].dropout == 0.15  # what its rates started from; its sites act in its place
-
-
-def test_classes_and_keys_stay():
-    model, other = parts(), parts()
-    report_of(model, plain_dropout="remove")
-    report_of(other)
     assert list(model.state_dict()) == list(other.state_dict())
     assert {n: type(m) for n, m in model.named_modules()} == {n: type(m) for n, m in other.named_modules()}
 
@@ -111,21 +106,6 @@ def test_after_removal_nothing_drops_but_learned_rates(make, shape):
         assert torch.allclose(first, second, atol=1e-5) == same
     model.eval()
     torch.testing.assert_close(model(x), first, atol=1e-5, rtol=1e-5)
-
-
-def test_predictions_have_no_plain_dropout_after_removal():
-    model = gd.learn_dropout(Functional(), plain_dropout="remove")
-    x = torch.randn(4, 8)
-    draws = gd.sample(model, x, num_samples=3, seed=0)
-    again = gd.sample(model.layer, x, num_samples=3, seed=0)
-    torch.testing.assert_close(draws, 2 * again)
-
-
-def test_a_wrong_word_is_refused_before_anything_is_done():
-    model = Functional()
-    with pytest.raises(ValueError, match='`plain_dropout` must be "keep" or "remove", got \'off\''):
-        gd.learn_dropout(model, plain_dropout="off")
-    assert "concrete_dropout" not in dict(model.layer.named_children())
 
 
 def test_dropout_in_front_of_a_layer_that_extends_pytorchs_is_taken_over():

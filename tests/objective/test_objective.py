@@ -75,16 +75,10 @@ class TestLikelihoods:
 
     @pytest.mark.parametrize("shape", [(), (3,), (2, 4)])
     def test_bernoulli(self, shape: tuple[int, ...]) -> None:
-        logits, y = torch.randn(5, *shape), torch.randint(2, (5, *shape))
-        log_prob = distributions.Bernoulli(logits=logits).log_prob(y.float())
-        expected = -log_prob.reshape(5, -1).sum(1)
-        torch.testing.assert_close(gd.bernoulli_nll(logits, y), expected)
-        assert gd.bernoulli_nll(logits, y).shape == (5,)
-
-    def test_bernoulli_of_a_soft_label(self) -> None:
-        nll = gd.bernoulli_nll(torch.tensor([0.7]), torch.tensor([0.3]))
-        p = ref.sigmoid(0.7)
-        assert nll.item() == pytest.approx(-0.3 * math.log(p) - 0.7 * math.log(1 - p), rel=1e-6)
+        """Also of soft labels."""
+        logits, y = torch.randn(5, *shape), torch.rand(5, *shape)
+        each = -(y * logits.sigmoid().log() + (1 - y) * (-logits).sigmoid().log())
+        torch.testing.assert_close(gd.bernoulli_nll(logits, y), each.reshape(5, -1).sum(1))
 
     @pytest.mark.parametrize("shape", [(), (3,), (2, 4)])
     def test_poisson_counts_the_factorial(self, shape: tuple[int, ...]) -> None:
@@ -108,49 +102,37 @@ class TestLikelihoods:
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     def test_half_precision_outputs_are_summed_in_float32(self, dtype: torch.dtype) -> None:
-        a, y = torch.randn(3, 400).to(dtype), torch.rand(3, 400)
-        for nll in (gd.bernoulli_nll, gd.poisson_nll):
-            assert nll(a, y).dtype == torch.float32
-            torch.testing.assert_close(nll(a, y), nll(a.float(), y))
-        torch.testing.assert_close(gd.gaussian_nll(a, a, y), gd.gaussian_nll(a.float(), a.float(), y))
-        z = (3 * y).to(dtype)
-        torch.testing.assert_close(gd.gaussian_nll(a, a, z), gd.gaussian_nll(a.float(), a.float(), z.float()))
-        labels = torch.randint(400, (3,))
-        torch.testing.assert_close(gd.categorical_nll(a, labels), gd.categorical_nll(a.float(), labels))
+        a, y, labels = torch.randn(3, 400).to(dtype), torch.rand(3, 400), torch.randint(400, (3,))
+        half = (3 * y).to(dtype)
+        for nll, target in (
+            (gd.bernoulli_nll, y),
+            (gd.poisson_nll, y),
+            (gd.categorical_nll, labels),
+            (lambda a, y: gd.gaussian_nll(a, a, y), y),
+            (lambda a, y: gd.gaussian_nll(a, a, y), half),
+        ):
+            wide = target.float() if target.is_floating_point() else target
+            torch.testing.assert_close(nll(a, target), nll(a.float(), wide))
         log_rate = torch.tensor([5.0]).to(dtype)  # 257 is no bfloat16 number
         expected = math.exp(5) - 257 * 5 + math.lgamma(258)
         assert gd.poisson_nll(log_rate, torch.tensor([257])).item() == pytest.approx(expected, rel=1e-5)
 
-    @pytest.mark.parametrize(
-        ("residual", "log_variance"),
-        [(0.0, -100.0), (0.0, -300.0), (0.0, 300.0), (1e-30, -60.0), (1e20, 100.0), (-1e15, 0.0), (3.0, 1e4)],
-    )
+    @pytest.mark.parametrize("log_variance", [-1e4, -300.0, -200.0, -100.0, -60.0, 0.0, 100.0, 200.0, 300.0, 1e4])
+    @pytest.mark.parametrize("residual", [0.0, 1e-30, 1e-20, 3.0, -1e15, 1e20, 1e30])
     def test_gaussian_is_finite_where_the_exact_value_is(self, residual: float, log_variance: float) -> None:
         mean = torch.tensor([[residual]], requires_grad=True)
         s = torch.tensor([[log_variance]], requires_grad=True)
         nll = gd.gaussian_nll(mean, s, torch.zeros(1, 1))
-        exact = 0.5 * (math.log(2 * math.pi) + log_variance)
-        if residual:
-            exact += 0.5 * math.exp(2 * math.log(abs(residual)) - log_variance)
-        assert nll.item() == pytest.approx(exact, rel=1e-4)
         nll.sum().backward()
         assert mean.grad is not None
         assert s.grad is not None
-        assert mean.grad.isfinite().all()
-        assert s.grad.isfinite().all()
-
-    def test_gaussian_is_never_nan(self) -> None:
-        for log_variance in (-1e4, -200.0, 200.0, 1e4):
-            for residual in (0.0, 1e-20, 1.0, 1e30):
-                mean = torch.tensor([residual], requires_grad=True)
-                s = torch.tensor([log_variance], requires_grad=True)
-                nll = gd.gaussian_nll(mean, s, torch.zeros(1))
-                nll.sum().backward()
-                assert not nll.isnan().any(), (residual, log_variance)
-                assert mean.grad is not None
-                assert s.grad is not None
-                assert not mean.grad.isnan().any(), (residual, log_variance)
-                assert not s.grad.isnan().any(), (residual, log_variance)
+        assert not any(value.isnan().any() for value in (nll, mean.grad, s.grad))
+        exponent = 2 * math.log(abs(residual)) - log_variance if residual else -math.inf
+        if (log_variance > -88 and exponent < 80) or (not residual and log_variance > -301):
+            exact = 0.5 * (math.log(2 * math.pi) + log_variance + math.exp(exponent))
+            assert nll.item() == pytest.approx(exact, rel=1e-4)
+            assert mean.grad.isfinite().all()
+            assert s.grad.isfinite().all()
 
     def test_others_are_finite_for_extreme_values(self) -> None:
         extreme = torch.tensor([-1e4, 1e4])
@@ -168,25 +150,17 @@ class TestLikelihoods:
         "nll", [gd.bernoulli_nll, gd.poisson_nll, lambda a, y: gd.gaussian_nll(a, torch.zeros(()), y)]
     )
     @pytest.mark.parametrize("shapes", [((4,), (4, 1)), ((4, 1), (4,)), ((4, 1), (1, 1)), ((4, 2), (4, 3)), ((), ())])
-    def test_no_silent_broadcasting(
-        self, nll: Callable[[Tensor, Tensor], Tensor], shapes: tuple[tuple[int, ...], tuple[int, ...]]
-    ) -> None:
+    def test_no_silent_broadcasting(self, nll: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
         with pytest.raises(ValueError, match=r"must have the same shape.*\(N,\) and \(N, 1\) differ"):
             nll(torch.zeros(shapes[0]), torch.zeros(shapes[1]))
 
-    @pytest.mark.parametrize("shape", [(4,), (1, 3), (2,), (3, 1)])
-    def test_log_variance_shape(self, shape: tuple[int, ...]) -> None:
-        with pytest.raises(ValueError, match=r"`log_variance` must be a scalar or have the shape of `mean`, \(4, 3\)"):
-            gd.gaussian_nll(torch.zeros(4, 3), torch.zeros(shape), torch.zeros(4, 3))
-
-    @pytest.mark.parametrize(
-        ("logits", "target"), [((4,), (4,)), ((4, 3), (4, 1)), ((4, 3, 2), (4, 3)), ((4, 3), (5,))]
-    )
-    def test_categorical_shapes(self, logits: tuple[int, ...], target: tuple[int, ...]) -> None:
-        with pytest.raises(ValueError, match="`target` must have the shape of `logits` without its class dimension"):
-            gd.categorical_nll(torch.zeros(logits), torch.zeros(target, dtype=torch.long))
-
-    def test_categorical_wants_integers(self) -> None:
+    def test_other_shapes_and_dtypes_are_refused(self) -> None:
+        for shape in [(4,), (1, 3), (2,), (3, 1)]:
+            with pytest.raises(ValueError, match=r"`log_variance` must be a scalar or .* of `mean`, \(4, 3\)"):
+                gd.gaussian_nll(torch.zeros(4, 3), torch.zeros(shape), torch.zeros(4, 3))
+        for logits, target in [((4,), (4,)), ((4, 3), (4, 1)), ((4, 3, 2), (4, 3)), ((4, 3), (5,))]:
+            with pytest.raises(ValueError, match="must have the shape of `logits` without its class dimension"):
+                gd.categorical_nll(torch.zeros(logits), torch.zeros(target, dtype=torch.long))
         with pytest.raises(TypeError, match=r"`target` must hold class indices, got torch.float32; .*target.long\(\)"):
             gd.categorical_nll(torch.zeros(4, 3), torch.zeros(4))
 
@@ -251,32 +225,6 @@ class TestKl:
             expected = ref.kl(rates, conv_columns(layer), biases, precision=precision)
             assert gd.kl_divergence(model, lengthscale=lengthscale).item() == pytest.approx(expected, rel=1e-4)
 
-    @pytest.mark.parametrize(("layer", "fan_in"), CONVOLUTIONS, ids=lambda v: type(v).__name__)
-    def test_columns_are_what_dropping_a_channel_zeroes(self, layer: Any, fan_in: int) -> None:
-        """A rate that only channel k has multiplies exactly the weights that channel k meets."""
-        model: Any = gd.learn_dropout(copy.deepcopy(layer), per_unit=True)
-        model.weight.grad = None
-        k = 1
-        x = torch.zeros(1, layer.in_channels, *[5] * len(layer.kernel_size))
-        x[:, k] = torch.rand_like(x[:, k]) + 1
-        model.eval()(x).square().sum().backward()
-        reached = array(model.weight.grad) != 0
-        model.weight.grad = None
-        gd.kl_divergence(model)
-        squares = []
-        for shift in (0.0, 1.0):
-            model.concrete_dropout.scaled_logit.data[k] = shift / UNIT
-            (gradient,) = torch.autograd.grad(gd.kl_divergence(model, lengthscale=1.0), model.weight)
-            squares.append(array(gradient))
-        assert np.array_equal(squares[0] != squares[1], reached)
-
-    def test_rate_for_each_unit(self) -> None:
-        model: Any = gd.learn_dropout(nn.Linear(3, 4), per_unit=True)
-        rates = [0.1, 0.45, 0.9]
-        set_logit(model.concrete_dropout, torch.tensor([ref.logit(p) for p in rates]))
-        expected = ref.kl(rates, array(model.weight), [array(model.bias)], precision=3)
-        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
-
     @pytest.mark.parametrize("recurrent", [False, True])
     def test_lstm_has_only_the_weights_that_are_dropped(self, recurrent: bool) -> None:
         """Input dropout zeroes columns of W_ih; W_hh has no part in that posterior."""
@@ -305,18 +253,6 @@ class TestKl:
             expected += ref.kl(0.35, array(model.in_proj_weight), precision=4)
         assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
-    def test_layers_add_up(self) -> None:
-        model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
-        gd.learn_dropout(model, p=0.3)
-        expected = sum(ref.kl(0.3, array(m.weight), [array(m.bias)], precision=1.44) for m in (model[0], model[2]))
-        assert gd.kl_divergence(model, lengthscale=1.2).item() == pytest.approx(expected, rel=1e-5)
-
-    def test_shared_module_counts_once(self) -> None:
-        layer = nn.Linear(4, 4)
-        model = gd.learn_dropout(nn.Sequential(layer, nn.ReLU(), layer), p=0.3)
-        expected = ref.kl(0.3, array(layer.weight), [array(layer.bias)], precision=4)
-        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
-
     def test_tied_weight_counts_once_and_its_biases_each(self) -> None:
         first, second = nn.Linear(4, 4), nn.Linear(4, 4)
         second.weight = first.weight
@@ -326,33 +262,6 @@ class TestKl:
         second.bias = first.bias
         expected = ref.kl(0.3, array(first.weight), [array(first.bias)], precision=4)
         assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
-
-    def test_weight_tied_to_an_embedding_counts_once(self) -> None:
-        embedding, head = nn.Embedding(7, 4), nn.Linear(4, 7, bias=False)
-        head.weight = embedding.weight
-        model = gd.learn_dropout(nn.Sequential(embedding, head), p=0.3)
-        expected = ref.kl(0.3, array(head.weight), precision=4)
-        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
-
-    def test_custom_layer_with_a_transposed_weight(self) -> None:
-        class Transposed(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.weight = nn.Parameter(torch.randn(3, 5))
-                self.bias = nn.Parameter(torch.randn(5))
-
-            def forward(self, x: Tensor) -> Tensor:
-                return x @ self.weight + self.bias
-
-        model = gd.learn_dropout(nn.Sequential(Transposed()), p=0.3, custom={Transposed: lambda m: m.weight.T})
-        layer: Any = model[0]
-        expected = ref.kl(0.3, array(layer.weight).T, [array(layer.bias)], precision=3)
-        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
-        other = Transposed()
-        other.weight, other.bias = layer.weight, layer.bias
-        tied = nn.Sequential(layer, other)
-        gd.learn_dropout(tied, p=0.3, custom={Transposed: lambda m: m.weight.T})
-        assert gd.kl_divergence(tied, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
     def test_parameters_that_are_views_of_one_vector_all_count(self) -> None:
         """As in functional calls with a flat vector: parts of one base, some of them of one size, are not tied."""
@@ -375,31 +284,6 @@ class TestKl:
             with context:
                 flat = torch.func.functional_call(Kl(), parts, ())
                 torch.testing.assert_close(flat, gd.kl_divergence(model))
-
-    def test_vmap_over_an_ensemble(self) -> None:
-        models = [gd.learn_dropout(nn.Linear(3, 2), p=p) for p in (0.1, 0.4)]
-
-        class Kl(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.model = models[0]
-
-            def forward(self) -> Tensor:
-                return gd.kl_divergence(self.model)
-
-        parameters, _ = torch.func.stack_module_state(models)
-        stacked = {f"model.{name}": value for name, value in parameters.items()}
-        values = torch.func.vmap(lambda part: torch.func.functional_call(Kl(), part, ()))(stacked)
-        torch.testing.assert_close(values, torch.stack([gd.kl_divergence(model) for model in models]))
-
-    @pytest.mark.filterwarnings("ignore:learn_dropout left")
-    def test_weights_that_are_computed_all_count(self) -> None:
-        model = nn.Sequential(*[nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)) for _ in range(8)])
-        gd.learn_dropout(model, p=0.3)
-        expected = sum(ref.kl(0.3, array(m.weight), [array(m.bias)], precision=4) for m in model)  # type: ignore
-        with torch.no_grad():
-            assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
-        assert gd.kl_divergence(model, lengthscale="fan_in").item() == pytest.approx(expected, rel=1e-5)
 
     @pytest.mark.parametrize("make", [nn.Linear, lambda k, o: nn.Conv1d(k, o, 1), nn.LSTM])
     @pytest.mark.parametrize("method", ["weight norm", "spectral norm", "pruning", "pruning twice"])
@@ -448,29 +332,19 @@ class TestKl:
         plain = nn.Sequential(layer, gd.HomoscedasticNoise(2, log_variance=0.7))
         assert gd.kl_divergence(plain).item() == pytest.approx(gd.kl_divergence(layer).item(), rel=1e-6)
 
-    def test_is_computed_from_the_parameters_each_time(self) -> None:
-        model: Any = gd.learn_dropout(nn.Sequential(nn.Linear(3, 2)), p=0.3)
-        gd.kl_divergence(model).backward()
-        gd.kl_divergence(model).backward()  # no graph is kept from the first
-        before = gd.kl_divergence(model, lengthscale="fan_in")
-        set_logit(model[0].concrete_dropout, torch.tensor(ref.logit(0.6)))
-        after = gd.kl_divergence(model, lengthscale="fan_in")
-        assert after != before
-        assert after.item() == pytest.approx(
-            ref.kl(0.6, array(model[0].weight), [array(model[0].bias)], precision=3), rel=1e-5
-        )
-
-    def test_does_not_depend_on_what_was_run(self) -> None:
+    def test_depends_on_the_parameters_and_on_nothing_that_was_run(self) -> None:
         """Nothing is kept from a forward pass: neither a number of elements nor a graph."""
-        model = gd.learn_dropout(nn.Conv2d(3, 4, 3), p=0.3)
+        model: Any = gd.learn_dropout(nn.Conv2d(3, 4, 3), p=0.3)
         fresh = gd.kl_divergence(model)
-        attributes = {name: dict(vars(module)) for name, module in model.named_modules()}
+        attributes = set(vars(model))
         model(torch.randn(2, 3, 9, 9)).sum().backward()
         model.eval()(torch.randn(3, 5, 5))
-        model.train()
-        assert {name: set(vars(m)) for name, m in model.named_modules()} == {n: set(a) for n, a in attributes.items()}
+        assert set(vars(model)) == attributes
         assert torch.equal(gd.kl_divergence(model), fresh)
-        copy.deepcopy(model)
+        for _ in range(2):
+            gd.kl_divergence(model).backward()  # no graph is kept
+        set_logit(model.concrete_dropout, torch.tensor(ref.logit(0.6)))
+        assert gd.kl_divergence(model) != fresh
 
     def test_gradient_of_a_rate(self) -> None:
         """d KL / d logit = l^2/2 |W|^2 p/(1-p) + K logit p (1-p)."""
@@ -503,17 +377,8 @@ class TestKl:
         expected = 0.5 * (weight**2).sum() / (1 - p) + 0.5 * (bias**2).sum() - 300 * ref.entropy(ref.logit(p))
         assert kl.item() == pytest.approx(expected, rel=1e-4)
 
-    def test_fixed_rates_still_weigh_the_prior_of_the_weights(self) -> None:
-        model: Any = gd.fix_dropout(gd.learn_dropout(nn.Linear(3, 2), p=0.3))
-        kl = gd.kl_divergence(model, lengthscale="fan_in")
-        assert kl.item() == pytest.approx(ref.kl(0.3, array(model.weight), [array(model.bias)], precision=3), rel=1e-5)
-        kl.backward()
-        assert model.concrete_dropout.scaled_logit.grad is None
-
     def test_errors(self) -> None:
         with pytest.raises(ValueError, match=r"`model` has no learned dropout; convert it with `gumdrop.learn_dropout"):
-            gd.kl_divergence(nn.Linear(3, 2))
-        with pytest.raises(ValueError, match="no learned dropout"):
             gd.kl_divergence(nn.Sequential(nn.Linear(3, 2), gd.HomoscedasticNoise(2)))
         loose = nn.Sequential(gd.learn_dropout(nn.Linear(3, 2)), ConcreteDropout(2))
         with pytest.raises(ValueError, match="site '1' is attached to no layer"):
@@ -527,11 +392,10 @@ class TestKl:
         late[2].bias = late[0].bias
         late[2].concrete_dropout = late[0].concrete_dropout  # as conversion does
         torch.testing.assert_close(gd.kl_divergence(late), gd.kl_divergence(late[0]))
-
-    @pytest.mark.parametrize("lengthscale", [0, -1.0, math.nan, "fanin", None])
-    def test_lengthscale_errors(self, lengthscale: Any) -> None:
-        with pytest.raises(ValueError, match=r'`lengthscale` must be a positive number, .*"weak" or "faint", got '):
-            gd.kl_divergence(gd.learn_dropout(nn.Linear(3, 2)), lengthscale=lengthscale)
+        lengthscales: list[Any] = [0, -1.0, math.nan, "fanin", None]
+        for lengthscale in lengthscales:
+            with pytest.raises(ValueError, match=r'`lengthscale` must be a positive number, .*"weak" or "faint", got '):
+                gd.kl_divergence(late, lengthscale=lengthscale)
 
 
 def accelerator(steps: int) -> Any:
@@ -540,23 +404,45 @@ def accelerator(steps: int) -> Any:
 
 class TestNegativeElbo:
     @pytest.mark.parametrize("likelihood", [None, "gaussian"])  # the prior is that which is named
-    def test_parts_add_up_in_nats_per_datum(self, likelihood: str | None) -> None:
-        model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
-        nll = torch.tensor([1.0, 2.5, 0.7, 4.0])
+    @pytest.mark.parametrize("batch", [1, 7, 250])
+    def test_parts_add_up_in_nats_per_datum(self, likelihood: str | None, batch: int) -> None:
+        """The weight of the KL does not depend on the batch, and a mean is taken as it is."""
+        model, nll = gd.learn_dropout(nn.Linear(3, 2), p=0.3), torch.rand(batch)
         loss = gd.negative_elbo(nll, model, num_data=250, likelihood=likelihood, lengthscale=1.7)
-        assert loss.nll.item() == pytest.approx(2.05)
+        assert loss.nll.item() == pytest.approx(nll.mean().item())
         expected = ref.kl(0.3, array(model.weight), [array(model.bias)], precision=1.7**2) / 250
         assert loss.kl.item() == pytest.approx(expected, rel=1e-5)
-        assert loss.total.item() == pytest.approx(2.05 + expected, rel=1e-6)
+        assert loss.total.item() == pytest.approx(nll.mean().item() + expected, rel=1e-6)
         assert loss == loss.nll + loss.kl == loss.total
+        counted = gd.negative_elbo(
+            nll.mean(),
+            model,
+            num_data=np.int64(250),
+            likelihood=likelihood,
+            lengthscale=1.7,  # type: ignore[arg-type]
+        )
+        assert torch.equal(counted.total, loss.total)
 
-    @pytest.mark.parametrize("batch", [1, 7, 250])
-    def test_weight_of_the_kl_is_independent_of_the_batch(self, batch: int) -> None:
-        model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
-        kl = gd.kl_divergence(model).item()
-        loss = gd.negative_elbo(torch.full((batch,), 1.5), model, num_data=250, likelihood="categorical")
-        assert loss.kl.item() == pytest.approx(kl / 250, rel=1e-6)
-        assert loss.nll.item() == pytest.approx(1.5)
+    @pytest.mark.parametrize(
+        ("shape", "num_data", "error", "message"),
+        [
+            *(
+                ((4,), wrong, TypeError, "`num_data` must be an integer, the number of examples in")
+                for wrong in (100.0, True, None, "100", torch.tensor(100))
+            ),
+            *(
+                (shape, wrong, ValueError, r"`num_data` must be at least the batch of \d, got .*loader\.dataset")
+                for shape, wrong in (((4,), 3), ((), 0), ((4,), -5), ((), -1))
+            ),
+            ((4, 1), 1000, ValueError, r"`nll` must hold one value for each example, shape \(N,\), got"),
+            ((4, 8, 8), 1000, ValueError, r"`nll` must hold one value for each example, shape \(N,\), got"),
+        ],
+    )
+    def test_errors(self, shape: tuple[int, ...], num_data: Any, error: type[Exception], message: str) -> None:
+        with pytest.raises(error, match=message):
+            gd.negative_elbo(
+                torch.ones(shape), gd.learn_dropout(nn.Linear(3, 2)), num_data=num_data, likelihood="categorical"
+            )
 
     @torch.no_grad()
     def test_batches_of_an_epoch_sum_to_the_elbo(self) -> None:
@@ -572,24 +458,6 @@ class TestNegativeElbo:
             for i in range(0, 60, 12)
         ]
         torch.testing.assert_close(torch.stack(parts).mean(), whole)
-
-    def test_mean_nll_is_taken_as_it_is(self) -> None:
-        model = gd.learn_dropout(nn.Linear(3, 2))
-        nll = torch.rand(8)
-        one = gd.negative_elbo(nll, model, num_data=20, likelihood="gaussian")
-        other = gd.negative_elbo(nll.mean(), model, num_data=20, likelihood="gaussian")
-        assert torch.equal(one.total, other.total)
-
-    def test_backward_reaches_weights_and_rates(self) -> None:
-        model = gd.learn_dropout(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)))
-        for _ in range(2):
-            loss = gd.negative_elbo(
-                model(torch.randn(8, 3)).square().sum(1), model, num_data=100, likelihood="categorical"
-            )
-            loss.backward()
-        for name, parameter in model.named_parameters():
-            assert parameter.grad is not None, name
-            assert parameter.grad.abs().sum() > 0, name
 
     def test_it_is_computed_with_like_any_loss(self) -> None:
         model = gd.learn_dropout(nn.Linear(3, 2), p=0.3)
@@ -632,18 +500,6 @@ class TestNegativeElbo:
         backward(loss())
         for parameter, gradient in zip(model.parameters(), expected, strict=True):
             torch.testing.assert_close(parameter.grad, factor * gradient)
-
-    def test_a_scaled_step_is_the_step(self) -> None:
-        models = [gd.learn_dropout(nn.Linear(3, 2), p=0.3).eval() for _ in range(2)]
-        models[1].load_state_dict(models[0].state_dict())
-        for model, enabled in zip(models, (True, False), strict=True):
-            scaler, optimizer = torch.amp.GradScaler("cpu", enabled=enabled), torch.optim.SGD(model.parameters(), 0.1)
-            nll = gd.categorical_nll(model(torch.ones(8, 3)), torch.zeros(8, dtype=torch.long))
-            scaler.scale(gd.negative_elbo(nll, model, num_data=40, likelihood="categorical")).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
-            torch.testing.assert_close(one, other)
 
     def test_a_training_step_may_return_it_in_lightning(self, tmp_path: Path) -> None:
         lightning = pytest.importorskip("lightning")
@@ -722,38 +578,6 @@ class TestNegativeElbo:
         for name, gradient in torch.func.grad(of)(parameters).items():
             torch.testing.assert_close(gradient, model.get_parameter(name).grad)
 
-    def test_numpy_integers_count(self) -> None:
-        model = gd.learn_dropout(nn.Linear(3, 2))
-        loss = gd.negative_elbo(torch.ones(4), model, num_data=np.int64(100), likelihood="categorical")  # type: ignore[arg-type]
-        assert torch.equal(
-            loss.total, gd.negative_elbo(torch.ones(4), model, num_data=100, likelihood="categorical").total
-        )
-
-    @pytest.mark.parametrize("num_data", [100.0, True, None, "100", torch.tensor(100)])
-    def test_num_data_must_be_an_integer(self, num_data: Any) -> None:
-        model = gd.learn_dropout(nn.Linear(3, 2))
-        with pytest.raises(TypeError, match="`num_data` must be an integer, the number of examples in"):
-            gd.negative_elbo(torch.ones(4), model, num_data=num_data, likelihood="categorical")
-
-    def test_num_data_has_no_default(self) -> None:
-        model = gd.learn_dropout(nn.Linear(3, 2))
-        with pytest.raises(TypeError, match="num_data"):
-            gd.negative_elbo(torch.ones(4), model)  # type: ignore[call-arg]
-        with pytest.raises(TypeError, match="positional"):
-            gd.negative_elbo(torch.ones(4), model, 100)  # type: ignore[misc]
-
-    @pytest.mark.parametrize(("nll", "num_data"), [((4,), 3), ((), 0), ((4,), -5), ((), -1)])
-    def test_num_data_is_at_least_the_batch(self, nll: tuple[int, ...], num_data: int) -> None:
-        model = gd.learn_dropout(nn.Linear(3, 2))
-        with pytest.raises(ValueError, match=r"`num_data` must be at least the batch of \d, got .*loader\.dataset"):
-            gd.negative_elbo(torch.ones(nll), model, num_data=num_data, likelihood="categorical")
-
-    @pytest.mark.parametrize("shape", [(4, 1), (4, 8, 8)])
-    def test_nll_must_be_one_number_for_each_example(self, shape: tuple[int, ...]) -> None:
-        model = gd.learn_dropout(nn.Linear(3, 2))
-        with pytest.raises(ValueError, match=r"`nll` must hold one value for each example, shape \(N,\), got"):
-            gd.negative_elbo(torch.ones(shape), model, num_data=1000, likelihood="categorical")
-
     def test_published_coefficients(self) -> None:
         """The table of method.md: exact NLL has l^2 / (2 N) and 1 / N; fixed precision tau scales both by 2 / tau."""
         tau, num_data, lengthscale = 4.0, 50, 0.8
@@ -799,21 +623,6 @@ class TestHomoscedasticNoise:
         assert torch.equal(output[..., :2], mean)
         np.testing.assert_allclose(output[..., 2:].detach(), -0.7, rtol=1e-6)
         assert noise(mean.bfloat16()).dtype == torch.bfloat16
-
-    def test_maximum_likelihood_is_the_mean_square(self) -> None:
-        noise = gd.HomoscedasticNoise(2)
-        residual = torch.randn(400, 2) * torch.tensor([0.5, 3.0])
-        optimizer = torch.optim.LBFGS(noise.parameters(), max_iter=50)
-
-        def closure() -> Tensor:
-            optimizer.zero_grad()
-            output = noise(torch.zeros(400, 2))
-            loss = gd.gaussian_nll(output[:, :2], output[:, 2:], residual).mean()
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
-        np.testing.assert_allclose(noise.log_variance.detach().exp(), residual.square().mean(0), rtol=1e-3)
 
     def test_errors(self) -> None:
         with pytest.raises(ValueError, match="`num_outputs` must be at least 1, got 0"):

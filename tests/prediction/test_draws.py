@@ -112,6 +112,7 @@ BATCHED: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "transformer": lambda: (converted(Transformer()), torch.arange(20).reshape(4, 5) % 11),
 }  # fmt: skip
 MODELS = {**STACKED, **CHAINS, **BATCHED}
+APART = [name for name in BATCHED if name != "softmax over rows"]
 
 
 @contextlib.contextmanager
@@ -164,15 +165,13 @@ class TestSameAsTheLoop:
         monkeypatch.setattr(draws, "CACHED", budget)
         assert_same(at_once(model, x), expected)
 
-    @pytest.mark.parametrize("name", [name for name in BATCHED if name != "softmax over rows"])
-    def test_batch_size(self, name: str) -> None:
-        model, x = BATCHED[name]()
-        assert_same(gd.sample(model, x, num_samples=S, seed=3, batch_size=2), by_loop(model, x))
-
-    @pytest.mark.parametrize("name", ["tokens", "convolutional"])
-    def test_batch_size_of_chains(self, name: str) -> None:
-        model, x = CHAINS[name]()
-        assert_same(gd.sample(model, x, num_samples=S, seed=3, batch_size=2), by_loop(model, x))
+    @pytest.mark.parametrize("name", [*APART, "tokens", "convolutional", "plain"])
+    def test_batch_size_and_number_of_draws(self, name: str) -> None:
+        plain = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 2))
+        model, x = (plain, data(9, 4)) if name == "plain" else MODELS[name]()
+        expected = by_loop(model, x)
+        assert_same(gd.sample(model, x, num_samples=S, seed=3, batch_size=2), expected)
+        assert_same(gd.sample(model, x, num_samples=3 * S, seed=3)[:S], expected)
 
     def test_output_of_each_draw(self) -> None:
         model, x = dense(), data(9, 4)
@@ -213,12 +212,6 @@ class TestSameAsTheLoop:
         assert_same(gd.sample(model.eval(), x, num_samples=S, seed=3), expected)
         torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
 
-    def test_ensemble_of_one_call_each(self) -> None:
-        model, x = dense(), data(9, 4)
-        assert torch.equal(gd.sample(model, x, num_samples=S, seed=3), gd.sample(model, x, num_samples=S, seed=3))
-        longer = gd.sample(model, x, num_samples=3 * S, seed=3)
-        assert_same(longer[:S], gd.sample(model, x, num_samples=S, seed=3))
-
 
 class Forked(nn.Module):
     """Takes its way by the values of a draw."""
@@ -248,6 +241,14 @@ class RememberingInBuffer(Forked):
         return self.last
 
 
+class Smoothing(RememberingInBuffer):
+    """Its state goes from call to call."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.last = self.inner(x) + 0.5 * self.last
+        return self.last
+
+
 class Overwriting(Forked):
     def forward(self, x: Tensor) -> Tensor:
         result = torch.zeros(len(x), 2)
@@ -256,7 +257,7 @@ class Overwriting(Forked):
 
 
 class TestWhatOnlyTheLoopCanDo:
-    @pytest.mark.parametrize("make", [Forked, Remembering, RememberingInBuffer, Overwriting])
+    @pytest.mark.parametrize("make", [Forked, Remembering, RememberingInBuffer, Overwriting, Smoothing])
     def test_forward(self, make: type[nn.Module]) -> None:
         model, x = converted(make()), data(9, 4)
         expected = by_loop(model, x)
@@ -265,15 +266,6 @@ class TestWhatOnlyTheLoopCanDo:
             assert not hasattr(model, "last")  # what a prediction keeps in its modules goes with its twin
         if make is RememberingInBuffer:
             assert torch.equal(model.last, torch.zeros(1))  # type: ignore[arg-type]
-
-    def test_state_that_goes_from_call_to_call(self) -> None:
-        class Smoothing(RememberingInBuffer):
-            def forward(self, x: Tensor) -> Tensor:
-                self.last = self.inner(x) + 0.5 * self.last
-                return self.last
-
-        model, x = converted(Smoothing()), data(9, 4)
-        assert_same(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
 
     @pytest.mark.parametrize("make", [Remembering, RememberingInBuffer])
     def test_what_keeps_something_is_not_run_at_once(self, make: type[nn.Module]) -> None:
@@ -301,25 +293,16 @@ class TestWhatOnlyTheLoopCanDo:
         assert_same(gd.sample(model, x, num_samples=S, seed=3), expected)
         assert len(calls) > 3
 
-    def test_plain_dropout(self) -> None:
-        model = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 2))
-        x = data(9, 4)
-        assert torch.equal(gd.sample(model, x, num_samples=S, seed=3), by_loop(model, x))
-
-    def test_hooks_see_ordinary_draws(self) -> None:
-        model, x, seen = dense(), data(9, 4), []
-        model[0].register_forward_hook(lambda module, args, result: seen.append(result))
-        gd.sample(model, x, num_samples=S, seed=3)
-        assert [tuple(each.shape) for each in seen] == [(9, 6)] * S
-
-    def test_hooks_on_all_modules_see_ordinary_draws(self) -> None:
+    @pytest.mark.parametrize("everywhere", [False, True])
+    def test_hooks_see_ordinary_draws(self, everywhere: bool) -> None:
         model, x, seen = dense(), data(9, 4), []
 
-        def watch(module, args, result):
+        def watch(module: nn.Module, args: Any, result: Tensor) -> None:
             if isinstance(module, nn.Linear) and module.in_features == 4:
                 seen.append(tuple(result.shape))
 
-        with nn.modules.module.register_module_forward_hook(watch):
+        register = nn.modules.module.register_module_forward_hook if everywhere else model[0].register_forward_hook
+        with register(watch):
             gd.sample(model, x, num_samples=S, seed=3)
         assert seen == [(9, 6)] * S
 

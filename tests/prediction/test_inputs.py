@@ -58,38 +58,14 @@ class Graph(nn.Module):
 class TestShared:
     @pytest.mark.parametrize("predict", PREDICTIONS)
     def test_edges_are_passed_on_whole(self, predict: Callable[..., Any]) -> None:
+        """As are None, numbers and words."""
         model, x = Graph(), torch.randn(4, 3)
         edges = torch.tensor([[0, 1, 2, 0], [1, 2, 3, 3]])
-        named = predict(model, {"x": x, "edge_index": edges}, shared=["edge_index"], seed=0)
-        assert_same(predict(model, (x, edges), shared=(1,), seed=0), named)
-        assert all(seen == (4, (2, 4), "sum", None) for seen in model.seen)
-        assert 4 in numbers(named)[0].shape
-
-    def test_as_many_edges_as_nodes_are_not_mistaken_for_rows(self) -> None:
-        model, x = Graph(), torch.randn(2, 3)
-        edges = torch.tensor([[0, 1], [1, 1]])  # 2 rows, as many as nodes
-        gd.sample(model, (x, edges), shared=[1], seed=0, num_samples=3, batch_size=2)
-        assert all(seen[1] == (2, 2) for seen in model.seen)
-
-    def test_without_a_word_edges_are_refused(self) -> None:
-        model, x = Graph(), torch.randn(5, 3)
-        edges = torch.tensor([[0, 1, 2], [1, 2, 3]])
-        with pytest.raises(
-            ValueError, match=r"same number of rows, .* got \[2, 5\]; name what has no rows, as the edges"
-        ):
-            gd.predict_regression(model, {"x": x, "edge_index": edges})
-
-    def test_none_numbers_and_strings_have_no_rows(self) -> None:
-        model, x = Graph(), torch.randn(4, 3)
-        edges = torch.tensor([[0], [1]])
-        gd.sample(
-            model,
-            {"x": x, "edge_index": edges, "mode": "mean", "weight": None},
-            shared=["edge_index"],
-            num_samples=2,
-            batch_size=4,
-        )
-        assert set(model.seen) == {(4, (2, 1), "mean", None)}
+        named = {"x": x, "edge_index": edges, "mode": "mean", "weight": None}
+        expected = predict(model, named, shared=["edge_index"], seed=0, batch_size=4)
+        assert set(model.seen) == {(4, (2, 4), "mean", None)}
+        assert_same(predict(model, (x, edges), shared=(1,), seed=0), expected)
+        assert 4 in numbers(expected)[0].shape
 
     @pytest.mark.parametrize("batch_size", [None, 2])
     def test_rows_are_cut_and_what_is_shared_is_not(self, batch_size: int | None) -> None:
@@ -108,18 +84,21 @@ class TestShared:
         got = gd.sample(model, (x, adjacency), shared=[1], num_samples=5, seed=1, batch_size=batch_size)
         torch.testing.assert_close(got, expected)
 
-    @pytest.mark.parametrize("shared", [["edges"], [2], "edge_index"])
-    def test_what_is_not_there_cannot_be_shared(self, shared: Any) -> None:
-        x = {"x": torch.randn(4, 3), "edge_index": torch.tensor([[0], [1]])}
-        with pytest.raises(ValueError, match=r"`shared` must be a collection of .* \['x', 'edge_index'\], got"):
+    @pytest.mark.parametrize(
+        ("change", "shared", "error", "message"),
+        [
+            ({}, ["edges"], ValueError, r"`shared` must be a collection of .* \['x', 'edge_index'\], got"),
+            ({}, [2], ValueError, r"`shared` must be a collection of .* \['x', 'edge_index'\], got"),
+            ({}, "edge_index", ValueError, r"`shared` must be a collection of .* \['x', 'edge_index'\], got"),
+            ({}, (), ValueError, r"same number of rows, .* got \[2, 4\]; name what has no rows, as the edges"),
+            ({"edge_index": torch.tensor(1)}, (), TypeError, "got a tensor without dimensions at 'edge_index'; name"),
+            ({"edge_index": [[0], [1]]}, (), TypeError, "got list at 'edge_index'; name"),
+        ],
+    )
+    def test_what_has_no_rows_must_be_named(self, change: Any, shared: Any, error: Any, message: str) -> None:
+        x = {"x": torch.randn(4, 3), "edge_index": torch.tensor([[0], [1]])} | change
+        with pytest.raises(error, match=message):
             gd.sample(Graph(), x, shared=shared)
-
-    def test_a_tensor_without_dimensions_and_other_things_must_be_named(self) -> None:
-        x = torch.randn(4, 3)
-        with pytest.raises(TypeError, match="got a tensor without dimensions at 1; name what has no rows"):
-            gd.sample(Graph(), (x, torch.tensor(1.0)))
-        with pytest.raises(TypeError, match="got list at 'edge_index'; name"):
-            gd.sample(Graph(), {"x": x, "edge_index": [[0], [1]]})
 
 
 class Words(nn.Module):
@@ -189,10 +168,9 @@ class TestLoaders:
 
     def test_moments_and_draws_that_are_not_kept(self) -> None:
         model, x = network(), torch.randn(7, 3)
-        loader = DataLoader(x, batch_size=3)  # type: ignore[arg-type]
-        assert_same(
-            gd.predict_regression(model, loader, method="moments"), gd.predict_regression(model, x, method="moments")
-        )
+        loader: Any = DataLoader(x, batch_size=3)  # type: ignore[arg-type]
+        found, expected = (gd.predict_regression(model, each, method="moments") for each in (loader, x))
+        assert_same(found, expected)
         assert gd.predict_regression(model, loader, keep_draws=False).draw_means is None
         assert gd.predict_counts(model, loader, keep_draws=False).draw_log_rates is None
 
@@ -221,27 +199,16 @@ class TestLoaders:
                 predict(model, inputs, num_samples=2, seed=0)
             assert [warning.filename for warning in caught] == [__file__]
 
-    def test_the_random_state_is_left_alone(self) -> None:
-        model = network()
-        before = torch.get_rng_state()
-        gd.sample(model, DataLoader(torch.ones(4, 3), batch_size=2))  # type: ignore[arg-type]
-        assert torch.equal(torch.get_rng_state(), before)
-
-    @pytest.mark.parametrize("kind", ["shuffle", "drop_last", "share"])
-    def test_a_loader_whose_rows_could_not_be_told_apart_is_refused(self, kind: str) -> None:
+    def test_what_is_no_input_is_refused(self) -> None:
         data = TensorDataset(torch.randn(5, 3))
-        loader = {
-            "shuffle": lambda: DataLoader(data, batch_size=2, shuffle=True),
-            "drop_last": lambda: DataLoader(data, batch_size=2, drop_last=True),
-            "share": lambda: DataLoader(data, sampler=DistributedSampler(data, 2, 0, shuffle=False)),
-        }[kind]()
-        with pytest.raises(
-            ValueError, match="`x` must be a loader that gives each row once and in order, got one with"
+        for loader in (
+            DataLoader(data, batch_size=2, shuffle=True),
+            DataLoader(data, batch_size=2, drop_last=True),
+            DataLoader(data, sampler=DistributedSampler(data, 2, 0, shuffle=False)),
         ):
-            gd.sample(network(), loader)
-
-    def test_what_is_no_input_is_named(self) -> None:
-        for wrong in (TensorDataset(torch.randn(5, 3)), 3):
+            with pytest.raises(ValueError, match="must be a loader that gives each row once and in order, got one"):
+                gd.sample(network(), loader)
+        for wrong in (data, 3):
             with pytest.raises(TypeError, match=f"DataLoader or another iterable .* got {type(wrong).__name__}"):
                 gd.sample(network(), wrong)  # type: ignore[arg-type]
 
@@ -264,14 +231,6 @@ class TestOneLogit:
         assert_same(one, two)
         naive = torch.sigmoid(logits(gd.sample(model, x, seed=0, num_samples=9).flatten(0, 1)))
         torch.testing.assert_close(one.probabilities[:, 1], naive.unflatten(0, (9, 5)).mean(0))
-
-    def test_likelihood_is_that_of_training(self) -> None:
-        """With a single function there is no average: both are the same number."""
-        model = gd.learn_dropout(nn.Linear(3, 2), p=0.4)
-        x, y = torch.randn(5, 3), torch.randint(0, 2, (5, 2))
-        prediction = gd.predict_classification(model, x, likelihood="bernoulli", num_samples=1, seed=0)
-        logits = gd.sample(model, x, num_samples=1, seed=0)[0]
-        torch.testing.assert_close(-prediction.log_prob(y).sum(1), gd.bernoulli_nll(logits, y))
 
     def test_sure_answers_keep_their_log_probability(self) -> None:
         model = gd.learn_dropout(nn.Linear(2, 1, bias=False), p=0.5)

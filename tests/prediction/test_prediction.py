@@ -23,49 +23,44 @@ def linear(num_units: int, num_outputs: int = 1, *, p: float, **options: Any) ->
     return gd.learn_dropout(nn.Linear(num_units, num_outputs), p=p, **options)
 
 
+def rates_of_their_own(p: float) -> nn.Module:
+    model = linear(20, p=p, per_unit=True)
+    set_logit(model.concrete_dropout, torch.linspace(0.2 * p, 1.5 * p, 20).logit())
+    return model
+
+
 class TestClosedForm:
-    """Dropout in front of a linear map has output variance p / (1 - p) sum w^2 x^2."""
+    """Dropout in front of a linear map has output variance p / (1 - p) sum c^2, c what a unit adds to the output."""
 
-    @pytest.mark.parametrize("p", [0.1, 0.35, 0.6])
-    def test_a_mask_for_each_row(self, p: float) -> None:
-        model = linear(20, p=p)
-        x = torch.randn(20)
-        drawn = gd.draw(model, seed=1, shared=False, fresh=True)
+    @pytest.mark.parametrize("p", [0.1, 0.6])
+    @pytest.mark.parametrize(
+        ("make", "shape", "contribution"),
+        [
+            (lambda p: linear(20, p=p), (20,), lambda weight, x: weight * x),
+            (rates_of_their_own, (20,), lambda weight, x: weight * x),
+            (lambda p: nn.Sequential(nn.Dropout(p), nn.Linear(20, 1)).eval(), (20,), lambda weight, x: weight * x),
+            (
+                lambda p: gd.learn_dropout(nn.Conv2d(5, 1, 4, bias=False), p=p),
+                (5, 4, 4),
+                lambda weight, x: (weight * x).sum((1, 2)),
+            ),
+            (lambda p: linear(5, p=p), (7, 5), lambda weight, x: weight * x.sum(0)),
+        ],
+        ids=["one rate", "a rate for each unit", "plain", "whole channels", "tokens share a mask"],
+    )
+    def test_of_rows_and_of_draws(self, p: float, make: Any, shape: tuple[int, ...], contribution: Any) -> None:
+        model, x = make(p), torch.randn(1, *shape)
+        weight = next(value for name, value in model.named_parameters() if name.endswith("weight"))
+        rates = p if isinstance(model, nn.Sequential) else model.concrete_dropout.p
+        expected = (rates / (1 - rates) * contribution(weight[0], x[0]).square()).sum().item()
         with torch.no_grad():
-            y = drawn(x.expand(100_000, 20))
-        self.check(model, x, y[:, 0], p)
-
-    def test_rows_of_many_draws(self) -> None:
-        model = linear(20, p=0.35)
-        x = torch.randn(3, 20)
-        y = gd.sample(model, x, num_samples=60_000, seed=2)
-        for n in range(3):
-            self.check(model, x[n], y[:, n, 0], 0.35)
-
-    def test_a_rate_for_each_unit(self) -> None:
-        model = linear(3, p=0.5, per_unit=True)
-        rates = torch.tensor([0.1, 0.4, 0.7])
-        set_logit(model.concrete_dropout, rates.logit())
-        x = torch.randn(3)
-        drawn = gd.draw(model, seed=1, shared=False, fresh=True)
-        with torch.no_grad():
-            y = drawn(x.expand(100_000, 3))[:, 0]
-        expected = (rates / (1 - rates) * (model.weight[0] * x).square()).sum().item()
-        assert y.var().item() == pytest.approx(expected, rel=0.02)
-
-    def test_fixed_rate(self) -> None:
-        model = gd.fix_dropout(linear(20, p=0.35))
-        x = torch.randn(20)
-        with torch.no_grad():
-            y = model.train()(x.expand(100_000, 20))
-        self.check(model, x, y[:, 0], 0.35)
-
-    @staticmethod
-    def check(model: Any, x: Tensor, y: Tensor, p: float) -> None:
-        expected = p / (1 - p) * (model.weight[0] * x).square().sum().item()
-        error = math.sqrt(expected / len(y))
-        assert y.mean().item() == pytest.approx((model.weight[0] @ x + model.bias[0]).item(), abs=4 * error)
-        assert y.var().item() == pytest.approx(expected, rel=0.02)
+            rows = gd.draw(model, seed=1, shared=False, fresh=True)(x.expand(60_000, *shape))
+            mean = model.eval()(x).sum().item()
+        count = 8_000 if isinstance(model, nn.Sequential) else 30_000  # plain dropout is drawn one by one
+        for y in (rows, gd.sample(model, x, num_samples=count, seed=2)[:, 0]):
+            y = y.flatten(1).sum(1)
+            assert y.mean().item() == pytest.approx(mean, abs=4 * math.sqrt(expected / len(y)))
+            assert y.var().item() == pytest.approx(expected, rel=0.05)
 
     def test_predicted_variance(self) -> None:
         """The same through predict_regression, whose epistemic part it is."""
@@ -77,21 +72,6 @@ class TestClosedForm:
             assert prediction.epistemic[n].item() == pytest.approx(expected, rel=0.05)
             assert prediction.aleatoric[n].item() == pytest.approx(math.exp(-1), rel=1e-5)
             assert prediction.variance[n].item() == pytest.approx(expected + math.exp(-1), rel=0.05)
-
-    def test_convolution_drops_whole_channels(self) -> None:
-        """p / (1 - p) times the sum over channels of the squared contribution of a whole channel."""
-        p, x = 0.3, torch.randn(1, 5, 4, 4)
-        model: Any = gd.learn_dropout(nn.Conv2d(5, 1, 4, bias=False), p=p)
-        y = gd.sample(model, x, num_samples=20_000, seed=0).flatten()
-        by_channel = (model.weight[0] * x[0]).sum((1, 2))
-        assert y.var().item() == pytest.approx((p / (1 - p) * by_channel.square().sum()).item(), rel=0.05)
-
-    def test_tokens_share_the_mask_of_their_example(self) -> None:
-        p, x = 0.3, torch.randn(1, 7, 5)
-        model = linear(5, p=p)
-        y = gd.sample(model, x, num_samples=20_000, seed=0)[..., 0].sum(-1)[:, 0]  # summed over tokens
-        contribution = model.weight[0] * x[0].sum(0)
-        assert y.var().item() == pytest.approx((p / (1 - p) * contribution.square().sum()).item(), rel=0.05)
 
 
 def single_layer_lstm() -> nn.LSTM:
@@ -174,12 +154,6 @@ class TestDraw:
         with torch.no_grad():
             model[0].weight.mul_(2)
         assert not torch.allclose(drawn(x), before)
-
-    def test_part_of_a_model(self) -> None:
-        model = mixed_model()
-        drawn: Any = gd.draw(model[0], fresh=True)
-        assert drawn.concrete_dropout.is_active
-        assert not model[0].concrete_dropout.is_active  # type: ignore[union-attr]
 
     @pytest.mark.parametrize("fresh", [False, True])
     def test_seeds(self, fresh: bool) -> None:
@@ -309,17 +283,6 @@ class TestDraw:
 class TestPlainDropout:
     """Models with torch.nn's own dropout, which nothing was done to."""
 
-    @pytest.mark.parametrize("p", [0.2, 0.5])
-    def test_variance_has_the_closed_form(self, p: float) -> None:
-        model: Any = nn.Sequential(nn.Dropout(p), nn.Linear(20, 1)).eval()
-        x = torch.randn(20)
-        drawn = gd.draw(model, seed=1, shared=False, fresh=True)
-        with torch.no_grad():
-            y = drawn(x.expand(100_000, 20))[:, 0]
-        TestClosedForm.check(model[1], x, y, p)
-        draws = gd.sample(model, x[None], num_samples=20_000, seed=1).flatten()
-        assert draws.var().item() == pytest.approx(y.var().item(), rel=0.05)
-
     @pytest.mark.parametrize(
         ("dropout", "shape", "mask"),
         [
@@ -350,36 +313,15 @@ class TestPlainDropout:
         assert (kept < 40).all()
         assert len(kept.unique()) > 1
 
-    def test_as_torch_drops_in_training(self) -> None:
-        """The same distribution as PyTorch's own forward: rate, scale and what is dropped together."""
-        for model, x in [
-            (nn.Dropout(0.3), torch.ones(40_000, 3)),
-            (nn.Dropout1d(0.3), torch.ones(10_000, 3, 4)),
-            (nn.Dropout2d(0.3), torch.ones(10_000, 3, 2, 2)),
-        ]:
-            expected = model.train()(x)
-            drawn = gd.draw(model, seed=0, shared=False, fresh=True)
-            y = drawn(x)
-            assert y.mean().item() == pytest.approx(expected.mean().item(), abs=0.02)
-            assert y.std().item() == pytest.approx(expected.std().item(), abs=0.02)
-            mine, theirs = (value.flatten(1).mean(1).std().item() for value in (y, expected))
-            assert mine == pytest.approx(theirs, abs=0.02)
-
-    def test_everything_dropped(self) -> None:
-        model = nn.Dropout(1.0)
-        drawn = gd.draw(model, fresh=True)
-        assert torch.equal(drawn(torch.randn(3, 2)), torch.zeros(3, 2))
-
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-    def test_dtype(self, dtype: torch.dtype) -> None:
-        assert gd.draw(nn.Dropout(0.5), fresh=True)(torch.ones(3, 2, dtype=dtype)).dtype == dtype
-
     def test_input_is_not_changed(self) -> None:
         model, x = nn.Dropout(0.5, inplace=True), torch.ones(3, 50)
         drawn = gd.draw(model, fresh=True)
         drawn(x)
         gd.sample(gd.learn_dropout(nn.Sequential(nn.Linear(50, 2)), p=0.5), x, num_samples=1)
         assert torch.equal(x, torch.ones(3, 50))
+        for dtype in (torch.float16, torch.bfloat16, torch.float64):
+            assert drawn(x.to(dtype)).dtype == dtype
+        assert torch.equal(gd.draw(nn.Dropout(1.0), fresh=True)(x), torch.zeros(3, 50))
 
     def test_two_uses_of_one_module_have_two_masks(self) -> None:
         """Many models share one nn.Dropout: in a drawn function its uses must not have the same mask."""
@@ -393,8 +335,8 @@ class TestPlainDropout:
                 return self.dropout(self.dropout(x)).sum(1, keepdim=True)
 
         model, x = Twice(), torch.ones(5, 4)
-        y = gd.sample(model, x, num_samples=20_000, seed=0)[:, 0, 0]
-        assert y.var().item() == pytest.approx(4 * (1 / 0.25 - 1), rel=0.05)  # with one mask: 4 * 7
+        y = gd.sample(model, x, num_samples=5_000, seed=0)[:, 0, 0]
+        assert y.var().item() == pytest.approx(4 * (1 / 0.25 - 1), rel=0.1)  # with one mask: 4
         for batch_size in (1, 2, 5):  # each pass over the model begins with the first mask
             draws = gd.sample(model, x, num_samples=50, seed=0, batch_size=batch_size)
             assert torch.equal(draws[:, :, 0], y[:50, None].expand(50, 5))
@@ -443,17 +385,12 @@ class TestInvariance:
         torch.testing.assert_close(gd.sample(model, x[order], num_samples=7, seed=0), y[:, order])
         torch.testing.assert_close(gd.sample(model, x[3:4], num_samples=7, seed=0), y[:, 3:4])
 
-    @pytest.mark.parametrize("batch_size", [1, 3, 9, 10, 1000])
+    @pytest.mark.parametrize("batch_size", [1, 3, 9, 1000])
     def test_batch_size(self, model: nn.Module, batch_size: int) -> None:
         x = torch.randn(10, 6)
-        y = gd.sample(model, x, num_samples=7, seed=0)
-        torch.testing.assert_close(gd.sample(model, x, num_samples=7, seed=0, batch_size=batch_size), y)
-        regression = gd.predict_regression(model, x, num_samples=7, seed=0)
-        batched = gd.predict_regression(model, x, num_samples=7, seed=0, batch_size=batch_size)
-        torch.testing.assert_close(batched.epistemic, regression.epistemic)
-        classes = gd.predict_classification(model, x, num_samples=7, seed=0)
-        batches = gd.predict_classification(model, x, num_samples=7, seed=0, batch_size=batch_size)
-        torch.testing.assert_close(batches.probabilities, classes.probabilities)
+        for predict, name in ((gd.predict_regression, "epistemic"), (gd.predict_classification, "probabilities")):
+            whole, batched = (predict(model, x, num_samples=7, seed=0, batch_size=size) for size in (None, batch_size))
+            torch.testing.assert_close(getattr(batched, name), getattr(whole, name))
 
     def test_seed(self, model: nn.Module) -> None:
         x = torch.randn(4, 6)
@@ -489,11 +426,6 @@ class TestInvariance:
         first, second = gd.draw(model, seed=0, fresh=True)
         first(x)
         assert torch.equal(second(x), expected)
-
-    def test_float64_and_half_models(self) -> None:
-        for dtype in (torch.float64, torch.bfloat16):
-            model = linear(6, p=0.5).to(dtype)
-            assert gd.sample(model, torch.randn(2, 6, dtype=dtype), num_samples=2).dtype == dtype
 
 
 class TwoInputs(nn.Module):
@@ -584,18 +516,18 @@ class TestRegression:
         assert prediction.mean.shape == (5, 2)
         assert not prediction.mean.requires_grad
 
-    def test_log_density_is_that_of_each_row(self, model: nn.Module, x: Tensor) -> None:
+    @pytest.mark.parametrize("positions", [(), (7,)])
+    def test_log_density_is_that_of_each_row(self, positions: tuple[int, ...]) -> None:
+        """Outputs are in the last dimension, everything else is kept."""
+        model, x, target = linear(6, 4, p=0.3), torch.randn(5, *positions, 6), torch.randn(5, *positions, 2)
         prediction = gd.predict_regression(model, x, num_samples=30, seed=0)
-        assert prediction.draw_means is not None
-        assert prediction.draw_variances is not None
-        target = torch.randn(5, 2)
-        expected = ref.mixture_log_density(
-            target.numpy(), prediction.draw_means.double().numpy(), prediction.draw_variances.double().numpy()
-        )
+        assert prediction.mean.shape == (5, *positions, 2)
+        draws: Any = prediction.draw_means, prediction.draw_variances
+        means, variances = (value.flatten(2).double().numpy() for value in draws)
+        expected = ref.mixture_log_density(target.flatten(1).numpy(), means, variances)
         assert prediction.log_prob(target).shape == (5,)
         np.testing.assert_allclose(prediction.log_prob(target), expected, rtol=1e-4)
-        far = prediction.log_prob(target + 1e6)  # no underflow to log 0
-        assert far.isfinite().all()
+        assert prediction.log_prob(target + 1e6).isfinite().all()  # no underflow to log 0
 
     def test_density_is_the_slope_of_the_distribution_function(self, model: nn.Module, x: Tensor) -> None:
         model, x = model.double(), x.double()
@@ -613,16 +545,14 @@ class TestRegression:
 
     def test_quantiles_against_simulation(self, model: nn.Module, x: Tensor) -> None:
         prediction = gd.predict_regression(model, x, num_samples=50, seed=0)
-        assert prediction.draw_means is not None
-        assert prediction.draw_variances is not None
-        noise = torch.randn(4000, *prediction.draw_means.shape)
-        simulated = (prediction.draw_means + noise * prediction.draw_variances.sqrt()).flatten(0, 1).numpy()
+        draws: Any = prediction.draw_means, prediction.draw_variances
+        noise = torch.randn(4000, *draws[0].shape)
+        simulated = (draws[0] + noise * draws[1].sqrt()).flatten(0, 1).numpy()
         for q in (0.01, 0.2, 0.5, 0.9, 0.99):
             value = prediction.quantile(q)
             assert value.shape == (5, 2)
             np.testing.assert_allclose(prediction.cdf(value), q, atol=1e-5)
             np.testing.assert_allclose((simulated <= value.numpy()).mean(0), q, atol=0.006)
-        np.testing.assert_allclose(prediction.quantile(0.3), np.quantile(simulated, 0.3, axis=0), atol=0.03)
 
     @pytest.mark.parametrize("coverage", [0.5, 0.9, 0.99])
     def test_interval(self, model: nn.Module, x: Tensor, coverage: float) -> None:
@@ -641,16 +571,6 @@ class TestRegression:
         np.testing.assert_allclose(prediction.quantile(0.975) - prediction.mean, 1.959964 * 2, rtol=1e-5)
         low, high = prediction.interval(0.6827)
         np.testing.assert_allclose(high - low, 4.0, rtol=1e-3)
-
-    def test_coverage_of_targets_from_the_mixture(self) -> None:
-        model, x = linear(6, p=0.4), torch.randn(4000, 6)
-        drawn = gd.draw(model, seed=7, shared=False, fresh=True)
-        with torch.no_grad():
-            target = drawn(x) + 0.3 * torch.randn(4000, 1)
-        prediction = gd.predict_regression(model, x, num_samples=300, seed=0, log_variance=math.log(0.09))
-        low, high = prediction.interval(0.8)
-        inside = ((target >= low) & (target <= high)).float().mean().item()
-        assert inside == pytest.approx(0.8, abs=0.03)
 
     def test_without_draws(self, model: nn.Module, x: Tensor) -> None:
         kept = gd.predict_regression(model, x, num_samples=30, seed=0)
@@ -688,21 +608,6 @@ class TestRegression:
         np.testing.assert_allclose(prediction.aleatoric, expected, rtol=1e-5)
         y = gd.sample(model, x, num_samples=20, seed=0)
         np.testing.assert_allclose(prediction.epistemic, y.var(0, correction=0), rtol=1e-4)
-
-    def test_learned_homoscedastic_noise(self) -> None:
-        model = nn.Sequential(linear(6, 2, p=0.3), gd.HomoscedasticNoise(2, log_variance=0.3))
-        prediction = gd.predict_regression(model, torch.randn(5, 6), num_samples=5)
-        np.testing.assert_allclose(prediction.aleatoric, math.exp(0.3), rtol=1e-5)
-
-    def test_moments_do_not_cancel(self) -> None:
-        """A mean of 1e4 and a standard deviation of 0.1: the difference of two squares has no digit of it."""
-        model = linear(6, p=0.3)
-        model.bias.data.fill_(1e4)
-        model.weight.data *= 0.1
-        x = torch.randn(2, 6)
-        prediction = gd.predict_regression(model, x, num_samples=2000, seed=0, log_variance=0.0)
-        expected = 0.3 / 0.7 * (model.weight * x).square().sum(1, keepdim=True)
-        np.testing.assert_allclose(prediction.epistemic, expected.detach(), rtol=0.15)
 
     def test_half_precision_outputs_are_averaged_in_float32(self) -> None:
         """Under bfloat16 a running mean of 1000 draws would stand still after the first few hundred."""
@@ -744,28 +649,9 @@ class TestRegression:
             gd.predict_regression(model, x, log_variance=torch.zeros(3))
         with pytest.raises(AttributeError, match="cannot assign"):
             prediction.mean = x  # type: ignore[misc]
-
-    @pytest.mark.parametrize("log_variance", [None, 0.0])
-    def test_output_without_a_dimension_for_the_targets(self, log_variance: float | None) -> None:
-        """Shape (N,) would be split into rows that are means and rows that are variances."""
-        with pytest.raises(ValueError, match=r"must return shape \(N, D\), got \(6,\).*unsqueeze"):
-            gd.predict_regression(
-                linear(6, p=0.3), torch.randn(6, 6), output=lambda y: y.squeeze(-1), log_variance=log_variance
-            )
-
-    def test_images_of_targets(self) -> None:
-        """Dense regression: outputs in the last dimension, everything else is kept."""
-        model, x = linear(6, 4, p=0.3), torch.randn(5, 7, 6)
-        prediction = gd.predict_regression(model, x, num_samples=10, seed=0)
-        assert prediction.mean.shape == (5, 7, 2)
-        target = torch.randn(5, 7, 2)
-        means, variances = prediction.draw_means, prediction.draw_variances
-        assert means is not None
-        assert variances is not None
-        expected = ref.mixture_log_density(
-            target.flatten(1).numpy(), means.flatten(2).double().numpy(), variances.flatten(2).double().numpy()
-        )
-        np.testing.assert_allclose(prediction.log_prob(target), expected, rtol=1e-4)
+        for log_variance in (None, 0.0):  # shape (N,) would be split into rows that are means or variances
+            with pytest.raises(ValueError, match=r"must return shape \(N, D\), got \(5,\).*unsqueeze"):
+                gd.predict_regression(model, x, output=lambda y: y[:, 0], log_variance=log_variance)
 
 
 class TestClassification:

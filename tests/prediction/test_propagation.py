@@ -39,20 +39,17 @@ def sampled(model: nn.Module, x: Tensor, num_samples: int = 20_000) -> tuple[Ten
 
 
 class TestExact:
+    @pytest.mark.parametrize("per_unit", [False, True])
     @pytest.mark.parametrize("p", [0.02, 0.4, 0.9])
-    def test_dropout_and_a_linear_map(self, p: float) -> None:
-        model, x = converted(nn.Linear(5, 3), p=p), data(4, 5)
-        mean, variance = propagate_moments(model, x)
-        weight = model[0].weight
-        torch.testing.assert_close(mean, model.eval()(x).detach())
-        torch.testing.assert_close(variance, (p / (1 - p) * x.square() @ weight.square().T).detach())
-
-    def test_a_rate_for_each_unit(self) -> None:
-        model, x = converted(nn.Linear(5, 3), per_unit=True), data(4, 5)
+    def test_dropout_and_a_linear_map(self, p: float, per_unit: bool) -> None:
+        model, x = converted(nn.Linear(5, 3), p=p, per_unit=per_unit), data(4, 5)
         site = model[0].concrete_dropout
-        set_logit(site, data(5))
+        if per_unit:
+            set_logit(site, site.p_logit + data(5).clamp(-1, 1))
+        mean, variance = propagate_moments(model, x)
         expected = (x.square() * site.p_logit.exp()) @ model[0].weight.square().T
-        torch.testing.assert_close(propagate_moments(model, x).variance, expected.detach())
+        torch.testing.assert_close(mean, model.eval()(x).detach())
+        torch.testing.assert_close(variance, expected.detach())
 
     def test_two_linear_maps(self) -> None:
         """All units of the second layer depend on the same masks of the first; their variances alone would not do."""
@@ -237,19 +234,6 @@ class TestSingleDrops:
         for ours, expected in zip(propagate_moments(model, x), whole, strict=True):
             torch.testing.assert_close(ours, expected)
 
-    def test_input_of_a_layer_that_works_in_place(self) -> None:
-        model, x = converted(nn.LeakyReLU(0.2, inplace=True), nn.Linear(5, 2), p=0.01), data(4, 5)
-        before = x.clone()
-        mean, _ = propagate_moments(model, x)
-        assert torch.equal(x, before)
-        torch.testing.assert_close(mean, model.eval()(x).detach())
-
-    def test_errors(self) -> None:
-        with pytest.raises(ValueError, match=r"must have 7 units at dimension -1, got shape \(10, 8\)"):
-            propagate_moments(converted(nn.Linear(7, 2), p=0.01), data(10, 8))
-        with pytest.raises(ValueError, match=r"must return shape \(N, D\), got \(10, 3, 2\)"):
-            propagate_moments(converted(nn.Linear(8, 2), p=0.01), data(10, 3, 8))
-
 
 class TestPredictRegression:
     def test_heteroscedastic(self) -> None:
@@ -279,23 +263,13 @@ class TestPredictRegression:
         torch.testing.assert_close(prediction.aleatoric, expected)
         assert torch.equal(prediction.epistemic, propagate_moments(model, x).variance)
 
-    def test_batch_size(self) -> None:
-        model, x = converted(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 2)), data(10, 8)
-        whole, parts = (gd.predict_regression(model, x, method="moments", batch_size=size) for size in (None, 3))
-        torch.testing.assert_close(whole.epistemic, parts.epistemic)
-
-    def test_errors(self) -> None:
-        model, x = converted(nn.Linear(8, 2)), data(10, 8)
-        with pytest.raises(ValueError, match="`method` must be 'draws' or 'moments', got 'moment'"):
-            gd.predict_regression(model, x, method="moment")  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="needs a model of one input tensor that returns its output"):
-            gd.predict_regression(model, (x, x), method="moments")
-
 
 class TestNothingLeftBehind:
     @pytest.mark.parametrize("p", [0.01, 0.2])
     def test_gradients_flags_and_input(self, p: float) -> None:
-        model, x = converted(nn.Linear(8, 6), nn.ReLU(inplace=True), nn.Linear(6, 2), p=p), data(10, 8)
+        """Also where the first layer works in place, and whatever the batches."""
+        first = [nn.LeakyReLU(0.2, inplace=True)] if p == 0.01 else []
+        model, x = converted(*first, nn.Linear(8, 6), nn.ReLU(inplace=True), nn.Linear(6, 2), p=p), data(10, 8)
         model.train()
         before, state = x.clone(), torch.get_rng_state()
         mean, variance = propagate_moments(model, x)
@@ -307,27 +281,32 @@ class TestNothingLeftBehind:
         assert all(module.training for module in model.modules())
         with torch.no_grad():
             torch.testing.assert_close(propagate_moments(model, x).variance, variance)
+        parts = gd.predict_regression(model, x, method="moments", log_variance=0.0, batch_size=3)
+        torch.testing.assert_close(parts.epistemic, variance)
 
 
 @pytest.mark.parametrize(
-    ("model", "match"),
+    ("model", "options", "match"),
     [
-        (nn.Sequential(nn.Sequential(nn.MaxPool2d(2)), nn.Flatten()), r"layer '0\.0' is a MaxPool2d, whose moments"),
-        (nn.LSTM(2, 2), "`model` is a LSTM, whose moments are not known; build the model as an nn.Sequential"),
-        (nn.Sequential(nn.Linear(8, 2)), "`model` has no dropout"),
-        (converted(nn.Linear(8, 2), nn.BatchNorm1d(2, track_running_stats=False)), "without running statistics"),
-        (converted(nn.Linear(8, 2), nn.Unflatten(1, (1, 2))), "layer '1' is a Unflatten"),
-        (converted(nn.Linear(7, 2)), r"must have 7 units at dimension -1, got shape \(10, 8\)"),
+        (
+            nn.Sequential(nn.Sequential(nn.MaxPool2d(2)), nn.Flatten()),
+            {},
+            r"layer '0\.0' is a MaxPool2d, whose moments",
+        ),
+        (nn.LSTM(2, 2), {}, "`model` is a LSTM, whose moments are not known; build the model as an nn.Sequential"),
+        (nn.Sequential(nn.Linear(8, 2)), {}, "`model` has no dropout"),
+        (converted(nn.Linear(8, 2), nn.BatchNorm1d(2, track_running_stats=False)), {}, "without running statistics"),
+        (converted(nn.Linear(8, 2), nn.Unflatten(1, (1, 2))), {}, "layer '1' is a Unflatten"),
+        (converted(nn.Linear(7, 2)), {}, r"must have 7 units at dimension -1, got shape \(10, 8\)"),
+        (converted(nn.Linear(7, 2), p=0.01), {}, r"must have 7 units at dimension -1, got shape \(10, 8\)"),
+        (converted(nn.Linear(8, 2)), {"x": data(10, 3, 8)}, r"must return shape \(N, D\), got \(10, 3, 2\)"),
+        (converted(nn.Linear(8, 2), p=0.01), {"x": data(10, 3, 8)}, r"must return shape \(N, D\), got \(10, 3, 2\)"),
+        (converted(nn.Linear(8, 2)), {"batch_size": 0}, "`batch_size` must be at least 1, got 0"),
+        (converted(nn.Linear(8, 2)), {"x": (data(4, 8), data(4, 8))}, "needs a model of one input tensor that returns"),
+        (converted(nn.Linear(8, 2)), {"method": "moment"}, "`method` must be 'draws' or 'moments', got 'moment'"),
     ],
 )
-def test_errors(model: nn.Module, match: str) -> None:
+def test_errors(model: nn.Module, options: dict[str, Any], match: str) -> None:
+    x = data(10, 8).to(next(model.parameters(), data(1)).dtype)
     with pytest.raises(ValueError, match=match):
-        propagate_moments(model, data(10, 8).to(next(model.parameters(), data(1)).dtype))
-
-
-def test_shape_of_the_output_and_of_a_batch() -> None:
-    model, x = converted(nn.Linear(8, 2)), data(10, 3, 8)
-    with pytest.raises(ValueError, match=r"must return shape \(N, D\), got \(10, 3, 2\)"):
-        propagate_moments(model, x)
-    with pytest.raises(ValueError, match="`batch_size` must be at least 1, got 0"):
-        propagate_moments(model, x, batch_size=0)
+        gd.predict_regression(model, **{"x": x, "method": "moments"} | options)

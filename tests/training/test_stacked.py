@@ -63,17 +63,6 @@ def test_each_model_takes_the_same_steps_as_alone(in_turn: bool) -> None:
         assert not model.training
 
 
-def test_learned_rates_agree_with_training_alone() -> None:
-    data = [task(0)] * 6
-    options = {"likelihood": "gaussian", "epochs": 60, "batch_size": 16, "lr": 1e-2}
-    stacked = [result.history[-1] for result in fit_stacked(networks(6), data, **options)]
-    alone = [fit(model, pair, **options).history[-1] for model, pair in zip(networks(6), data, strict=True)]
-    for site in ("0", "2"):
-        a = torch.tensor([record.rates[site] for record in stacked])
-        b = torch.tensor([record.rates[site] for record in alone])
-        assert a.mean() == pytest.approx(b.mean().item(), abs=0.05)
-
-
 def test_models_learn_from_their_own_data_alone() -> None:
     data = [task(0), (task(1)[0], 5 + task(1)[1])]
     first, second = networks(2), networks(2)

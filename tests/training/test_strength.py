@@ -6,6 +6,7 @@ from torch import nn
 
 import gumdrop as gd
 from gumdrop.functional import bernoulli_entropy
+from gumdrop.layers import ConcreteDropout
 from gumdrop.networks import mlp, set_strength
 from gumdrop.training import choose_strength, tune_strength
 from gumdrop.training.epochs import mean_rates
@@ -57,17 +58,15 @@ def test_the_history_has_the_mean_rate_of_units_with_rates_of_their_own() -> Non
     assert max(expected.values()) < 0.5 < max(p.max() for p in gd.dropout_rates(model).values())
 
 
-@pytest.mark.parametrize("strength", [0.0, -1.0, float("inf"), float("nan")])
-def test_a_strength_must_be_positive(strength: float) -> None:
-    with pytest.raises(ValueError, match="`strength` must be a positive number"):
-        set_strength(network(), strength)
-    with pytest.raises(ValueError, match="`strength` must be a positive number"):
-        gd.layers.ConcreteDropout(3, strength=strength)
-
-
-def test_a_name_that_no_site_has_is_refused() -> None:
+def test_strengths_that_cannot_be() -> None:
+    for strength in (0.0, -1.0, float("inf"), float("nan")):
+        for call in (lambda value: set_strength(network(), value), lambda value: ConcreteDropout(3, strength=value)):
+            with pytest.raises(ValueError, match="`strength` must be a positive number"):
+                call(strength)
     with pytest.raises(ValueError, match=r"no site of `model` has a name like \['encoder'\]; they are 0, 2, ..."):
         set_strength(network(), 2.0, include=["encoder"])
+    with pytest.raises(ValueError, match="`strengths` must hold at least one"):
+        tune_strength(network(), rows(), rows(), likelihood="gaussian", epochs=1, strengths=[])
 
 
 def test_a_gain_that_may_be_chance_leaves_the_elbo() -> None:
@@ -78,10 +77,7 @@ def test_a_gain_that_may_be_chance_leaves_the_elbo() -> None:
     assert choose_strength({0.25: elbo + 1, 1.0: elbo, 4.0: elbo - 1}) == 0.25
     assert choose_strength({2.0: elbo, 4.0: elbo + 0.01}) == 4  # without the ELBO among them the best
     assert choose_strength({0.5: elbo * torch.nan, 1.0: elbo * torch.nan}) == 1
-
-
-def test_rows_count_by_their_weight_and_rows_without_a_score_do_not() -> None:
-    scores = {1.0: torch.zeros(4), 4.0: torch.tensor([1.0, -1.0, torch.nan, 1.0])}
+    scores = {1.0: torch.zeros(4), 4.0: torch.tensor([1.0, -1.0, torch.nan, 1.0])}  # one row has no score
     assert choose_strength(scores, torch.tensor([9.0, 1.0, 50.0, 9.0])) == 4
     assert choose_strength(scores, torch.tensor([1.0, 9.0, 50.0, 1.0])) == 1
 
@@ -101,8 +97,3 @@ def test_noise_asks_for_more_dropout_than_the_elbo_has(dense: bool) -> None:
     assert {block.site.strength for block in blocks(model)} == {tuned.strength}
     assert tuned.result.history[tuned.result.best_epoch - 1].rates == pytest.approx(gd.dropout_rates(model))
     assert not model.training
-
-
-def test_without_a_strength_there_is_nothing_to_choose() -> None:
-    with pytest.raises(ValueError, match="`strengths` must hold at least one"):
-        tune_strength(network(), rows(), rows(), likelihood="gaussian", epochs=1, strengths=[])

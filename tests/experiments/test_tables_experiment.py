@@ -1,6 +1,5 @@
 """`gumdrop reproduce tables`, scaled down."""
 
-import json
 import math
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 import torch
 from scipy import stats
 
-from gumdrop.cli import main
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop_experiments.tables import running
 from gumdrop_experiments.tables import study as tables
@@ -25,11 +23,9 @@ from gumdrop_experiments.tables.predictions import (
 from gumdrop_experiments.tables.study import summaries, verdicts
 from gumdrop_experiments.tables.work import TableSet, Task, table_sets
 
+from builders.reproduced import reproduce, reproduced, results_of
+
 EMPTY = Task(np.zeros((2, 1)), np.zeros(2), np.zeros((1, 1)), np.zeros(1))
-
-
-def run(*words) -> int:
-    return main(["reproduce", *map(str, words)])
 
 
 def gaussian(mean: float, std: float, count: int) -> RegressionPrediction:
@@ -136,8 +132,7 @@ def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypat
     monkeypatch.setattr(tables, "QUICK_EPOCHS", 1)
     monkeypatch.setattr(tables, "table_sets", small_sets)
     out = tmp_path / "out"
-    assert run("tables", "--quick", "--out", out) == 0
-    results = json.loads((out / "results.json").read_text())["results"]
+    results = reproduced("tables", out, "--quick")
     own = {key for key, method in METHODS.items() if method.package is None}
     assert set(results["sets"]["numbers"]["methods"]) == own
     assert set(results["sets"]["classes"]["methods"]) == own - {"quantiles", "deep-ensemble"}
@@ -150,10 +145,10 @@ def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypat
     )
     assert gap["gap"] == pytest.approx(expected)
     (out / "parts" / "classes.linear.1.json").unlink()
-    assert run("tables", "--quick", "--out", out, "--resume") == 0
+    assert reproduce("tables", out, "--quick", "--resume") == 0
     assert (out / "parts" / "classes.linear.1.json").exists()
     assert "boosted trees" in (out / "report.html").read_text()
-    assert run("tables", "--methods", "magic", "--out", tmp_path / "other") == 2
+    assert reproduce("tables", tmp_path / "other", "--methods", "magic") == 2
 
 
 def test_a_rival_that_is_absent_or_fails_is_named_and_stops_nothing(tmp_path, monkeypatch, capsys) -> None:
@@ -164,9 +159,9 @@ def test_a_rival_that_is_absent_or_fails_is_named_and_stops_nothing(tmp_path, mo
     monkeypatch.setitem(METHODS, "forest", Method("quantile forest", fails, classes=False, package="json"))
     monkeypatch.setitem(METHODS, "ngboost", Method("NGBoost", fails, classes=False, package="no_such_package"))
     out = tmp_path / "out"
-    assert run("tables", "--quick", "--out", out, "--methods", "gumdrop", "linear", "forest", "ngboost") == 0
+    assert reproduce("tables", out, "--quick", "--methods", "gumdrop", "linear", "forest", "ngboost") == 0
     assert "no_such_package is not installed, so ngboost is left out" in capsys.readouterr().out
-    found = json.loads((out / "results.json").read_text())["results"]["sets"]["numbers"]["methods"]
+    found = results_of(out)["sets"]["numbers"]["methods"]
     assert set(found) == {"gumdrop", "linear", "forest"}
     assert found["forest"] == {"failed": "ValueError: no rows to stop by"}
     assert "failed: ValueError: no rows to stop by" in (out / "report.html").read_text()

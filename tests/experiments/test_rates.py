@@ -67,11 +67,6 @@ def test_splits_repeat_keep_test_rows_apart_and_are_standardised() -> None:
             assert not train & {tuple(np.round(row, 5)) for row in rows.x_test.tolist()}
 
 
-def test_tables_without_a_regret_need_one_beside_them(tmp_path, capsys) -> None:
-    assert reproduce("rates", tmp_path / "out", "--dataset", "boston-gaps", "--dataset", "digits") == 2
-    assert "such as boston; got boston-gaps, digits" in capsys.readouterr().err
-
-
 def test_the_steps_of_a_long_table_are_bounded() -> None:
     assert rates._most_epochs(400_000, None) is None
     assert rates._most_epochs(400_000, 1000) == 2  # of 1,024 rows

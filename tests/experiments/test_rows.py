@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 
-from gumdrop_experiments.rows import Settings
 from gumdrop_experiments.rows.results import FIXED, GRID, LABELS, LEARNED, OFF, PRIORS, summary, verdict
 
 from builders.digits import write_digits
@@ -78,10 +77,3 @@ def test_the_grid_is_chosen_by_held_out_rows_and_judged_by_test_rows() -> None:
 )
 def test_a_verdict_needs_an_interval_on_one_side(gain: tuple[float, float | None], word: str) -> None:
     assert verdict(gain) == word
-
-
-def test_settings_out_of_range() -> None:
-    with pytest.raises(ValueError, match=r"`most_steps` must be at least 1200, got 5"):
-        Settings(most_steps=5)
-    with pytest.raises(ValueError, match=r"`sizes` must be at least 50, got \(10,\)"):
-        Settings(sizes=(10,))

@@ -9,7 +9,7 @@ from gumdrop.likelihoods import categorical_nll
 from gumdrop.training import state
 from gumdrop_experiments.sentiment import study
 from gumdrop_experiments.sentiment.page import draw_rates
-from gumdrop_experiments.sentiment.reader import SentenceReader
+from gumdrop_experiments.sentiment.study import SentenceReader
 
 from builders.reproduced import reproduce, reproduced
 from builders.reviews import write_reviews
@@ -64,19 +64,6 @@ def test_the_epoch_that_is_kept_is_marked():
         "into the classes",
         "epoch kept",
     ]
-
-
-@pytest.mark.parametrize(
-    ("ways", "words"),
-    [
-        (["learned", "fixed 0.6"], "there is no way 'fixed 0.6'; there are: none, fixed 0.1"),
-        (["none", "fixed 0.3"], "`ways` must have learned rates and others, got none, fixed 0.3"),
-    ],
-)
-def test_ways_are_known_and_can_be_compared(ways, words, tmp_path, capsys):
-    write_reviews(tmp_path / "data" / "sst")
-    assert reproduce("sentiment", tmp_path / "out", "--ways", *ways, data=tmp_path / "data") == 2
-    assert words in capsys.readouterr().err
 
 
 def test_padding_does_not_change_what_is_read():

@@ -148,7 +148,6 @@ def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypat
     assert reproduce("tables", out, "--quick", "--resume") == 0
     assert (out / "parts" / "classes.linear.1.json").exists()
     assert "boosted trees" in (out / "report.html").read_text()
-    assert reproduce("tables", tmp_path / "other", "--methods", "magic") == 2
 
 
 def test_a_rival_that_is_absent_or_fails_is_named_and_stops_nothing(tmp_path, monkeypatch, capsys) -> None:

@@ -94,12 +94,6 @@ def test_published_factors_are_the_prior_and_the_strength(work, monkeypatch) -> 
     assert max(min(rates) for rates in plain.rates) < 0.4
 
 
-@pytest.mark.parametrize("pair", [("0", "1"), ("1", "-2"), ("nan", "1")])
-def test_factors_are_positive(data, tmp_path, capsys, pair) -> None:
-    assert reproduce("uci", tmp_path / "out", "--regularisers", *pair, data=data) == 2
-    assert "`regularisers` must be two positive numbers" in capsys.readouterr().err
-
-
 def test_the_grid_chooses_what_is_best_on_a_fifth_of_each_training_part(work, monkeypatch) -> None:
     """A search whose one candidate has the right noise, beside some a thousand times too sure, finds it."""
     monkeypatch.setitem(GRID, "diabetes", (1e3, 1 / 70**2, 1e4))
@@ -142,19 +136,6 @@ def test_the_paired_test_allows_for_overlap(work) -> None:
     careful = gain.mean() / math.sqrt(gain.var(ddof=1) * (1 / 20 + ratio))
     assert uci.paired_test(gain, [split]) == pytest.approx(2 * stats.t.sf(careful, 19))
     assert uci.paired_test(np.zeros(5), [split]) is None
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--dataset", "bosten"), "there is no set 'bosten'; there are: diabetes"),
-        (("--methods", "magic"), "there is no method 'magic'; there are: chosen, gumdrop, one-member"),
-    ],
-)
-def test_unknown_names_are_answered_with_those_that_there_are(data, tmp_path, capsys, words, message) -> None:
-    assert reproduce("uci", tmp_path / "out", *words, data=data) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 def test_missing_data_and_a_split_that_does_not_match_are_named(data, tmp_path, capsys) -> None:

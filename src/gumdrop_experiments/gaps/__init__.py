@@ -13,7 +13,7 @@ References:
 from dataclasses import replace
 from typing import Self
 
-from gumdrop_experiments.harness import About, BaseSettings, RunOptions, data_folder, flag, known
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag, known, sets_of
 
 ABOUT = About(
     shows="methods on held-out middles and ends of each input of the UCI sets, beside random splits",
@@ -50,7 +50,6 @@ class Settings(BaseSettings):
         """Name the sets that were left open, from the folder of the data, and the kinds."""
         from gumdrop_experiments.data.uci import KINDS
 
-        folders = sorted(path.name for path in data_folder(options, "uci").iterdir() if path.is_dir())
-        dataset = known("set", self.dataset, folders) or tuple(folders)
+        dataset = sets_of(options, "uci", self.dataset)
         kinds = known("kind of split", self.kinds, KINDS) or KINDS
         return replace(super().for_run(options), dataset=dataset, kinds=kinds)

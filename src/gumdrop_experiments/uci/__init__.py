@@ -12,7 +12,7 @@ References:
 from dataclasses import replace
 from typing import Self
 
-from gumdrop_experiments.harness import About, BaseSettings, RunOptions, data_folder, flag, known
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag, known, sets_of
 
 ABOUT = About(
     shows="learned dropout with nothing to tune against a grid search over rate and noise, on UCI regression",
@@ -56,10 +56,9 @@ class Settings(BaseSettings):
         """Name the sets and methods that were left open, from the folder of the data and from all methods."""
         from gumdrop_experiments.uci.methods import METHODS
 
-        folders = sorted(path.name for path in data_folder(options, "uci").iterdir() if path.is_dir())
         usual = tuple(key for key, method in METHODS.items() if method.default)
         return replace(
             self,
-            dataset=known("set", self.dataset, folders) or tuple(folders),
+            dataset=sets_of(options, "uci", self.dataset),
             methods=known("method", self.methods, METHODS) or usual,
         )

@@ -54,7 +54,7 @@ def _label_table(curves: Plain) -> Table:
     for choice, each in curves.items():
         values = column(each, "accuracy")
         gains = [mean_and_error(gain) for gain in (values - usual).T]
-        said = ["" if choice == "random" else f" ({gain:+.3f}, {error:.3f})" for gain, error in gains]
+        said = [f" ({gain:+.3f}, {error:.3f})" if gain or error else "" for gain, error in gains]
         rows.append([choice, *(f"{mean:.3f}{gain}" for mean, gain in zip(values.mean(0), said, strict=True))])
     caption = "digits: accuracy by number of labels; in brackets the gain over random rows, seed by seed, and its SE"
     return Table(caption, ["", *map(str, labels)], rows)

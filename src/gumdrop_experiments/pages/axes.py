@@ -113,7 +113,7 @@ def dots(
             dot(ax, value[0], i, value[1], edges, form, **look(name))
     name_rows(ax, list(rows)[::-1])
     ax.set_xlim(edges)
-    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
 
 
 def dot(

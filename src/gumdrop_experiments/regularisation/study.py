@@ -30,13 +30,7 @@ QUICK_EPOCHS, QUICK_TRAIN, QUICK_TEST = 2, 2000, 1000
 
 def study(settings: Settings, run: Run) -> Plain:
     """Train all networks, each in a part."""
-    train, test = read_digits(run.options)
-    if run.options.quick:
-        train, test = train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST))
-    digits = Digits(train, test)
-    # The last of the training images, in the place of the test images.
-    count = len(train.labels) - len(train.labels) // HELD_OUT
-    held_out = Digits(train.rows(slice(count)), train.rows(slice(count, None)))
+    digits, held_out = _digits(run)
     given = {"perceptron": settings.epochs, "lenet": settings.lenet_epochs}
     usual = dict.fromkeys(EPOCHS, QUICK_EPOCHS) if run.options.quick else EPOCHS
     epochs = {family: given[family] or usual[family] for family in EPOCHS}
@@ -84,3 +78,12 @@ def study(settings: Settings, run: Run) -> Plain:
 def _try(key: str, strength: float) -> str:
     """Name the part that tries a strength."""
     return f"{key}-{strength:g}"
+
+
+def _digits(run: Run) -> tuple[Digits, Digits]:
+    """Read the images; and the training images alone, of which the last stand in for the test images."""
+    train, test = read_digits(run.options)
+    if run.options.quick:
+        train, test = train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST))
+    count = len(train.labels) - len(train.labels) // HELD_OUT
+    return Digits(train, test), Digits(train.rows(slice(count)), train.rows(slice(count, None)))

@@ -34,32 +34,21 @@ def study(settings: Settings, run: Run) -> Plain:
     given = {"perceptron": settings.epochs, "lenet": settings.lenet_epochs}
     usual = dict.fromkeys(EPOCHS, QUICK_EPOCHS) if run.options.quick else EPOCHS
     epochs = {family: given[family] or usual[family] for family in EPOCHS}
+    shorter = {family: math.ceil(CHOOSING * whole) for family, whole in epochs.items()}
     lr = {"perceptron": PERCEPTRON_LR, "lenet": settings.lenet_lr}
-
-    def of(key: str, *, strength: float = 1.0, choosing: bool = False) -> Plain:
-        network = NETWORKS[key]
-        whole = epochs[network.family]
-        return trained(
-            network,
-            held_out if choosing else digits,
-            epochs=math.ceil(CHOOSING * whole) if choosing else whole,
-            lr=lr[network.family],
-            seed=run.options.seed,
-            device=run.options.device,
-            checkpoint=run.checkpoint(_try(key, strength) if choosing else key),
-            strength=strength,
-        )
-
     tuned = [key for key, network in NETWORKS.items() if network.tuned]
+    tries = {f"{key}-{strength:g}": (key, strength) for key in tuned for strength in STRENGTHS}
     calls = {"masks": partial(compare_masks, digits.train, run.options.seed)}
-    calls |= {key: partial(of, key) for key in NETWORKS if key not in tuned}
-    calls |= {_try(key, s): partial(of, key, strength=s, choosing=True) for key in tuned for s in STRENGTHS}
+    calls |= {key: partial(_trained, run, key, key, digits, epochs, lr) for key in NETWORKS if key not in tuned}
+    calls |= {name: partial(_trained, run, name, key, held_out, shorter, lr, s) for name, (key, s) in tries.items()}
     found = run.parts(calls)
-    chosen = {key: {f"{s:g}": at_the_end(found[_try(key, s)]["test_nll"]) for s in STRENGTHS} for key in tuned}
-    best = {key: float(min(scores, key=scores.__getitem__)) for key, scores in chosen.items()}
-    found |= run.parts({key: partial(of, key, strength=best[key]) for key in tuned})
+    scores: dict[str, dict[str, float]] = {key: {} for key in tuned}
+    for name, (key, strength) in tries.items():
+        scores[key][f"{strength:g}"] = at_the_end(found[name]["test_nll"])
+    best = {key: float(min(of_key, key=of_key.__getitem__)) for key, of_key in scores.items()}
+    found |= run.parts({key: partial(_trained, run, key, key, digits, epochs, lr, best[key]) for key in tuned})
     for key in tuned:
-        found[key] |= {"strength": best[key], "held_out_nll": chosen[key]}
+        found[key] |= {"strength": best[key], "held_out_nll": scores[key]}
     return {
         "settings": {
             "epochs": epochs,
@@ -75,9 +64,18 @@ def study(settings: Settings, run: Run) -> Plain:
     }
 
 
-def _try(key: str, strength: float) -> str:
-    """Name the part that tries a strength."""
-    return f"{key}-{strength:g}"
+def _trained(run: Run, name: str, key: str, digits: Digits, epochs: Plain, lr: Plain, strength: float = 1.0) -> Plain:
+    network, options = NETWORKS[key], run.options
+    return trained(
+        network,
+        digits,
+        epochs=epochs[network.family],
+        lr=lr[network.family],
+        seed=options.seed,
+        device=options.device,
+        checkpoint=run.checkpoint(name),
+        strength=strength,
+    )
 
 
 def _digits(run: Run) -> tuple[Digits, Digits]:

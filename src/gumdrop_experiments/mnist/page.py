@@ -4,11 +4,20 @@ import statistics
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 
 from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, mean_and_error, subplots
+from gumdrop_experiments.pages import (
+    Page,
+    Picture,
+    Table,
+    dress,
+    legend_below,
+    log_ticks,
+    mean_and_error,
+    subplots,
+    ticks_at,
+)
 
 RATES = (
     "Learned drop probability of each layer against the number of training images, and over training on the most of "
@@ -109,9 +118,8 @@ def _rates(results: Plain) -> Figure:
             path = [epoch[layer] for epoch in each["learned"][0]["rates_over_training"]]
             ax.plot(range(1, len(path) + 1), path, "-", color=colour)
             dress(ax, title=f"over training, {each['num_data']:,} images", x="epoch").set_ylim(0, 0.52)
-    left.set(xscale="log", ylim=(0, 0.52))
-    left.set_xticks(sizes, [f"{size:,}" for size in sizes])
-    left.minorticks_off()
+    ticks_at(left, sizes)
+    left.set_ylim(0, 0.52)
     dress(left, title="after training; a dot is a seed", x="training images", y="drop probability p")
     left.legend(frameon=False, fontsize=9)
     return drawing
@@ -119,23 +127,19 @@ def _rates(results: Plain) -> Figure:
 
 def _scores(results: Plain) -> Figure:
     """Error, likelihood and calibration against the number of images."""
-    drawing = Figure(figsize=(10, 3.9), layout="constrained")
+    drawing, panels = subplots(1, 3, size=(10, 3.9))
     sizes = [each["num_data"] for each in results["sizes"]]
-    panels = drawing.subplots(1, 3)
     for ax, (score, label) in zip(panels, SCORES.items(), strict=True):
         for (method, kind), (name, colour, style) in KINDS.items():
             values = [mean_of(each[method], kind, score) for each in results["sizes"]]
             if score == "accuracy":
                 values = [1 - value for value in values]
             ax.plot(sizes, values, style, color=colour, label=name, markersize=4.5, markerfacecolor="white")
-        ax.set(xscale="log", yscale="log" if score != "ece" else "linear")
+        ticks_at(ax, sizes)
         if score == "ece":
             ax.set_ylim(0, None)
         else:
-            ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
-            ax.yaxis.set_major_formatter(plots.PERCENT if score == "accuracy" else "{x:g}")
-        ax.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8.5)
-        ax.minorticks_off()
+            log_ticks(ax, 1, 1.5, 2, 3, 5, 7, form=plots.PERCENT if score == "accuracy" else "{x:g}")
         dress(ax, title=label, x="training images")
     legend_below(drawing, panels[0], 4)
     return drawing
@@ -151,9 +155,7 @@ def _widths(results: Plain) -> Figure:
         name = KINDS["learned", kind][0]
         right.plot(widths, [each[kind]["nll"] for each in results["widths"]], style, color=plots.BLUE, label=name)
     for ax in (left, right):
-        ax.set(xscale="log")
-        ax.set_xticks(widths, [f"{width:,}" for width in widths])
-        ax.minorticks_off()
+        ticks_at(ax, widths)
         ax.legend(frameon=False, fontsize=9)
     left.set_ylim(0, None)
     images = f"{results['widths'][0]['num_data']:,} images"

@@ -11,8 +11,6 @@ References:
     LeCun, Bottou, Bengio & Haffner 1998, "Gradient-based learning applied to document recognition" (Proc. IEEE 86).
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
@@ -35,7 +33,6 @@ PUBLISHED = {
 1,491 to 1,500, of LeNet the latter."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `regularisation`."""
 

@@ -10,7 +10,6 @@ References:
     Gal & Ghahramani 2016, "Dropout as a Bayesian Approximation" (arXiv:1506.02142), section 5.2.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from gumdrop_experiments import regularisation
@@ -26,7 +25,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(regularisation.Settings):
     """The flags of `rotation`: those of `regularisation`, and some of its own."""
 

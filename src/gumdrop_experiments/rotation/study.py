@@ -35,7 +35,7 @@ SHOWN = ("perceptron-both", "lenet-half", "perceptron-learned", "lenet-learned")
 def study(settings: Settings, run: Run) -> WithPictures:
     """Train the networks, and ask them about the digit that turns and about what is no digit."""
     seed, device = run.options.seed, run.options.device
-    digits = digits_of(run)
+    digits, _ = digits_of(run)
     images = digits.test.images
     none = no_digits(images[:COMPARED], seed=seed)
     none |= {path.name: others(path, COMPARED) for path in settings.others}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from gumdrop import metrics
 from gumdrop.likelihoods import ClassificationPrediction, categorical_nll
@@ -19,7 +20,6 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 from gumdrop_experiments.sentiment import Settings
-from gumdrop_experiments.sentiment.reader import SentenceReader
 from gumdrop_experiments.training import seeded
 
 SCORES = {"accuracy": "accuracy, %", "nll": "negative log likelihood, nats", "ece": "calibration error, %"}
@@ -56,6 +56,26 @@ class _Variant:
         return rate + ", words too" * self.words + ", with phrases" * self.phrases + given
 
 
+class SentenceReader(nn.Module):
+    """An LSTM over words, and a class from its last state."""
+
+    def __init__(self, num_words: int, *, size: int = 100, hidden: int = 256) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(num_words, size, padding_idx=Vocabulary.PADDING)
+        # Small, so that an untrained network says nothing; N(0, 1) would let it know sentences by their words at once.
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.lstm = nn.LSTM(size, hidden, batch_first=True)
+        self.head = nn.Linear(hidden, 2)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Give logits, shape (N, 2), for sentences as numbers, shape (N, T), 0 behind their ends."""
+        lengths = (words != Vocabulary.PADDING).sum(1)
+        embedded = self.embedding(words[:, : int(lengths.max())])
+        packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        _, (state, _) = self.lstm(packed)
+        return self.head(state[-1])
+
+
 class _Data:
     """Sentences as numbers; the vocabulary is that of the training sentences."""
 
@@ -80,11 +100,7 @@ class _Data:
 
 
 GRID = (0.1, 0.3, 0.5)
-
-
 LEARNED = _Variant(START, learned=True)
-
-
 VARIANTS = (
     _Variant(NO_DROPOUT),
     *(_Variant(p) for p in GRID),
@@ -92,11 +108,7 @@ VARIANTS = (
     *(_Variant(p, words=True) for p in GRID),
     _Variant(START, learned=True, words=True),
 )
-
-
 PHRASE_SEEDS = 3
-
-
 WITH_PHRASES = (_Variant(0.3, words=True, phrases=True), _Variant(START, learned=True, words=True, phrases=True))
 
 
@@ -109,16 +121,16 @@ def study(settings: Settings, run: Run) -> Plain:
     variants = (*VARIANTS, *given, *(WITH_PHRASES if settings.phrase_epochs else ()))
     if settings.ways:
         variants = _named(settings.ways, variants)
-    names = {
-        variant: [part_name(variant.label, seed) for seed in _seeds_of(variant, settings, run)] for variant in variants
-    }
-    calls = {
-        name: partial(_train_and_score, run, data, settings, variant, seed)
-        for variant in variants
-        for name, seed in zip(names[variant], _seeds_of(variant, settings, run), strict=True)
-    }
-    done = run.parts(calls)
-    parts = {variant.label: [done[name] for name in names[variant]] for variant in variants}
+    first, count = run.options.seed, settings.seeds
+    seeds = {v: range(first, first + (min(count, PHRASE_SEEDS) if v.phrases else count)) for v in variants}
+    done = run.parts(
+        {
+            part_name(variant.label, seed): partial(_train_and_score, run, data, settings, variant, seed)
+            for variant in variants
+            for seed in seeds[variant]
+        }
+    )
+    parts = {v.label: [done[part_name(v.label, seed)] for seed in seeds[v]] for v in variants}
     return {label: {"summary": summary(each), "parts": each} for label, each in parts.items()}
 
 
@@ -129,11 +141,6 @@ def _named(ways: Sequence[str], variants: Sequence[_Variant]) -> tuple[_Variant,
     if len({variant.learned for variant in found}) < 2:
         raise ValueError(f"`ways` must have learned rates and others, got {', '.join(names)}")
     return found
-
-
-def _seeds_of(variant: _Variant, settings: Settings, run: Run) -> range:
-    first = run.options.seed
-    return range(first, first + (min(settings.seeds, PHRASE_SEEDS) if variant.phrases else settings.seeds))
 
 
 def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int) -> Plain:
@@ -211,16 +218,7 @@ def summary(parts: Sequence[Plain]) -> dict[str, dict[str, tuple[float, float]]]
     }
 
 
-def best_fixed(results: Plain) -> str:
-    """The best of the fixed rates, of those without phrases."""
-    return _best(results, learned=False)
-
-
-def best_learned(results: Plain) -> str:
-    """The better of the learned rates, of those without phrases."""
-    return _best(results, learned=True)
-
-
-def _best(results: Plain, *, learned: bool) -> str:
+def best_of(results: Plain, *, learned: bool) -> str:
+    """The best of the learned rates, or of the fixed ones, of those without phrases."""
     labels = [label for label in results if label.startswith("learned") == learned and "phrases" not in label]
     return min(labels, key=lambda label: results[label]["summary"]["draws"]["nll"][0])

@@ -251,8 +251,8 @@ class TestNothingLeftBehind:
     @pytest.mark.parametrize("p", [0.01, 0.2])
     def test_gradients_flags_and_input(self, p: float) -> None:
         """Also where the first layer works in place, and whatever the batches."""
-        first = [nn.LeakyReLU(0.2, inplace=True)] if p == 0.01 else []
-        model, x = converted(*first, nn.Linear(8, 6), nn.ReLU(inplace=True), nn.Linear(6, 2), p=p), data(10, 8)
+        first = nn.LeakyReLU(0.2, inplace=True)
+        model, x = converted(first, nn.Linear(8, 6), nn.ReLU(inplace=True), nn.Linear(6, 2), p=p), data(10, 8)
         model.train()
         before, state = x.clone(), torch.get_rng_state()
         mean, variance = propagate_moments(model, x)

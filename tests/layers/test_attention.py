@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.layers import bernoulli_factors, dropout_blocks
+from gumdrop.layers import dropout_blocks
+from gumdrop.layers.factors import bernoulli_factors
 
 P = 0.4
 BATCH, TIME, WIDTH, HEADS = 3, 5, 6, 2

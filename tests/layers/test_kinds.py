@@ -5,7 +5,9 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.layers import KINDS, inner_dropout, kind_of
+from gumdrop.layers import KINDS
+from gumdrop.layers.inner_dropout import inner_dropout
+from gumdrop.layers.kinds import kind_of
 
 LAYERS = {
     nn.Linear: lambda: nn.Linear(3, 4),

@@ -8,7 +8,8 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 import gumdrop as gd
-from gumdrop.layers import UNIT, bernoulli_factors, dropout_blocks
+from gumdrop.layers import UNIT, dropout_blocks
+from gumdrop.layers.factors import bernoulli_factors
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning")  # PyTorch's own, once a process
 

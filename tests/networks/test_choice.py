@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.layers import bernoulli_factors, dropout_blocks
+from gumdrop.layers import dropout_blocks
+from gumdrop.layers.factors import bernoulli_factors
 
 from builders.models import report_of
 from builders.rates import set_logit

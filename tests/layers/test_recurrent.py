@@ -118,22 +118,6 @@ def test_modules_without_bias(mode, kind):
     assert_same(gd.learn_dropout(copy.deepcopy(module), p=1e-12)(x), expected)
 
 
-@inputs
-@modes
-def test_eval_is_pytorchs_own_path(mode, kind, monkeypatch):
-    module = make(mode, 2, True, batch_first=kind == "batch_first", dropout=0.5).eval()
-    x = make_input(kind)
-    expected = module(x)
-    converted = gd.learn_dropout(module, p=0.5, recurrent=True)
-    calls = []
-    own = type(module).forward
-    monkeypatch.setattr(type(module), "forward", lambda self, *args: calls.append(self) or own(self, *args))
-    assert_same(converted(x), expected, rtol=0, atol=0)
-    assert calls == [module]
-    assert not torch.equal(converted.train()(x)[0][0], expected[0][0])
-    assert calls == [module]
-
-
 def test_keyword_arguments_and_a_state_as_a_list():
     module = gd.learn_dropout(make("lstm"), p=P)
     force(module, BATCH)

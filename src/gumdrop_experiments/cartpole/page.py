@@ -154,7 +154,8 @@ def _uncertainty(variants: Variants) -> Figure:
             ax.set_yscale("log")
         dress(ax, title=title, x="trial")
     panels[0].set_ylabel("SDs of the change of state")
-    legend_below(drawing, panels[1], 3, plots.SIZE)
+    panels[1].fill_between([], [], color=plots.INK, alpha=0.13, label="range of all searches")
+    legend_below(drawing, panels[1], 4, plots.SIZE)
     return drawing
 
 

@@ -93,7 +93,7 @@ def _log_likelihoods(kinds: Plain, published: Plain) -> Figure:
     """The log likelihood of each method on each kind of split, a panel for each set."""
     names = list(next(iter(kinds.values())))
     keys = list(next(iter(kinds.values()))[names[0]]["methods"])[::-1]
-    figure, panels = panels_of(names, 2, panel=(3.8, 0.36 * len(keys) + 1.1), margin=2.4, sharey=True)
+    figure, panels = panels_of(names, 2, panel=(3.8, 0.46 * len(keys) + 1.1), margin=2.4, sharey=True)
     for name, axes in panels.items():
         name_rows(axes, [LABELS[key] for key in keys])
         _draw(axes, {kind: sets[name]["methods"] for kind, sets in kinds.items()}, keys)
@@ -118,7 +118,7 @@ def _draw(axes: Axes, methods: Plain, keys: list[str]) -> None:
     edges = edges_of(list(scores.values()))
     steps = {kind: 0.22 * (1 - j) for j, kind in enumerate(methods)}
     for (kind, i), (mean, error) in scores.items():
-        dot(axes, mean, i + steps[kind], error, edges, markersize=4, **LOOKS[kind])
+        dot(axes, mean, i + steps[kind], error, edges, ".3g", markersize=4, **LOOKS[kind])
     axes.set_xlim(edges)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.set_xlabel("test log likelihood, nats per row", fontsize=8)

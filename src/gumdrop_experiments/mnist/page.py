@@ -103,8 +103,10 @@ def mean_of(studies: Sequence[Plain], kind: str, score: str) -> float:
 
 
 def _rates(results: Plain) -> Figure:
-    """Learned rates against the number of images, and over the training on all of them."""
-    drawing, (left, right) = subplots(1, 2, size=(9, 3.9))
+    """Learned rates against the number of images, and over the training of the first seed on each number."""
+    drawing = Figure(figsize=(11, 5.2), layout="constrained")
+    beside, paths = drawing.subfigures(1, 2, width_ratios=[1, 1.5], squeeze=False)[0]
+    left, over = beside.subplots(), paths.subplots(2, 2, sharey=True)
     sizes = [each["num_data"] for each in results["sizes"]]
     for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):
         mean = [statistics.mean(study["rates"][layer] for study in each["learned"]) for each in results["sizes"]]
@@ -112,12 +114,13 @@ def _rates(results: Plain) -> Figure:
         for each in results["sizes"]:
             rates = [study["rates"][layer] for study in each["learned"]]
             left.plot([each["num_data"]] * len(rates), rates, "o", color=colour, markersize=4, alpha=0.7)
-        path = [epoch[layer] for epoch in results["sizes"][-1]["learned"][0]["rates_over_training"]]
-        right.plot(range(1, len(path) + 1), path, "-", color=colour, label=label)
+        for ax, each in zip(over.flat, results["sizes"], strict=False):
+            path = [epoch[layer] for epoch in each["learned"][0]["rates_over_training"]]
+            ax.plot(range(1, len(path) + 1), path, "-", color=colour)
+            dress(ax, title=f"over training, {each['num_data']:,} images", x="epoch").set_ylim(0, 0.52)
     ticks_at(left, sizes)
-    look: Plain = {"y": "drop probability p", "ylim": (0, None)}
-    dress(left, title="after training; a dot is a seed", x="training images", **look)
-    dress(right, title=f"over training on {sizes[-1]:,} images", x="epoch", **look)
+    left.set_ylim(0, 0.52)
+    dress(left, title="after training; a dot is a seed", x="training images", y="drop probability p")
     left.legend(frameon=False, fontsize=9)
     return drawing
 

@@ -30,7 +30,7 @@ QUICK_EPOCHS, QUICK_TRAIN, QUICK_TEST = 2, 2000, 1000
 
 def study(settings: Settings, run: Run) -> Plain:
     """Train all networks, each in a part."""
-    digits, held_out = _digits(run)
+    digits, held_out = digits_of(run)
     given = {"perceptron": settings.epochs, "lenet": settings.lenet_epochs}
     usual = dict.fromkeys(EPOCHS, QUICK_EPOCHS) if run.options.quick else EPOCHS
     epochs = {family: given[family] or usual[family] for family in EPOCHS}
@@ -78,7 +78,7 @@ def _trained(run: Run, name: str, key: str, digits: Digits, epochs: Plain, lr: P
     )
 
 
-def _digits(run: Run) -> tuple[Digits, Digits]:
+def digits_of(run: Run) -> tuple[Digits, Digits]:
     """Read the images; and the training images alone, of which the last stand in for the test images."""
     train, test = read_digits(run.options)
     if run.options.quick:

@@ -78,14 +78,15 @@ def trained(
     device: str,
     checkpoint: Path,
     strength: float = 1.0,
+    adam: bool = False,
 ) -> Plain:
-    """Train a network, and count its errors on the test images after each epoch."""
+    """Train a network by plain gradient descent or Adam, and count its errors on the test images after each epoch."""
     with seeded(seed):
         model = network.build().to(device)
     groups: list[Plain] = [{"params": list(model.parameters())}]
     if network.learned:
-        groups = parameter_groups(set_strength(model, strength), rate_lr=RATE_LR)
-    optimizer = torch.optim.SGD(groups, lr=lr)
+        groups = parameter_groups(set_strength(model, strength), rate_lr=lr if adam else RATE_LR)
+    optimizer = (torch.optim.Adam if adam else torch.optim.SGD)(groups, lr=lr)
     done = run_epochs(
         checkpoint,
         model,

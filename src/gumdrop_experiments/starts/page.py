@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE, PALETTE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, log_ticks, subplots, with_error
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, log_ticks, subplots, with_error
 from gumdrop_experiments.starts.networks import STARTS
 from gumdrop_experiments.starts.study import LEARNED, LENGTHS
 
@@ -102,7 +102,9 @@ def _draw_starts(results: Plain) -> Figure:
             ax.set_ylim(LEAST * 0.8, 0.75)
             dress(ax, title=f"{name}, {found['rows']:,} rows: {layer}", y="drop probability p" if not column else "")
         panels[-1, column].set_xlabel("share of the training")
-    drawing.legend(loc="outside lower center", ncols=len(STARTS), frameon=False, fontsize=9)
+    for label, style in (("all steps", "-"), ("few steps", ":")):
+        panels[0, 0].plot([], [], style, color=INK, label=label)
+    legend_below(drawing, panels[0, 0], 4, 9)
     return drawing
 
 

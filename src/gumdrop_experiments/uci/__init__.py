@@ -48,7 +48,8 @@ class Settings(BaseSettings):
     """Splits to run; all of them by default."""
     regularisers: tuple[float, float] | None = flag(None, positive=True)
     """Factors on the squared weights and on the entropy of the masks, as published code has them: 0.01 100 in the
-    report. For three-pass and two-pass, which have those of the ELBO without the flag."""
+    report. For three-pass and two-pass, which have those of the ELBO without the flag; with it also the report's
+    learning rate and targets in their units."""
     scheme_epochs: int = flag(30, least=1)
     """Epochs of each kind of pass of three-pass and two-pass, in ten turns with as many in each; 30 in the report."""
 

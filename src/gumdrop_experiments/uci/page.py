@@ -1,6 +1,5 @@
 """The page of `uci`."""
 
-import math
 import re
 from typing import Any, Literal
 
@@ -172,8 +171,8 @@ def _coverage(sets: Plain) -> Figure:
             axes.scatter(column[inside], inside, marker=marker, s=26, color=colour, label=f"{level} % interval")
         for i, row in enumerate(gaps):
             if far := [gap for gap in row if abs(gap) >= FARTHEST_GAP]:
-                text, side = ", ".join(f"{gap:+.0f}" for gap in far), "right" if far[0] > 0 else "left"
-                axes.annotate(text, (math.copysign(FARTHEST_GAP, far[0]), i), ha=side, va="center", fontsize=8)
+                text, place = ", ".join(f"{gap:+.0f}" for gap in far), ("axes fraction", "data")
+                axes.annotate(text, (1.01, i), xycoords=place, va="center", fontsize=8, annotation_clip=False)
         axes.set_xlim(-1.05 * FARTHEST_GAP, 1.05 * FARTHEST_GAP)
         name_rows(axes, [LABELS[key] for key in keys])
         axes.set_xlabel("points above (+) or below (−) what it should be", fontsize=8)

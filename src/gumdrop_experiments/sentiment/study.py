@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from gumdrop import metrics
 from gumdrop.likelihoods import ClassificationPrediction, categorical_nll
@@ -20,6 +19,7 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 from gumdrop_experiments.sentiment import Settings
+from gumdrop_experiments.sentiment.reader import SentenceReader
 from gumdrop_experiments.training import seeded
 
 SCORES = {"accuracy": "accuracy, %", "nll": "negative log likelihood, nats", "ece": "calibration error, %"}
@@ -54,26 +54,6 @@ class _Variant:
         rate = "learned" if self.learned else "none" if self.p == NO_DROPOUT else f"fixed {self.p:g}"
         given = ", given factors" * (self.regularisers is not None)
         return rate + ", words too" * self.words + ", with phrases" * self.phrases + given
-
-
-class SentenceReader(nn.Module):
-    """An LSTM over words, and a class from its last state."""
-
-    def __init__(self, num_words: int, *, size: int = 100, hidden: int = 256) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(num_words, size, padding_idx=Vocabulary.PADDING)
-        # Small, so that an untrained network says nothing; N(0, 1) would let it know sentences by their words at once.
-        nn.init.normal_(self.embedding.weight, std=0.1)
-        self.lstm = nn.LSTM(size, hidden, batch_first=True)
-        self.head = nn.Linear(hidden, 2)
-
-    def forward(self, words: Tensor) -> Tensor:
-        """Give logits, shape (N, 2), for sentences as numbers, shape (N, T), 0 behind their ends."""
-        lengths = (words != Vocabulary.PADDING).sum(1)
-        embedded = self.embedding(words[:, : int(lengths.max())])
-        packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        _, (state, _) = self.lstm(packed)
-        return self.head(state[-1])
 
 
 class _Data:

@@ -93,8 +93,8 @@ def dropout_rates(model: nn.Module) -> dict[str, float | Tensor]:
     Returns:
         Drop probability for each site by name: that of the layer, followed by ``.ih_l0``, ``.in_proj`` and the
         like inside recurrent and attention modules. A float, or a tensor of shape ``(num_units,)`` where each
-        unit has its own. Below .005 (`gumdrop.layers.site.GONE`) nothing is dropped that shows, and the site adds nothing to
-        the epistemic part: `docs/method.md`, 'Why rates fall to 0'.
+        unit has its own. Below .005 nothing is dropped that shows, and the site adds nothing to the epistemic part:
+        `docs/method.md`, 'Why rates fall to 0'.
 
     Raises:
         ValueError: If the model has no learned dropout, or a rate that was never initialised.

@@ -7,7 +7,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1365,
     "cli": 1060,
-    "ensembles": 1630,
+    "ensembles": 1645,
     "estimators": 1270,
     "export": 1380,
     "functional": 540,
@@ -25,7 +25,7 @@ BUDGETS = {
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 16_715
+EXPERIMENTS = 16_290
 """Lines of all experiments."""
 
 

@@ -21,6 +21,7 @@ from gumdrop_experiments.catalogue import EXPERIMENTS
 from gumdrop_experiments.pages.numbers import mean_and_error
 from gumdrop_experiments.regularisation import PUBLISHED
 from gumdrop_experiments.regularisation.training import at_the_end
+from gumdrop_experiments.rotation.page import PUBLISHED as ANSWERS
 from gumdrop_experiments.rows.page import findings, tables
 
 DOCS = Path(__file__).parents[1]
@@ -84,11 +85,12 @@ def two_pass() -> str:
 
 
 def regularisers() -> str:
-    """Rates and likelihood under the report's factors."""
-    sets = [each["methods"]["three-pass"] for each in found("uci-regularisers").values()]
-    rates = [rate for each in sets for rate in each["rates"]]
-    scores = listed(each["log_likelihood"][0] for each in sets)
-    return f"rates {min(rates):.3f} to {max(rates):.3f} in all layers; LL {scores}"
+    """Rates and likelihood with the report's factors, learning rate and targets."""
+    cells = []
+    for name, each in found("uci-regularisers").items():
+        two, three = (each["methods"][f"{passes}-pass"] for passes in ("two", "three"))
+        cells.append(f"{name} {listed(two['rates'], 3)} and {listed(three['rates'], 3)}")
+    return f"rates of the layers with two passes and with three, from .1: {'; '.join(cells)}"
 
 
 def rivals() -> str:
@@ -197,7 +199,16 @@ def camvid_calibration() -> str:
         100 * mean(scores[way], how, "overconfidence") for way, how in (("fixed 0.2", "draws"), ("learned", "no_draws"))
     )
     sides = f"fixed 0.2 with draws −{-fixed:.2f}, learned without {learned:.2f}"
-    return f"{camvid('camvid', 'ece', 2)}; confidence minus accuracy: {sides}"
+    by_class = (
+        f"{mean(found(file)[way], how, 'calibration_mse'):.5f}"
+        for file in ("camvid", "camvid-103")
+        for way, how in (("fixed 0.2", "draws"), ("learned", "no_draws"))
+    )
+    small, deep = (f"{fixed} and {next(by_class)}" for fixed in by_class)
+    return (
+        f"{camvid('camvid', 'ece', 2)}; confidence minus accuracy: {sides}; squared error by class of the same two "
+        f"{small}, with FC-DenseNet103 {deep}"
+    )
 
 
 def pooled() -> str:
@@ -213,11 +224,12 @@ def pooled() -> str:
 
 def reported() -> str:
     """Scores of the report's network over the last ten epochs, trained as reported."""
-    scores = {name: each["last_epochs"] for name, each in found("g2p-reported")["pooled"].items()}
-    cells = [
-        f"{name} {each['validation_hamming'][0]:.2f} ({each['validation_nll'][0]:.2f})" for name, each in scores.items()
-    ]
-    return "; ".join(cells) + "; held-out words, mean of the last ten of 30 epochs, in brackets the loss in nats"
+    cells = []
+    for name, each in found("g2p-reported")["pooled"].items():
+        hamming, nll = (each["last_epochs"][f"validation_{score}"][0] for score in ("hamming", "nll"))
+        cells.append(f"{name} {hamming:.2f} ({nll:.2f}, {min(each['history']['validation_nll']):.2f})")
+    said = "held-out words, mean of the last ten of 30 epochs, in brackets the loss in nats, and that of the best epoch"
+    return f"{'; '.join(cells)}; {said}"
 
 
 def speller() -> str:
@@ -290,11 +302,19 @@ def attribution() -> str:
 
 
 def rotation() -> str:
-    """Where LeNet's entropy is highest."""
-    turning = found("rotation")["networks"]["lenet"]["turning"]
-    entropy = turning["predictive_entropy"]
-    top = max(range(len(entropy)), key=entropy.__getitem__)
-    return f"LeNet's entropy is highest at {found('rotation')['angles'][top]}°, {entropy[top]:.2f} nats"
+    """What the tutorial's networks say of the digit, and how sure they are where it is certain."""
+    cells = []
+    for name, published in ANSWERS.items():
+        network = found("rotation")["networks"][name]
+        turning = network["turning"]
+        said = " ".join(map(str, turning["label_off"]))
+        same = sum(ours == theirs for ours, theirs in zip(said.split(), published.split(), strict=True))
+        entropy = turning["predictive_entropy"]
+        cells.append(
+            f"{network['label']}: {said}, {same} of {len(entropy)} alike; entropy {entropy[0]:.2f} nats at first, "
+            f"{max(entropy):.2f} at most"
+        )
+    return "; ".join(cells)
 
 
 def decisions() -> str:
@@ -402,6 +422,32 @@ def regularised() -> str:
     return table(("network", "errors", "tutorial, epoch 200 → 1,500", "test NLL, nats", "learned p by layer"), rows)
 
 
+def rotated() -> str:
+    """What each network says as the digit turns, beside the tutorial's, and how sure it is at first and at most."""
+    rows = []
+    for name, network in found("rotation")["networks"].items():
+        turning = network["turning"]
+        labels = (" ".join(map(str, turning[label])) for label in ("label_off", "label"))
+        first = listed(turning[key][0] for key in ("entropy_off", "predictive_entropy", "mutual_information"))
+        most = listed(max(turning[key]) for key in ("entropy_off", "predictive_entropy", "mutual_information"))
+        rates = listed(network["rates"][0], 3) if network["rates"] else "–"
+        right = f"{100 * network['accuracy']:.1f}"
+        rows.append((network["label"], right, *labels, ANSWERS.get(name, "–"), first, most, rates))
+    heads = ("network", "right, %", "says, dropout off", "says, draws", "tutorial, dropout off")
+    return table((*heads, "entropy at 50°: off, draws; mutual information", "at most", "learned p by layer"), rows)
+
+
+def told() -> str:
+    """How well each kind of uncertainty tells digits from pictures that are none."""
+    kinds = ("predictive_entropy", "expected_entropy", "mutual_information")
+    rows = [
+        (network["label"], pictures, *(f"{scores[kind]:.3f}" for kind in kinds))
+        for network in found("rotation")["networks"].values()
+        for pictures, scores in network["telling"].items()
+    ]
+    return table(("network", "pictures", *(kind.replace("_", " ") for kind in kinds)), rows)
+
+
 def nats_by_rows() -> str:
     """What `rows` found, in words and in tables."""
     results = found("rows")
@@ -417,7 +463,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "replaced": replaced,
         "nats_by_rows": nats_by_rows,
     },
-    MNIST: {"regularised": regularised},
+    MNIST: {"regularised": regularised, "rotated": rotated, "told": told},
 }
 """Tables of each page by the names of their places."""
 

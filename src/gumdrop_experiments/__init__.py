@@ -10,8 +10,8 @@ A package with the name of its command, in this order of reading:
 
 ``__init__.py``
     What it asks, as docstring; ``ABOUT`` (`gumdrop_experiments.harness.settings.About`), what there is to say before it
-    is run; ``PUBLISHED``, the figures to hold ours against; and where it has flags, ``Settings``, a frozen dataclass
-    that extends `gumdrop_experiments.harness.settings.BaseSettings`. A field is a flag, and its docstring the help;
+    is run; ``PUBLISHED``, the figures to hold ours against; and where it has flags, ``Settings``, which extends
+    `gumdrop_experiments.harness.settings.BaseSettings`. A field is a flag, and its docstring the help;
     `gumdrop_experiments.harness.settings.flag` gives its range and what it is in a quick run, which is recorded. No
     setting is written anywhere else. A field that is None where the flag is not given is filled in by the study, which
     may look at ``run.options.quick``. Imports no torch, so that the list of all is quick.

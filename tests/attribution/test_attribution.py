@@ -395,6 +395,10 @@ def test_nothing_to_explain_is_noticed_whatever_the_rounding(model, infill) -> N
     FIDO(lambda x: 0.02 * network()(x), QUICK).explain(images())  # weak evidence is no constant
 
 
+def of_a_table() -> nn.Module:
+    return nn.Linear(4, 2).eval()
+
+
 def in_train_mode() -> nn.Module:
     model = network()
     model[1].train()
@@ -417,14 +421,8 @@ def in_train_mode() -> nn.Module:
         (lambda: lambda x: x, images(), {}, ValueError, "one row of logits for each input"),
         (lambda: lambda x: x.flatten(1)[:1], images(), {}, ValueError, "one row of logits for each input"),
         (in_train_mode, images(), {}, ValueError, r"in train mode \(1\).*call model.eval\(\)"),
-        (
-            lambda: nn.Linear(4, 2).eval(),
-            torch.ones(1, 4),
-            {"infill": "mean"},
-            ValueError,
-            "mixes the columns of a row",
-        ),
-        (lambda: nn.Linear(4, 2).eval(), torch.ones(1, 4), {"mask_size": 2}, ValueError, "must be None for a table"),
+        (of_a_table, torch.ones(1, 4), {"infill": "mean"}, ValueError, "mixes the columns of a row"),
+        (of_a_table, torch.ones(1, 4), {"mask_size": 2}, ValueError, "must be None for a table"),
     ],
 )
 def test_bad_models_and_what_tables_have_not(make, x, options, error, match) -> None:

@@ -58,17 +58,9 @@ def test_a_picture_is_explained_from_two_files(folder, capsys) -> None:
 
 def test_a_model_is_found_by_its_name(folder, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "my_models", sys.modules[__name__])
-    words = [
-        "explain-image",
-        "my_models:make_corner",
-        str(folder / "white.png"),
-        "--infill",
-        "zeros",
-        "--size",
-        "20",
-        "16",
-    ]
-    assert cli.main([*words, "--quiet", "--out", str(folder / "a.png"), "--mask-size", "8", "--target", "1"]) == 0
+    words = ["explain-image", "my_models:make_corner", str(folder / "white.png"), "--infill", "zeros"]
+    words += ["--size", "20", "16", "--quiet"]
+    assert cli.main([*words, "--out", str(folder / "a.png"), "--mask-size", "8", "--target", "1"]) == 0
     assert "Log-odds of class 1: -6.00" in capsys.readouterr().out
     assert (folder / "a.png").is_file()
 

@@ -32,6 +32,14 @@ class Transformer(nn.Module):
         return self.head(self.encoder(self.embedding(tokens)).mean(1))
 
 
+def report_of(model: nn.Module, **options: Any) -> Any:
+    """Convert a model and return what was reported."""
+    reports: list[Any] = []
+    gd.learn_dropout(model, report=reports.append, **options)
+    (report,) = reports
+    return report
+
+
 def converted(model: nn.Module, **options: Any) -> nn.Module:
     return gd.learn_dropout(model, p=0.3, **options)
 

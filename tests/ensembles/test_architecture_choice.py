@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, choose, choosing, fit
+from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, choose, choosing, fit, fit_ensembles
 from gumdrop.ensembles.architecture import candidates, num_many_valued
 from gumdrop.ensembles.correction import members_of_folds
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
@@ -103,12 +103,12 @@ def test_a_long_table_is_sampled_with_all_that_is_known_of_its_rows() -> None:
 def test_groups_are_held_out_together_when_networks_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     held_out: list[list[Tensor]] = []
 
-    def seen(*args: Any, **options: Any) -> EnsembleFit:
-        fitted = fit(*args, **options)
-        held_out.append(fitted.held_out)
-        return fitted
+    def seen(*args: Any, **options: Any) -> list[EnsembleFit]:
+        fits = fit_ensembles(*args, **options)
+        held_out.extend(fit.held_out for fit in fits)
+        return fits
 
-    monkeypatch.setattr(choosing, "fit", seen)
+    monkeypatch.setattr(choosing, "fit_ensembles", seen)
     together = torch.arange(120) % 24
     choose(NUMBERS, replace(line(), groups=together), QUICK, Gaussian())
     assert len(held_out) > 1

@@ -149,7 +149,7 @@ def test_the_schedule_takes_enough_steps_and_passes(num_rows) -> None:
 def test_fewer_steps_go_further(monkeypatch, num_rows: int, times: float) -> None:
     seen: list[TrainingSettings] = []
     monkeypatch.setattr(fitting, "fit_shared", lambda members, *_, settings, **__: seen.append(settings) or members)
-    monkeypatch.setattr(fitting, "ensemble_of", lambda *_: (None, None))
+    monkeypatch.setattr(fitting, "ensemble_of", lambda *_, **__: (None, None))
     batch_size = 16 if num_rows == 60 else None
     x = torch.zeros(num_rows, 1)
     fit_ensembles([MAKE], [Rows(x, x)], EnsembleSettings(num_members=1, epochs=1, batch_size=batch_size), NUMBERS)
@@ -278,7 +278,6 @@ def test_the_tail_of_each_output_is_found() -> None:
 @pytest.mark.parametrize("degrees", [3.0, math.inf])
 def test_intervals_of_all_sizes_hold_for_heavy_and_for_light_tails(degrees) -> None:
     """Student t with 3 degrees of freedom, of which a Gaussian's 50 % interval holds 67 %, and a Gaussian."""
-    torch.manual_seed(0)
     x = torch.randn(20_000, 1)
     y = torch.distributions.StudentT(degrees).sample((20_000, 1)) if degrees < 9 else torch.randn(20_000, 1)
     noise = NoiseFunction(1, 1)

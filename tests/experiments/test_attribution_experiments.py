@@ -1,9 +1,5 @@
 """`gumdrop reproduce attribution`, on a handful of made-up digits and pictures."""
 
-import gzip
-import json
-import struct
-
 import pytest
 import torch
 
@@ -14,14 +10,14 @@ from gumdrop_experiments.attribution.peers import gumbel_masks
 from gumdrop_experiments.attribution.photographs import PHOTOGRAPHS
 from gumdrop_experiments.attribution.planted import planted_squares
 from gumdrop_experiments.attribution.scores import mask_iou
+from gumdrop_experiments.networks import convolutional
 from gumdrop_experiments.networks.convolutional import photograph_batches, train_or_load
+
+from builders.digits import write_digits
+from builders.reproduced import reproduced
 
 pytest.importorskip("captum")
 Image = pytest.importorskip("PIL.Image")
-
-
-def idx(values: torch.Tensor) -> bytes:
-    return bytes([0, 0, 8, values.ndim]) + struct.pack(f">{values.ndim}i", *values.shape) + bytes(values.flatten())
 
 
 @pytest.fixture
@@ -29,23 +25,13 @@ def data(tmp_path):
     """A folder of data sets: bars at ten heights for digits, two colours for photographs."""
     generator = torch.Generator().manual_seed(0)
     folder = tmp_path / "data"
-    (folder / "mnist").mkdir(parents=True)
-    for split, count in (("train", 300), ("t10k", 1030)):
-        labels = torch.arange(count) % 10
-        images = torch.randint(0, 30, (count, 28, 28), generator=generator, dtype=torch.uint8)
-        images[torch.arange(count), 2 + 2 * labels, 4:24] = 250
-        for kind, values in (("images-idx3", images), ("labels-idx1", labels.to(torch.uint8))):
-            (folder / "mnist" / f"{split}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(values)))
+    write_digits(folder / "mnist", count=1030)
     (folder / "images").mkdir()
     for i, name in enumerate(PHOTOGRAPHS):
         pixels = torch.randint(0, 256, (30, 40, 3), generator=generator, dtype=torch.uint8)
         pixels[..., 0] = 30 * i
         Image.frombytes("RGB", (40, 30), bytes(pixels.flatten().tolist())).save(folder / "images" / name)
     return folder
-
-
-def results_of(folder) -> dict:
-    return json.loads((folder / "results.json").read_text())["results"]
 
 
 @pytest.fixture(autouse=True)
@@ -57,15 +43,13 @@ def _threads():
 
 @pytest.mark.slow
 def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(experiment, "CLASSIFIER_STEPS", 40)
+    monkeypatch.setattr(convolutional, "CLASSIFIER_STEPS", 40)
     monkeypatch.setattr(photographs, "STEPS", 3)
     monkeypatch.setattr(experiment, "SPEED_ITERATIONS", 1)
     monkeypatch.setattr(photographs, "CROP", 32)
     monkeypatch.setattr(photographs, "PICTURE", 40)
-    words = ["reproduce", "attribution", "--data", str(data), "--out", str(tmp_path / "out")]
-    assert cli.main([*words, "--num-images", "2", "--iterations", "2"]) == 0
     out = tmp_path / "out"
-    results = results_of(out)
+    results = reproduced("attribution", out, "--num-images", 2, "--iterations", 2, data=data)
     assert set(results["planted"]["infills"]) == {"blur", "mean", "zeros", "uniform", "normal", "local_shuffle"}
     for found in results["digits"].values():
         assert {"FIDO ssr", "FIDO joint", "Gumbel t=1 sdr", "integrated gradients", "occlusion 5 x 5"} <= set(found)
@@ -74,8 +58,6 @@ def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch,
         assert row["largest_difference"] < 1e-3
         assert row["network_times_faster"] == pytest.approx(row["network_alone"] / row["network_batch"])
     assert "pictures" not in results["shown"]
-    for name in ("digits", "curves", "planted", "photographs"):
-        assert (out / f"attribution-{name}.png").stat().st_size > 5000
     words = ["explain-image", str(out / "digits.pt2"), str(data / "images" / "camera.png"), "--quiet"]
     assert cli.main([*words, "--out", str(out / "camera.png"), "--iterations", "2"]) == 0
 
@@ -84,15 +66,15 @@ def test_attribution_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch,
 
 
 def test_a_planted_square_is_the_pattern_and_noise_is_around_it() -> None:
-    images, patterns = planted_squares(5, side=20, square=6, seed=1)
+    images, patterns = planted_squares(5, seed=1)
     inside = patterns != 0
-    assert inside.flatten(1).sum(1).tolist() == [36] * 5
+    assert inside.flatten(1).sum(1).tolist() == [100] * 5
     assert torch.equal(images[inside], patterns[inside])
     assert images[~inside].abs().max() < 1
     assert mask_iou(inside.float(), inside).tolist() == [1.0] * 5
-    again = planted_squares(5, side=20, square=6, seed=1)
+    again = planted_squares(5, seed=1)
     assert torch.equal(again[0], images)
-    assert not torch.equal(planted_squares(5, side=20, square=6, seed=2)[0], images)
+    assert not torch.equal(planted_squares(5, seed=2)[0], images)
 
 
 def test_the_usual_loop_finds_what_fido_finds() -> None:

@@ -12,23 +12,15 @@ BEST = torch.tensor([[[[0.9, 0.8], [0.4, 0.1]]]])
 def test_area_roughness_and_iou_by_hand() -> None:
     assert scores.area(BEST).item() == pytest.approx(0.55)
     assert scores.roughness(BEST).item() == pytest.approx((0.1 + 0.3 + 0.5 + 0.7) / 4)
-    tokens = BEST.reshape(1, 4, 1)
-    assert scores.roughness(tokens, layout="tokens").item() == pytest.approx((0.1 + 0.4 + 0.3) / 4)
     truth = torch.tensor([[[[True, False], [True, False]]]])
     assert scores.mask_iou(BEST, truth).item() == pytest.approx(1 / 3)
-    assert scores.mask_iou(BEST, truth, threshold=0.3).item() == pytest.approx(2 / 3)
     assert scores.mask_iou(0 * BEST, ~truth & truth).item() == 0
-    with pytest.raises(ValueError, match="columns of a table have no order"):
-        scores.roughness(torch.ones(2, 4))
 
 
 def test_boxes_by_hand() -> None:
     a, b = torch.tensor([[0, 0, 4, 4], [0, 0, 0, 0]]), torch.tensor([[2, 1, 6, 4], [0, 0, 0, 0]])
     assert scores.box_iou(a, b).tolist() == pytest.approx([6 / (16 + 12 - 6), 0])
     assert scores.box_iou(a[:1], torch.tensor([[5, 5, 6, 6]])).item() == 0
-    assert scores.box_iou(torch.tensor([[2, 8]]), torch.tensor([[4, 12]])).item() == pytest.approx(0.4)
-    with pytest.raises(ValueError, match=r"one shape \(N, 2 D\), got \(2, 4\) and \(1, 4\)"):
-        scores.box_iou(a, b[:1])
     assert boxes_of(torch.zeros(1, 3, 3)).tolist() == [[0, 0, 0, 0]]
     assert boxes_of(torch.tensor([[0.0, 0.6, 0.2, 0.7, 0.0]])).tolist() == [[1, 4]]
 
@@ -37,8 +29,3 @@ def test_share_outside_by_hand() -> None:
     box = torch.tensor([[0, 0, 1, 2]])
     assert scores.share_outside(BEST, box).item() == pytest.approx(0.5 / 2.2)
     assert scores.share_outside(0 * BEST, box).item() == 0
-    assert scores.share_outside(BEST.reshape(1, 1, 4), torch.tensor([[1, 3]])).item() == pytest.approx(1 / 2.2)
-    with pytest.raises(ValueError, match=r"must not be negative, got -0\.9"):
-        scores.share_outside(-BEST, box)
-    with pytest.raises(ValueError, match=r"`boxes` must have the shape \(1, 4\), got \(1, 2\)"):
-        scores.share_outside(BEST, torch.tensor([[1, 2]]))

@@ -1,14 +1,12 @@
 """`gumdrop reproduce cartpole` on a small scale."""
 
-import json
-
 import pytest
-import torch
 from PIL import Image
 
-from gumdrop import cli
 from gumdrop_experiments.cartpole import references, study
 from gumdrop_experiments.cartpole.study import VARIANTS
+
+from builders.reproduced import reproduce, reproduced, results_of
 
 
 @pytest.fixture(autouse=True)
@@ -21,14 +19,9 @@ def _small(monkeypatch):
 
 @pytest.mark.slow
 def test_two_short_trials_leave_every_figure_and_number(tmp_path, capsys):
-    state = torch.get_rng_state()
-    words = ["reproduce", "cartpole", "--quick", "--trials", "2", "--seeds", "2", "--out", str(tmp_path)]
-    assert cli.main(words) == 0
-    assert torch.equal(torch.get_rng_state(), state)
+    words = ["--quick", "--trials", 2, "--seeds", 2]
+    results = reproduced("cartpole", tmp_path, *words)
     assert "learned, seed 1, trial 2 of 2: reward" in capsys.readouterr().out
-    contents = json.loads((tmp_path / "results.json").read_text())
-    assert contents["figures"] == [f"cartpole-{name}.png" for name in ("reward", "rates", "uncertainty", "fan", "film")]
-    results = contents["results"]
     assert list(results["arms"]) == list(results["settings"]) == list(VARIANTS)
     for variant, runs in results["arms"].items():
         assert [len(run) for run in runs] == [2, 2]
@@ -48,20 +41,14 @@ def test_two_short_trials_leave_every_figure_and_number(tmp_path, capsys):
     page = (tmp_path / "report.html").read_text()
     for text in ("A quick run", "16.5", "Without a model", "learned rates"):
         assert text in page
-    _again(tmp_path, words, results)
-
-
-def _again(folder, words, results):
-    """Searches go on from their states: with a part deleted, the same numbers come without a new trial."""
-    (folder / "parts" / "learned-0.json").unlink()
-    assert cli.main([*words, "--resume"]) == 0
-    assert json.loads((folder / "results.json").read_text())["results"] == results
+    # Searches go on from their states: with a part deleted, the same numbers come without a new trial.
+    (tmp_path / "parts" / "learned-0.json").unlink()
+    assert reproduce("cartpole", tmp_path, *words, "--resume") == 0
+    assert results_of(tmp_path) == results
 
 
 @pytest.mark.slow
 def test_pendulum_runs_by_a_flag_and_several_searches_at_once(tmp_path):
-    words = ["reproduce", "cartpole", "--quick", "--environment", "pendulum", "--trials", "2", "--seeds", "1"]
-    assert cli.main([*words, "--jobs", "2", "--out", str(tmp_path)]) == 0
-    contents = json.loads((tmp_path / "results.json").read_text())
-    assert contents["results"]["summary"]["learned"]["median"] < 0
+    words = ["--quick", "--environment", "pendulum", "--trials", 2, "--seeds", 1, "--jobs", 2]
+    assert reproduced("cartpole", tmp_path, *words)["summary"]["learned"]["median"] < 0
     assert not (tmp_path / "cartpole.gif").exists()

@@ -26,7 +26,7 @@ def generator(seed=0):
 
 
 def some_policies(task=TASK, count=3):
-    return Policies(max_action=task.max_action, scale=task.scale, count=count, units=8, generator=generator())
+    return Policies(task, SearchSettings(num_policies=count, policy_units=8), generator())
 
 
 # The equations of motion

@@ -7,9 +7,7 @@ import torch
 from gumdrop.attribution.pictures import ImageFileError, read_photograph
 from gumdrop_experiments.data.mnist import read_idx, read_mnist
 
-
-def idx(values: torch.Tensor, kind: int = 8) -> bytes:
-    return bytes([0, 0, kind, values.ndim]) + struct.pack(f">{values.ndim}i", *values.shape) + bytes(values.flatten())
+from builders.digits import idx
 
 
 @pytest.fixture
@@ -43,7 +41,7 @@ def test_images_lie_between_0_and_1_beside_their_labels(folder) -> None:
     [
         (b"", "does not begin like an IDX file"),
         (b"\x89PNG" + bytes(20), "does not begin like an IDX file"),
-        (idx(torch.zeros(3, dtype=torch.uint8), kind=13), "does not begin like an IDX file"),
+        (b"\0\0\x0d\x01" + struct.pack(">i", 3) + bytes(12), "does not begin like an IDX file"),
         (b"\0\0\x08\x03\0\0", "ends within its header"),
         (idx(torch.zeros(3, 2, dtype=torch.uint8))[:-1], r"states the shape \(3, 2\) but holds 5 bytes"),
         (idx(torch.zeros(3, 2, dtype=torch.uint8)) + b"x", "holds 7 bytes"),

@@ -1,16 +1,14 @@
 """`gumdrop reproduce mnist`, on a few made-up digits."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
-from gumdrop import cli
 from gumdrop_experiments.mnist import study
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 
 from builders.digits import write_digits
+from builders.reproduced import reproduce, reproduced, results_of
 
 
 @pytest.fixture
@@ -19,26 +17,14 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-def contents_of(folder) -> dict:
-    return json.loads((folder / "results.json").read_text())
-
-
-def run(data, out, *more) -> int:
-    return cli.main(["reproduce", "mnist", "--data", str(data), "--out", str(out), *more])
-
-
 def test_a_run_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> None:
-    state = torch.get_rng_state()
     monkeypatch.setattr(study, "QUICK_WIDTHS", (8,))
     monkeypatch.setattr(study, "QUICK_WIDTH", 16)
     monkeypatch.setattr(study._Work, "passes", lambda work, num_data: 2)
     out = tmp_path / "out"
     words = ("--quick", "--sizes", "60", "240", "--epochs", "1", "--num-samples", "5")
-    assert run(data, out, *words) == 0
-    assert torch.equal(torch.get_rng_state(), state)
-    contents = contents_of(out)
-    assert contents["figures"] == ["mnist-rates.png", "mnist-scores.png", "mnist-widths.png"]
-    small, large = contents["results"]["sizes"]
+    results = reproduced("mnist", out, *words, data=data)
+    small, large = results["sizes"]
     assert (small["num_data"], large["num_data"]) == (60, 240)
     assert set(large["search"]) == set(study.FIXED)
     assert large["search"][large["chosen"]]["nll"] == min(each["nll"] for each in large["search"].values())
@@ -48,11 +34,10 @@ def test_a_run_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> No
     assert large["learned"][0]["rates"] == pytest.approx(large["learned"][0]["rates_over_training"][-1], abs=1e-4)
     inputs, hidden = study.FIXED[large["chosen"]]
     assert large["fixed"][0]["rates_over_training"][-1] == pytest.approx([inputs] + [hidden] * 3, abs=1e-3)
-    assert [each["width"] for each in contents["results"]["widths"]] == [8, 16]
+    assert [each["width"] for each in results["widths"]] == [8, 16]
     assert "784-16-16-16-10" in (out / "report.html").read_text()
-    before = (out / "results.json").read_text()
-    assert run(data, out, *words, "--resume") == 0
-    assert json.loads(before)["results"] == contents_of(out)["results"]
+    assert reproduce("mnist", out, *words, "--resume", data=data) == 0
+    assert results_of(out) == results
 
 
 def test_settings_out_of_range_are_errors(data, tmp_path, capsys) -> None:
@@ -60,7 +45,7 @@ def test_settings_out_of_range_are_errors(data, tmp_path, capsys) -> None:
         ("--sizes", "500"): "`sizes` must lie between 60 and 240, got [500]",
         ("--seeds", "0"): "`seeds` must be at least 1, got 0",
     }.items():
-        assert run(data, tmp_path / "out", *words) == 2
+        assert reproduce("mnist", tmp_path / "out", *words, data=data) == 2
         assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -1,15 +1,13 @@
 """`gumdrop reproduce pairs` on made-up digits, and how a method is judged."""
 
-import json
-
 import pytest
 import torch
 from torch import nn
 
-from gumdrop import cli
 from gumdrop_experiments.pairs import study as experiment
 
 from builders.digits import write_digits
+from builders.reproduced import reproduced
 
 pytest.importorskip("captum")
 
@@ -19,11 +17,8 @@ def test_pairs_leave_their_numbers_and_figures(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(experiment, "PAIRS", ((4, 9),))
     write_digits(tmp_path / "data" / "mnist")
     out = tmp_path / "out"
-    words = ["reproduce", "pairs", "--data", str(tmp_path / "data"), "--out", str(out), "--images", "2"]
-    assert cli.main([*words, "--iterations", "10", "--classifier-steps", "60"]) == 0
-    contents = json.loads((out / "results.json").read_text())
-    assert contents["figures"] == ["pairs.png", "pairs-curves.png"]
-    pairs = contents["results"]["pairs"]
+    words = ["--images", 2, "--iterations", 10, "--classifier-steps", 60]
+    pairs = reproduced("pairs", out, *words, data=tmp_path / "data")["pairs"]
     assert list(pairs) == ["4-9", "9-4"]
     for part in pairs.values():
         assert part["images"] == 2

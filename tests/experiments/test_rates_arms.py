@@ -1,22 +1,23 @@
 """Other ways to a rate: `gumdrop reproduce rates --arms`, at toy size."""
 
 import itertools
-import json
 import math
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from gumdrop.cli import main
 from gumdrop.ensembles import EnsembleSettings
 from gumdrop.layers import SITE, UNIT
+from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.networks import dropout_rates, mlp
 from gumdrop_experiments.rates import study as rates
 from gumdrop_experiments.rates.arms import ARMS, Trained, greedy
 from gumdrop_experiments.rates.draws import Drawing, Drawn, nll_by_draws
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, fixed, learned
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF, gains
+
+from builders.reproduced import reproduced
 
 
 def toy(num_rows: int = 60) -> Setup:
@@ -26,7 +27,7 @@ def toy(num_rows: int = 60) -> Setup:
     def build() -> nn.Module:
         return mlp(3, 1, hidden=[6, 6], homoscedastic_noise=True)
 
-    return Setup(build, (x, x[:, :1].sin()), EnsembleSettings(num_members=4, epochs=2), True)
+    return Setup(build, (x, x[:, :1].sin()), EnsembleSettings(num_members=4, epochs=2), Gaussian())
 
 
 def trained(setup: Setup) -> Trained:
@@ -50,20 +51,16 @@ def test_every_arm_is_scored_and_drawn(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(rates, "QUICK_SETS", ("diabetes",))
     monkeypatch.setattr(rates, "QUICK_SPLITS", 1)
     monkeypatch.setattr(rates, "QUICK_EPOCHS", 1)
-    out = tmp_path / "out"
-    assert main(["reproduce", "rates", "--out", str(out), "--quick", "--arms", *ARMS]) == 0
-    found = json.loads((out / "results.json").read_text())["results"]["arms"]
+    found = reproduced("rates", tmp_path / "out", "--quick", "--arms", *ARMS)["arms"]
     assert list(found["mean"]) == [OFF, GRID, ELBO, *ARMS]
     for table in found["tables"].values():
         assert all(math.isfinite(gain) for gain, _ in table["gain"].values())
         assert all(len(each) == 3 for each in table["rates"].values())
-    assert (out / "rates-arms.png").stat().st_size > 5000
+    assert (tmp_path / "out" / "rates-arms.png").exists()
 
 
-def test_arms_have_labels_and_unknown_ones_are_refused(tmp_path, capsys) -> None:
+def test_arms_have_labels() -> None:
     assert list(ARM_LABELS) == list(ARMS)
-    assert main(["reproduce", "rates", "--out", str(tmp_path / "out"), "--quick", "--arms", "best"]) == 2
-    assert "there is no arm 'best'; there are: sites" in capsys.readouterr().err
 
 
 def test_a_gain_is_what_is_won_on_the_default() -> None:
@@ -165,7 +162,7 @@ def test_the_gradient_of_rates_by_draws_is_that_of_all_masks() -> None:
 def test_rates_by_draws_are_learned_for_classes_too() -> None:
     torch.manual_seed(0)
     x = torch.randn(60, 3)
-    classes = Setup(lambda: mlp(3, 2, hidden=[6]), (x, (x[:, 0] > 0).long()), EnsembleSettings(epochs=2), False)
+    classes = Setup(lambda: mlp(3, 2, hidden=[6]), (x, (x[:, 0] > 0).long()), EnsembleSettings(epochs=2), Categorical())
     (like,) = classes.fit([classes.build])
     fit, _ = ARMS["draws"](classes, Trained({1.0: like}, {}))
     assert fit.scores.isfinite().all()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from gumdrop.ensembles import EnsembleSettings
 from gumdrop.layers import SITE
+from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.networks import dropout_rates, mlp
 from gumdrop_experiments.rates.arms import ARMS, Trained
 from gumdrop_experiments.rates.ensembles import Setup
@@ -104,7 +105,7 @@ def input_rate(x: Tensor, y: Tensor) -> float:
         return mlp(x.shape[1], 1, hidden=[], homoscedastic_noise=True)
 
     settings = EnsembleSettings(num_members=2, held_out_fraction=0.5, epochs=100, lr=0.02)
-    setup = Setup(build, (x, (y - y.mean()) / y.std()), settings, regression=True)
+    setup = Setup(build, (x, (y - y.mean()) / y.std()), settings, Gaussian())
     (like,) = setup._replace(settings=dataclasses.replace(settings, epochs=1)).fit([build])
     fit, _ = ARMS["response"](setup, Trained({1.0: like}, {}))
     assert fit.scores.nanmean().isfinite()
@@ -123,7 +124,7 @@ def test_rates_by_response_are_learned_for_classes_too() -> None:
     torch.manual_seed(0)
     x = torch.randn(60, 3)
     settings = EnsembleSettings(num_members=2, epochs=2, batch_size=32)
-    classes = Setup(lambda: mlp(3, 2, hidden=[6]), (x, (x[:, 0] > 0).long()), settings, regression=False)
+    classes = Setup(lambda: mlp(3, 2, hidden=[6]), (x, (x[:, 0] > 0).long()), settings, Categorical())
     (like,) = classes.fit([classes.build])
     fit, _ = ARMS["response"](classes, Trained({1.0: like}, {}))
     assert fit.scores.nanmean().isfinite()

@@ -5,7 +5,6 @@ import json
 import pytest
 import torch
 
-from gumdrop import cli
 from gumdrop.networks import dropout_rates
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_perceptron
@@ -13,6 +12,7 @@ from gumdrop_experiments.regularisation import training
 from gumdrop_experiments.regularisation.training import NETWORKS
 
 from builders.digits import write_digits
+from builders.reproduced import reproduce, reproduced
 
 
 @pytest.fixture
@@ -21,18 +21,9 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-def run(data, out, *more) -> int:
-    return cli.main(["reproduce", "regularisation", "--data", str(data), "--out", str(out), *more])
-
-
-def results_of(folder) -> dict:
-    return json.loads((folder / "results.json").read_text())["results"]
-
-
 def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(data, tmp_path, monkeypatch) -> None:
     words = ("--epochs", "2", "--lenet-epochs", "1")
-    assert run(data, tmp_path / "whole", *words) == 0
-    whole = results_of(tmp_path / "whole")
+    whole = reproduced("regularisation", tmp_path / "whole", *words, data=data)
     assert (whole["settings"]["epochs"], whole["test_images"]) == ({"perceptron": 2, "lenet": 1}, 240)
     networks = whole["networks"]
     assert list(networks) == list(NETWORKS)
@@ -63,12 +54,10 @@ def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(data, tmp
 
     scores_of = training._scores
     monkeypatch.setattr(training, "_scores", stop)
-    assert run(data, stopped, *words) == 130
+    assert reproduce("regularisation", stopped, *words, data=data) == 130
     assert [path.name for path in (stopped / "parts").glob("*.checkpoint")] == ["perceptron-learned.checkpoint"]
     monkeypatch.setattr(training, "_scores", scores_of)
-    assert run(data, stopped, *words, "--resume") == 0
-    assert results_of(stopped) == whole
-    assert not list((stopped / "parts").glob("*.checkpoint"))
+    assert reproduced("regularisation", stopped, *words, "--resume", data=data) == whole
 
 
 def test_networks_of_the_tutorial() -> None:

@@ -1,21 +1,18 @@
 """`gumdrop reproduce rivals`, scaled down, on tables of the same shape."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from gumdrop.cli import main
+from gumdrop_experiments.data.tables import TABLES
 from gumdrop_experiments.rivals import PUBLISHED
 from gumdrop_experiments.rivals import study as rivals
-from gumdrop_experiments.rivals.study import TABLES, read
+from gumdrop_experiments.rivals.study import read
 from gumdrop_experiments.tables.methods import METHODS, Method
 
-
-def run(*words) -> int:
-    return main(["reproduce", "rivals", *map(str, words)])
+from builders.reproduced import reproduce, reproduced
 
 
 def write_tables(folder: Path, rows: int = 60) -> None:
@@ -54,9 +51,8 @@ def test_a_quick_run_puts_ours_and_others_beside_the_published(data, tmp_path, m
     monkeypatch.setattr(rivals, "QUICK_EPOCHS", 2)
     monkeypatch.setitem(METHODS, "forest", Method("quantile forest", fails, package="json"))
     out = tmp_path / "out"
-    command = ("--quick", "--data", data, "--out", out, "--methods", "gumdrop", "linear", "forest")
-    assert run(*command) == 0
-    results = json.loads((out / "results.json").read_text())["results"]
+    words = ("--quick", "--methods", "gumdrop", "linear", "forest")
+    results = reproduced("rivals", out, *words, data=data)
     assert list(results) == list(PUBLISHED)
     for each in results.values():
         assert each["seeds"] == 2
@@ -68,20 +64,17 @@ def test_a_quick_run_puts_ours_and_others_beside_the_published(data, tmp_path, m
     page = (out / "report.html").read_text()
     assert "published: TabPFN v2" in page
     assert "failed: RuntimeError: out of memory" in page
-    assert (out / "rivals.png").stat().st_size > 5000
     (out / "parts" / "airfoil.linear.1.json").unlink()
-    assert run(*command, "--resume") == 0
+    assert reproduce("rivals", out, *words, "--resume", data=data) == 0
 
 
 def test_methods_and_tables_that_are_not_there_are_named(data, tmp_path, capsys) -> None:
-    assert run("--data", data, "--out", tmp_path / "out", "--methods", "magic") == 2
-    assert "there is no method 'magic'; there are: gumdrop, fixed" in capsys.readouterr().err
-    assert run("--data", tmp_path / "nowhere", "--out", tmp_path / "out") == 2
+    assert reproduce("rivals", tmp_path / "out", data=tmp_path / "nowhere") == 2
     assert "put its files into" in capsys.readouterr().err
     (data / "tables" / "airfoil" / "airfoil.csv").write_text("a,target\nred,1\nblue,2\n")
-    assert run("--data", data, "--out", tmp_path / "out") == 2
+    assert reproduce("rivals", tmp_path / "out", data=data) == 2
     assert "airfoil.csv must hold numbers in ['a']" in capsys.readouterr().err
     (data / "tables" / "airfoil" / "airfoil.csv").write_text("a,b\n1,1\n2,2\n")
-    assert run("--data", data, "--out", tmp_path / "out") == 2
+    assert reproduce("rivals", tmp_path / "out", data=data) == 2
     assert "must have the columns ['target'], got ['a', 'b']" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -33,7 +33,7 @@ def test_a_run_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> No
     assert results["angles"] == [50, 57, 64, 71, 78, 85, 92, 99, 106, 113, 120, 127]
     for network in results["networks"].values():
         turning = network["turning"]
-        assert np.shape(turning["inputs"]) == np.shape(turning["outputs"]) == (6, 12, 3)
+        assert len(turning["label"]) == len(turning["label_off"]) == len(turning["entropy_off"]) == 12
         total, parts = turning["predictive_entropy"], (turning["expected_entropy"], turning["mutual_information"])
         np.testing.assert_allclose(total, np.sum(parts, axis=0), atol=0.02)
         assert set(network["telling"]) == {"shuffled pixels", "two halves", "negative", "clothes"}

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 
-from gumdrop import cli
 from gumdrop.likelihoods import categorical_nll
 from gumdrop.training import state
 from gumdrop_experiments.sentiment import study
 from gumdrop_experiments.sentiment.page import draw_rates
 from gumdrop_experiments.sentiment.reader import SentenceReader
 
+from builders.reproduced import reproduce, reproduced
 from builders.reviews import write_reviews
 
 
 def test_every_arm_is_trained(tmp_path):
     out = tmp_path / "out"
     write_reviews(tmp_path / "data" / "sst")
-    words = ["reproduce", "sentiment", "--data", str(tmp_path / "data"), "--out", str(out)]
-    words += [
-        "--seeds",
-        "1",
-        "--epochs",
-        "2",
-        "--phrase-epochs",
-        "1",
-        "--hidden",
-        "8",
-        "--regularisers",
-        "1e-6",
-        "2e-5",
-    ]
-    assert cli.main(words) == 0
-    contents = json.loads((out / "results.json").read_text())
-    assert contents["figures"] == [f"sentiment-{name}.png" for name in ("scores", "epochs", "rates", "reliability")]
-    found = contents["results"]
+    words = ["--seeds", 1, "--epochs", 2, "--phrase-epochs", 1, "--hidden", 8, "--regularisers", 1e-6, 2e-5]
+    found = reproduced("sentiment", out, *words, data=tmp_path / "data")
     assert len(found) == 12
     for label, each in found.items():
         assert len(each["parts"][0]["rates"]) == 2 + ("words" in label)
@@ -55,8 +37,7 @@ def test_every_arm_is_trained(tmp_path):
 def test_a_run_goes_on_in_the_epoch_where_it_was_stopped(tmp_path, monkeypatch):
     out, counts = tmp_path / "out", iter(range(1000))
     write_reviews(tmp_path / "data" / "sst")
-    words = ["reproduce", "sentiment", "--data", str(tmp_path / "data"), "--out", str(out), "--seeds", "1"]
-    words += ["--epochs", "3", "--phrase-epochs", "0", "--hidden", "8", "--ways", "none", "learned"]
+    words = ["--seeds", 1, "--epochs", 3, "--phrase-epochs", 0, "--hidden", 8, "--ways", "none", "learned"]
 
     def stops(logits, target):
         if next(counts) == 2 * (1 + 5):  # after two epochs of one batch and five draws
@@ -66,11 +47,9 @@ def test_a_run_goes_on_in_the_epoch_where_it_was_stopped(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(state, "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
         patch.setattr(study, "categorical_nll", stops)
-        assert cli.main(words) == 130
-    assert cli.main([*words, "--resume"]) == 0
-    whole = tmp_path / "whole"
-    assert cli.main([*words[:4], "--out", str(whole), *words[6:]]) == 0
-    resumed, once = (json.loads((folder / "results.json").read_text())["results"] for folder in (out, whole))
+        assert reproduce("sentiment", out, *words, data=tmp_path / "data") == 130
+    resumed = reproduced("sentiment", out, *words, "--resume", data=tmp_path / "data")
+    once = reproduced("sentiment", tmp_path / "whole", *words, data=tmp_path / "data")
     assert resumed == once
     assert len(once["none"]["parts"][0]["validation_accuracy"]) == 3
 
@@ -85,19 +64,6 @@ def test_the_epoch_that_is_kept_is_marked():
         "into the classes",
         "epoch kept",
     ]
-
-
-@pytest.mark.parametrize(
-    ("ways", "words"),
-    [
-        (["learned", "fixed 0.6"], "there is no way 'fixed 0.6'; there are: none, fixed 0.1"),
-        (["none", "fixed 0.3"], "`ways` must have learned rates and others, got none, fixed 0.3"),
-    ],
-)
-def test_ways_are_known_and_can_be_compared(ways, words, tmp_path, capsys):
-    write_reviews(tmp_path / "data" / "sst")
-    assert cli.main(["reproduce", "sentiment", "--data", str(tmp_path / "data"), "--ways", *ways]) == 2
-    assert words in capsys.readouterr().err
 
 
 def test_padding_does_not_change_what_is_read():

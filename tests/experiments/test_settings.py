@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
-from gumdrop import cli
-
+from builders.reproduced import reproduce
+from builders.reviews import write_reviews
 from builders.uci import write_set
 
 NUMBERS = {
@@ -35,15 +35,29 @@ NAMES = {
     "labels --by 50 --pool 40": "`pool` must be at least 50, got 40",
     "labels --ways learned": "there is no way to ask 'learned'; there are: fixed-batchbald, ",
     "labels --pools letters": "there is no pool 'letters'; there are: mnist, repeated",
+    "rates --arms best": "there is no arm 'best'; there are: sites, front, hidden, pool, draws, response",
+    "rates --dataset boston-gaps --dataset digits": "such as boston; got boston-gaps, digits",
     "regularisation --lenet-lr 0": "`lenet_lr` must be positive, got 0",
+    "rivals --methods magic": "there is no method 'magic'; there are: gumdrop, fixed",
+    "rows --most-steps 5": "`most_steps` must be at least 1200, got 5",
+    "rows --sizes 10": "`sizes` must be at least 50, got (10,)",
+    "sentiment --ways learned 'fixed 0.6'": "there is no way 'fixed 0.6'; there are: none, fixed 0.1",
+    "sentiment --ways none 'fixed 0.3'": "`ways` must have learned rates and others, got none, fixed 0.3",
+    "tables --methods magic": "there is no method 'magic'; there are: gumdrop, fixed",
+    "uci --dataset bosten": "there is no set 'bosten'; there are: diabetes",
+    "uci --methods magic": "there is no method 'magic'; there are: chosen, gumdrop, one-member",
+    "uci --regularisers 0 1": "`regularisers` must be two positive numbers",
+    "uci --regularisers 1 -2": "`regularisers` must be two positive numbers",
+    "uci --regularisers nan 1": "`regularisers` must be two positive numbers",
 }
 
 
 def refused(words, tmp_path, capsys) -> str:
-    if words[0] == "gaps":
+    if words[0] in ("gaps", "uci"):
         write_set(tmp_path / "uci" / "diabetes")
-    place = ["--data", str(tmp_path)] * (words[0] not in ("cartpole", "line"))
-    assert cli.main(["reproduce", *words, *place, "--out", str(tmp_path / "out")]) == 2
+    if words[0] == "sentiment" and not (tmp_path / "sst").exists():
+        write_reviews(tmp_path / "sst")
+    assert reproduce(words[0], tmp_path / "out", *words[1:], data=tmp_path) == 2
     assert not (tmp_path / "out").exists()
     return capsys.readouterr().err
 

@@ -1,18 +1,18 @@
 """`gumdrop reproduce starts` on made-up rows and digits, and the networks that it trains."""
 
-import json
 import math
 
 import pytest
 import torch
 
-from gumdrop import cli, draw, dropout_rates
+from gumdrop import draw, dropout_rates
 from gumdrop.functional import soft_keep
 from gumdrop_experiments.starts import study
 from gumdrop_experiments.starts.networks import STARTS, UNIFORM, LearnedTemperature, network
 from gumdrop_experiments.starts.study import LEARNED
 
 from builders.digits import write_digits
+from builders.reproduced import reproduced
 from builders.uci import write_set
 
 
@@ -23,9 +23,8 @@ def test_every_start_and_temperature_is_scored_and_drawn(tmp_path, monkeypatch) 
     for name in study.SETS.values():
         write_set(tmp_path / "data" / "uci" / name, rows=40, splits=2)
     write_digits(tmp_path / "data" / "mnist", count=120)
-    words = ["--quick", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out")]
-    assert cli.main(["reproduce", "starts", *words, "--steps", "20", "--images", "100"]) == 0
-    sets = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    words = ["--quick", "--steps", 20, "--images", 100]
+    sets = reproduced("starts", tmp_path / "out", *words, data=tmp_path / "data")
     assert list(sets) == ["boston", "concrete", "mnist"]
     for found in sets.values():
         for length in ("long", "short"):
@@ -36,8 +35,6 @@ def test_every_start_and_temperature_is_scored_and_drawn(tmp_path, monkeypatch) 
             assert all(math.isfinite(each[name]) for name in ("log_likelihood", "relaxed_nll", "hard_nll"))
     learned = [found["temperatures"][LEARNED]["temperature"] for found in sets.values()]
     assert learned != pytest.approx([0.1] * 3, rel=1e-3)  # twenty steps may leave one of them where it began
-    for name in ("starts.png", "starts-temperatures.png"):
-        assert (tmp_path / "out" / name).stat().st_size > 5000
 
 
 def test_starts_share_their_weights_and_differ_in_their_rates() -> None:

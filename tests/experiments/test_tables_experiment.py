@@ -1,6 +1,5 @@
 """`gumdrop reproduce tables`, scaled down."""
 
-import json
 import math
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 import torch
 from scipy import stats
 
-from gumdrop.cli import main
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop_experiments.tables import running
 from gumdrop_experiments.tables import study as tables
@@ -25,9 +23,9 @@ from gumdrop_experiments.tables.predictions import (
 from gumdrop_experiments.tables.study import summaries, verdicts
 from gumdrop_experiments.tables.work import TableSet, Task, table_sets
 
+from builders.reproduced import reproduce, reproduced, results_of
 
-def run(*words) -> int:
-    return main(["reproduce", *map(str, words)])
+EMPTY = Task(np.zeros((2, 1)), np.zeros(2), np.zeros((1, 1)), np.zeros(1))
 
 
 def gaussian(mean: float, std: float, count: int) -> RegressionPrediction:
@@ -69,7 +67,7 @@ def test_each_method_predicts_all_rows_without_their_targets(key, classes) -> No
     y = x[:, 0] + 0.1 * random.normal(size=90)
     if classes:
         y = np.digitize(y, [-0.5, 0.5])
-    prediction = METHODS[key].run(Task(x[:70], y[:70], x[70:], classes, seed=0, epochs=30))
+    prediction = METHODS[key].run(Task(x[:70], y[:70], x[70:], y[70:], classes, epochs=30))
     found = scores(rows_of(prediction, y[70:]))
     assert all(math.isfinite(value) for value in found.values())
     assert found.get("accuracy", 1.0) > 0.5
@@ -79,7 +77,7 @@ def test_each_method_predicts_all_rows_without_their_targets(key, classes) -> No
 def test_boosted_quantiles_are_those_of_their_gaussian() -> None:
     random = np.random.default_rng(0)
     x, y = np.zeros((2000, 1)), random.normal(3, 2, 2000)  # one leaf for all
-    prediction = METHODS["quantiles"].run(Task(x, y, x[:5], 0, seed=0, epochs=None))
+    prediction = METHODS["quantiles"].run(Task(x, y, x[:5], y[:5]))
     lower, upper = prediction.gaussian().interval(0.9)
     for ends in ((lower.squeeze(1), upper.squeeze(1)), (prediction.at(0.05), prediction.at(0.95))):
         assert ends[0].numpy() == pytest.approx(np.quantile(y, 0.05), abs=0.01)
@@ -117,9 +115,9 @@ def test_a_set_lies_in_units_of_its_spread_and_each_fold_has_all_classes() -> No
     first, second, *_ = table_sets(None)
     assert first.name == "diabetes"
     assert first.y.std() == pytest.approx(1)
-    for train, test in second.folds(5, seed=0):
-        assert not set(train) & set(test)
-        assert set(second.y[test]) == {0, 1}
+    for task in second.folds(5, seed=0, epochs=None):
+        assert len(task.y_train) + len(task.y_test) == len(second.y)
+        assert set(task.y_test) == {0, 1}
 
 
 def small_sets(data, most=None):
@@ -134,8 +132,7 @@ def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypat
     monkeypatch.setattr(tables, "QUICK_EPOCHS", 1)
     monkeypatch.setattr(tables, "table_sets", small_sets)
     out = tmp_path / "out"
-    assert run("tables", "--quick", "--out", out) == 0
-    results = json.loads((out / "results.json").read_text())["results"]
+    results = reproduced("tables", out, "--quick")
     own = {key for key, method in METHODS.items() if method.package is None}
     assert set(results["sets"]["numbers"]["methods"]) == own
     assert set(results["sets"]["classes"]["methods"]) == own - {"quantiles", "deep-ensemble"}
@@ -148,10 +145,9 @@ def test_a_run_compares_all_methods_and_goes_on_after_a_stop(tmp_path, monkeypat
     )
     assert gap["gap"] == pytest.approx(expected)
     (out / "parts" / "classes.linear.1.json").unlink()
-    assert run("tables", "--quick", "--out", out, "--resume") == 0
+    assert reproduce("tables", out, "--quick", "--resume") == 0
     assert (out / "parts" / "classes.linear.1.json").exists()
     assert "boosted trees" in (out / "report.html").read_text()
-    assert run("tables", "--methods", "magic", "--out", tmp_path / "other") == 2
 
 
 def test_a_rival_that_is_absent_or_fails_is_named_and_stops_nothing(tmp_path, monkeypatch, capsys) -> None:
@@ -162,9 +158,9 @@ def test_a_rival_that_is_absent_or_fails_is_named_and_stops_nothing(tmp_path, mo
     monkeypatch.setitem(METHODS, "forest", Method("quantile forest", fails, classes=False, package="json"))
     monkeypatch.setitem(METHODS, "ngboost", Method("NGBoost", fails, classes=False, package="no_such_package"))
     out = tmp_path / "out"
-    assert run("tables", "--quick", "--out", out, "--methods", "gumdrop", "linear", "forest", "ngboost") == 0
+    assert reproduce("tables", out, "--quick", "--methods", "gumdrop", "linear", "forest", "ngboost") == 0
     assert "no_such_package is not installed, so ngboost is left out" in capsys.readouterr().out
-    found = json.loads((out / "results.json").read_text())["results"]["sets"]["numbers"]["methods"]
+    found = results_of(out)["sets"]["numbers"]["methods"]
     assert set(found) == {"gumdrop", "linear", "forest"}
     assert found["forest"] == {"failed": "ValueError: no rows to stop by"}
     assert "failed: ValueError: no rows to stop by" in (out / "report.html").read_text()
@@ -173,7 +169,7 @@ def test_a_rival_that_is_absent_or_fails_is_named_and_stops_nothing(tmp_path, mo
 def test_a_method_of_ours_that_fails_is_an_error(monkeypatch) -> None:
     monkeypatch.setitem(METHODS, "linear", Method("linear", lambda task: 1 / 0))
     with pytest.raises(ZeroDivisionError):
-        running.measured("linear", Task(np.zeros((2, 1)), np.zeros(2), np.zeros((1, 1)), 0, 0, None), np.zeros(1))
+        running.measured("linear", EMPTY)
 
 
 def test_memory_is_what_a_method_takes_at_most(monkeypatch, tmp_path) -> None:
@@ -186,11 +182,10 @@ def test_memory_is_what_a_method_takes_at_most(monkeypatch, tmp_path) -> None:
 
     monkeypatch.setitem(METHODS, "linear", Method("linear", greedy))
     monkeypatch.setattr(running, "PROCESS", tmp_path)
-    task = Task(np.zeros((2, 1)), np.zeros(2), np.zeros((1, 1)), 0, 0, None)
-    assert running.measured("linear", task, np.zeros(1))["megabytes"] == 48
+    assert running.measured("linear", EMPTY)["megabytes"] == 48
     assert (tmp_path / "clear_refs").read_text() == "5"
     monkeypatch.setattr(running, "PROCESS", tmp_path / "nowhere")
-    assert running.measured("linear", task, np.zeros(1))["megabytes"] is None
+    assert running.measured("linear", EMPTY)["megabytes"] is None
 
 
 def test_gaps_of_crps_stand_beside_those_of_the_log_likelihood() -> None:

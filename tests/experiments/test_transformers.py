@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import pytest
 import torch
 
 import gumdrop as gd
-from gumdrop import cli
 from gumdrop_experiments.networks.transformers import CharacterModel, encoded, sums
 
+from builders.reproduced import reproduced
 from builders.reviews import write_reviews
 
 
-@pytest.fixture
-def data(tmp_path):
-    write_reviews(tmp_path / "data" / "sst")
-    return tmp_path / "data"
-
-
-def results(folder):
-    return json.loads((folder / "results.json").read_text())["results"]
-
-
 @pytest.mark.slow
-def test_transformers_run_in_every_setting(data, tmp_path):
+def test_transformers_run_in_every_setting(tmp_path):
     pytest.importorskip("transformers", reason="needs the package transformers")
-    out = tmp_path / "out"
-    words = ["reproduce", "transformers", "--data", str(data), "--out", str(out)]
-    words += ["--seeds", "1", "--review-epochs", "1", "--sum-epochs", "1", "--lines", "64"]
-    assert cli.main(words) == 0
-    found = results(out)
+    write_reviews(tmp_path / "data" / "sst")
+    words = ["--seeds", 1, "--review-epochs", 1, "--sum-epochs", 1, "--lines", 64]
+    found = reproduced("transformers", tmp_path / "out", *words, data=tmp_path / "data")
     assert list(found) == ["reviews", "sums"]
     assert list(found["reviews"]) == list(found["sums"]) == ["none", "fixed 0.1", "fixed 0.3", "learned"]
     assert len(found["reviews"]["learned"][0]["rates"]) == 15  # words, 6 in each of two layers, two before the classes

@@ -16,7 +16,8 @@ from gumdrop import dropout_rates, learn_dropout, predict_classification, predic
 from gumdrop.export import ExportError, checking, export_model
 from gumdrop.export.draws import Draws
 from gumdrop.export.graphs import ModelGraph
-from gumdrop.layers import bernoulli_factors, dropout_blocks
+from gumdrop.layers import dropout_blocks
+from gumdrop.layers.factors import bernoulli_factors
 
 from builders.waiting import HANG
 

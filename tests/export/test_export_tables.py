@@ -123,9 +123,7 @@ def test_serving_reads_dates_as_training_does(order, texts) -> None:
     assert served.encode([{"sold": stamp.date()}]) == 19782
     assert np.isnan(served.encode([{"sold": pd.NaT}, {"sold": "?"}, {"sold": None}])).all()
     for text in ("30.2.2024", "13/13/2024", "1/2/24", "19782.75", "2024-01-02 25:00", "31.12.2024x"):
-        with pytest.raises(
-            serving.ServingError, match=f"'sold' has '{text}', which is not a date with its {order[:3]}"
-        ):
+        with pytest.raises(serving.ServingError, match=f"'sold' has '{text}', which is not a date .* its {order[:3]}"):
             served.encode([{"sold": text}])
 
 

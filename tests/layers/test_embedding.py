@@ -1,16 +1,12 @@
 """Learned dropout of word types: rows of the embedding, the same for all occurrences in a sequence."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
 
 import gumdrop as gd
 from gumdrop.functional import dropout_kl, dropout_scale
-from gumdrop.layers import bernoulli_factors
-
-from builders.rates import set_logit
+from gumdrop.layers.factors import bernoulli_factors
 
 WORDS, SIZE = 7, 3
 TOKENS = torch.tensor([[1, 2, 1, 6], [0, 2, 2, 5]])
@@ -24,11 +20,6 @@ def embedding(p=0.3, **options):
 def scripted(module, noise):
     module.concrete_dropout.factor_source = bernoulli_factors(lambda site, rows: noise)
     return module
-
-
-def test_without_masks_it_is_the_embedding():
-    module = embedding().eval()
-    torch.testing.assert_close(module(TOKENS), module.weight[TOKENS])
 
 
 @pytest.mark.parametrize("rows", [1, 2], ids=["shared", "a mask for each sequence"])
@@ -96,17 +87,6 @@ def test_embeddings_are_left_alone_unless_asked_for_or_where_their_weight_is_sha
     gd.learn_dropout(nn.Sequential(nn.Embedding(WORDS, SIZE), nn.Linear(SIZE, 1)), report=reports.append)
     assert reports[0].left == {"embedding": "shares its weight with another module"}
     assert reports[1].left == {"0": "Embedding takes indices; `embeddings=True` drops word types"}
-
-
-def test_draws_repeat_with_their_seed_and_a_copy_uses_its_own_rate():
-    model = nn.Sequential(nn.Embedding(WORDS, SIZE), nn.Flatten(), nn.Linear(4 * SIZE, 2))
-    gd.learn_dropout(model, embeddings=True, p=0.4)
-    first, second = (gd.predict_classification(model, TOKENS, num_samples=5, seed=1).probabilities for _ in range(2))
-    assert torch.equal(first, second)
-    other = copy.deepcopy(model)
-    with torch.no_grad():
-        set_logit(other[0].concrete_dropout, 2.0)
-    assert gd.dropout_rates(model)["0"] == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("per_unit", [False, True])

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.layers import UNIT, ConcreteDropout, bernoulli_factors, dropout_blocks
+from gumdrop.layers import UNIT, ConcreteDropout, dropout_blocks
+from gumdrop.layers.factors import bernoulli_factors
 
 from builders.rates import set_logit
 

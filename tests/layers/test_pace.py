@@ -1,6 +1,6 @@
 """How fast rates move: the unit of their parameter, its gradient in each way to run a site, and states from before."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,15 +11,7 @@ from torch import Tensor, nn
 import gumdrop as gd
 from gumdrop import functional as fn
 from gumdrop.layers import UNIT
-from gumdrop.layers.site import logit_of
 from gumdrop.networks import mlp
-
-
-@pytest.fixture(autouse=True)
-def _seeded() -> Iterator[None]:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
 
 
 def rates_of_diabetes(parameters: Callable[[nn.Module], Any]) -> list[float]:
@@ -102,16 +94,6 @@ def test_all_ways_to_run_a_site_have_one_gradient(way: str, what: str) -> None:
         torch.manual_seed(1)
         gradients.append(each(loss, scaled))
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
-
-
-def test_the_logit_of_a_parameter() -> None:
-    scaled = torch.tensor([-0.2, 0.05], requires_grad=True)
-    logit = logit_of(scaled)
-    torch.testing.assert_close(logit, UNIT * scaled)
-    torch.testing.assert_close(torch.autograd.grad(logit.sum(), scaled)[0], torch.full((2,), 1 / UNIT))
-    with torch.no_grad():
-        torch.testing.assert_close(logit_of(scaled), logit.detach())
-    assert logit_of(scaled.bfloat16()).dtype == torch.float32
 
 
 # What was stored when the parameter was the logit

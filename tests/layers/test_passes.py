@@ -1,6 +1,5 @@
 """Layers that a forward uses several times: one weight, one mask for each example of a pass."""
 
-import copy
 from typing import Any
 
 import pytest
@@ -43,7 +42,6 @@ def test_steps_share_masks_and_examples_do_not(per_unit: bool, fixed: bool, dtyp
 
 def test_spread_of_training_and_of_predictions_agree() -> None:
     """With a mask for each use the variance of the sum over T steps would be T times smaller."""
-    torch.manual_seed(0)
     model, x = gd.learn_dropout(Cell(4, 5), p=0.4), torch.ones(20_000, 4)
     expected = 5**2 * 4 * 0.4 / 0.6
     with torch.no_grad():
@@ -138,14 +136,6 @@ def test_a_part_that_was_converted_by_itself_joins_the_pass_around_it() -> None:
     assert torch.equal(y[0], y[1])
 
 
-def test_a_pass_ends_with_an_error_too() -> None:
-    model = cell()
-    with pytest.raises(ValueError, match="must have 200 units"):
-        model(torch.ones(3, 7))
-    x = torch.ones(3, 200)
-    assert not torch.equal(model.linear(x), model.linear(x))
-
-
 def test_an_interrupted_pass_does_not_go_on() -> None:
     class Interrupted(Cell):
         armed = True
@@ -164,15 +154,6 @@ def test_an_interrupted_pass_does_not_go_on() -> None:
     assert not torch.equal(model(x), model(x))
     other = cell()
     assert not torch.equal(other(x), other(x))
-
-
-def test_copies_have_passes_of_their_own() -> None:
-    model = cell()
-    other = copy.deepcopy(model)
-    x = torch.ones(3, 200)
-    y = other(x)
-    assert torch.equal(y[0], y[2])
-    assert not torch.equal(model(x), y)
 
 
 @pytest.mark.parametrize("fullgraph", [False, True])

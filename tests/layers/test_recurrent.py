@@ -8,7 +8,8 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 import gumdrop as gd
-from gumdrop.layers import UNIT, bernoulli_factors, dropout_blocks
+from gumdrop.layers import UNIT, dropout_blocks
+from gumdrop.layers.factors import bernoulli_factors
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning")  # PyTorch's own, once a process
 
@@ -116,22 +117,6 @@ def test_modules_without_bias(mode, kind):
     expected = module(x)
     assert_same(gd.learn_dropout(copy.deepcopy(module), p=1e-12, recurrent=True)(x), expected)
     assert_same(gd.learn_dropout(copy.deepcopy(module), p=1e-12)(x), expected)
-
-
-@inputs
-@modes
-def test_eval_is_pytorchs_own_path(mode, kind, monkeypatch):
-    module = make(mode, 2, True, batch_first=kind == "batch_first", dropout=0.5).eval()
-    x = make_input(kind)
-    expected = module(x)
-    converted = gd.learn_dropout(module, p=0.5, recurrent=True)
-    calls = []
-    own = type(module).forward
-    monkeypatch.setattr(type(module), "forward", lambda self, *args: calls.append(self) or own(self, *args))
-    assert_same(converted(x), expected, rtol=0, atol=0)
-    assert calls == [module]
-    assert not torch.equal(converted.train()(x)[0][0], expected[0][0])
-    assert calls == [module]
 
 
 def test_keyword_arguments_and_a_state_as_a_list():

@@ -61,9 +61,7 @@ def test_a_joint_choice_does_not_take_the_same_row_twice_over() -> None:
 
 def test_errors() -> None:
     for count in (0, 4):
-        with pytest.raises(
-            ValueError, match=f"`count` must be at least 1 and at most the 3 rows there are, got {count}"
-        ):
+        with pytest.raises(ValueError, match=f"`count` must be at least 1 and at most the 3 rows .*, got {count}"):
             choose(torch.ones(3), count)
     for wrong in (torch.tensor([0.1, -1.0]), torch.tensor([0.1, float("nan")]), torch.ones(2, 1)):
         with pytest.raises(ValueError, match="`score` must hold finite numbers of at least 0"):

@@ -243,7 +243,6 @@ def test_temperature_of_pixels_is_that_of_their_rows() -> None:
 
 
 def test_scaled_predictions_have_the_likelihood_that_was_learned() -> None:
-    torch.manual_seed(0)
     model = gd.learn_dropout(torch.nn.Linear(3, 4), p=0.2)
     model.weight.data.mul_(8.0)
     x = torch.randn(200, 3)

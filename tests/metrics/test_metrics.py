@@ -160,7 +160,6 @@ class _Largest(TorchDispatchMode):
 
 @pytest.mark.parametrize("kind", ["plain", "log"])
 def test_many_rows_are_scored_in_parts(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(0)
     means, variances, target = torch.randn(20, 50, 1), torch.rand(20, 50, 1) + 0.1, torch.rand(50, 1) + 0.5
     prediction = RegressionPrediction(means.mean(0), means.var(0), variances.mean(0), means, variances)
     if kind == "log":

@@ -10,21 +10,11 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop.layers import bernoulli_factors, dropout_blocks
+from gumdrop.layers import dropout_blocks
+from gumdrop.layers.factors import bernoulli_factors
 
+from builders.models import report_of
 from builders.rates import set_logit
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
-def report_of(model, **options):
-    reports = []
-    gd.learn_dropout(model, report=reports.append, **options)
-    return reports[0]
-
 
 # Layers of other libraries
 

@@ -1,5 +1,6 @@
 """Conversion of whole models: what changes, what stays, and that the result is an ordinary module."""
 
+import contextlib
 import copy
 import pickle
 import warnings
@@ -7,7 +8,7 @@ from io import BytesIO
 
 import pytest
 import torch
-from safetensors.torch import load_file, load_model, save_file, save_model
+from safetensors.torch import load_model, save_model
 from torch import nn
 from torch._dynamo.testing import CompileCounter
 from torch.ao.quantization import default_dynamic_qconfig, float_qparams_weight_only_qconfig, quantize_dynamic
@@ -15,8 +16,9 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn.utils import parametrizations, parametrize
 
 import gumdrop as gd
-from gumdrop.layers import SITE, ConcreteDropout, dropout_blocks
+from gumdrop.layers import ConcreteDropout, dropout_blocks
 
+from builders.models import report_of
 from builders.rates import set_logit
 
 LOGITS = "concrete_dropout"
@@ -25,14 +27,6 @@ LOGITS = "concrete_dropout"
 def mlp(*dropout, width=8):
     """Two layers with a given dropout between them."""
     return nn.Sequential(nn.Linear(width, width), nn.ReLU(), *dropout, nn.Linear(width, 2))
-
-
-def report_of(model, **options):
-    """Convert a model and return what was reported."""
-    reports = []
-    gd.learn_dropout(model, report=reports.append, **options)
-    (report,) = reports
-    return report
 
 
 def rates(model):
@@ -75,7 +69,58 @@ class Mixed(nn.Module):
         return self.head(self.bilinear(x, x))
 
 
+class Gain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.gain = nn.Linear(8, 8), nn.Parameter(torch.ones(8))
+
+
+class Reversed(nn.LSTM):
+    def forward(self, x):
+        return super().forward(x.flip(0))
+
+
+class Averaged(nn.MultiheadAttention):
+    def forward(self, x):
+        return super().forward(x, x, x)[0]
+
+
+LEFT = [
+    (nn.PReLU(), "PReLU has no weight matrix of its own", False),
+    (Gain(), "Gain has no weight matrix of its own", False),
+    (gd.HomoscedasticNoise(2), "HomoscedasticNoise has variances and no weights", False),
+    (nn.Linear(3, 2, dtype=torch.complex64), "Linear has complex weights", True),
+    (nn.LazyLinear(2), "LazyLinear is not initialised yet; run the model once first", True),
+    (Reversed(8, 4), "Reversed overrides forward", True),
+    (Averaged(8, 2), "Averaged overrides forward", True),
+]
+
+
+@pytest.mark.parametrize(("module", "reason", "warns"), LEFT)
+def test_what_is_left_is_named_and_weights_that_drop_nothing_are_warned_of(module, reason, warns):
+    with pytest.warns(UserWarning, match=f"part: {reason}") if warns else contextlib.nullcontext():
+        model = gd.learn_dropout(nn.ModuleDict({"part": module, "head": nn.Linear(8, 2)}))
+    assert "head" in gd.dropout_rates(model)
+    assert "part" not in gd.dropout_rates(model)
+    assert isinstance(module, Gain) or not any(isinstance(each, ConcreteDropout) for each in module.modules())
+    assert "forward" not in vars(module)
+    assert report_of(nn.ModuleDict({"part": module, "head": nn.Linear(8, 2)})).left["part"].startswith(reason)
+
+
+def test_layers_that_are_what_they_seem_are_converted():
+    class Named(nn.GRU):
+        tag = "runs PyTorch's forward"
+
+    lazy = nn.Sequential(nn.LazyLinear(8), nn.LazyConv1d(2, 1))
+    lazy(torch.randn(3, 4, 5))
+    assert list(gd.dropout_rates(gd.learn_dropout(lazy))) == ["0", "1"]
+    assert list(gd.dropout_rates(gd.learn_dropout(Named(8, 4)))) == ["ih_l0"]
+
+
 def test_report_names_what_was_done_and_why():
+    seen = []
+    report_of(Mixed(), predicate=lambda name, layer: seen.append(name) or True)
+    assert seen == ["body", "head"]  # what could be converted
     report = report_of(Mixed(), exclude=["head"])
     assert report.converted == {"body": "Linear"}
     assert report.replaced == {"drop": "body starts from p = 0.2"}
@@ -109,23 +154,6 @@ def test_a_long_warning_is_cut():
     model = nn.Sequential(nn.Linear(8, 8), *(nn.Bilinear(8, 8, 8) for _ in range(8)))
     with pytest.warns(UserWarning, match=r"5: Bilinear is not[^;]*; name it[^;]*; and 3 more\)"):
         gd.learn_dropout(model)
-
-
-def test_gains_and_slopes_are_no_weights_that_could_be_dropped():
-    class Gain(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner, self.gain = nn.Linear(8, 8), nn.Parameter(torch.ones(8))
-
-    model = nn.Sequential(nn.PReLU(), Gain(), gd.HomoscedasticNoise(2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        gd.learn_dropout(copy.deepcopy(model))
-    assert report_of(model).left == {
-        "0": "PReLU has no weight matrix of its own",
-        "1": "Gain has no weight matrix of its own",
-        "2": "HomoscedasticNoise has variances and no weights",
-    }
 
 
 class NormalizedLinear(nn.Linear):
@@ -173,12 +201,6 @@ def test_choice_of_layers(options, expected):
     assert set(report.left) == {"0", "2.a", "2.b"} - set(expected)
 
 
-def test_predicate_sees_layers_that_could_be_converted_only():
-    seen = []
-    gd.learn_dropout(Mixed(), predicate=lambda name, layer: seen.append(name) or True, report=str)
-    assert seen == ["body", "head"]
-
-
 @pytest.mark.filterwarnings("ignore:.*quantiz")
 def test_a_quantised_model_runs_without_dropout():
     """Quantisation takes over the hooks of layers, and not their sites."""
@@ -193,15 +215,13 @@ def test_a_quantised_model_runs_without_dropout():
         gd.sample(quantised, words)
 
 
-def test_complex_layers_are_left_alone():
-    model = nn.ModuleDict({"signal": nn.Linear(3, 2, dtype=torch.complex64), "head": nn.Linear(2, 1)})
-    with pytest.warns(UserWarning, match="signal: Linear has complex weights"):
-        assert gd.learn_dropout(model) is model
-    assert set(gd.dropout_rates(model)) == {"head"}
-
-
 def test_a_converted_model_stays_as_it_is():
-    model = gd.learn_dropout(mlp(), p=0.3)
+    model = mlp()
+    assert gd.learn_dropout(model, include=["0"], p=0.2) is model
+    report = report_of(model, p=0.4)
+    assert report.converted == {"2": "Linear"}
+    assert report.left == {"0": "has learned dropout already"}
+    assert rates(model) == {"0": 0.2, "2": 0.4}
     sites = [block.site for block in dropout_blocks(model)]
     with pytest.raises(ValueError, match="0: has learned dropout already; 2: has learned dropout already"):
         gd.learn_dropout(model, p=0.1)
@@ -240,15 +260,6 @@ def test_what_cannot_be_done_is_said_and_leaves_the_model_untouched(model, optio
     assert not modules or list(model.modules()) == modules
 
 
-def test_conversion_in_two_steps():
-    model = mlp()
-    gd.learn_dropout(model, include=["0"], p=0.2)
-    report = report_of(model, p=0.4)
-    assert report.converted == {"2": "Linear"}
-    assert report.left == {"0": "has learned dropout already"}
-    assert rates(model) == {"0": 0.2, "2": 0.4}
-
-
 @pytest.mark.parametrize("function", [gd.fix_dropout, gd.dropout_rates])
 def test_fixing_and_reading_need_a_converted_model(function):
     with pytest.raises(ValueError, match=r"`model` has no learned dropout; convert it with"):
@@ -261,35 +272,6 @@ def test_options_reach_every_site():
         assert block.site.temperature == 0.5
         torch.testing.assert_close(block.site.p, torch.full((8,), 0.2))
     assert {name: rate.shape for name, rate in gd.dropout_rates(model).items()} == {"0": (8,), "1.ih_l0": (8,)}
-
-
-def test_lazy_layers_are_named_and_not_passed_over():
-    model = nn.Sequential(nn.Linear(8, 8), nn.LazyLinear(2))
-    with pytest.warns(UserWarning, match="1: LazyLinear is not initialised yet; run the model once first"):
-        gd.learn_dropout(model)
-    model = nn.Sequential(nn.LazyLinear(8), nn.LazyConv1d(2, 1))
-    model(torch.randn(3, 4, 5))
-    assert list(gd.dropout_rates(gd.learn_dropout(model))) == ["0", "1"]
-
-
-def test_recurrent_and_attention_classes_with_a_forward_of_their_own_are_left():
-    class Reversed(nn.LSTM):
-        def forward(self, x):
-            return super().forward(x.flip(0))
-
-    class Averaged(nn.MultiheadAttention):
-        def forward(self, x):
-            return super().forward(x, x, x)[0]
-
-    class Named(nn.GRU):
-        tag = "runs PyTorch's forward"
-
-    model = nn.ModuleList([Reversed(8, 4), Averaged(8, 2), Named(8, 4)])
-    with pytest.warns(UserWarning, match=r"\(0: Reversed overrides forward; 1: Averaged overrides forward\)"):
-        gd.learn_dropout(model)
-    assert list(gd.dropout_rates(model)) == ["2.ih_l0"]
-    assert "forward" not in vars(model[0])
-    assert SITE not in model[1].out_proj._modules
 
 
 # What stays
@@ -416,6 +398,10 @@ TAKEN_OVER = {
     "in two places": (lambda: one_dropout_twice(nn.Linear(8, 2)), dict.fromkeys(["1", "3"], (["2", "4"], 0.3))),
     "needed in one place": (lambda: one_dropout_twice(nn.ReLU()), {}),
     "one layer twice": (one_layer_twice, {"b.0": (["a.0"], 0.3)}),
+    "a layer that extends PyTorch's": (
+        lambda: nn.Sequential(nn.Dropout(0.3), NormalizedLinear(8, 2)),
+        {"0": (["1"], 0.3)},
+    ),
     "in front of one unit": (lambda: nn.Sequential(nn.Dropout(0.3), nn.LSTM(1, 4, num_layers=2)), {}),
     "cannot be traced": (Branches, {"body.2": (["body.3"], 0.3)}),
     "cannot be copied": (
@@ -642,18 +628,6 @@ def test_logits_are_never_in_half_precision(dtype):
     assert gd.kl_divergence(model).dtype == expected
 
 
-def test_meta_device():
-    with torch.device("meta"):
-        model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.3), nn.LSTM(8, 4, num_layers=2, dropout=0.2))
-    gd.learn_dropout(model, recurrent=True)
-    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
-    real = gd.learn_dropout(
-        nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.3), nn.LSTM(8, 4, num_layers=2, dropout=0.2)), recurrent=True
-    )
-    model.to_empty(device="cpu").load_state_dict(real.state_dict())
-    assert gd.dropout_rates(model) == gd.dropout_rates(real)
-
-
 @pytest.mark.parametrize(
     ("make", "shape"),
     [(lambda: nn.Linear(8, 2), (4, 8)), (lambda: nn.LSTM(8, 2), (4, 3, 8)), (lambda: nn.Conv1d(8, 2, 1), (4, 8, 3))],
@@ -747,14 +721,6 @@ def test_copies_predict_the_same_under_the_same_seed(again, per_unit, fixed, tmp
         for parameter in other.parameters():
             parameter.zero_()
     assert torch.equal(gd.sample(model, x, num_samples=3, seed=0), draws)
-
-
-def test_safetensors_without_shared_tensors(tmp_path):
-    model, other = gd.learn_dropout(mlp()), gd.learn_dropout(mlp())
-    save_file(model.state_dict(), tmp_path / "weights.safetensors")
-    other.load_state_dict(load_file(tmp_path / "weights.safetensors"), strict=True)
-    x = torch.randn(4, 8)
-    assert torch.equal(other.eval()(x), model.eval()(x))
 
 
 def test_compiles_without_a_break_and_once():
@@ -898,10 +864,7 @@ def test_names_of_the_rates():
         "parts.mlp.3",
         "parts.conv",
         *(f"parts.rnn.{part}_{end}" for end in ("l0", "l0_reverse", "l1", "l1_reverse") for part in ("ih", "hh")),
-        "parts.attention.self_attn.in_proj",
-        "parts.attention.self_attn.out_proj",
-        "parts.attention.linear1",
-        "parts.attention.linear2",
+        *(f"parts.attention.{name}" for name in ("self_attn.in_proj", "self_attn.out_proj", "linear1", "linear2")),
         "tied",
     ]
 

@@ -8,14 +8,10 @@ from torch.nn import functional as F
 import gumdrop as gd
 from gumdrop.layers import dropout_blocks
 
+from builders.models import report_of
 from builders.rates import set_logit
 
 ON_TOP = "; it acts as before, on top of learned rates"
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
 
 
 class Functional(nn.Module):
@@ -55,15 +51,9 @@ LEFT = {
 }
 
 
-def report_of(model, **options):
-    reports = []
-    gd.learn_dropout(model, report=reports.append, exclude=["left_lstm"], **options)
-    return reports[0]
-
-
 def test_what_stays_is_in_the_report():
     model = parts()
-    report = report_of(model)
+    report = report_of(model, exclude=["left_lstm"])
     stays = {name: what for name, what in report.left.items() if ON_TOP in what}
     assert stays == {name: what + ON_TOP for name, what in LEFT.items()}
     assert report.removed == {}
@@ -73,8 +63,8 @@ def test_what_stays_is_in_the_report():
 
 def test_what_is_removed_is_in_the_report_and_off():
     model, other = parts(), parts()
-    report = report_of(model, plain_dropout="remove")
-    report_of(other)
+    report = report_of(model, exclude=["left_lstm"], plain_dropout="remove")
+    report_of(other, exclude=["left_lstm"])
     assert report.removed == LEFT
     assert not any(ON_TOP in what for what in report.left.values())
     assert "removed     alpha" in str(report)
@@ -106,12 +96,3 @@ def test_after_removal_nothing_drops_but_learned_rates(make, shape):
         assert torch.allclose(first, second, atol=1e-5) == same
     model.eval()
     torch.testing.assert_close(model(x), first, atol=1e-5, rtol=1e-5)
-
-
-def test_dropout_in_front_of_a_layer_that_extends_pytorchs_is_taken_over():
-    class Scaled(nn.Linear):
-        def forward(self, x):
-            return 2 * super().forward(x)
-
-    report = report_of(nn.ModuleDict({"body": nn.Sequential(nn.Dropout(0.3), Scaled(8, 8)), **parts()}))
-    assert report.replaced["body.0"] == "body.1 starts from p = 0.3"

@@ -90,11 +90,6 @@ CASES = {
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
 def convert(case, model=None, **options):
     model = case.make() if model is None else model
     return gd.learn_dropout(model, p=0.2, report=lambda report: None, **options)

@@ -27,7 +27,6 @@ def masses(prediction: CountPrediction, counts: np.ndarray) -> np.ndarray:
 
 
 def test_prediction_of_a_network() -> None:
-    torch.manual_seed(0)
     model: Any = gd.learn_dropout(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)), p=0.3)
     x = torch.randn(5, 3)
     prediction = gd.predict_counts(model, x, num_samples=40, seed=2)

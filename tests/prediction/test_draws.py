@@ -140,11 +140,6 @@ def assert_same(one: Tensor, other: Tensor) -> None:
     torch.testing.assert_close(one, other, atol=tolerance, rtol=tolerance)
 
 
-@pytest.fixture(autouse=True)
-def _seeded() -> None:
-    torch.manual_seed(0)
-
-
 class TestSameAsTheLoop:
     @pytest.mark.parametrize("budget", [1, 300, 2**21])
     @pytest.mark.parametrize("name", STACKED)
@@ -189,18 +184,6 @@ class TestSameAsTheLoop:
             ours = gd.sample(model, x, num_samples=S, seed=3)
         assert ours.dtype == expected.dtype == torch.bfloat16
         assert_same(ours, expected)
-
-    def test_predictions(self) -> None:
-        model, x = dense(), data(9, 4)
-        with alone("_one_by_one"):
-            regression = gd.predict_regression(model, x, num_samples=S, seed=3)
-            classification = gd.predict_classification(model, x, num_samples=S, seed=3)
-        ours = gd.predict_regression(model, x, num_samples=S, seed=3)
-        for name in ("mean", "epistemic", "aleatoric", "draw_means", "draw_variances"):
-            assert_same(getattr(ours, name), getattr(regression, name))
-        classes = gd.predict_classification(model, x, num_samples=S, seed=3)
-        assert_same(classes.log_probabilities, classification.log_probabilities)
-        assert_same(classes.expected_entropy, classification.expected_entropy)
 
     def test_a_chain_that_is_being_trained(self) -> None:
         """It runs without a twin; only batch normalisation asks for the mode."""

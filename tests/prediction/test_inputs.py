@@ -31,11 +31,6 @@ def assert_same(one: Any, other: Any) -> None:
         torch.testing.assert_close(a, b)
 
 
-@pytest.fixture(autouse=True)
-def _seeded() -> None:
-    torch.manual_seed(0)
-
-
 def network(**options: Any) -> nn.Module:
     return gd.learn_dropout(nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 2)), p=0.3, **options)
 

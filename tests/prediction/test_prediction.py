@@ -62,17 +62,6 @@ class TestClosedForm:
             assert y.mean().item() == pytest.approx(mean, abs=4 * math.sqrt(expected / len(y)))
             assert y.var().item() == pytest.approx(expected, rel=0.05)
 
-    def test_predicted_variance(self) -> None:
-        """The same through predict_regression, whose epistemic part it is."""
-        p, x = 0.3, torch.randn(2, 20)
-        model = linear(20, p=p)
-        prediction = gd.predict_regression(model, x, num_samples=20_000, seed=0, log_variance=-1.0, keep_draws=False)
-        for n in range(2):
-            expected = p / (1 - p) * (model.weight[0] * x[n]).square().sum().item()
-            assert prediction.epistemic[n].item() == pytest.approx(expected, rel=0.05)
-            assert prediction.aleatoric[n].item() == pytest.approx(math.exp(-1), rel=1e-5)
-            assert prediction.variance[n].item() == pytest.approx(expected + math.exp(-1), rel=0.05)
-
 
 def single_layer_lstm() -> nn.LSTM:
     """With a dropout that has nothing to stand between, of which PyTorch warns when it is given to the constructor."""
@@ -229,7 +218,6 @@ class TestDraw:
     )
     def test_dropout_that_takes_no_masks(self, make: Callable[[], nn.Module]) -> None:
         """It is on while sampling, from the same seed the same, and a draw of it is an error and not a constant."""
-        torch.manual_seed(0)
         model = make().eval()
         x = torch.randn(3, 5, 8)
         arguments = (x, x, x) if isinstance(model, nn.MultiheadAttention) else (x,)
@@ -336,27 +324,17 @@ class TestPlainDropout:
 
         model, x = Twice(), torch.ones(5, 4)
         y = gd.sample(model, x, num_samples=5_000, seed=0)[:, 0, 0]
-        assert y.var().item() == pytest.approx(4 * (1 / 0.25 - 1), rel=0.1)  # with one mask: 4
+        assert y.var().item() == pytest.approx(4 * (1 / 0.25 - 1), rel=0.1)  # with one mask: 4 * 4
         for batch_size in (1, 2, 5):  # each pass over the model begins with the first mask
             draws = gd.sample(model, x, num_samples=50, seed=0, batch_size=batch_size)
             assert torch.equal(draws[:, :, 0], y[:50, None].expand(50, 5))
         drawn = gd.draw(model, seed=0)
         assert torch.equal(drawn(x), drawn(x))
 
-    def test_learned_site_used_twice_has_one_mask(self) -> None:
-        """Its mask is a draw of the weights of its layer, and these are the same."""
-        layer = gd.learn_dropout(nn.Linear(4, 4, bias=False), p=0.5)
-        nn.init.eye_(layer.weight)
-        model = nn.Sequential(layer, layer)
-        y = gd.sample(model, torch.ones(1, 4), num_samples=200, seed=0)
-        assert set(y.unique().tolist()) == {0.0, 4.0}
-        assert (y == 4).float().mean().item() == pytest.approx(0.5, abs=0.06)
-
     @pytest.mark.parametrize("in_place", [False, True])
     @pytest.mark.parametrize("plain", [False, True])
     def test_compiled_models_are_stochastic_too(self, plain: bool, in_place: bool) -> None:
         """A compiled model does not look for hooks that came after it was compiled."""
-        torch.manual_seed(0)
         model: Any = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 1)) if plain else linear(4, p=0.5)
         model.eval()
         x = torch.randn(6, 4)
@@ -402,13 +380,6 @@ class TestInvariance:
         assert len(y.flatten(1).unique(dim=0)) == 7
         torch.manual_seed(99)
         assert torch.equal(gd.sample(model, x, num_samples=7, seed=0), y)
-
-    def test_sites_have_independent_masks(self) -> None:
-        """Two sites of one size and one seed must not draw the same units."""
-        model = nn.Sequential(ConcreteDropout(500, p=0.5), ConcreteDropout(500, p=0.5))
-        drawn = gd.draw(model, seed=0, fresh=True)
-        y = drawn(torch.ones(1, 500))
-        assert (y > 0).float().mean().item() == pytest.approx(0.25, abs=0.06)
 
     def test_many_seeds_give_as_many_functions(self) -> None:
         """Each seed of 300 has masks of its own, and so has each site of 300."""
@@ -529,31 +500,6 @@ class TestRegression:
         np.testing.assert_allclose(prediction.log_prob(target), expected, rtol=1e-4)
         assert prediction.log_prob(target + 1e6).isfinite().all()  # no underflow to log 0
 
-    def test_density_is_the_slope_of_the_distribution_function(self, model: nn.Module, x: Tensor) -> None:
-        model, x = model.double(), x.double()
-        prediction = gd.predict_regression(model, x, num_samples=30, seed=0, output=lambda y: y[:, [0, 2]])
-        grid = torch.linspace(-8, 8, 4001, dtype=torch.float64)
-        for n in range(5):
-            row = RegressionPrediction(
-                *(getattr(prediction, name)[n : n + 1] for name in ("mean", "epistemic", "aleatoric")),
-                prediction.draw_means[:, n : n + 1],  # type: ignore[index]
-                prediction.draw_variances[:, n : n + 1],  # type: ignore[index]
-            )
-            density = torch.stack([row.log_prob(value.view(1, 1)).exp() for value in grid[1000:3001:200]]).flatten()
-            upper, lower = (row.cdf(grid[1000:3001:200, None] + h).flatten() for h in (1e-5, -1e-5))
-            torch.testing.assert_close((upper - lower) / 2e-5, density, rtol=1e-5, atol=1e-8)
-
-    def test_quantiles_against_simulation(self, model: nn.Module, x: Tensor) -> None:
-        prediction = gd.predict_regression(model, x, num_samples=50, seed=0)
-        draws: Any = prediction.draw_means, prediction.draw_variances
-        noise = torch.randn(4000, *draws[0].shape)
-        simulated = (draws[0] + noise * draws[1].sqrt()).flatten(0, 1).numpy()
-        for q in (0.01, 0.2, 0.5, 0.9, 0.99):
-            value = prediction.quantile(q)
-            assert value.shape == (5, 2)
-            np.testing.assert_allclose(prediction.cdf(value), q, atol=1e-5)
-            np.testing.assert_allclose((simulated <= value.numpy()).mean(0), q, atol=0.006)
-
     @pytest.mark.parametrize("coverage", [0.5, 0.9, 0.99])
     def test_interval(self, model: nn.Module, x: Tensor, coverage: float) -> None:
         prediction = gd.predict_regression(model, x, num_samples=50, seed=0)
@@ -563,14 +509,6 @@ class TestRegression:
         np.testing.assert_allclose(prediction.cdf(low), 1 - prediction.cdf(high), atol=1e-5)  # central
         default = prediction.interval()
         np.testing.assert_allclose(prediction.cdf(default[1]) - prediction.cdf(default[0]), 0.9, atol=1e-5)
-
-    def test_one_component_is_a_gaussian(self) -> None:
-        model, x = linear(6, p=0.3), torch.randn(3, 6)
-        prediction = gd.predict_regression(model, x, num_samples=1, seed=0, log_variance=math.log(4.0))
-        assert torch.equal(prediction.epistemic, torch.zeros(3, 1))
-        np.testing.assert_allclose(prediction.quantile(0.975) - prediction.mean, 1.959964 * 2, rtol=1e-5)
-        low, high = prediction.interval(0.6827)
-        np.testing.assert_allclose(high - low, 4.0, rtol=1e-3)
 
     def test_without_draws(self, model: nn.Module, x: Tensor) -> None:
         kept = gd.predict_regression(model, x, num_samples=30, seed=0)

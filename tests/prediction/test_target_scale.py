@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gumdrop.likelihoods import PLAIN, Hurdle, HurdlePrediction, RegressionPrediction, TargetScale, scaled_mixture
 from gumdrop.likelihoods.target_scale import Kind
-from gumdrop.metrics import central_coverage, choose_jointly, crps
+from gumdrop.metrics import central_coverage, crps
 
 SCALES = [
     TargetScale(),
@@ -207,13 +207,6 @@ def test_a_wide_logarithm_stays_finite() -> None:
 def test_a_narrow_root_has_the_variance_of_its_slope() -> None:
     narrow = RegressionPrediction.gaussian(torch.tensor([[40.0]]), torch.tensor([[1e-4]]))
     assert narrow.on(TargetScale(least=0.0, kind="sqrt")).std.item() == pytest.approx(2 * 40 * 0.01, rel=1e-4)
-
-
-def test_scores_take_scaled_predictions() -> None:
-    prediction = mixture(SCALES[2], num_rows=50)
-    y = drawn(prediction, 1).T
-    assert central_coverage(prediction, y, torch.tensor([0.5, 0.9]))[1] > 0.75
-    assert len(choose_jointly(prediction, 3).unique()) == 3
 
 
 def test_what_does_not_go_together_is_refused() -> None:

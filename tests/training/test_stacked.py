@@ -63,15 +63,6 @@ def test_each_model_takes_the_same_steps_as_alone(in_turn: bool) -> None:
         assert not model.training
 
 
-def test_models_learn_from_their_own_data_alone() -> None:
-    data = [task(0), (task(1)[0], 5 + task(1)[1])]
-    first, second = networks(2), networks(2)
-    fit_stacked(first, data, likelihood="gaussian", epochs=5)
-    fit_stacked(second, [data[0], (data[1][0], data[1][1] - 20)], likelihood="gaussian", epochs=5)
-    torch.testing.assert_close(weights(first[0]), weights(second[0]))
-    assert not torch.allclose(weights(first[1]), weights(second[1]))
-
-
 def test_weights_are_the_size_of_the_data() -> None:
     weight = torch.linspace(0.5, 6.0, 40)
     (result,) = fit_stacked(networks(1), [task(0, 40)], likelihood="gaussian", epochs=1, lr=1e-9, weights=[weight])
@@ -233,7 +224,6 @@ def test_the_best_epoch_of_each_model_is_kept(in_turn: bool) -> None:
 
 def test_the_held_out_value_is_that_of_the_averaged_prediction() -> None:
     """Minus the log of the mean density over draws, the same in each epoch: the mean of the logs is far larger."""
-    torch.manual_seed(0)
     models = [mlp(3, 2, hidden=[16], p=0.5) for _ in range(2)]
     x, y = task(0, 30)
     rows = [torch.arange(30)] * 2
@@ -276,7 +266,6 @@ def test_rows_of_several_positions_and_targets_of_float64(shape: tuple[int, ...]
 
 @NOTED
 def test_batch_normalisation_keeps_statistics_for_each_model() -> None:
-    torch.manual_seed(0)
     layers = [[nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)] for _ in range(2)]
     models = [gd.learn_dropout(nn.Sequential(*each)).eval() for each in layers]
     fit_stacked(models, [task(0), task(1)], likelihood="gaussian", epochs=3)
@@ -318,7 +307,6 @@ def test_equal_weights_leave_the_fit_as_it_was_and_a_weight_stands_for_equal_row
 
 
 def test_rows_are_drawn_as_often_as_their_weights_say() -> None:
-    torch.manual_seed(0)
     weight = torch.tensor([0.5, 3.0, 1.5, 5.0], dtype=torch.float64)
     counts = torch.zeros(4)
     for _ in range(200):
@@ -352,27 +340,17 @@ class Made(RowSource):
         return self.x[rows]
 
 
-def test_inputs_that_are_made_train_as_those_that_are_held(tmp_path) -> None:
+@pytest.mark.parametrize("most", [0, 2**24])
+def test_inputs_that_are_made_train_as_those_that_are_held(monkeypatch, tmp_path, most: int) -> None:
+    monkeypatch.setattr("gumdrop.training.stacked.MOST_ENCODED", most)
     x, y = task(0)
     source, options = Made(x), {"likelihood": "gaussian", "epochs": 3, "batch_size": 8}
     held, made = networks(2), networks(2)
     fit_stacked(held, [(x, y)] * 2, **options)
     fit_stacked(made, [(source, y)] * 2, **options)
     assert torch.equal(weights(held[1]), weights(made[1]))
-    assert source.asked <= 2 * 8, "no more than a batch at once"
+    assert source.asked == (len(x) if most else 2 * 8), "no more than a batch at once where rows are many"
     with pytest.raises(ValueError, match="`checkpoint` is bound to its data, which must be tensors"):
         fit_stacked(made, [(source, y)] * 2, checkpoint=tmp_path / "run", **options)
     other = Made(x + 1)
     fit_stacked(networks(2), [(source, y), (other, y)], **options)
-
-
-def test_rows_of_32_bits_are_shuffled_as_those_of_64() -> None:
-    x, y = task(0)
-    long = rows_room.StackedRows([(x, y)] * 2, [torch.arange(50), torch.arange(20)])
-    short = rows_room.StackedRows([(x, y)] * 2, [torch.arange(50).int(), torch.arange(20).int()])
-    torch.manual_seed(3)
-    expected = long.shuffled()
-    torch.manual_seed(3)
-    found = short.shuffled()
-    assert found.dtype == torch.int32
-    assert torch.equal(expected, found.long())

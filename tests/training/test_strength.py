@@ -84,7 +84,6 @@ def test_a_gain_that_may_be_chance_leaves_the_elbo() -> None:
 
 @pytest.mark.parametrize("dense", [True, False])
 def test_noise_asks_for_more_dropout_than_the_elbo_has(dense: bool) -> None:
-    torch.manual_seed(0)
     model = mlp(6, 1, hidden=[32], homoscedastic_noise=True)
     if not dense:
         model = nn.Sequential(model)  # not a plain chain of layers

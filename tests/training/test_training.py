@@ -96,7 +96,6 @@ def test_the_best_epoch_on_held_out_data_is_kept() -> None:
 
 def test_the_held_out_value_is_that_of_the_averaged_prediction() -> None:
     """Minus the log of the mean density over draws, not the mean of the logs, which is larger by half a nat here."""
-    torch.manual_seed(0)
     model = mlp(2, 2, hidden=[16], p=0.5)
     x, y = wave(40)
     options = {"likelihood": "gaussian", "epochs": 1, "lr": 1e-9, "validation": (x, y + 1)}
@@ -462,20 +461,12 @@ def test_held_out_noise_is_that_of_held_out_residuals() -> None:
 def test_held_out_data_are_evaluated_every_few_epochs_and_in_the_last(stacked) -> None:
     x = torch.linspace(-1, 1, 40).unsqueeze(1)
     model, data = mlp(1, 2), (x, x.square())
+    options = {"likelihood": "gaussian", "epochs": 7, "validate_every": 3}
     if stacked:
-        rows = [torch.arange(30)], [torch.arange(30, 40)]
-        (result,) = fit_stacked(
-            [model],
-            [data],
-            likelihood="gaussian",
-            rows=rows[0],
-            held_out=rows[1],
-            keep_best=True,
-            epochs=7,
-            validate_every=3,
-        )
+        rows = {"rows": [torch.arange(30)], "held_out": [torch.arange(30, 40)]}
+        (result,) = fit_stacked([model], [data], keep_best=True, **rows, **options)
     else:
-        result = fit(model, data, validation=data, likelihood="gaussian", epochs=7, validate_every=3)
+        result = fit(model, data, validation=data, **options)
     known = [record.epoch for record in result.history if record.validation_nll is not None]
     assert known == [3, 6, 7]
     assert result.best_epoch in known

@@ -6,8 +6,10 @@ test.
 
 import copy
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -66,6 +68,25 @@ def fit(
     if architecture is None:
         architecture = choose(build, rows, settings, likelihood, scale=scale, progress=progress)
     strengths = settings.strengths_for(len(rows))
+    fits = _fits(
+        build, architecture, rows, settings, likelihood, scale, strengths, checkpoint=checkpoint, progress=progress
+    )
+    scores = {strength: fit.scores for strength, fit in zip(strengths, fits, strict=True)}
+    chosen = process_group().from_first(lambda: choose_strength(scores, rows.weights))
+    return fits[strengths.index(chosen)]._replace(strength=chosen)
+
+
+def _fits(
+    build: Build,
+    architecture: Architecture,
+    rows: Rows,
+    settings: EnsembleSettings,
+    likelihood: Likelihood,
+    scale: TargetScale,
+    strengths: Sequence[float],
+    **options: Any,
+) -> list[EnsembleFit]:
+    """Train an ensemble of a kind with each strength, see `fit_ensembles`."""
     encoding = architecture.encoding(rows.x)
     scaling = AS_IT_IS
     if likelihood.is_density:
@@ -75,18 +96,9 @@ def fit(
     def network(strength: float) -> nn.Module:
         return set_strength(build(architecture, copy.deepcopy(encoding)), strength)
 
-    fits = fit_ensembles(
-        [partial(network, strength) for strength in strengths],
-        [replace(rows, y=scaling.encoded(rows.y))] * len(strengths),
-        architecture.settings(settings),
-        likelihood,
-        scaling=scaling,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
-    scores = {strength: fit.scores for strength, fit in zip(strengths, fits, strict=True)}
-    chosen = process_group().from_first(lambda: choose_strength(scores, rows.weights))
-    return fits[strengths.index(chosen)]._replace(strength=chosen)
+    data = [replace(rows, y=scaling.encoded(rows.y))] * len(strengths)
+    makes = [partial(network, strength) for strength in strengths]
+    return fit_ensembles(makes, data, architecture.settings(settings), likelihood, scaling=scaling, **options)
 
 
 def choose(
@@ -131,7 +143,9 @@ def choose(
 
     def tried(kind: Architecture, number: int) -> Tensor:
         said = progress and f"choosing networks, {number} of {len(kinds) + len(scales)}"
-        return fit(build, sample, trial, likelihood, architecture=kind, scale=scale, progress=said).scores
+        one = (settings.strength or 1.0,)
+        (pilot,) = _fits(build, kind, sample, trial, likelihood, scale, one, is_kept=False, progress=said)
+        return pilot.scores
 
     scores = [tried(kind, i) for i, kind in enumerate(kinds, 1)]
     means = [mean_score(each, sample.weights) for each in scores]
@@ -156,5 +170,4 @@ def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int) -> Ensem
         epochs=max(1, round(visits / num_sampled)),
         held_out_fraction=1 / PILOT_MEMBERS,
         input_noise=True,
-        strength=settings.strength or 1.0,
     )

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
-from gumdrop.layers import check_rates, dropout_blocks
+from gumdrop.layers import dropout_blocks
+from gumdrop.layers.attach import check_rates
 from gumdrop.networks.dense import DenseFunctions
 from gumdrop.prediction.drawing import MaskNoise
 from gumdrop.prediction.draws import CACHED, MOST_BYTES

@@ -46,6 +46,7 @@ def fit_ensembles(
     likelihood: Likelihood,
     *,
     scaling: Scaling = AS_IT_IS,
+    is_kept: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> list[EnsembleFit]:
@@ -61,6 +62,7 @@ def fit_ensembles(
         likelihood: `gumdrop.likelihoods.Gaussian` for numbers, `gumdrop.likelihoods.Hurdle` for those with atoms in
             ``scaling``, `gumdrop.likelihoods.Categorical` for classes.
         scaling: What the targets of all data sets are, which predictions undo.
+        is_kept: Whether the ensembles are to predict; False where only their scores are wanted, which is quicker.
         checkpoint: File to continue from if it exists, and to keep the state of the run in.
         progress: Show a progress bar; a text stands in front of it.
 
@@ -107,7 +109,7 @@ def fit_ensembles(
     fits = []
     for i, (networks, each) in enumerate(zip(models, rows, strict=True)):
         outside = [held_out for _, held_out in folds[i]]
-        model, scores = ensemble_of(networks, each, outside, settings, likelihood, scaling)
+        model, scores = ensemble_of(networks, each, outside, settings, likelihood, scaling, is_kept=is_kept)
         fits.append(EnsembleFit(model, results[i * count : (i + 1) * count], outside, scores))
     return fits
 
@@ -119,6 +121,8 @@ def ensemble_of(
     settings: EnsembleSettings,
     likelihood: Likelihood,
     scaling: Scaling = AS_IT_IS,
+    *,
+    is_kept: bool = True,
 ) -> tuple[Ensemble, Tensor]:
     """Mix trained members into one ensemble, with the noise of numbers from rows that they have not seen.
 
@@ -129,6 +133,7 @@ def ensemble_of(
         settings: The settings.
         likelihood: What they were trained on.
         scaling: What the targets are, which predictions undo.
+        is_kept: Whether it is to predict, see `fit_ensembles`.
 
     Returns:
         The ensemble, and the log likelihoods that `EnsembleFit` holds.
@@ -140,7 +145,7 @@ def ensemble_of(
         ensemble = RegressionEnsemble(members, noise, scaling).to(next(members[0].parameters()).device)
         if not settings.input_noise:
             return ensemble, torch.full((len(rows),), torch.nan)
-    return ensemble, settle(ensemble, rows, held_out, settings.seed)
+    return ensemble, settle(ensemble, rows, held_out, settings.seed, is_kept=is_kept)
 
 
 def _untrained(

@@ -8,16 +8,9 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from gumdrop.export.errors import ExportError
-from gumdrop.layers import (
-    KINDS,
-    ConcreteDropout,
-    HomoscedasticNoise,
-    PiecewiseLinear,
-    bernoulli_factors,
-    dropout_blocks,
-    factors_from,
-    inner_dropout,
-)
+from gumdrop.layers import KINDS, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, dropout_blocks, factors_from
+from gumdrop.layers.factors import bernoulli_factors
+from gumdrop.layers.inner_dropout import inner_dropout
 
 __all__ = ["Draws"]
 

@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
-from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, LayerKind, WeightMatrix, kind_of
+from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, LayerKind
+from gumdrop.layers.dense import WeightMatrix
+from gumdrop.layers.kinds import kind_of
 
 __all__ = ["Candidates", "choose", "reads_one_unit", "weight_matrix_of"]
 

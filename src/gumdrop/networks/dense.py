@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.masks import dropout_scale
-from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, is_own_hook
+from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear
+from gumdrop.layers.attach import is_own_hook
 from gumdrop.layers.site import logit_of
 
 __all__ = ["ACTIVATIONS", "DenseFunctions", "Parts", "parts_of", "same_parts"]

@@ -9,7 +9,10 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 from torch import nn
 
-from gumdrop.layers import SITE, ConcreteDropout, WeightMatrix, attach, open_passes, share_sites
+from gumdrop.layers import SITE, ConcreteDropout
+from gumdrop.layers.attach import attach, share_sites
+from gumdrop.layers.dense import WeightMatrix
+from gumdrop.layers.passes import open_passes
 from gumdrop.machine.notes import warn
 from gumdrop.networks.choice import choose, reads_one_unit, weight_matrix_of
 from gumdrop.networks.plain_dropout import settle, take_over

@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from gumdrop.layers import drops_between_layers, inner_dropout
+from gumdrop.layers.inner_dropout import drops_between_layers, inner_dropout
 from gumdrop.networks.tracing import dropout_consumers
 
 __all__ = ["settle", "take_over"]

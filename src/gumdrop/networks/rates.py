@@ -7,12 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gumdrop.layers import (
-    ConcreteDropout,
-    HomoscedasticNoise,
-    check_rates,
-    dropout_blocks,
-)
+from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, dropout_blocks
+from gumdrop.layers.attach import check_rates
 from gumdrop.networks.learn import Model
 
 __all__ = ["dropout_rates", "fix_dropout", "parameter_groups", "set_strength"]
@@ -97,8 +93,8 @@ def dropout_rates(model: nn.Module) -> dict[str, float | Tensor]:
     Returns:
         Drop probability for each site by name: that of the layer, followed by ``.ih_l0``, ``.in_proj`` and the
         like inside recurrent and attention modules. A float, or a tensor of shape ``(num_units,)`` where each
-        unit has its own. Below .005 (`gumdrop.layers.GONE`) nothing is dropped that shows, and the site adds nothing to
-        the epistemic part: `docs/method.md`, 'Why rates fall to 0'.
+        unit has its own. Below .005 nothing is dropped that shows, and the site adds nothing to the epistemic part:
+        `docs/method.md`, 'Why rates fall to 0'.
 
     Raises:
         ValueError: If the model has no learned dropout, or a rate that was never initialised.

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.functional.noise import is_traced
-from gumdrop.layers import check_rates, dropout_blocks, watch_training
+from gumdrop.layers import dropout_blocks
+from gumdrop.layers.attach import check_rates
+from gumdrop.layers.watch import watch_training
 from gumdrop.likelihoods import Lengthscale, Likelihood, likelihood_of
 from gumdrop.machine.notes import warn
 from gumdrop.objective.kl import kl_of

@@ -13,7 +13,10 @@ from torch.nn.modules.dropout import _DropoutNd
 from gumdrop.functional.devices import sent
 from gumdrop.functional.masks import dropout_scale
 from gumdrop.functional.noise import uniform_noise
-from gumdrop.layers import ConcreteDropout, check_rates, drawn_once, inner_dropout
+from gumdrop.layers import ConcreteDropout
+from gumdrop.layers.attach import check_rates
+from gumdrop.layers.inner_dropout import inner_dropout
+from gumdrop.layers.passes import drawn_once
 from gumdrop.prediction.randomness import OwnRandomness
 from gumdrop.prediction.twins import twin_of
 

@@ -15,7 +15,9 @@ from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_h
 
 from gumdrop.functional.devices import fetched, sent
 from gumdrop.functional.masks import dropout_scale
-from gumdrop.layers import ConcreteDropout, check_rates, is_own_hook, watch_rates
+from gumdrop.layers import ConcreteDropout
+from gumdrop.layers.attach import check_rates, is_own_hook
+from gumdrop.layers.watch import watch_rates
 from gumdrop.machine.memory import keep_what_is_freed
 from gumdrop.networks.dense import DenseFunctions
 from gumdrop.prediction.drawing import Given, MaskNoise, PlainDrop, Stochastic, switched_on

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gumdrop.layers import GONE
+from gumdrop.layers.site import GONE
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import Rate

@@ -41,6 +41,6 @@ class FitResult:
         It is no failure of training: the ELBO weighs the entropy that holds a rate up by 1/N. `docs/method.md`, 'Why
         rates fall to 0', says more; `gumdrop.training.tune_strength` asks held-out rows whether they want more dropout.
         """
-        from gumdrop.layers import GONE  # loads torch, which readers of records do without
+        from gumdrop.layers.site import GONE
 
         return [name for name, p in self.history[self.best_epoch - 1].rates.items() if p < GONE]

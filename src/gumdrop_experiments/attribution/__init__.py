@@ -5,8 +5,6 @@ insertion and deletion compare methods under the same infill. The photographs ha
 crops of pictures apart, and its masks show by what it does.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
@@ -19,7 +17,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `attribution`."""
 

@@ -2,6 +2,7 @@
 
 import functools
 import time
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ def digits(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> Pl
     with torch.no_grad():
         target = model(x).argmax(1)
     found: Plain = {}
-    for infill, fill in _infills(x).items():
+    for infill, fill in {"zeros": torch.zeros_like(x), "blur": blur(x, find_layout(x, "image"))}.items():
         found[infill] = {}
         for name, method in _methods(settings, seed).items():
             started = time.perf_counter()
@@ -35,18 +36,14 @@ def digits(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> Pl
     return found
 
 
-def _infills(x: Tensor) -> dict[str, Tensor]:
-    return {"zeros": torch.zeros_like(x), "blur": blur(x, find_layout(x, "image"))}
-
-
 def _methods(settings: FIDOSettings, seed: int) -> dict[str, Method]:
     """All methods by name; those with several masks give one after the other."""
 
-    def fido(model: nn.Module, x: Tensor, target: Tensor, infill: Tensor) -> Tensor:
+    def fido(model: Any, x: Tensor, target: Any, infill: Tensor) -> Tensor:
         found = FIDO(model, settings).explain(x, target, infill=infill, seed=seed)
         return torch.cat([found.relevance(region) for region in REGIONS], dim=1)
 
-    def gumbel(model: nn.Module, x: Tensor, target: Tensor, infill: Tensor, temperature: float) -> Tensor:
+    def gumbel(model: Any, x: Tensor, target: Any, infill: Tensor, temperature: float) -> Tensor:
         ssr, sdr = gumbel_masks(model, x, target, infill, settings=settings, temperature=temperature, seed=seed)
         return torch.cat([ssr, 1 - sdr, (ssr * (1 - sdr)).sqrt()], dim=1)
 
@@ -59,18 +56,17 @@ def _digit_scores(model: nn.Module, x: Tensor, mask: Tensor, fill: Tensor) -> Pl
     deletion = deletion_curve(model, x, mask, fill)
     bound = mask.flatten(1).quantile(1 - SHARE, dim=1)[:, None, None, None]
     hard = hard_mask_scores(model, x, mask - bound, fill, threshold=0.0)
+    values = {
+        "insertion": insertion.auc,
+        "deletion": deletion.auc,
+        "kept_log_odds": hard.kept,
+        "dropped_log_odds": hard.dropped,
+    }
+    spreads = {name: mean_and_error(each.tolist()) for name, each in values.items()}
     return {
-        "insertion": _spread(insertion.auc),
-        "deletion": _spread(deletion.auc),
-        "kept_log_odds": _spread(hard.kept),
-        "dropped_log_odds": _spread(hard.dropped),
+        **{name: {"mean": mean, "se": error} for name, (mean, error) in spreads.items()},
         "area": scores.area(mask).mean().item(),
         "roughness": scores.roughness(mask).mean().item(),
         "insertion_curve": insertion.probability.mean(0).tolist(),
         "deletion_curve": deletion.probability.mean(0).tolist(),
     }
-
-
-def _spread(values: Tensor) -> dict[str, float]:
-    """Mean over images and its standard error."""
-    return dict(zip(("mean", "se"), mean_and_error(values.tolist()), strict=True))

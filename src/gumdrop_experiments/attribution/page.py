@@ -1,6 +1,5 @@
 """The page of `attribution`."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain, WithPictures
-from gumdrop_experiments.pages import Cell, Page, Picture, Table, subplots, table_of
+from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots, table_of
 
 DIGITS = (
     "Twenty digits; masks with a blurred infill. Dark is relevant; the box holds what the joint mask puts above one "
@@ -38,7 +37,6 @@ NOTES = (
 )
 
 TITLES = {"inputs": "input", "ssr": "SSR: kept", "sdr": "SDR: dropped", "joint": "joint", "enhanced": "enhanced"}
-INFILLS = {"zeros": "zeros", "blur": "blur"}
 HEADLINE = ("FIDO ssr", "FIDO sdr", "FIDO joint", "Gumbel t=1 ssr", "integrated gradients", "occlusion 5 x 5")
 CURVE_COLOURS = (plots.BLUE, plots.PALETTE[4], plots.GREEN, plots.PALETTE[5], plots.ORANGE, plots.PALETTE[3])
 
@@ -124,7 +122,9 @@ def _speed_table(found: Plain) -> Table:
         "network, batch": "network_batch",
         "network, one by one": "network_alone",
     }
-    cells: dict[str, Cell] = {head: partial(_milliseconds, key) for head, key in times.items()}
+    milliseconds = {name: {key: 1000 * row[key] for key in times.values()} for name, row in found["networks"].items()}
+    records = {name: {**row, **milliseconds[name]} for name, row in found["networks"].items()}
+    cells = {head: f"{{{key}:.1f}}" for head, key in times.items()}
     cells |= {"times faster than one by one": "{times_faster_than_alone:.1f}"}
     cells |= {"than the usual loop": "{times_faster_than_usual:.1f}"}
     caption = (
@@ -133,11 +133,7 @@ def _speed_table(found: Plain) -> Table:
         "the usual loop (two calls of the model, gumbel_softmax, loss.backward). Beside them the network's own passes "
         "in a batch and one by one, which a search cannot do without. Processor time, median of three rounds."
     )
-    return table_of(caption, found["networks"], cells, first="network")
-
-
-def _milliseconds(key: str, row: Plain) -> str:
-    return f"{1000 * row[key]:.1f}"
+    return table_of(caption, records, cells, first="network")
 
 
 def _images(rows: Any, count: int) -> NDArray[np.float64]:
@@ -223,7 +219,7 @@ def _planted(pictures: Plain) -> Figure:
 def _curves(part: Plain) -> Figure:
     """Mean curves of insertion and deletion of the main methods, under both infills."""
     drawing, axes = subplots(2, 2, sharex=True, sharey=True, size=(7.6, 5.4))
-    for row, (infill, title) in enumerate(INFILLS.items()):
+    for row, infill in enumerate(part):
         for column, kind in enumerate(("insertion", "deletion")):
             ax = axes[row, column]
             for name, colour in zip(HEADLINE, CURVE_COLOURS, strict=True):
@@ -231,16 +227,8 @@ def _curves(part: Plain) -> Figure:
                 style = "-" if name.startswith("FIDO") else "--"
                 share = np.linspace(0, 100, len(values))
                 ax.plot(share, values, style, color=colour, linewidth=1.5, label=name)
-            ax.set_xlabel(
-                f"places {'put in' if kind == 'insertion' else 'taken out'}, most relevant first (%)" if row else "",
-                fontsize=plots.SIZE,
-            )
-            ax.set_ylabel("" if column else "probability of the class", fontsize=plots.SIZE)
-            ax.set_title(f"{kind}, infill {title}", fontsize=plots.SIZE + 0.5, color=plots.INK)
-            ax.set(xlim=(0, 60), ylim=(0, 1.02))
-            ax.tick_params(labelsize=plots.SIZE - 0.5, length=0)
-            ax.grid(color=plots.INK, alpha=0.1)
-            for side in ("top", "right", "left"):
-                ax.spines[side].set_visible(False)
+            x = f"places {'taken out' if column else 'put in'}, most relevant first (%)" if row else ""
+            y = "" if column else "probability of the class"
+            dress(ax, title=f"{kind}, infill {infill}", x=x, y=y, xlim=(0, 60), ylim=(0, 1.02))
     axes[0, 0].legend(fontsize=plots.SIZE - 1, frameon=False, loc="lower right")
     return drawing

@@ -1,18 +1,19 @@
 """What FIDO is compared with: Captum's methods, and masks searched for in the usual way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gumdrop.attribution import FIDOSettings, log_odds
+from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.training import take_step
 
-Method = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
+Method = Callable[[Callable[..., Tensor], Tensor, Tensor | int, Tensor], Tensor]
 """Relevance from model, inputs, target and infill."""
-
-WINDOWS = (3, 5, 7)
 
 
 def require_captum() -> None:
@@ -23,26 +24,23 @@ def require_captum() -> None:
         raise ValueError(f"this comparison needs Captum ({error}); install it with: pip install captum") from error
 
 
-def captum_methods() -> dict[str, Method]:
-    """List Captum's methods, each with the infill as its baseline."""
+def captum_methods(windows: Sequence[int] = (3, 5, 7), **options: Any) -> dict[str, Method]:
+    """List Captum's methods, each with the infill as its baseline, and options for all."""
     from captum.attr import IntegratedGradients, Occlusion
 
-    def gradients(model: nn.Module, x: Tensor, target: Tensor, infill: Tensor) -> Tensor:
-        found: Tensor = IntegratedGradients(model).attribute(x, baselines=infill, target=target)
+    def gradients(model: Callable[..., Tensor], x: Tensor, target: Tensor | int, infill: Tensor) -> Tensor:
+        found: Tensor = IntegratedGradients(model).attribute(x, baselines=infill, target=target, **options)
         return found.detach()
 
-    def occlusion(side: int) -> Method:
-        def attribute(model: nn.Module, x: Tensor, target: Tensor, infill: Tensor) -> Tensor:
-            window = (x.shape[1], side, side)
-            found: Tensor = Occlusion(model).attribute(
-                x, window, baselines=infill, target=target, perturbations_per_eval=16
-            )
-            return found.detach()
+    def occlusion(model: Callable[..., Tensor], x: Tensor, target: Tensor | int, infill: Tensor, side: int) -> Tensor:
+        same: Plain = {"baselines": infill, "target": target, "perturbations_per_eval": 16, **options}
+        found: Tensor = Occlusion(model).attribute(x, (x.shape[1], side, side), **same)
+        return found.detach()
 
-        return attribute
-
-    windows: dict[str, Method] = {f"occlusion {side} x {side}": occlusion(side) for side in WINDOWS}
-    return {"integrated gradients": gradients, **windows}
+    return {
+        "integrated gradients": gradients,
+        **{f"occlusion {side} x {side}": partial(occlusion, side=side) for side in windows},
+    }
 
 
 def gumbel_masks(

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from gumdrop.attribution import FIDO, FIDOSettings, boxes_of
 from gumdrop_experiments.attribution import scores
+from gumdrop_experiments.attribution.peers import captum_methods
 from gumdrop_experiments.attribution.scores import REGIONS, rounded_pixels
 from gumdrop_experiments.harness import Plain
 
@@ -12,11 +13,12 @@ INFILLS = ("blur", "mean", "zeros", "uniform", "normal", "local_shuffle")
 SQUARES, SHOWN = 20, 3
 
 
-def planted_squares(count: int, *, side: int = 28, square: int = 10, seed: int = 0) -> tuple[Tensor, Tensor]:
+def planted_squares(count: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Make noise with a square of evidence, a pattern of -1 and 1, at a random place in each image.
 
-    Gives images and patterns, (count, 1, side, side) each; a pattern is 0 outside its square.
+    Gives images and patterns, (count, 1, 28, 28) each; a pattern is 0 outside its square of 10 x 10.
     """
+    side, square = 28, 10
     generator = torch.Generator().manual_seed(seed)
     images = 2 * torch.rand(count, 1, side, side, generator=generator) - 1
     patterns = torch.zeros_like(images)
@@ -47,21 +49,12 @@ def planted(settings: FIDOSettings, seed: int) -> Plain:
             region: _planted_scores(explanation.relevance(region), truth, boxes) for region in REGIONS
         }
         found["pictures"][infill] = rounded_pixels(explanation.joint[:SHOWN, 0])
-    found["peers"] = {name: _planted_scores(mask, truth, boxes) for name, mask in _planted_peers(x, pattern).items()}
+    # Captum's methods at a baseline of zeros, each image scaled to a largest relevance of 1.
+    methods = captum_methods((3, 5), additional_forward_args=pattern)
+    peers = {name: method(_matched_filter, x, 0, torch.zeros_like(x)) for name, method in methods.items()}
+    scaled = {name: mask.clamp(min=0) / mask.amax((1, 2, 3), keepdim=True) for name, mask in peers.items()}
+    found["peers"] = {name: _planted_scores(mask, truth, boxes) for name, mask in scaled.items()}
     return found
-
-
-def _planted_peers(x: Tensor, pattern: Tensor) -> dict[str, Tensor]:
-    """Captum's methods at a baseline of zeros, each image scaled to a largest relevance of 1."""
-    from captum.attr import IntegratedGradients, Occlusion
-
-    options = {"target": 0, "additional_forward_args": pattern}
-    found = {
-        "integrated gradients": IntegratedGradients(_matched_filter).attribute(x, **options).detach(),
-        "occlusion 3 x 3": Occlusion(_matched_filter).attribute(x, (1, 3, 3), **options),
-        "occlusion 5 x 5": Occlusion(_matched_filter).attribute(x, (1, 5, 5), **options),
-    }
-    return {name: value.clamp(min=0) / value.amax((1, 2, 3), keepdim=True) for name, value in found.items()}
 
 
 def _planted_scores(mask: Tensor, truth: Tensor, boxes: Tensor) -> dict[str, float]:

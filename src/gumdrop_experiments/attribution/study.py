@@ -19,12 +19,17 @@ from gumdrop_experiments.attribution.speed import speed
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
 from gumdrop_experiments.harness import Plain, WithPictures, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.networks.convolutional import digit_batches, digit_network, export, train_or_load
+from gumdrop_experiments.networks.convolutional import (
+    CLASSIFIER_STEPS,
+    QUICK_CLASSIFIER_STEPS,
+    digit_classifier,
+    digit_network,
+    export,
+)
 
 FIRST_IMAGE = 1000
 """The settings of FIDO were chosen on training images; these test images were not looked at before."""
 SHOWN = 20
-CLASSIFIER_STEPS, QUICK_CLASSIFIER_STEPS = 900, 200
 SPEED_ITERATIONS, QUICK_SPEED_ITERATIONS = 20, 10
 
 
@@ -35,7 +40,7 @@ def study(settings: Settings, run: Run) -> WithPictures:
     folder = data_folder(run.options, "images", files=PHOTOGRAPHS)
     fido, seed = FIDOSettings(iterations=settings.iterations), run.options.seed
     classifier = run.part("classifier", partial(_judged, run, mnist))
-    model = _classifier(run, mnist)
+    model = digit_classifier(digit_network, run, mnist)
     images = read_mnist(mnist, train=False).images[FIRST_IMAGE:]
     iterations = QUICK_SPEED_ITERATIONS if run.options.quick else SPEED_ITERATIONS
     parts = {
@@ -52,23 +57,12 @@ def study(settings: Settings, run: Run) -> WithPictures:
 
 def _judged(run: Run, mnist: Path) -> Plain:
     """Train the classifier of digits, keep it as a program too, and count how often it is right."""
-    model, test = _classifier(run, mnist), read_mnist(mnist, train=False)
+    model, test = digit_classifier(digit_network, run, mnist), read_mnist(mnist, train=False)
     export(model, run.folder / "digits.pt2", shape=(1, 28, 28))
     with torch.no_grad():
         right = accuracy(model(test.images).argmax(1), test.labels).item()
-    return {"steps": _steps(run), "test_accuracy": right}
-
-
-def _classifier(run: Run, mnist: Path) -> nn.Module:
-    """Train the classifier of digits, or read its weights in the folder of the run."""
-    place, batches = run.folder / "digits.pt", partial(digit_batches, mnist)
-    return train_or_load(digit_network, batches, place, steps=_steps(run), seed=run.options.seed)
-
-
-def _steps(run: Run) -> int:
-    return QUICK_CLASSIFIER_STEPS if run.options.quick else CLASSIFIER_STEPS
+    return {"steps": QUICK_CLASSIFIER_STEPS if run.options.quick else CLASSIFIER_STEPS, "test_accuracy": right}
 
 
 def _shown(model: nn.Module, x: Tensor, settings: FIDOSettings, seed: int) -> Plain:
-    """Explain the digits that the figure shows."""
     return explained(FIDO(model, settings).explain(x, infill="blur", seed=seed))

@@ -3,8 +3,6 @@
 Beside them stands a network with learned rates and an aleatoric head, which is only shown.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 from gumdrop_experiments.harness import RunOptions as RunOptions
 from gumdrop_experiments.harness import known as known
@@ -31,7 +29,6 @@ BY_CLASS = {
 """What is shown class by class: a variant, and whether its functions are drawn, by what stands in a legend."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `camvid`."""
 

@@ -168,9 +168,12 @@ def _rates(results: DRAWN_Results) -> Figure:
     drawing, (final, over) = subplots(1, 2, sharey=True, size=(10, 3.8))
     first = results["learned"][0]["rates"]
     names = by_depth(first)
-    for i, run in enumerate(results["learned"]):
-        final.plot(range(1, len(names) + 1), [run["rates"][name][-1] for name in names], ".-", label=f"fit {i + 1}")
-    for name, colour in zip(names, plots.site_colours(len(names)), strict=True):
+    depth, colours = range(1, len(names) + 1), plots.site_colours(len(names))
+    for run in results["learned"]:
+        last = [run["rates"][name][-1] for name in names]
+        final.plot(depth, last, color=plots.INK, linewidth=0.6, alpha=0.5)
+        final.scatter(depth, last, s=16, color=colours, zorder=3)
+    for name, colour in zip(names, colours, strict=True):
         values = first[name]
         over.plot(range(1, len(values) + 1), values, color=colour, linewidth=1, alpha=0.8)
     final.set_ylim(0, None)
@@ -178,7 +181,7 @@ def _rates(results: DRAWN_Results) -> Figure:
     dress(
         final, title="at the end, a line for each fit", x="convolution, from picture to classes", y="drop probability p"
     )
-    dress(over, title="over training (blue: near the picture)", x="epoch")
+    dress(over, title="over training of the first fit, in the colours of the dots", x="epoch")
     return drawing
 
 

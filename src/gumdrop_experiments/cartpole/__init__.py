@@ -6,7 +6,6 @@ and a network without dropout, with the same seeds; and beside random actions, a
 improved with the true equations of motion, which is what is left when the dynamics need not be learned.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 from gumdrop_experiments.harness import About, BaseSettings, flag
@@ -22,7 +21,6 @@ PUBLISHED = 16.5
 """Cumulative reward that DeepPILCO reaches, of 25, by its figure."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `cartpole`."""
 

@@ -20,10 +20,8 @@ FRAMES_PER_STEP = 2
 LAST_MILLISECONDS = 1500
 """How long the last moment stands."""
 
-Record = Plain
 
-
-def film(record: Record, *, count: int = 10) -> Figure:
+def film(record: Plain, *, count: int = 10) -> Figure:
     """Some moments of a trial, side by side."""
     drawing = Figure(figsize=(9, 2.7), layout="constrained")
     steps = np.linspace(0, len(record["actions"]), count).round().astype(int)
@@ -35,7 +33,7 @@ def film(record: Record, *, count: int = 10) -> Figure:
     return drawing
 
 
-def animation(path: Path, run: Sequence[Record]) -> None:
+def animation(path: Path, run: Sequence[Plain]) -> None:
     """Write the first, the fifth and the last trial side by side as an animated GIF, at the speed at which they ran."""
     shown = sorted({1, min(5, len(run)), len(run)})
     frames = []
@@ -53,7 +51,7 @@ def animation(path: Path, run: Sequence[Record]) -> None:
         frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
 
 
-def _moments(record: Record) -> list[tuple[list[float], float]]:
+def _moments(record: Plain) -> list[tuple[list[float], float]]:
     """States and forces of a trial, with some in between."""
     cart_pole, moments = CartPole(), []
     for state, action in zip(record["states"], record["actions"], strict=False):

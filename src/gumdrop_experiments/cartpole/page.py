@@ -18,7 +18,7 @@ from gumdrop_experiments.cartpole.film import film
 from gumdrop_experiments.cartpole.references import CRITERION
 from gumdrop_experiments.cartpole.study import fan_trials
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
+from gumdrop_experiments.pages import Page, Picture, Table, band, dress, legend_below, subplots
 
 REWARD = "Cumulative reward against the trial: median of the searches, and their range. High and early is good."
 RATES = "Median over the searches, and their range. Good are rates that fall as data grow."
@@ -83,19 +83,15 @@ def _lead(results: Plain) -> str:
 
 
 def _without_model(runs: Sequence[Plain]) -> str:
-    needed = [_first(run["rewards"], PUBLISHED) for run in runs]
     size = runs[0]["trials_per_generation"]
-    reached = [f"{size * (generation + 1):,}" for generation in needed if generation is not None]
+    enough = [[i for i, reward in enumerate(run["rewards"], 1) if reward >= PUBLISHED] for run in runs]
+    reached = [f"{size * generations[0]:,}" for generations in enough if generations]
     best = statistics.median(max(run["rewards"]) for run in runs)
     return (
         f"Without a model: a cross-entropy search over the weights of the same policy, {size} trials a generation. "
         f"After {size * len(runs[0]['rewards']):,} trials the median of the best mean reward is {best:.1f}; "
         + (f"a mean of {PUBLISHED} is reached after {', '.join(reached)} trials." if reached else "no search succeeds.")
     )
-
-
-def _first(values: Sequence[float], least: float) -> int | None:
-    return next((i for i, value in enumerate(values) if value >= least), None)
 
 
 def _table(summary: Plain, references: Plain) -> Table:
@@ -126,7 +122,7 @@ def _rewards(variants: Variants, references: Plain, *, published: float | None) 
             ax.axhline(level, color=colour, linewidth=1.2, linestyle="--", label=label)
         dress(ax, title=title, x="trial")
     panels[0].set_ylabel("cumulative reward")
-    _legend(drawing, panels[0])
+    legend_below(drawing, panels[0], 3, plots.SIZE)
     return drawing
 
 
@@ -135,19 +131,17 @@ def _rates(runs: Sequence[Sequence[Plain]]) -> Figure:
     drawing, ax = subplots(size=(6.4, 3.8))
     for layer, (label, colour) in enumerate(zip(LAYERS, (plots.PALETTE[3], plots.BLUE, plots.GREEN), strict=True)):
         _band(ax, np.array([[row["rates"][layer] for row in run[1:]] for run in runs]), colour, label, first=2)
-    ax.set_ylim(-0.01, None)
-    dress(ax, title="learned rates in front of each layer", x="trial", y="drop probability p")
+    title = "learned rates in front of each layer"
+    dress(ax, title=title, x="trial", y="drop probability p", ylim=(-0.01, None))
     ax.legend(frameon=False, fontsize=plots.SIZE)
     return drawing
 
 
 def _uncertainty(variants: Variants) -> Figure:
     """What the model says that it does not know of a swing-up, its error, and its log likelihood."""
-    drawing = Figure(figsize=(10, 3.8), layout="constrained")
+    drawing, panels = subplots(1, 3, size=(10, 3.8))
+    panels[1].sharey(panels[0])
     titles = {"epistemic": "epistemic SD", "error": "RMS error", "log_likelihood": "log likelihood, nats"}
-    grid = drawing.add_gridspec(1, 3)
-    left = drawing.add_subplot(grid[0])
-    panels = (left, drawing.add_subplot(grid[1], sharey=left), drawing.add_subplot(grid[2]))
     for ax, (key, title) in zip(panels, titles.items(), strict=True):
         for variant, runs in variants.items():
             if (key, variant) != ("epistemic", "none"):
@@ -160,30 +154,24 @@ def _uncertainty(variants: Variants) -> Figure:
             ax.set_yscale("log")
         dress(ax, title=title, x="trial")
     panels[0].set_ylabel("SDs of the change of state")
-    _legend(drawing, panels[1])
+    panels[1].fill_between([], [], color=plots.INK, alpha=0.13, label="range of all searches")
+    legend_below(drawing, panels[1], 4, plots.SIZE)
     return drawing
 
 
 def _fan(runs: Mapping[str, Sequence[Plain]]) -> Figure:
     """What particles expected of a trial, and what happened: distance of the tip from its goal."""
     chosen = fan_trials(len(runs["learned"]))
-    drawing, panels = subplots(
-        len(runs),
-        len(chosen),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-        size=(2.1 * len(chosen) + 0.6, 1.6 * len(runs) + 0.6),
-    )
+    size = 2.1 * len(chosen) + 0.6, 1.6 * len(runs) + 0.6
+    drawing, panels = subplots(len(runs), len(chosen), sharex=True, sharey=True, squeeze=False, size=size)
     for row, (variant, run) in zip(panels, runs.items(), strict=True):
         for ax, index in zip(row, chosen, strict=True):
             expected, real = np.array(run[index]["fan"]), run[index]["distance"]
             time = SECONDS * np.arange(len(expected))
             ax.plot(time, expected, color=COLOURS[variant], linewidth=0.6, alpha=0.4)
             ax.plot(SECONDS * np.arange(1, len(real) + 1)[: len(time)], real[: len(time)], color="black", linewidth=1.6)
-            title, label = f"trial {index + 1}", "time, s"
-            dress(ax, title=title if variant == "learned" else "", x=label if variant == list(runs)[-1] else "")
-            ax.set_ylim(0, MOST_DISTANCE)
+            title, x = f"trial {index + 1}" * (variant == "learned"), "time, s" * (variant == list(runs)[-1])
+            dress(ax, title=title, x=x, ylim=(0, MOST_DISTANCE))
         row[0].set_ylabel(f"{NAMES[variant]}\ndistance, m", fontsize=plots.SIZE)
     return drawing
 
@@ -192,10 +180,5 @@ def _band(ax: Axes, values: NDArray[np.float64], colour: str, label: str, *, fir
     """Median over seeds, and the range of all."""
     steps = np.arange(first, first + values.shape[1])
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.plot(steps, np.median(values, axis=0), "o-", color=colour, markersize=3, linewidth=1.5, label=label)
-    ax.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.13, linewidth=0)
-
-
-def _legend(drawing: Figure, ax: Axes) -> None:
-    handles = ax.get_legend_handles_labels()
-    drawing.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=plots.SIZE)
+    look: Plain = {"marker": "o", "markersize": 3, "linewidth": 1.5, "color": colour, "label": label}
+    band(ax, steps, np.median(values, axis=0), values.min(0), values.max(0), **look)

@@ -30,7 +30,7 @@ def true_dynamics(task: Task, *, seed: int, quick: bool) -> Plain:
     """A policy improved with the true equations of motion, and what it does, as transitions to hold a model against."""
     settings = replace(REFERENCE, policy_steps=5, num_policies=2) if quick else REFERENCE
     generator = torch.Generator().manual_seed(seed)
-    policies = _policies(task, settings, generator)
+    policies = Policies(task, settings, generator)
     expected = improve(task, policies, lambda: contextlib.nullcontext(task.advance), settings, generator=generator)
     best = int(expected.argmax())
 
@@ -47,16 +47,6 @@ def true_dynamics(task: Task, *, seed: int, quick: bool) -> Plain:
     }
 
 
-def _policies(task: Task, settings: SearchSettings, generator: torch.Generator) -> Policies:
-    return Policies(
-        max_action=task.max_action,
-        scale=task.scale,
-        count=settings.num_policies,
-        units=settings.policy_units,
-        generator=generator,
-    )
-
-
 def random_actions(task: Task, *, seed: int) -> dict[str, float]:
     """Act at random."""
     generator = torch.Generator().manual_seed(seed)
@@ -67,11 +57,11 @@ def random_actions(task: Task, *, seed: int) -> dict[str, float]:
 def cross_entropy(task: Task, *, seed: int, quick: bool) -> Plain:
     """Search without a model: a Gaussian over the weights of a policy moves to the best of each generation."""
     generator = torch.Generator().manual_seed(seed)
-    policies = _policies(task, replace(REFERENCE, num_policies=POPULATION), generator)
+    policies = Policies(task, replace(REFERENCE, num_policies=POPULATION), generator)
     mean = [torch.zeros_like(parameter[0]) for parameter in policies.parameters()]
     std = [parameter.std(0) for parameter in policies.parameters()]
     curve = []
-    for _ in range(3 if quick else GENERATIONS):
+    for _ in range(QUICK_GENERATIONS if quick else GENERATIONS):
         for parameter, m, s in zip(policies.parameters(), mean, std, strict=True):
             parameter.copy_(m + s * torch.randn(parameter.shape, generator=generator))
         states, actions = roll_out(task, policies, task.advance, num_particles=1, generator=generator)

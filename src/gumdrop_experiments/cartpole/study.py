@@ -21,8 +21,6 @@ from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages import rounded
 
-Record = Plain
-"""What there is to say of a trial."""
 VARIANTS = {
     "learned": SearchSettings(p=0.1, learned=True),
     "fixed": SearchSettings(p=0.1, learned=False),
@@ -72,7 +70,8 @@ def _search(
     """One search: what there is to say of each trial."""
     search = Search(TASKS[settings.environment], search_settings, seed=seed)
     place = folder / f"{variant}-{seed}.pt"
-    asked = [_trial(each) for each in held_out]
+    pairs = [(torch.tensor(each["states"]), torch.tensor(each["actions"])) for each in held_out]
+    asked = [Trial(states, actions, torch.zeros(len(actions))) for states, actions in pairs]
     records: list[Plain] = search.load(place) if place.exists() else []
     while len(records) < settings.trials:
         started = time.process_time()
@@ -116,12 +115,7 @@ def _held_out_scores(search: Search, held_out: list[Trial]) -> dict[str, float]:
     }
 
 
-def _trial(part: Plain) -> Trial:
-    states, actions = torch.tensor(part["states"]), torch.tensor(part["actions"])
-    return Trial(states, actions, torch.zeros(len(actions)))
-
-
-def summary(runs: Sequence[Sequence[Record]]) -> Plain:
+def summary(runs: Sequence[Sequence[Plain]]) -> Plain:
     """Sum up the searches of a variant by their last trials."""
     last = [run[-1] for run in runs]
     rewards = [record["reward"] for record in last]
@@ -143,7 +137,7 @@ def fan_trials(total: int) -> list[int]:
     return sorted({1, min(total, 5) - 1, max(total // 2, 2) - 1, total - 1})
 
 
-def kept(variant: str, runs: Sequence[Sequence[Record]]) -> list[list[Plain]]:
+def kept(variant: str, runs: Sequence[Sequence[Plain]]) -> list[list[Plain]]:
     """Leave states and particles out of the records, save for those in a figure; the parts hold all."""
     shown = fan_trials(len(runs[0]))
 

@@ -12,8 +12,6 @@ References:
     Rasmussen & Williams 2006, "Gaussian Processes for Machine Learning", section 5.4.3, for the seasonal kernel.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 from gumdrop_experiments.harness import RunOptions as RunOptions
 from gumdrop_experiments.harness import known as known
@@ -34,7 +32,6 @@ KINDS = ("scripts", "fixed", "narrow", "held", "learned")
 """Kinds of networks, each of ReLU and of tanh units; `gumdrop_experiments.co2.networks.NETWORKS` builds them."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `co2`."""
 

@@ -164,7 +164,9 @@ def kinds(results: Plain) -> list[str]:
 
 
 def _of_kind(results: Plain, kind: str) -> list[Plain]:
-    return [each for name, each in results["networks"].items() if name.rpartition("-")[2] == kind]
+    """List the networks of a kind; one that was stopped is none to draw beside the others."""
+    trained = (name for name in results["networks"] if name not in results["stopped"])
+    return [results["networks"][name] for name in trained if name.rpartition("-")[2] == kind]
 
 
 def _record(results: Plain) -> Figure:
@@ -178,32 +180,32 @@ def _record(results: Plain) -> Figure:
 
 def _panels(results: Plain, kind: str) -> Figure:
     """Draw weight averaging, a Gaussian process, and drawn functions of the networks, with bands of two SDs."""
-    drawing, axes = subplots(2, 2, sharex=True, sharey=True, size=(10, 6.2))
     x, process, networks = results["asked"], BESIDE.get(kind, ""), _of_kind(results, kind)
+    grid = (2, 2) if len(networks) > 1 else (3, 1)
+    drawing, axes = subplots(*grid, sharex=True, sharey=True, squeeze=False, size=(10, 1.2 + 2.5 * grid[0]))
     for ax in axes.flat:
         _data(ax, results)
+        ax.set(xlabel="month, standardised", ylabel="CO₂ less trend, standardised")
+        ax.label_outer()
     _averaged(axes[0, 0], x, networks[0])
+    top = 9.0
     if process in results["processes"]:
         curve = results["processes"][process]["curve"]
-        _line(axes[0, 1], x, curve["mean"])
-        _band(axes[0, 1], x, curve["mean"], curve["std"], plots.BLUE, "2 SD, noise included")
-        dress(axes[0, 1], title=PROCESSES[process])
+        _line(axes.flat[1], x, curve["mean"])
+        _band(axes.flat[1], x, curve["mean"], curve["std"], plots.BLUE, "2 SD, noise included")
+        dress(axes.flat[1], title=PROCESSES[process])
     else:
-        _averaged(axes[0, 1], x, networks[-1])
-    for ax, network in zip(axes[1], networks, strict=False):
+        _averaged(axes.flat[1], x, networks[-1])
+    for ax, network in zip(axes.flat[2:], networks, strict=True):
         curve = network["curve"]
         _line(ax, x, curve["mean"])
         total = np.hypot(curve["epistemic"], network["noise"])
         _band(ax, x, curve["mean"], total, plots.BLUE, "2 SD, noise included")
         _band(ax, x, curve["mean"], curve["epistemic"], plots.ORANGE, "2 SD of drawn functions")
-        dress(ax, title=f"drawn functions, {network['label']}", x="month, standardised")
-    if len(networks) == 1:
-        axes[1, 1].remove()
-        axes[0, 1].tick_params(labelbottom=True)
-    for ax in axes[:, 0]:
-        ax.set_ylabel("CO₂ less trend, standardised")
-    axes[0, 0].set(xlim=(x[0], x[-1]), ylim=(-4.5, 9))
-    legend_below(drawing, axes[1, 0], 5)
+        dress(ax, title=f"drawn functions, {network['label']}")
+        top = max(top, *np.add(curve["mean"], 2 * np.array(curve["epistemic"])))
+    axes[0, 0].set(xlim=(x[0], x[-1]), ylim=(-4.5, top))
+    legend_below(drawing, axes.flat[2], 5)
     return drawing
 
 

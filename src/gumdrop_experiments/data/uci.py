@@ -5,6 +5,7 @@ numbers from 0), and ``index_train_K.txt`` and ``index_test_K.txt`` (row numbers
 
 References:
     Hernandez-Lobato & Adams 2015, "Probabilistic Backpropagation" (ICML 2015, arXiv:1502.05336).
+    Foong et al. 2019, "'In-Between' Uncertainty in Bayesian Neural Networks" (arXiv:1906.11537), for gaps.
 """
 
 import os
@@ -15,6 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+KINDS = ("random", "gap", "tail")
+"""Splits as published, and those that hold out the middle or both ends of an input."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,23 @@ def read_splits(folder: str | os.PathLike[str], *, most: int | None = None) -> l
             raise ValueError(f"{test_file} names row {min(both)}, and so does {train_file.name}; a test row is unseen")
         splits.append(standardised(x, y, train, test))
     return splits
+
+
+def held_out(column: NDArray[np.float64], kind: str) -> NDArray[np.bool_]:
+    """Choose the middle third of the rows in the order of an input for a gap, both outer sixths for a tail."""
+    rank, count = np.argsort(np.argsort(column, kind="stable")), len(column)
+    if kind == "gap":
+        return (rank >= count // 3) & (rank < count - count // 3)
+    return (rank < count // 6) | (rank >= count - count // 6)
+
+
+def splits_of(folder: Path, kind: str, *, most: int | None = None) -> list[Split]:
+    """Split a set: as published, or once for each input."""
+    if kind == "random":
+        return read_splits(folder, most=most)
+    x, y = read_rows(folder)
+    masks = [held_out(column, kind) for column in x.T[:most]]
+    return [standardised(x, y, np.flatnonzero(~mask), np.flatnonzero(mask)) for mask in masks]
 
 
 def _numbers(path: Path) -> NDArray[np.float64]:

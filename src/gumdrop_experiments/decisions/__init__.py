@@ -1,6 +1,5 @@
 """What uncertainty is good for: which rows to label next, which rows to distrust, and what more data change.
 
-from gumdrop_experiments.harness import About
 References:
     Houlsby et al. 2011, "Bayesian Active Learning for Classification and Preference Learning" (arXiv:1112.5745).
     Hendrycks & Gimpel 2017, "A Baseline for Detecting Misclassified and Out-of-Distribution Examples"

@@ -8,7 +8,20 @@ from matplotlib.figure import Figure
 
 from gumdrop.views.plots import INK, PALETTE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
+from gumdrop_experiments.pages import (
+    Cell,
+    Page,
+    Picture,
+    Table,
+    band,
+    dress,
+    mean_and_error,
+    name_rows,
+    subplots,
+    table_of,
+    ticks_at,
+    with_error,
+)
 
 LEAD = "Which rows to label, which rows to distrust, and what more data change."
 LABELS = "What a test set says after each batch of labels: mean over seeds, band of one SE."
@@ -37,38 +50,29 @@ def page(results: Plain) -> Page:
 
 def _label_table(curves: Plain) -> Table:
     labels = [int(point["labels"]) for point in curves["random"][0]]
-    rows = []
+    usual, rows = column(curves["random"], "accuracy"), []
     for choice, each in curves.items():
         values = column(each, "accuracy")
-        gain = values - column(curves["random"], "accuracy")
-        cells = [f"{values[:, i].mean():.3f} ({_with_error(gain[:, i])})" for i in range(len(labels))]
-        rows.append([choice, *(cell.removesuffix(" (+0.000, 0.000)") for cell in cells)])
+        gains = [mean_and_error(gain) for gain in (values - usual).T]
+        said = [f" ({gain:+.3f}, {error:.3f})" if gain or error else "" for gain, error in gains]
+        rows.append([choice, *(f"{mean:.3f}{gain}" for mean, gain in zip(values.mean(0), said, strict=True))])
     caption = "digits: accuracy by number of labels; in brackets the gain over random rows, seed by seed, and its SE"
     return Table(caption, ["", *map(str, labels)], rows)
 
 
-def _with_error(values: Any) -> str:
-    return f"{values.mean():+.3f}, {values.std(ddof=1) / len(values) ** 0.5:.3f}"
-
-
 def _outlier_table(kind: str, parts: Sequence[Plain]) -> Table:
-    rows = []
-    for name in parts[0]:
-        auroc, false, found = (
-            np.array([part[name][what] for part in parts]) for what in ("auroc", "false_alarms", "found")
-        )
-        error = auroc.std(ddof=1) / len(auroc) ** 0.5
-        rows.append(
-            [name, f"{auroc.mean():.3f} ({error:.3f})", f"{100 * found.mean():.0f}", f"{100 * false.mean():.1f}"]
-        )
-    best = max(range(len(rows)), key=lambda i: float(rows[i][1].split()[0]))
-    columns = ["", "AUROC (SE)", "found at an alarm rate of 5 %", "false alarms, %"]
-    return Table(
-        f"{kind}: out-of-distribution rows against test rows of the known digits 0 to 7",
-        columns,
-        rows,
-        best=[(best, 1)],
-    )
+    records = {
+        name: {score: mean_and_error(part[name][score] for part in parts) for score in scores}
+        for name, scores in parts[0].items()
+    }
+    cells: dict[str, Cell] = {
+        "AUROC (SE)": lambda record: with_error(record["auroc"]),
+        "found at an alarm rate of 5 %": lambda record: f"{100 * record['found'][0]:.0f}",
+        "false alarms, %": lambda record: f"{100 * record['false_alarms'][0]:.1f}",
+    }
+    best = max(range(len(records)), key=lambda i: list(records.values())[i]["auroc"][0])
+    caption = f"{kind}: out-of-distribution rows against test rows of the known digits 0 to 7"
+    return table_of(caption, records, cells, best=[(best, 1)])
 
 
 def column(curves: Sequence[Any], score: str) -> Any:
@@ -77,14 +81,13 @@ def column(curves: Sequence[Any], score: str) -> Any:
 
 
 def _curves(curves: Plain) -> Figure:
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    figure, panels = subplots(1, 2, size=(10, 3.6))
     names = {"accuracy": "accuracy on test rows", "log_likelihood": "log likelihood of test rows, nats"}
-    for axes, (score, name) in zip(figure.subplots(1, 2), names.items(), strict=True):
+    for axes, (score, name) in zip(panels, names.items(), strict=True):
         for colour, (choice, each) in zip((INK, *PALETTE[:2]), curves.items(), strict=True):
-            labels, values = column(each, "labels")[0], column(each, score)
-            mean, error = values.mean(0), values.std(0, ddof=1) / len(values) ** 0.5
-            axes.plot(labels, mean, color=colour, label=choice, marker="o", markersize=3)
-            axes.fill_between(labels, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+            labels = column(each, "labels")[0]
+            mean, error = np.transpose([mean_and_error(values) for values in column(each, score).T])
+            band(axes, labels, mean, mean - error, mean + error, color=colour, label=choice, marker="o", markersize=3)
         axes.set_xticks(labels)
         dress(axes, title="digits", x="rows with a label", y=name)
         axes.legend(fontsize=8, frameon=False, loc="lower right")
@@ -100,26 +103,20 @@ def _aurocs(outliers: Sequence[Any]) -> Figure:
             colour = PALETTE[1] if name.startswith("gumdrop") else PALETTE[0]
             axes.scatter(values, [i] * len(values), s=16, alpha=0.5, color=colour, linewidths=0)
             axes.scatter(np.mean(values), i, s=70, marker="|", color=INK)
-        axes.set_yticks(range(len(names)), names, fontsize=8)
-        axes.set_ylim(-0.6, len(names) - 0.4)
+        name_rows(axes, names)
         dress(axes, title=kind, x="AUROC")
     return figure
 
 
 def _rates(rates: Plain) -> Figure:
-    figure = Figure(figsize=(10, 3.0), layout="constrained")
-    for axes, (name, curves) in zip(figure.subplots(1, len(rates)), rates.items(), strict=True):
-        for curve in curves:
-            values = np.array([point["rates"] for point in curve])
-            for layer, colour in zip(range(values.shape[1]), PALETTE, strict=False):
-                label = f"layer {layer + 1}" + (", inputs" if layer == 0 else "") if curve is curves[0] else None
-                axes.plot(
-                    [point["rows"] for point in curve], values[:, layer], "o-", markersize=3, color=colour, label=label
-                )
-        axes.set_xscale("log")
-        axes.set_xticks([point["rows"] for point in curves[0]], [str(point["rows"]) for point in curves[0]])
-        axes.minorticks_off()
-        axes.set_ylim(bottom=0)
-        dress(axes, title=name, x="rows", y="drop probability p")
+    figure, panels = subplots(1, len(rates), size=(10, 3.0))
+    for axes, (name, curves) in zip(panels, rates.items(), strict=True):
+        sizes = [point["rows"] for point in curves[0]]
+        for layer, colour in zip(range(len(curves[0][0]["rates"])), PALETTE, strict=False):
+            values = [[point["rates"][layer] for point in curve] for curve in curves]
+            lines = axes.plot(sizes, np.transpose(values), "o-", markersize=3, color=colour)
+            lines[0].set_label(f"layer {layer + 1}" + (", inputs" if layer == 0 else ""))
+        ticks_at(axes, sizes)
+        dress(axes, title=name, x="rows", y="drop probability p", ylim=(0, None))
         axes.legend(fontsize=8, frameon=False)
     return figure

@@ -5,7 +5,6 @@ step. Here the same network stands in both settings beside fixed rates. The seco
 functions rank its ways to say a word, and where they disagree it tends to be wrong.
 """
 
-from dataclasses import dataclass
 from typing import Literal, Self
 
 from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag, known
@@ -29,7 +28,6 @@ SPELLERS = ("learned", "fixed 0.2")
 """Ways to set the rates of the network with attention."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `g2p`."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
@@ -33,6 +34,12 @@ SCORES = {
     "validation_hamming": "Hamming distance of held-out words",
 }
 """What is known of each epoch of the report's network: its distance only where it is trained as reported."""
+
+LAYERS = {
+    6: ("encoder 1", "encoder 2", "encoder 3", "decoder 1", "decoder 2", "phones"),
+    8: (*(f"encoder {i} {way}" for i in (1, 2) for way in "→←"), "decoder", "query", "answer", "phones"),
+}
+"""What the sites of the report's network, and of that with attention, stand in front of."""
 
 
 def page(results: Plain) -> Page:
@@ -140,25 +147,26 @@ def _pooled(readers: Plain) -> Figure:
     some = next(iter(readers.values()))["history"]
     scores = {name: title for name, title in SCORES.items() if name in some}
     learners = [name for name, each in readers.items() if not name.startswith("fixed") and len(each["rates"]) > 1]
-    columns = 2 if len(scores) + len(learners) <= 4 else 3
-    rows = -(-(len(scores) + len(learners)) // columns)
-    drawing = Figure(figsize=(5 * columns, 3.8 * rows), layout="constrained")
-    panels = iter(drawing.subplots(rows, columns, squeeze=False).flat)
-    for score, title in scores.items():
-        ax = dress(next(panels), title=title, x="epoch")
+    drawing = Figure(figsize=(12, 7.6), layout="constrained")
+    above, below = drawing.subfigures(2, 1, squeeze=False)[:, 0]
+    for ax, (score, title) in zip(above.subplots(1, len(scores), squeeze=False)[0], scores.items(), strict=True):
+        dress(ax, title=title, x="epoch")
         for name, each in readers.items():
             values = each["history"][score]
             ax.plot(range(1, len(values) + 1), values, label=name, **_look(name))
         ax.locator_params(axis="x", integer=True)
         ax.legend(fontsize=8, frameon=False)
-    for name in learners:
-        rates = readers[name]["rates"]
-        ax = plots.rates_over_training(range(1, len(next(iter(rates.values()))) + 1), rates, ax=next(panels))
-        ax.set_title(f"rates: {name}", fontsize=10.5, loc="left")
-        ax.locator_params(axis="x", integer=True)
-    for ax in panels:
-        ax.set_axis_off()
+    for ax, name in zip(below.subplots(1, len(learners), squeeze=False)[0], learners, strict=True):
+        _draw_rates(readers[name]["rates"], ax, f"rates: {name}")
     return drawing
+
+
+def _draw_rates(rates: dict[str, list[float]], ax: Axes, title: str) -> None:
+    """Draw rates over training, by what a site stands in front of."""
+    named = dict(zip(LAYERS[len(rates)], rates.values(), strict=True))
+    plots.rates_over_training(range(1, len(named["phones"]) + 1), named, ax=ax)
+    ax.set_title(title, fontsize=10.5, loc="left")
+    ax.locator_params(axis="x", integer=True)
 
 
 def _look(variant: str) -> Plain:
@@ -183,9 +191,7 @@ def _spellers(results: Plain) -> Figure:
         curves.plot(epochs, history["nll"], color=colour, linestyle=":", label=f"{variant}, in training")
     dress(curves, title="network with attention", x="epoch", y="nats per word").legend(fontsize=8, frameon=False)
     shown = "learned" if "learned" in results["spellers"] else "fixed 0.2"
-    values = results["spellers"][shown]["rates"]
-    plots.rates_over_training(range(1, len(next(iter(values.values()))) + 1), values, ax=rates)
-    rates.set_title(f"its rates: {shown}", fontsize=10.5, loc="left")
+    _draw_rates(results["spellers"][shown]["rates"], rates, f"its rates: {shown}")
     return drawing
 
 

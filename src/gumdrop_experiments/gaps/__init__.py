@@ -10,10 +10,10 @@ References:
     Bayesian Neural Networks" (arXiv:1909.00719).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
-from gumdrop_experiments.harness import About, BaseSettings, RunOptions, data_folder, flag, known
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag, known, sets_of
 
 ABOUT = About(
     shows="methods on held-out middles and ends of each input of the UCI sets, beside random splits",
@@ -33,7 +33,6 @@ PUBLISHED: dict[str, dict[str, float]] = {
 """Mean log likelihood over the gap splits of a set, in nats per row and units of the target."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `gaps`."""
 
@@ -49,9 +48,8 @@ class Settings(BaseSettings):
 
     def for_run(self, options: RunOptions) -> Self:
         """Name the sets that were left open, from the folder of the data, and the kinds."""
-        from gumdrop_experiments.gaps.splits import KINDS
+        from gumdrop_experiments.data.uci import KINDS
 
-        folders = sorted(path.name for path in data_folder(options, "uci").iterdir() if path.is_dir())
-        dataset = known("set", self.dataset, folders) or tuple(folders)
+        dataset = sets_of(options, "uci", self.dataset)
         kinds = known("kind of split", self.kinds, KINDS) or KINDS
         return replace(super().for_run(options), dataset=dataset, kinds=kinds)

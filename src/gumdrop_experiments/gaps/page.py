@@ -1,6 +1,5 @@
 """The page of `gaps`."""
 
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -10,9 +9,8 @@ from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, legend_of, name_rows, panels_of
-from gumdrop_experiments.tables.methods import METHODS
-from gumdrop_experiments.tables.page import COST, COVERED, PEERS, Cells, cell, methods_table
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, edges_of, legend_of, name_rows, panels_of
+from gumdrop_experiments.tables.page import COST, COVERED, LABELS, PEERS, Cells, cell, in_units, methods_table
 from gumdrop_experiments.tables.study import OURS
 
 CAPTION = (
@@ -31,7 +29,11 @@ NOTES = (
     *PEERS,
 )
 
-LOOKS: dict[str, tuple[str, str]] = {"random": (GREY, "o"), "gap": (ORANGE, "s"), "tail": (BLUE, "D")}
+LOOKS: dict[str, Plain] = {
+    "random": {"color": GREY, "marker": "o"},
+    "gap": {"color": ORANGE, "marker": "s"},
+    "tail": {"color": BLUE, "marker": "D"},
+}
 LINES: dict[str, Literal["--", ":"]] = {"MC dropout": "--", "ensemble": ":"}
 
 
@@ -52,33 +54,27 @@ def _lead(means: Plain) -> str:
         return "Splits of the UCI sets that hold out a stretch of one input, beside random ones."
     known = {key: mean for key, mean in means["gap"].items() if mean is not None}
     ranked = sorted(known.items(), key=lambda pair: -pair[1])
-    said = ", ".join(f"{METHODS[key].label} {mean:.3f}" for key, mean in ranked)
+    said = ", ".join(f"{LABELS[key]} {mean:.3f}" for key, mean in ranked)
     return f"Mean log likelihood over sets where the middle third of an input is held out: {said}."
 
 
 def _means(means: Plain) -> Table:
     keys = list(next(iter(means.values())))
+    columns = [[each[key] for key in keys] for each in means.values()]
     rows = [
-        [METHODS[key].label, *("" if each[key] is None else f"{each[key]:.3f}" for each in means.values())]
-        for key in keys
+        [LABELS[key], *("" if mean is None else f"{mean:.3f}" for mean in row)]
+        for key, row in zip(keys, zip(*columns, strict=True), strict=True)
     ]
-    best = [
-        (int(np.argmax([-np.inf if each[key] is None else each[key] for key in keys])), column + 1)
-        for column, each in enumerate(means.values())
-    ]
+    values = [[-np.inf if mean is None else mean for mean in column] for column in columns]
+    best = [(int(np.argmax(column)), i) for i, column in enumerate(values, 1)]
     ours = [i for i, key in enumerate(keys) if key == OURS]
     return Table("Log likelihood, nats per row, mean over sets", ["", *means], rows, ours=ours, best=best)
 
 
-def _in_units(score: str, summary: Plain) -> str:
-    """Write a score in units of the target, with a digit more where errors are small."""
-    return f"{summary[score][0]:.{3 if summary['rmse'][0] > 0.2 else 4}f}"
-
-
 CELLS: Cells = {
     "log likelihood": cell("log_likelihood", error=True),
-    "RMSE": partial(_in_units, "rmse"),
-    "CRPS": partial(_in_units, "crps"),
+    "RMSE": in_units("rmse"),
+    "CRPS": in_units("crps"),
     **COVERED,
     "seconds": COST["seconds"],
 }
@@ -97,20 +93,18 @@ def _log_likelihoods(kinds: Plain, published: Plain) -> Figure:
     """The log likelihood of each method on each kind of split, a panel for each set."""
     names = list(next(iter(kinds.values())))
     keys = list(next(iter(kinds.values()))[names[0]]["methods"])[::-1]
-    figure, panels = panels_of(names, 2, panel=(3.8, 0.36 * len(keys) + 1.1), margin=2.4, sharey=True)
+    figure, panels = panels_of(names, 2, panel=(3.8, 0.46 * len(keys) + 1.1), margin=2.4, sharey=True)
     for name, axes in panels.items():
-        name_rows(axes, [METHODS[key].label for key in keys])
+        name_rows(axes, [LABELS[key] for key in keys])
         _draw(axes, {kind: sets[name]["methods"] for kind, sets in kinds.items()}, keys)
         for label, value in published.get(name, {}).items():
             if axes.get_xlim()[0] <= value <= axes.get_xlim()[1]:
                 axes.axvline(value, color=INK, linestyle=LINES[label], linewidth=1, zorder=0)
-    marks = {
-        f"{kind} splits": {"color": LOOKS[kind][0], "marker": LOOKS[kind][1], "linestyle": "none"} for kind in kinds
+    looks: Plain = {f"{kind} splits": {**LOOKS[kind], "linestyle": "none"} for kind in kinds}
+    looks |= {
+        f"published, gap: {name}": {"color": INK, "linestyle": line, "linewidth": 1} for name, line in LINES.items()
     }
-    lines = {
-        f"published, gap: {label}": {"color": INK, "linestyle": style, "linewidth": 1} for label, style in LINES.items()
-    }
-    legend_of(figure, marks | lines, 3)
+    legend_of(figure, looks, 3)
     return figure
 
 
@@ -121,13 +115,10 @@ def _draw(axes: Axes, methods: Plain, keys: list[str]) -> None:
         for i, key in enumerate(keys)
         if "failed" not in each[key]
     }
-    means = sorted(mean for mean, _ in scores.values())
-    high, middle = means[-1], means[len(means) // 3]
-    low = middle - 0.6 * (high - middle) - 1e-3
+    edges = edges_of(list(scores.values()))
     steps = {kind: 0.22 * (1 - j) for j, kind in enumerate(methods)}
     for (kind, i), (mean, error) in scores.items():
-        colour, marker = LOOKS[kind]
-        dot(axes, mean, i + steps[kind], error, (low, high), color=colour, marker=marker, markersize=4)
-    axes.set_xlim(low - 0.05 * (high - low), high + 0.08 * (high - low))
+        dot(axes, mean, i + steps[kind], error, edges, ".3g", markersize=4, **LOOKS[kind])
+    axes.set_xlim(edges)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.set_xlabel("test log likelihood, nats per row", fontsize=8)

@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.data.uci import Split, splits_of
 from gumdrop_experiments.gaps import PUBLISHED, Settings
-from gumdrop_experiments.gaps.splits import splits_of
 from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.tables.running import cost, fails, installed, scored
+from gumdrop_experiments.tables.running import fails, methods_of, scored, summary
 from gumdrop_experiments.tables.work import Task
 
 USUAL = ("gumdrop", "fixed", "mc-dropout", "deep-ensemble", "ngboost", "catboost", "forest")
@@ -27,7 +24,7 @@ def study(settings: Settings, run: Run) -> Plain:
     splits = {
         (name, kind): splits_of(folder / name, kind, most=most) for name in settings.dataset for kind in settings.kinds
     }
-    keys = installed(list(dict.fromkeys(settings.methods)) or list(USUAL), run.name)
+    keys = methods_of(settings.methods, USUAL, run.name)
     parts = run.parts(
         {
             f"{name}.{kind}.{key}": partial(part, key, each, run.options.seed, QUICK_EPOCHS if quick else None)
@@ -39,7 +36,7 @@ def study(settings: Settings, run: Run) -> Plain:
         kind: {
             name: {
                 "splits": len(splits[name, kind]),
-                "methods": {key: summary(parts[f"{name}.{kind}.{key}"]) for key in keys},
+                "methods": {key: _summary(parts[f"{name}.{kind}.{key}"]) for key in keys},
             }
             for name in settings.dataset
         }
@@ -52,7 +49,6 @@ def study(settings: Settings, run: Run) -> Plain:
     }
 
 
-@threadpool_limits.wrap(limits=1)
 def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> list[Plain]:
     """Run one method on all splits of a kind, and score it in units of the target; stop at one that it cannot do."""
     found = []
@@ -60,23 +56,21 @@ def part(key: str, splits: Sequence[Split], seed: int, epochs: int | None) -> li
         x, y, x_test, y_test = (
             each.double().numpy() for each in (split.x_train, split.y_train, split.x_test, split.y_test)
         )
-        scores = scored(key, Task(x, y[:, 0], x_test, 0, seed, epochs), y_test[:, 0])
+        scores = scored(key, Task(x, y[:, 0], x_test, y_test[:, 0], 0, seed, epochs))
         if "failed" in scores:
             return [scores]
         scores["log_likelihood"] -= math.log(split.y_std)
         for name in ("rmse", "crps"):
             scores[name] *= split.y_std
+        for name in ("width", "gaussian_nll"):  # which nobody asks for
+            del scores[name]
         found.append(scores)
     return found
 
 
-def summary(scores: list[Plain]) -> Plain:
-    """Mean and standard error over splits, each split's log likelihood, and what a training took."""
-    if problem := fails(scores):
-        return {"failed": problem}
-    shown = ("log_likelihood", "rmse", "crps", "coverage_50", "coverage_90", "coverage_95")
-    means = {name: mean_and_error(each[name] for each in scores) for name in shown}
-    return means | {"by_split": [each["log_likelihood"] for each in scores]} | cost(scores)
+def _summary(scores: list[Plain]) -> Plain:
+    found = summary(scores)
+    return found if "failed" in found else {**found, "by_split": [each["log_likelihood"] for each in scores]}
 
 
 def over_sets(sets: Plain, keys: Sequence[str]) -> dict[str, float | None]:

@@ -6,8 +6,6 @@ enumeration of all masks of nine cells; norms are followed over searches for mas
 UCI sets say whether an unbiased gradient would earn a place in the core.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
@@ -20,7 +18,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `gradients`."""
 

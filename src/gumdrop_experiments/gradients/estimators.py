@@ -46,15 +46,6 @@ class _SimplifiedKeep(torch.autograd.Function):
         return -slopes[0] * keep.square() * exponent / ctx.temperature, None, None
 
 
-def _simplified_keep(p_logit: Tensor, u: Tensor, temperature: float) -> Tensor:
-    keep: Tensor = _SimplifiedKeep.apply(p_logit, u, temperature)
-    return keep
-
-
-def _our_keep(p_logit: Tensor, u: Tensor, temperature: float) -> Tensor:
-    return soft_keep(p_logit, u, temperature=temperature)
-
-
 def _straight_through(p_logit: Tensor, u: Tensor, temperature: float) -> Tensor:
     """A hard mask, whose gradient is taken to be that of its mean (Bengio, Leonard & Courville 2013)."""
     mean = torch.sigmoid(-p_logit)
@@ -104,8 +95,8 @@ def _disarm(p_logit: Tensor, u: Tensor, f: Objective, temperature: float) -> tup
 
 RELAXED: dict[str, Estimator] = {
     "original": _reparametrised(_original_keep),
-    "simplified": _reparametrised(_simplified_keep),
-    "ours": _reparametrised(_our_keep),
+    "simplified": _reparametrised(_SimplifiedKeep.apply),
+    "ours": _reparametrised(lambda p_logit, u, temperature: soft_keep(p_logit, u, temperature=temperature)),
 }
 """Biased estimators that have a temperature."""
 

@@ -6,11 +6,22 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Cell, Page, Picture, Table, dress, mean_and_error, subplots, table_of, with_error
+from gumdrop_experiments.pages import (
+    Cell,
+    Page,
+    Picture,
+    Table,
+    band,
+    dress,
+    log_ticks,
+    mean_and_error,
+    subplots,
+    table_of,
+    with_error,
+)
 
 BIAS_VARIANCE = (
     "Bias and standard deviation against the exact gradient. The corner at the lower left is best. Of the bias, what "
@@ -68,7 +79,7 @@ def page(results: Plain) -> Page:
         notes=[
             *NOTES,
             "What an unbiased gradient adds to the log likelihood of learned dropout over the relaxed one at t=0.1, "
-            f"split by split: {'; '.join(_gain(results['uci']))}.",
+            f"split by split: {'; '.join(f'{_gain(ways)} on {name}' for name, ways in results['uci'].items())}.",
         ],
     )
 
@@ -126,14 +137,11 @@ def _uci_table(part: Plain) -> Table:
     return table_of(LEARNED, records, cells, first="set and gradient")
 
 
-def _gain(part: Plain) -> list[str]:
+def _gain(ways: Plain) -> str:
     """What DisARM adds to the log likelihood of the relaxation, split by split, in words."""
-    texts = []
-    for name, ways in part.items():
-        pairs = zip(ways["DisARM"]["log_likelihood"], ways["relaxed t=0.1"]["log_likelihood"], strict=True)
-        gains = [a - b for a, b in pairs]
-        texts.append(f"{statistics.fmean(gains):+.3f} (SE {mean_and_error(gains)[1]:.3f}) on {name}")
-    return texts
+    pairs = zip(ways["DisARM"]["log_likelihood"], ways["relaxed t=0.1"]["log_likelihood"], strict=True)
+    mean, error = mean_and_error(a - b for a, b in pairs)
+    return f"{mean:+.3f} (SE {error:.3f})"
 
 
 def _temperatures(found: Plain) -> list[str]:
@@ -142,8 +150,8 @@ def _temperatures(found: Plain) -> list[str]:
 
 def _bias_variance(part: Plain) -> Figure:
     """Standard deviation against bias of each estimator, both as shares of the exact gradient's norm."""
-    drawing = Figure(figsize=(8.2, 3.6), layout="constrained")
-    for ax, (stage, title) in zip(drawing.subplots(1, 2, sharex=True, sharey=True), STAGES.items(), strict=True):
+    drawing, panels = subplots(1, 2, sharex=True, sharey=True, size=(8.2, 3.6))
+    for ax, (stage, title) in zip(panels, STAGES.items(), strict=True):
         found = part[stage]
         relaxed = [found[f"ours t={t}"] for t in _temperatures(found)]
         xs, ys = [row["bias"] for row in relaxed], [row["deviation"] for row in relaxed]
@@ -152,20 +160,17 @@ def _bias_variance(part: Plain) -> Figure:
             ax.annotate(f"t={t}", (x, y), xytext=(5, 4), textcoords="offset points", fontsize=plots.SIZE - 1.5)
         for name, colour in OTHERS.items():
             ax.plot(found[name]["bias"], found[name]["deviation"], "D", color=colour, markersize=5, label=name)
-        ax.set(yscale="log", xlim=(-0.015, None))
-        ax.set_yticks([0.2, 0.5, 1, 2, 4], labels=["0.2", "0.5", "1", "2", "4"])
-        ax.yaxis.set_minor_formatter(NullFormatter())
-        dress(ax, title=title, x="bias / norm of the exact gradient")
-        if stage == "start":
-            ax.set_ylabel("standard deviation / norm")
+        log_ticks(ax, 1, 2, 5)
+        y = "standard deviation / norm" if stage == "start" else ""
+        dress(ax, title=title, x="bias / norm of the exact gradient", y=y, xlim=(-0.015, None))
     ax.legend(fontsize=plots.SIZE - 1, frameon=False, loc="best")
     return drawing
 
 
 def _norms(part: Plain) -> Figure:
     """Norm of the gradient over searches: mean and one standard deviation over runs."""
-    drawing = Figure(figsize=(8.2, 5.6), layout="constrained")
-    axes = drawing.subplots(2, 2, sharex=True, sharey=True).flat
+    drawing, panels = subplots(2, 2, sharex=True, sharey=True, size=(8.2, 5.6))
+    axes = panels.flat
     for ax, form in zip(axes, FORMS, strict=False):
         for t, colour in zip(_temperatures(part), SHADES, strict=True):
             _band(ax, part[f"{form} t={t}"], colour, f"t={t}")
@@ -173,15 +178,11 @@ def _norms(part: Plain) -> Figure:
     for name, colour in OTHERS.items():
         _band(axes[3], part[name], colour, name)
     dress(axes[3], title="without a relaxation")
-    for ax in axes[2:]:
-        ax.set_xlabel("step")
-    for ax in axes[::2]:
-        ax.set_ylabel("L2 norm")
+    drawing.supxlabel("step", fontsize=plots.SIZE)
+    drawing.supylabel("L2 norm", fontsize=plots.SIZE)
     for ax, place in ((axes[0], "upper right"), (axes[3], "center right")):
         ax.legend(fontsize=plots.SIZE - 1, frameon=False, loc=place)
-    axes[0].set_yscale("log")
-    axes[0].set_yticks([0.1, 0.2, 0.5, 1, 2, 5], labels=["0.1", "0.2", "0.5", "1", "2", "5"])
-    axes[0].yaxis.set_minor_formatter(NullFormatter())
+    log_ticks(axes[0], 1, 2, 5)
     return drawing
 
 
@@ -190,9 +191,8 @@ def _deviations(part: Plain) -> Figure:
     drawing, (relaxed, others) = subplots(1, 2, sharex=True, sharey=True, size=(8.2, 3.4))
     for t, colour in zip(_temperatures(part), SHADES, strict=True):
         for form, line in zip(FORMS, ("-", "--", ":"), strict=True):
-            _deviation(
-                relaxed, part[f"{form} t={t}"], color=colour, linestyle=line, label=f"t={t}" if line == "-" else ""
-            )
+            label = f"t={t}" if line == "-" else ""
+            _deviation(relaxed, part[f"{form} t={t}"], color=colour, linestyle=line, label=label)
     for name, colour in OTHERS.items():
         _deviation(others, part[name], color=colour, label=name)
     dress(relaxed, title="original (solid), simplified (dashed), ours (dotted)", x="step", y="SD of the norm over runs")
@@ -209,6 +209,5 @@ def _deviation(ax: Axes, row: Plain, **look: Any) -> None:
 
 def _band(ax: Axes, row: Plain, colour: str, label: str) -> None:
     mean, sd = np.asarray(row["mean"]), np.asarray(row["sd"])
-    steps = np.arange(1, len(mean) + 1)
-    ax.plot(steps, mean, color=colour, linewidth=1.3, label=label)
-    ax.fill_between(steps, np.maximum(mean - sd, mean * 0.05), mean + sd, color=colour, alpha=0.18, linewidth=0)
+    steps, low = np.arange(1, len(mean) + 1), np.maximum(mean - sd, mean * 0.05)
+    band(ax, steps, mean, low, mean + sd, color=colour, linewidth=1.3, label=label)

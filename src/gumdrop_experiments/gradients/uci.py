@@ -9,12 +9,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gumdrop.functional import bernoulli_entropy, soft_keep
+from gumdrop.machine.threads import limited_threads
 from gumdrop_experiments.data.uci import Split, read_splits
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.training import take_step
 
 SETS = ("boston-housing", "concrete-strength")
-HIDDEN = 50
+HIDDEN, NUM_SAMPLES = 50, 200
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 WAYS = {"relaxed t=0.1": 0.1, "relaxed t=1": 1.0, "DisARM": 0.0}
 """Ways to learn the rates; their temperature."""
@@ -107,12 +108,12 @@ def _train(data: Split, way: str, epochs: int, seed: int) -> _Networks:
 
 
 @torch.no_grad()
-def _score(nets: _Networks, data: Split, scale: Tensor, seed: int, num_samples: int = 200) -> dict[str, list[float]]:
+def _score(nets: _Networks, data: Split, scale: Tensor, seed: int) -> dict[str, list[float]]:
     """RMSE and log likelihood in target units, with hard masks shared by all rows, one value for each split."""
     generator = torch.Generator().manual_seed(seed)
     num_splits = len(data.x_train)
     means, logs = [], []
-    for _ in range(num_samples):
+    for _ in range(NUM_SAMPLES):
         masks = [
             (torch.rand(num_splits, 1, units, generator=generator) >= torch.sigmoid(p)).float()
             for units, p in zip(nets.units, nets.p_logits, strict=True)
@@ -120,13 +121,14 @@ def _score(nets: _Networks, data: Split, scale: Tensor, seed: int, num_samples: 
         output = nets(data.x_test, masks)
         means.append(output[..., 0])
         logs.append(-_nll(output, data.y_test[..., 0]))
-    log_likelihood = torch.logsumexp(torch.stack(logs), 0) - math.log(num_samples) - scale.log()[:, None]
+    log_likelihood = torch.logsumexp(torch.stack(logs), 0) - math.log(NUM_SAMPLES) - scale.log()[:, None]
     error = F.mse_loss(torch.stack(means).mean(0), data.y_test[..., 0], reduction="none").mean(1).sqrt() * scale
     rates = torch.cat([torch.sigmoid(p[:, :, 0]) for p in nets.p_logits], dim=1).mean(0)
     return {"rmse": error.tolist(), "log_likelihood": log_likelihood.mean(1).tolist(), "rates": rates.tolist()}
 
 
-def compare(folder: Path, *, num_splits: int, epochs: int, seed: int) -> Plain:
+@limited_threads(1)
+def compare(folder: Path, num_splits: int, epochs: int, seed: int) -> Plain:
     """Train under each gradient, from the same start and with the same noise."""
     splits = read_splits(folder, most=num_splits)
     scale = torch.tensor([split.y_std for split in splits])

@@ -1,6 +1,6 @@
 """How experiments run: options, parts that can be stopped, processes, folders."""
 
-from gumdrop_experiments.harness.folders import data_folder
+from gumdrop_experiments.harness.folders import data_folder, sets_of
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain, WithPictures, read_json, write_json
 from gumdrop_experiments.harness.settings import About, BaseSettings, flag, known

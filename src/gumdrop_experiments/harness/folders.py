@@ -5,6 +5,13 @@ from pathlib import Path
 
 from gumdrop_experiments.data.download import RemoteFile, cache_folder, fetch
 from gumdrop_experiments.harness.options import RunOptions
+from gumdrop_experiments.harness.settings import known
+
+
+def sets_of(options: RunOptions, name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Take the sets that were named, or all, of a data set with a folder for each."""
+    folders = sorted(path.name for path in data_folder(options, name).iterdir() if path.is_dir())
+    return known("set", given, folders) or tuple(folders)
 
 
 def data_folder(

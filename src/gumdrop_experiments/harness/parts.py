@@ -27,7 +27,7 @@ class Parts:
         self._group = with_long_timeout(process_group())
         self._writes = self._group.is_first
         self.name, self.folder, self.options = name, folder, options
-        self._notify = notify if self._writes else _silent
+        self._notify = notify if self._writes else lambda note: None
         self._names: set[str] = set()
         self._checkpoints: list[Path] = []
 
@@ -50,7 +50,11 @@ class Parts:
             return {name: self._part(name, compute) for name, compute in computes.items()}
         waiting = self._group.from_first(lambda: [name for name in computes if not self._file(name).exists()])
         calls = {name: partial(_compute, self, name, computes[name]) for name in waiting}
-        problems = self._share(calls) if self._group.world_size > 1 else self._launch(calls)
+        if self._group.world_size > 1:
+            problems = self._share(calls)
+        else:
+            jobs, launcher = self.options.jobs, self.options.launcher
+            problems = launch(calls, jobs=jobs, launcher=launcher, folder=self.folder / "jobs", notify=self._notify)
         if problems:
             reasons = "\n".join(f"{name}: {problem}" for name, problem in problems.items())
             raise ChildProcessError(
@@ -99,11 +103,6 @@ class Parts:
         self._notify(f"{self.name}: {name} took {time.monotonic() - started:.0f} s")
         return part
 
-    def _launch(self, calls: Mapping[str, Compute]) -> dict[str, str]:
-        """Compute parts in processes of their own; return what went wrong, by name."""
-        jobs, launcher = self.options.jobs, self.options.launcher
-        return launch(calls, jobs=jobs, launcher=launcher, folder=self.folder / "jobs", notify=self._notify)
-
     def _share(self, calls: Mapping[str, Compute]) -> dict[str, str]:
         """Compute this process's share of some parts, and write down on the first what the others found."""
         found: Plain = {}
@@ -128,7 +127,3 @@ def _compute(parts: Parts, name: str, compute: Compute) -> Any:
     worker = copy.copy(parts)
     worker._writes = False
     return worker._part(name, compute)
-
-
-def _silent(note: str) -> None:
-    """Say nothing."""

@@ -20,7 +20,8 @@ def reproduce(package: str, options: RunOptions, settings: BaseSettings) -> Path
 
     study, page = (import_module(f"{package}.{part}") for part in ("study", "page"))
     settings = settings.for_run(options)
-    with Run(name_of(package), options, settings.recorded()) as run, limited_threads(about(package).threads):
+    name, threads = package.rpartition(".")[2], about(package).threads
+    with Run(name, options, settings.recorded()) as run, limited_threads(threads):
         found = study.study(settings, run)
         return run.finish(found.results if isinstance(found, WithPictures) else found, page.page(found))
 
@@ -44,8 +45,3 @@ def about(package: str) -> About:
     """Return what a package says of its experiment."""
     found: About = import_module(package).ABOUT
     return found
-
-
-def name_of(package: str) -> str:
-    """Return the name of an experiment, which is that of its package."""
-    return package.rpartition(".")[2]

@@ -73,7 +73,7 @@ class Run(Parts):
             return report
         self._note_time()
         for picture in page.pictures:
-            _write_figure(picture, self.folder)
+            write_figure(picture, self.folder)
         contents = {
             "format": RESULTS_FORMAT,
             "experiment": self.name,
@@ -100,7 +100,7 @@ class Run(Parts):
             write_json(self.folder / "run.json", {"settings": self._identity, "seconds": self._seconds()})
 
 
-def _write_figure(picture: Picture, folder: Path) -> None:
+def write_figure(picture: Picture, folder: Path) -> None:
     """Write a figure as PNG."""
     from matplotlib.text import Text
 

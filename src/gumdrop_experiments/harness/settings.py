@@ -5,7 +5,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, Self, dataclass_transform
 
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.plain import Plain
@@ -31,9 +31,36 @@ class About:
     """Whether the minutes are an estimate, because no run has gone to its end."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+def flag(
+    default: Any,
+    *,
+    least: float | None = None,
+    positive: bool = False,
+    quick: float | None = None,
+    recorded: bool = True,
+    known: tuple[str, str] | None = None,
+) -> Any:
+    """Give a flag its default, and say what is known of its values; None leaves the choice to the experiment.
+
+    It is at least this, or positive, as each of its numbers is; in a quick run at most that, and that where it is None.
+    What is recorded identifies a run, and ``--resume`` must repeat it. Where it is names, ``known`` says what they are
+    called, and where the names that there are can be found, which is looked up when a run begins.
+    """
+    said = {"least": least, "positive": positive, "quick": quick, "recorded": recorded, "known": known}
+    return dataclasses.field(default=default, metadata=said)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(flag,))
+@dataclass(frozen=True, kw_only=True)
 class BaseSettings:
-    """The flags of an experiment: each field of a subclass is one, and its docstring the help; `flag` says the rest."""
+    """The flags of an experiment: each field of a subclass is one, and its docstring the help; `flag` says the rest.
+
+    A subclass is a frozen dataclass without being told so.
+    """
+
+    def __init_subclass__(cls) -> None:
+        """Make a subclass a frozen dataclass."""
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -70,25 +97,6 @@ class BaseSettings:
         """Return what identifies a run, by name."""
         fields = [field.name for field in dataclasses.fields(self) if field.metadata.get("recorded", True)]
         return {name: getattr(self, name) for name in fields}
-
-
-def flag(
-    default: Any,
-    *,
-    least: float | None = None,
-    positive: bool = False,
-    quick: float | None = None,
-    recorded: bool = True,
-    known: tuple[str, str] | None = None,
-) -> Any:
-    """Give a flag its default, and say what is known of its values; None leaves the choice to the experiment.
-
-    It is at least this, or positive, as each of its numbers is; in a quick run at most that, and that where it is None.
-    What is recorded identifies a run, and ``--resume`` must repeat it. Where it is names, ``known`` says what they are
-    called, and where the names that there are can be found, which is looked up when a run begins.
-    """
-    said = {"least": least, "positive": positive, "quick": quick, "recorded": recorded, "known": known}
-    return dataclasses.field(default=default, metadata=said)
 
 
 def _check_positive(name: str, value: float | tuple[float, float]) -> None:

@@ -10,11 +10,7 @@ References:
     Houlsby et al. 2011, "Bayesian Active Learning for Classification and Preference Learning" (arXiv:1112.5745).
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
-from gumdrop_experiments.harness import RunOptions as RunOptions
-from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
     shows="active learning on digits by BALD and BatchBALD: accuracy and likelihood against the number of labels",
@@ -42,7 +38,6 @@ POOLS = ("mnist", "repeated")
 """Each digit once; and three times, with noise."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `labels`."""
 

@@ -1,7 +1,5 @@
 """The page of `labels`."""
 
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -9,7 +7,7 @@ from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.labels import PUBLISHED, PUBLISHED_RUN
 from gumdrop_experiments.labels.ways import WAYS
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, legend_below, subplots
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, band, dress, legend_below, log_ticks, subplots
 
 CURVES = (
     "Mean over seeds, with a band of one standard error where there are several; thin lines stand at 90 and 95 %. Good "
@@ -72,7 +70,8 @@ def _table(pool: str, ways: Plain, count: int) -> Table:
         curve = found["curve"]
         end = [f"{curve['labels'][-1]}", f"{curve['accuracy'][-1]:.3f}", f"{curve['nll'][-1]:.3f}"]
         theirs = ["–" if each is None else f"{each}" for each in PUBLISHED[pool].get(name, ())] or ["", ""]
-        cells = [_cell(half, "labels"), _cell(most, "labels"), _cell(most, "nll"), *end, *theirs]
+        goals = zip((half, most, most), ("{labels:.0f}", "{labels:.0f}", "{nll:.3f}"), strict=True)
+        cells = [*("–" if goal is None else form.format(**goal) for goal, form in goals), *end, *theirs]
         rows.append([WAYS[name].label, f"{found['seeds']}", *cells])
     caption = (
         f"{TITLES[pool].capitalize()}: median labels to a share of {count:,} test digits right, and negative log "
@@ -82,28 +81,19 @@ def _table(pool: str, ways: Plain, count: int) -> Table:
     return Table(caption, COLUMNS, rows, ours=ours)
 
 
-def _cell(found: Any, name: str) -> str:
-    if found is None:
-        return "–"
-    return f"{found[name]:.0f}" if name == "labels" else f"{found[name]:.3f}"
-
-
 def _curves(pool: str, ways: Plain) -> Figure:
     drawing, panels = subplots(1, 2, size=(11, 4.4))
     for ax, (score, title) in zip(panels, SCORES.items(), strict=True):
         for name, found in ways.items():
             way, curve = WAYS[name], found["curve"]
-            look = {"color": COLOURS[way.rates], "linestyle": LINES[way.choice], "linewidth": 1.3}
-            ax.plot(curve["labels"], curve[score], label=way.label, **look)
-            low, high = (np.array(curve[score]) + sign * np.array(curve[f"{score}_error"]) for sign in (-1, 1))
-            ax.fill_between(curve["labels"], low, high, color=look["color"], alpha=0.12, linewidth=0)
+            mean, error = np.array(curve[score]), np.array(curve[f"{score}_error"])
+            look: Plain = {"color": COLOURS[way.rates], "linestyle": LINES[way.choice], "label": way.label}
+            band(ax, curve["labels"], mean, mean - error, mean + error, linewidth=1.3, **look)
         if pool == "mnist":
             label = "published, p = .5, BatchBALD, one run"
             ax.plot(PUBLISHED_RUN["labels"], PUBLISHED_RUN[score], "D", color=GREY, markersize=4, label=label)
         dress(ax, title=TITLES[pool], x="digits with a label", y=title).locator_params(axis="x", integer=True)
-    panels[1].set_yscale("log")
-    panels[1].set_yticks(ticks := [0.1, 0.2, 0.5, 1, 2], [f"{tick:g}" for tick in ticks])
-    panels[1].minorticks_off()
+    log_ticks(panels[1], 1, 2, 5)
     for goal in (0.9, 0.95):
         panels[0].axhline(goal, color=plots.INK, linewidth=0.5)
     legend_below(drawing, panels[0], 4, 9)

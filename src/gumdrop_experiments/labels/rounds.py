@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop import dropout_rates, parameter_groups, predict_classification, sample
+from gumdrop.metrics import accuracy
 from gumdrop_experiments.data.mnist import DigitImages
 from gumdrop_experiments.harness import Plain, read_json, write_json
 from gumdrop_experiments.labels import Settings
@@ -130,14 +131,10 @@ def train(
             orders = [torch.randperm(len(known.labels)) for _ in range(-(-epoch_images // len(known.labels)))]
             for rows in torch.cat(orders)[:epoch_images].split(BATCH_SIZE):
                 step_on_digits(model.train(), optimizer, known, rows, learned=learned)
-            right = _accuracy(model.eval(), held_out)
+            with torch.no_grad():
+                right = accuracy(model.eval()(held_out.images).argmax(1), held_out.labels).item()
             waited += 1
             if right > best:
                 best, kept, waited = right, copy.deepcopy(model.state_dict()), 0
     model.load_state_dict(kept)
     return epoch
-
-
-@torch.no_grad()
-def _accuracy(model: nn.Module, digits: DigitImages) -> float:
-    return (model(digits.images).argmax(1) == digits.labels).double().mean().item()

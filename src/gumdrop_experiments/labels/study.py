@@ -14,7 +14,7 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.labels import POOLS, Settings
 from gumdrop_experiments.labels.rounds import ask, pool_of
 from gumdrop_experiments.labels.ways import WAYS
-from gumdrop_experiments.pages import rounded
+from gumdrop_experiments.pages import mean_and_error, rounded
 
 GOALS = (0.9, 0.95)
 """Shares of test digits right that labels are counted to."""
@@ -51,8 +51,8 @@ def summary(parts: Sequence[Any]) -> Plain:
     found["curve"] = {"labels": [point["labels"] for point in curves[0]]}
     for score in ("accuracy", "nll"):
         values = np.array([[point[score] for point in curve] for curve in curves])
-        error = values.std(0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.zeros(values.shape[1])
-        found["curve"] |= {score: rounded(values.mean(0)), f"{score}_error": rounded(error)}
+        mean, error = zip(*(mean_and_error(each) for each in values.T), strict=True)
+        found["curve"] |= {score: rounded(mean), f"{score}_error": rounded(error)}
     found["goals"] = {f"{goal:g}": _reached(curves, goal) for goal in GOALS}
     return found
 

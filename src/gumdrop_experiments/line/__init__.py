@@ -8,8 +8,6 @@ points choose. Beside the published width of 1024 units stands one of 64, becaus
 entropy that pulls rates up grows with the number of units and shrinks with the number of data.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
@@ -29,7 +27,6 @@ PUBLISHED: dict[str, dict[int, float]] = {
 """Standard deviations and rates of the authors' stored runs, at the ends of the range."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `line`."""
 

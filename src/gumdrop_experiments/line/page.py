@@ -127,7 +127,7 @@ def _fits(series: Plain) -> Figure:
         ax.plot(x, mean, color=plots.ORANGE, linewidth=1.6, label="mean")
         ax.plot(result["data"]["x"], result["data"]["y"], ".", color=plots.INK, markersize=3, alpha=0.5, label="data")
         ax.set(xlim=(-4, 4), ylim=(-4, 20))
-        dress(ax, title=f"N = {result['num_data']:,}")
+        dress(ax, title=f"N = {result['num_data']:,}", x="x", y="y").label_outer()
     legend_below(drawing, panels[0, 0], 5)
     return drawing
 

@@ -8,8 +8,6 @@ References:
     Srivastava et al. 2014, "Dropout" (JMLR 15), for the fixed rates that are usual on MNIST.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, Plain, flag
 
 ABOUT = About(
@@ -21,7 +19,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `mnist`."""
 

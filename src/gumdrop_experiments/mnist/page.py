@@ -4,11 +4,20 @@ import statistics
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 
 from gumdrop.views import plots
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, mean_and_error, subplots
+from gumdrop_experiments.pages import (
+    Page,
+    Picture,
+    Table,
+    dress,
+    legend_below,
+    log_ticks,
+    mean_and_error,
+    subplots,
+    ticks_at,
+)
 
 RATES = (
     "Learned drop probability of each layer against the number of training images, and over training on the most of "
@@ -94,8 +103,10 @@ def mean_of(studies: Sequence[Plain], kind: str, score: str) -> float:
 
 
 def _rates(results: Plain) -> Figure:
-    """Learned rates against the number of images, and over the training on all of them."""
-    drawing, (left, right) = subplots(1, 2, size=(9, 3.9))
+    """Learned rates against the number of images, and over the training of the first seed on each number."""
+    drawing = Figure(figsize=(11, 5.2), layout="constrained")
+    beside, paths = drawing.subfigures(1, 2, width_ratios=[1, 1.5], squeeze=False)[0]
+    left, over = beside.subplots(), paths.subplots(2, 2, sharey=True)
     sizes = [each["num_data"] for each in results["sizes"]]
     for layer, (label, colour) in enumerate(zip(LAYERS, LAYER_COLOURS, strict=True)):
         mean = [statistics.mean(study["rates"][layer] for study in each["learned"]) for each in results["sizes"]]
@@ -103,37 +114,32 @@ def _rates(results: Plain) -> Figure:
         for each in results["sizes"]:
             rates = [study["rates"][layer] for study in each["learned"]]
             left.plot([each["num_data"]] * len(rates), rates, "o", color=colour, markersize=4, alpha=0.7)
-        path = [epoch[layer] for epoch in results["sizes"][-1]["learned"][0]["rates_over_training"]]
-        right.plot(range(1, len(path) + 1), path, "-", color=colour, label=label)
-    left.set(xscale="log", ylim=(0, None))
-    right.set(ylim=(0, None))
-    left.set_xticks(sizes, [f"{size:,}" for size in sizes])
-    left.minorticks_off()
+        for ax, each in zip(over.flat, results["sizes"], strict=False):
+            path = [epoch[layer] for epoch in each["learned"][0]["rates_over_training"]]
+            ax.plot(range(1, len(path) + 1), path, "-", color=colour)
+            dress(ax, title=f"over training, {each['num_data']:,} images", x="epoch").set_ylim(0, 0.52)
+    ticks_at(left, sizes)
+    left.set_ylim(0, 0.52)
     dress(left, title="after training; a dot is a seed", x="training images", y="drop probability p")
-    dress(right, title=f"over training on {sizes[-1]:,} images", x="epoch", y="drop probability p")
     left.legend(frameon=False, fontsize=9)
     return drawing
 
 
 def _scores(results: Plain) -> Figure:
     """Error, likelihood and calibration against the number of images."""
-    drawing = Figure(figsize=(10, 3.9), layout="constrained")
+    drawing, panels = subplots(1, 3, size=(10, 3.9))
     sizes = [each["num_data"] for each in results["sizes"]]
-    panels = drawing.subplots(1, 3)
     for ax, (score, label) in zip(panels, SCORES.items(), strict=True):
         for (method, kind), (name, colour, style) in KINDS.items():
             values = [mean_of(each[method], kind, score) for each in results["sizes"]]
             if score == "accuracy":
                 values = [1 - value for value in values]
             ax.plot(sizes, values, style, color=colour, label=name, markersize=4.5, markerfacecolor="white")
-        ax.set(xscale="log", yscale="log" if score != "ece" else "linear")
+        ticks_at(ax, sizes)
         if score == "ece":
             ax.set_ylim(0, None)
         else:
-            ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
-            ax.yaxis.set_major_formatter(plots.PERCENT if score == "accuracy" else "{x:g}")
-        ax.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8.5)
-        ax.minorticks_off()
+            log_ticks(ax, 1, 1.5, 2, 3, 5, 7, form=plots.PERCENT if score == "accuracy" else "{x:g}")
         dress(ax, title=label, x="training images")
     legend_below(drawing, panels[0], 4)
     return drawing
@@ -149,9 +155,7 @@ def _widths(results: Plain) -> Figure:
         name = KINDS["learned", kind][0]
         right.plot(widths, [each[kind]["nll"] for each in results["widths"]], style, color=plots.BLUE, label=name)
     for ax in (left, right):
-        ax.set(xscale="log")
-        ax.set_xticks(widths, [f"{width:,}" for width in widths])
-        ax.minorticks_off()
+        ticks_at(ax, widths)
         ax.legend(frameon=False, fontsize=9)
     left.set_ylim(0, None)
     images = f"{results['widths'][0]['num_data']:,} images"

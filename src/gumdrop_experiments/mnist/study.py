@@ -71,19 +71,15 @@ def study(settings: Settings, run: Run) -> Plain:
     work = _Work(run, train, test, settings.epochs or epochs, width, settings.num_samples)
     seeds = range(run.options.seed, run.options.seed + settings.seeds)
     compared = _compared(work, sizes, seeds)
-    return {"settings": _settings(work), "sizes": compared, "widths": _sweep(work, compared)}
-
-
-def _settings(work: _Work) -> Plain:
-    layers = [f"{work.width}"] * DEPTH
-    return {
-        "layers": f"784-{'-'.join(layers)}-10",
+    as_run = {
+        "layers": "-".join(map(str, [784, *[width] * DEPTH, 10])),
         "epochs": work.epochs,
         "batch_size": BATCH_SIZE,
         "lr": LR,
         "lengthscale": LENGTHSCALE,
-        "test_images": len(work.test.labels),
+        "test_images": len(test.labels),
     }
+    return {"settings": as_run, "sizes": compared, "widths": _sweep(work, compared)}
 
 
 def _compared(work: _Work, sizes: Sequence[int], seeds: Sequence[int]) -> list[Plain]:
@@ -95,7 +91,7 @@ def _compared(work: _Work, sizes: Sequence[int], seeds: Sequence[int]) -> list[P
         {_name(n, "search", i): partial(_judged, work, n, rates) for n in down for i, rates in enumerate(fixed)}
     )
     search = {n: {name: judged[_name(n, "search", i)] for i, name in enumerate(FIXED)} for n in sizes}
-    chosen = {n: _best(search[n]) for n in sizes}
+    chosen = {n: min(FIXED, key=lambda name: float(search[n][name]["nll"])) for n in sizes}
     again = parts({_name(n, "fixed", s): partial(_scored, work, n, FIXED[chosen[n]], s) for n in down for s in seeds})
     return [
         {
@@ -107,10 +103,6 @@ def _compared(work: _Work, sizes: Sequence[int], seeds: Sequence[int]) -> list[P
         }
         for n in sizes
     ]
-
-
-def _best(search: Plain) -> str:
-    return min(search, key=lambda name: float(search[name]["nll"]))
 
 
 def _name(num_data: int, kind: str, which: int) -> str:

@@ -10,9 +10,11 @@ from torch.nn import functional as F
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.data.mnist import read_mnist
+from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.training import seeded, take_step
 
 Batches = Callable[[torch.Generator], tuple[Tensor, Tensor]]
+CLASSIFIER_STEPS, QUICK_CLASSIFIER_STEPS = 900, 200
 
 
 def digit_network() -> nn.Sequential:
@@ -97,12 +99,12 @@ def _dropout(kind: type[nn.Module], rate: float) -> list[nn.Module]:
     return [kind(rate)] if rate else []
 
 
-def digit_batches(folder: Path, *, batch_size: int = 128) -> Batches:
-    """Draw training images of MNIST."""
+def digit_batches(folder: Path) -> Batches:
+    """Draw 128 training images of MNIST at a time."""
     train = read_mnist(folder)
 
     def draw(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        rows = torch.randint(len(train.images), (batch_size,), generator=generator)
+        rows = torch.randint(len(train.images), (128,), generator=generator)
         return train.images[rows], train.labels[rows]
 
     return draw
@@ -155,6 +157,15 @@ def train_or_load(
     with replacing(place, "wb") as file:
         torch.save(model.state_dict(), file)
     return model.eval()
+
+
+def digit_classifier(
+    build: Callable[[], nn.Sequential], run: Run, mnist: Path, *, steps: int | None = None
+) -> nn.Sequential:
+    """Train a classifier of digits, or read its weights in the folder of the run."""
+    place = run.folder / f"{build.__name__}.pt"
+    steps = steps or (QUICK_CLASSIFIER_STEPS if run.options.quick else CLASSIFIER_STEPS)
+    return train_or_load(build, lambda: digit_batches(mnist), place, steps=steps, seed=run.options.seed)
 
 
 def export(model: nn.Module, place: Path, *, shape: tuple[int, int, int]) -> None:

@@ -1,11 +1,13 @@
 """The look of the figures of experiments: panels, axes, and a legend below them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from gumdrop_experiments.harness import Plain
 
@@ -18,14 +20,35 @@ def subplots(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **op
     return drawing, drawing.subplots(rows, columns, **options)
 
 
-def dress(ax: Axes, *, title: str = "", x: str = "", y: str = "") -> Axes:
-    """Give axes the look of the house."""
+def dress(ax: Axes, *, title: str = "", x: str = "", y: str = "", **limits: Any) -> Axes:
+    """Give axes the look of the house; limits and scales are those of `Axes.set`."""
     ax.set_title(title, fontsize=10.5, loc="left")
-    ax.set(**{name: label for name, label in (("xlabel", x), ("ylabel", y)) if label})
+    ax.set(**{name: label for name, label in (("xlabel", x), ("ylabel", y)) if label}, **limits)
     ax.grid(alpha=0.15)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def log_ticks(ax: Axes, *multiples: float, form: Any = "{x:g}") -> None:
+    """Make the axis of y logarithmic, with plain numbers at multiples of the powers of ten."""
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=multiples))
+    ax.yaxis.set_major_formatter(form)
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def ticks_at(ax: Axes, values: Sequence[float], form: str = "{:,}") -> None:
+    """Write these numbers, and no others, at a logarithmic axis of x."""
+    ax.set_xscale("log")
+    ax.set_xticks(values, [form.format(value) for value in values], fontsize=8.5)
+    ax.minorticks_off()
+
+
+def band(ax: Axes, x: Any, middle: Any, low: Any, high: Any, *, color: str, **look: Any) -> None:
+    """Draw a line and a band around it."""
+    ax.plot(x, middle, color=color, **look)
+    ax.fill_between(x, low, high, color=color, alpha=0.13, linewidth=0)
 
 
 def legend_below(drawing: Figure, ax: Axes, columns: int, size: float | None = None, **options: Any) -> None:
@@ -52,8 +75,7 @@ def panels_of(
     for unused in list(grid.flat)[len(names) :]:
         unused.set_visible(False)
     for name, ax in panels.items():
-        ax.set_title(name, fontsize=10, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
+        dress(ax, title=name).grid(visible=False)
     return drawing, panels
 
 
@@ -64,13 +86,43 @@ def name_rows(ax: Axes, labels: Sequence[str]) -> None:
     ax.tick_params(axis="x", labelsize=8)
 
 
+def edges_of(pairs: Sequence[Sequence[float]], *, lower_is_better: bool = False) -> tuple[float, float]:
+    """Find edges for means and their errors that leave out what is far astray."""
+    means, errors = np.array(pairs).T
+    best = means.min() if lower_is_better else means.max()
+    reach = max(3 * abs(best - np.median(means)), 6 * np.median(errors), 1e-6)
+    near = np.abs(means - best) <= reach
+    low, high = (means - errors)[near].min(), (means + errors)[near].max()
+    margin = 0.06 * (high - low)
+    return float(low - margin), float(high + margin)
+
+
+def dots(
+    ax: Axes,
+    rows: Mapping[str, Sequence[float] | str],
+    edges: tuple[float, float],
+    form: str = ".2f",
+    *,
+    look: Callable[[str], Plain],
+) -> None:
+    """Draw a row for each name, the first above: a mean and its error, or words in their place."""
+    for i, (name, value) in enumerate(list(rows.items())[::-1]):
+        if isinstance(value, str):
+            ax.annotate(f"  {value}", (edges[0], i), fontsize=8, va="center", color=GREY)
+        else:
+            dot(ax, value[0], i, value[1], edges, form, **look(name))
+    name_rows(ax, list(rows)[::-1])
+    ax.set_xlim(edges)
+    ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+
+
 def dot(
     ax: Axes, mean: float, row: float, error: float, edges: tuple[float, float], form: str = ".2f", **look: Any
 ) -> None:
     """Draw a number and its error; one beyond the edges stands there in figures, and does not squeeze the others."""
     low, high = edges
     if low <= mean <= high:
-        ax.errorbar(mean, row, xerr=error, **{"marker": "o", "linestyle": "none", "capsize": 2, **look})
+        ax.errorbar(mean, row, xerr=error, **{"marker": "o", "linestyle": "none", "capsize": 2 if error else 0, **look})
         return
     place: Plain = {"textcoords": "offset points", "va": "center", "fontsize": 8, "color": look.get("color")}
     if mean < low:

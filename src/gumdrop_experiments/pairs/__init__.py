@@ -5,8 +5,6 @@ to be those of the other for the answer to change. Every method is judged in one
 first, that have to be replaced before the answer changes.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
@@ -18,7 +16,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `pairs`."""
 

@@ -11,7 +11,7 @@ from gumdrop_experiments.attribution.peers import Method, captum_methods, requir
 from gumdrop_experiments.data.mnist import MNIST, DigitImages, read_mnist
 from gumdrop_experiments.harness import Plain, WithPictures, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.networks.convolutional import digit_batches, digit_network, train_or_load
+from gumdrop_experiments.networks.convolutional import digit_classifier, digit_network
 from gumdrop_experiments.pairs import Settings
 
 PAIRS = ((4, 9), (3, 5), (1, 7))
@@ -40,8 +40,7 @@ def study(settings: Settings, run: Run) -> WithPictures:
     """Explain each pair in both directions."""
     require_captum()
     folder = data_folder(run.options, "mnist", sources=MNIST)
-    batches, seed = partial(digit_batches, folder), run.options.seed
-    model = train_or_load(digit_network, batches, run.folder / "digits.pt", steps=settings.classifier_steps, seed=seed)
+    model, seed = digit_classifier(digit_network, run, folder, steps=settings.classifier_steps), run.options.seed
     train, test = read_mnist(folder), read_mnist(folder, train=False)
     train, test = train.rows(slice(CANDIDATES)), test.rows(slice(FIRST_IMAGE, None))
     both = [(a, b) for pair in PAIRS for a, b in (pair, pair[::-1])]

@@ -4,11 +4,9 @@ No rate is right for every table. The regret of a method on a table is what it l
 its worst regret over many tables is what a person risks who cannot tune.
 """
 
-from dataclasses import dataclass
 from typing import Self
 
 from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag
-from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
     shows="what a wrong rate costs: none, fixed, a grid and learned ones, over tables that want different rates",
@@ -19,7 +17,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `rates`."""
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gumdrop.ensembles import EnsembleFit, EnsembleSettings, Rows, ensemble_of, fit_ensembles, schedule
 from gumdrop.layers import dropout_blocks
-from gumdrop.likelihoods import Categorical, Gaussian, Likelihood
+from gumdrop.likelihoods import Likelihood
 from gumdrop.networks import fix_dropout
 from gumdrop.training import FitResult, fit_stacked
 
@@ -26,17 +26,12 @@ class Setup(NamedTuple):
     """Inputs, shape (N, F), and targets, shape (N, 1), or class indices, shape (N,)."""
     settings: EnsembleSettings
     """The settings."""
-    regression: bool
-    """Whether targets are numbers; classes otherwise."""
+    likelihood: Likelihood
+    """What networks are trained on."""
 
     def fit(self, makes: Sequence[Callable[[], nn.Module]]) -> list[EnsembleFit]:
         """Train an ensemble of each kind of networks, all as one program."""
         return fit_ensembles(makes, [Rows(*self.train)] * len(makes), self.settings, self.likelihood)
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """What networks are trained on."""
-        return Gaussian() if self.regression else Categorical()
 
     def trained(
         self,
@@ -62,7 +57,7 @@ class Setup(NamedTuple):
                 likelihood=nll_by(self.likelihood.nll),
                 rows=[rows[~torch.isin(rows, held_out)]],
                 held_out=[held_out],
-                keep_best=not self.regression,
+                keep_best=not y.is_floating_point(),
                 settings=replace(of_members, seed=settings.seed + i),
             )
         return self.mixed([member.get_submodule("network") for member in members], like)._replace(members=results)

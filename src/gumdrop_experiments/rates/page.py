@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, subplots
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, legend_of, name_rows, subplots, with_error
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
 
 CAPTION = (
@@ -78,8 +79,11 @@ def _large(results: Plain, size: str) -> Table:
     rows = []
     for name, table in results["large"][size].items():
         for way in LABELS:
-            gain, error = table["gain"][way]
-            cells = [f"{gain:+.4f} ({error:.4f})", f"{table['error'][way]:.4f}", f"{table['error_beside'][way]:+.2%}"]
+            cells = [
+                with_error(table["gain"][way], "+.4f"),
+                f"{table['error'][way]:.4f}",
+                f"{table['error_beside'][way]:+.2%}",
+            ]
             rows.append([f"{results['labels'][name]}: {LABELS[way]}", *cells])
     return Table(
         f"{TITLES[size]} on large tables: gain in log likelihood on the grid, nats per row (standard error over test "
@@ -92,12 +96,10 @@ def _large(results: Plain, size: str) -> Table:
 
 def _arms(found: Plain, labels: Mapping[str, str]) -> Table:
     rows = [
-        [labels[name], *(f"{table['gain'][way][0]:+.3f} ({table['gain'][way][1]:.3f})" for way in found["mean"])]
+        [labels[name], *(with_error(table["gain"][way], "+.3f") for way in found["mean"])]
         for name, table in found["tables"].items()
     ]
-    rows.append(
-        ["mean, standard error over tables", *(f"{mean:+.3f} ({se:.3f})" for mean, se in found["mean"].values())]
-    )
+    rows.append(["mean, standard error over tables", *(with_error(pair, "+.3f") for pair in found["mean"].values())])
     rows += [[how, *(f"{gain:+.3f}" for gain in found[how].values())] for how in ("least", "greatest")]
     return Table(
         "Ensembles: gain in nats per row over one strength by held-out rows (standard error over splits)",
@@ -112,7 +114,7 @@ def _table(results: Plain, size: str) -> Table:
     rows, best = [], []
     for i, (name, table) in enumerate(found["tables"].items()):
         chosen = ", ".join(f"{count} x {strength}" for strength, count in table["strengths"].items())
-        regrets = [f"{table['regret'][way][0]:.3f} ({table['regret'][way][1]:.3f})" for way in LABELS]
+        regrets = [with_error(table["regret"][way]) for way in LABELS]
         rates = ", ".join(f"{p:.3f}" for p in table["rates"])
         rows.append([results["labels"][name], f"{results['rows'][name]:,}", *regrets, chosen, rates])
         best.append((i, 2 + list(LABELS).index(table["best"])))
@@ -150,16 +152,12 @@ def _regret(results: Plain, size: str) -> Figure:
             said += f"; {regrets[widest]:.2f}, {labels[widest]}"
         edge = min(regrets[widest], MOST)
         axes.annotate(said, (edge, i), (6, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.set_yticks(range(len(ways)), [LABELS[way] for way in ways], fontsize=9)
-    axes.set_xlim(0, MOST * 1.75)
+    name_rows(axes, [LABELS[way] for way in ways])
     axes.set_xticks([0, 0.1, 0.2, 0.3, 0.4, 0.5], ["0", "0.1", "0.2", "0.3", "0.4", "0.5 or more"], fontsize=8)
-    axes.set_xlabel("log likelihood lost on the best rate for the table, nats per row", fontsize=9)
-    axes.set_title(
-        f"What a rate risks: a dot for each table, hollow for gaps; a bar to the worst ({TITLES[size].lower()})",
-        fontsize=10,
-        loc="left",
+    title = f"What a rate risks: a dot for each table, hollow for gaps; a bar to the worst ({TITLES[size].lower()})"
+    dress(
+        axes, title=title, x="log likelihood lost on the best rate for the table, nats per row", xlim=(0, 1.75 * MOST)
     )
-    axes.spines[["top", "right"]].set_visible(False)
     axes.axvline(0, color=INK, linewidth=1)
     return figure
 
@@ -169,21 +167,16 @@ def _beside_grid(found: Plain, labels: Mapping[str, str]) -> Figure:
     figure, panels = subplots(1, 2, sharex=True, sharey=True, size=(9, 1.2 + 0.6 * len(found["ensemble"])))
     ways = {OFF: GREY, ELBO: BLUE, HELD_OUT: ORANGE}
     for axes, (size, tables) in zip(panels, found.items(), strict=True):
-        for i, table in enumerate(tables.values()):
+        for i, table in enumerate(list(tables.values())[::-1]):
             for j, (way, colour) in enumerate(ways.items()):
                 gain, error = table["gain"][way]
-                label = LABELS[way] if i == 0 and size == "ensemble" else None
-                axes.errorbar(gain, i + 0.22 * (j - 1), xerr=error, fmt="o", color=colour, markersize=4, label=label)
+                axes.errorbar(gain, i + 0.22 * (1 - j), xerr=error, fmt="o", color=colour, markersize=4)
         axes.axvline(0, color=INK, linewidth=1)
-        axes.set_title("ensembles" if size == "ensemble" else "single networks", fontsize=10, loc="left")
-        axes.set_xlabel("gain in log likelihood on the grid, nats per row", fontsize=9)
+        dress(axes, title=TITLES[size].lower(), x="gain in log likelihood on the grid, nats per row")
         axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.tick_params(labelsize=8.5)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_yticks(range(len(found["ensemble"])), [labels[name] for name in found["ensemble"]], fontsize=9)
-    panels[0].invert_yaxis()
+    name_rows(panels[0], [labels[name] for name in found["ensemble"]][::-1])
     figure.suptitle("Large tables: what is gained on a grid of six rates, with standard errors", fontsize=10)
-    figure.legend(loc="outside lower center", ncols=len(ways), frameon=False, fontsize=9)
+    legend_of(figure, {LABELS[way]: {"color": colour, "marker": "o"} for way, colour in ways.items()}, len(ways))
     return figure
 
 
@@ -194,9 +187,8 @@ def _gains(found: Plain, labels: Mapping[str, str]) -> Figure:
     for i, way in enumerate(ways):
         colour = GREY if way in (OFF, GRID) else BLUE if way == ELBO else ORANGE
         each = {name: table["gain"][way][0] for name, table in found["tables"].items()}
-        axes.plot(
-            [max(-SHOWN, min(gain, SHOWN)) for gain in each.values()], [i] * len(each), "o", color=colour, alpha=0.6
-        )
+        shown = np.clip(list(each.values()), -SHOWN, SHOWN)
+        axes.plot(shown, [i] * len(each), "o", color=colour, alpha=0.6)
         mean, error = found["mean"][way]
         if abs(mean) < SHOWN:
             axes.errorbar(mean, i, xerr=error, fmt="D", color=INK, markersize=5, capsize=3)
@@ -204,15 +196,10 @@ def _gains(found: Plain, labels: Mapping[str, str]) -> Figure:
         said = f"{mean:+.3f} ({error:.3f}); worst {each[worst]:+.3f}, {labels[worst]}"
         axes.annotate(said, (SHOWN * 1.08, i), va="center", fontsize=8)
     axes.axvline(0, color=INK, linewidth=1)
-    axes.set_yticks(range(len(ways)), [(ARM_LABELS | LABELS)[way] for way in ways], fontsize=9)
-    axes.set_xlim(-SHOWN * 1.05, SHOWN * 2.8)
+    name_rows(axes, [(ARM_LABELS | LABELS)[way] for way in ways])
     ends = [f"{-SHOWN:g}\nor less", f"{-SHOWN / 2:g}", "0", f"{SHOWN / 2:g}", f"{SHOWN:g}\nor more"]
     axes.set_xticks([-SHOWN, -SHOWN / 2, 0, SHOWN / 2, SHOWN], ends, fontsize=8)
+    title = "Other ways to a rate: a dot for each table, a diamond for their mean and its standard error"
+    dress(axes, title=title, xlim=(-SHOWN * 1.05, SHOWN * 2.8))
     axes.set_xlabel("gain in log likelihood over one strength by held-out rows, nats per row", fontsize=9, loc="left")
-    axes.set_title(
-        "Other ways to a rate: a dot for each table, a diamond for their mean and its standard error",
-        fontsize=10,
-        loc="left",
-    )
-    axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -6,15 +6,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from sklearn import datasets
 from torch.nn import functional as F
 
 from gumdrop_experiments.data.download import RemoteFile
 from gumdrop_experiments.data.mnist import MNIST, read_mnist
-from gumdrop_experiments.data.uci import Split, read_splits, standardised
-from gumdrop_experiments.gaps.splits import splits_of
+from gumdrop_experiments.data.tables import read_table
+from gumdrop_experiments.data.uci import Split, splits_of, standardised
 
 MOST_STEPS = 1000
 """Of 1,024 rows each: 26 passes over 40,000 rows, 3 over 400,000."""
@@ -32,7 +31,7 @@ class TableOfRates:
     """How many splits a whole run has."""
     num_classes: int
     """Number of classes; 0 for numbers."""
-    read: Callable[[Path | None, int, int], list[Split]]
+    read: Callable[[Path, int, int], list[Split]]
     """Reads the splits, of a folder of data, at most so many, with a seed."""
     gaps: bool = False
     """Whether test rows are a stretch of an input that training lacks, and not drawn at random."""
@@ -42,29 +41,23 @@ class TableOfRates:
     """Folder of data that it is read from; None for what needs no file."""
 
 
-def _uci(name: str, data: Path | None, most: int, seed: int) -> list[Split]:
-    assert data is not None
-    return read_splits(data / "uci" / name, most=most)
+def _of_uci(name: str, data: Path, most: int, seed: int, *, kind: str = "random") -> list[Split]:
+    return splits_of(data / "uci" / name, kind, most=most)
 
 
-def _gaps(name: str, data: Path | None, most: int, seed: int) -> list[Split]:
-    assert data is not None
-    return splits_of(data / "uci" / name, "gap", most=most)
+_gaps = partial(_of_uci, kind="gap")
 
 
-def _large(file: str, target: str, unused: tuple[str, ...], data: Path | None, most: int, seed: int) -> list[Split]:
-    assert data is not None
-    frame = pd.read_csv(data / "tables" / file)
-    x = frame.drop(columns=[target, *unused]).to_numpy(np.float64)
-    return _at_random(x, frame[[target]].to_numpy(np.float64), most, seed)
+def _large(name: str, data: Path, most: int, seed: int) -> list[Split]:
+    return _at_random(*read_table(data / "tables", name), most, seed)
 
 
-def _at_random(x: np.ndarray, y: np.ndarray, most: int, seed: int, share: float = 0.2) -> list[Split]:
+def _at_random(x: np.ndarray, y: np.ndarray, most: int, seed: int) -> list[Split]:
     """Draw splits; class indices are a vector, numbers a column."""
     found = []
     for i in range(most):
         order = np.random.default_rng((seed, i)).permutation(len(x))
-        test, train = order[: round(share * len(x))], order[round(share * len(x)) :]
+        test, train = np.split(order, [round(0.2 * len(x))])
         split = standardised(x, y if y.ndim == 2 else np.zeros((len(x), 1)), train, test)
         if y.ndim == 1:
             labels = torch.from_numpy(y.astype(np.int64))
@@ -73,21 +66,20 @@ def _at_random(x: np.ndarray, y: np.ndarray, most: int, seed: int, share: float 
     return found
 
 
-def _of_scikit_learn(name: str, data: Path | None, most: int, seed: int) -> list[Split]:
+def _of_scikit_learn(name: str, data: Path, most: int, seed: int) -> list[Split]:
     x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     return _at_random(x, y[:, None] if name == "diabetes" else y, most, seed)
 
 
-def _digits(data: Path | None, most: int, seed: int) -> list[Split]:
+def _digits(data: Path, most: int, seed: int) -> list[Split]:
     """Read MNIST at half its width and height, in units of the spread of all pixels; its one split."""
-    assert data is not None
     train, test = (read_mnist(data / "mnist", train=which) for which in (True, False))
     x_train, x_test = (F.avg_pool2d(each.images, 2).flatten(1) for each in (train, test))
     mean, std = x_train.mean(), x_train.std()
     return [Split((x_train - mean) / std, train.labels, (x_test - mean) / std, test.labels, 0.0, 1.0)]
 
 
-def _classes(rows: int, data: Path | None, most: int, seed: int) -> list[Split]:
+def _classes(rows: int, data: Path, most: int, seed: int) -> list[Split]:
     """Draw four classes whose log odds are known functions of six of ten inputs; Gumbel noise draws from them."""
     found = []
     for i in range(most):
@@ -98,7 +90,7 @@ def _classes(rows: int, data: Path | None, most: int, seed: int) -> list[Split]:
     return found
 
 
-def _simulated(kind: str, rows: int, data: Path | None, most: int, seed: int, *, tests: int = 1000) -> list[Split]:
+def _simulated(kind: str, rows: int, data: Path, most: int, seed: int, *, tests: int = 1000) -> list[Split]:
     found = []
     for i in range(most):
         random = np.random.default_rng((seed, i, rows))
@@ -120,21 +112,15 @@ SETS: dict[str, TableOfRates] = {
     "noisy": TableOfRates("line in noise, 300 rows", 5, 0, partial(_simulated, "noisy", 300)),
     "diabetes": TableOfRates("diabetes", 10, 0, partial(_of_scikit_learn, "diabetes")),
     "friedman": TableOfRates("Friedman, 200 rows", 5, 0, partial(_simulated, "friedman", 200)),
-    "boston": TableOfRates("boston", 10, 0, partial(_uci, "boston-housing"), folder="uci"),
+    "boston": TableOfRates("boston", 10, 0, partial(_of_uci, "boston-housing"), folder="uci"),
     "boston-gaps": TableOfRates("boston, gaps", 13, 0, partial(_gaps, "boston-housing"), True, folder="uci"),
-    "concrete": TableOfRates("concrete", 5, 0, partial(_uci, "concrete-strength"), folder="uci"),
+    "concrete": TableOfRates("concrete", 5, 0, partial(_of_uci, "concrete-strength"), folder="uci"),
     "concrete-gaps": TableOfRates("concrete, gaps", 8, 0, partial(_gaps, "concrete-strength"), True, folder="uci"),
-    "airfoil": TableOfRates("airfoil", 3, 0, partial(_large, "airfoil/airfoil.csv", "target", ()), folder="tables"),
-    "wine": TableOfRates("wine", 3, 0, partial(_uci, "wine-quality-red"), folder="uci"),
+    "airfoil": TableOfRates("airfoil", 3, 0, partial(_large, "airfoil"), folder="tables"),
+    "wine": TableOfRates("wine", 3, 0, partial(_of_uci, "wine-quality-red"), folder="uci"),
     "smooth": TableOfRates("smooth, without noise", 3, 0, partial(_simulated, "smooth", 2000)),
-    "kin8nm": TableOfRates("kin8nm", 3, 0, partial(_uci, "kin8nm"), folder="uci"),
-    "bike": TableOfRates(
-        "bike sharing, 14,000 rows",
-        1,
-        0,
-        partial(_large, "bike-sharing/hour.csv", "cnt", ("casual", "registered", "instant", "dteday")),
-        folder="tables",
-    ),
+    "kin8nm": TableOfRates("kin8nm", 3, 0, partial(_of_uci, "kin8nm"), folder="uci"),
+    "bike": TableOfRates("bike sharing, 14,000 rows", 1, 0, partial(_large, "bike-sharing"), folder="tables"),
     "cancer": TableOfRates("breast cancer, classes", 3, 2, partial(_of_scikit_learn, "breast_cancer")),
     "classes": TableOfRates("four classes, 40,000 rows", 1, 4, partial(_classes, 50_000), most_steps=MOST_STEPS),
     "digits": TableOfRates("MNIST, 60,000 images", 1, 10, _digits, most_steps=MOST_STEPS, folder="mnist"),

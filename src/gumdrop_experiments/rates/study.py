@@ -1,8 +1,8 @@
 """Every rate on every table."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -40,18 +40,13 @@ def study(settings: Settings, run: Run) -> Plain:
     for folder, sources in FOLDERS.items():
         if any(SETS[name].folder == folder for name in names):
             data_folder(run.options, folder, sources=sources)
-    epochs = QUICK_EPOCHS if quick else None
-    splits = {
-        name: SETS[name].read(
-            run.options.data or cache_folder(),
-            min(SETS[name].splits, settings.splits or (QUICK_SPLITS if quick else SETS[name].splits)),
-            run.options.seed,
-        )
-        for name in names
-    }
+    epochs, most = (QUICK_EPOCHS, QUICK_SPLITS) if quick else (None, None)
+    data, seed = run.options.data or cache_folder(), run.options.seed
+    counts = {name: min(SETS[name].splits, settings.splits or most or SETS[name].splits) for name in names}
+    splits = {name: SETS[name].read(data, count, seed) for name, count in counts.items()}
     parts = run.parts(
         {
-            f"{name}.{i}": partial(part, SETS[name], rows, run.options.seed + i, epochs, settings.arms)
+            f"{name}.{i}": partial(part, SETS[name], rows, seed + i, epochs, settings.arms)
             for name, each in splits.items()
             for i, rows in enumerate(each)
         }
@@ -72,28 +67,21 @@ def study(settings: Settings, run: Run) -> Plain:
 
 def part(table: TableOfRates, rows: Split, seed: int, epochs: int | None, arms: Sequence[str] = ()) -> Plain:
     """Train ensembles with all rates on one split, as two programs, and score them and a network of each."""
-    regression = not table.num_classes
+    likelihood = Categorical() if table.num_classes else Gaussian()
     settings = EnsembleSettings(seed=seed, epochs=epochs or _most_epochs(len(rows.y_train), table.most_steps))
+    num_inputs, num_outputs = rows.x_train.shape[1], table.num_classes or 1
+
+    def build(kind: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
+        return kind.network(num_inputs, num_outputs, encoding, homoscedastic_noise=not table.num_classes)
+
     train = rows.x_train, rows.y_train
-
-    def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
-        return architecture.network(
-            rows.x_train.shape[1], table.num_classes or 1, encoding, homoscedastic_noise=regression
-        )
-
-    kind = choose(build, Rows(*train), settings, Gaussian() if regression else Categorical())
-    setup = Setup(partial(build, kind, kind.encoding(rows.x_train)), train, kind.settings(settings), regression)
+    kind = choose(build, Rows(*train), settings, likelihood)
+    setup = Setup(partial(build, kind, kind.encoding(rows.x_train)), train, kind.settings(settings), likelihood)
     layers = len(kind.hidden) + 1
-    trained = Trained(
-        _trained(setup, {strength: partial(learned, setup.build, [strength] * layers) for strength in STRENGTHS}),
-        _trained(
-            setup,
-            {
-                name: partial(fixed, setup.build, [p] * layers)
-                for name, p in zip((OFF, *map(str, FIXED)), (ALMOST_NONE, *FIXED), strict=True)
-            },
-        ),
-    )
+    rates = dict(zip((OFF, *map(str, FIXED)), (ALMOST_NONE, *FIXED), strict=True))
+    of_strengths = setup.fit([partial(learned, setup.build, [strength] * layers) for strength in STRENGTHS])
+    of_rates = setup.fit([partial(fixed, setup.build, [p] * layers) for p in rates.values()])
+    trained = Trained(dict(zip(STRENGTHS, of_strengths, strict=True)), dict(zip(rates, of_rates, strict=True)))
     first = Trained(_first(setup, trained.learned), _first(setup, trained.fixed))
     found = {
         "bins": kind.bins_per_input,
@@ -111,10 +99,6 @@ def _most_epochs(num_rows: int, most_steps: int | None) -> int | None:
     return min(planned, max(1, most_steps * batch_size // num_rows))
 
 
-def _trained(setup: Setup, makes: Mapping[Name, Callable[[], nn.Module]]) -> dict[Name, EnsembleFit]:
-    return dict(zip(makes, setup.fit(list(makes.values())), strict=True))
-
-
 def _first(setup: Setup, fits: Mapping[Name, EnsembleFit]) -> dict[Name, EnsembleFit]:
     """Take the first network of each by itself, with the noise of its own held-out rows."""
     return {name: setup.mixed(list(fit.model.members)[:1], fit) for name, fit in fits.items()}
@@ -123,7 +107,7 @@ def _first(setup: Setup, fits: Mapping[Name, EnsembleFit]) -> dict[Name, Ensembl
 def _arm(name: str, setup: Setup, trained: Trained, rows: Split, seed: int) -> Plain:
     """Train and score another way to a rate."""
     fit, chosen = ARMS[name](setup, trained)
-    return {"log_likelihood": _score(fit, rows, seed).log_likelihood, "chosen": chosen, "rates": _rates(fit)}
+    return {"log_likelihood": _score(fit, rows, seed)[0].mean().item(), "chosen": chosen, "rates": _rates(fit)}
 
 
 def _scored(trained: Trained, rows: Split, seed: int) -> Plain:
@@ -135,11 +119,11 @@ def _scored(trained: Trained, rows: Split, seed: int) -> Plain:
     test[GRID] = test[grid]
     test[ELBO], test[HELD_OUT] = of_strengths[1.0], of_strengths[strength]
     return {
-        "log_likelihood": {name: each.log_likelihood for name, each in test.items()},
-        "error": {name: each.error for name, each in test.items()},
-        "gain_on_grid": {name: mean_and_error((each.log_p - test[GRID].log_p).tolist()) for name, each in test.items()},
+        "log_likelihood": {name: log_p.mean().item() for name, (log_p, _) in test.items()},
+        "error": {name: error for name, (_, error) in test.items()},
+        "gain_on_grid": {name: mean_and_error((log_p - test[GRID][0]).tolist()) for name, (log_p, _) in test.items()},
         "strength": strength,
-        "by_strength": {str(name): each.log_likelihood for name, each in of_strengths.items()},
+        "by_strength": {str(name): log_p.mean().item() for name, (log_p, _) in of_strengths.items()},
         "grid": grid,
         "rates": _rates(trained.learned[strength]),
     }
@@ -151,24 +135,12 @@ def _rates(fit: EnsembleFit) -> list[float]:
     return list(np.mean(rates, axis=0).tolist())
 
 
-class _Score(NamedTuple):
-    """How good a prediction of the test part is."""
-
-    log_p: Tensor
-    """Log likelihood of each row, shape (N,)."""
-    error: float
-    """Root of the mean squared error in standard deviations of the target, or the share of wrong classes."""
-
-    @property
-    def log_likelihood(self) -> float:
-        return float(self.log_p.mean())
-
-
 @torch.no_grad()
-def _score(fit: EnsembleFit, rows: Split, seed: int) -> _Score:
+def _score(fit: EnsembleFit, rows: Split, seed: int) -> tuple[Tensor, float]:
+    """Log likelihood of each test row, (N,), and the RMSE in SDs of the target, or the share of wrong classes."""
     prediction = fit.model.predict(rows.x_test, num_samples=NUM_SAMPLES, seed=seed)
     if rows.y_test.is_floating_point():
         error = rmse(prediction.mean, rows.y_test)
     else:
         error = 1 - accuracy(prediction.label, rows.y_test)
-    return _Score(prediction.log_prob(rows.y_test).double(), float(error))
+    return prediction.log_prob(rows.y_test).double(), float(error)

@@ -11,13 +11,11 @@ References:
     LeCun, Bottou, Bengio & Haffner 1998, "Gradient-based learning applied to document recognition" (Proc. IEEE 86).
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="test errors of dense networks and LeNet over training: no dropout, fixed rates, learned rates",
-    minutes=240,
+    minutes=430,
     quick_minutes=1,
     source="Xu, Zhao & Zhao's tutorial: 187, 166 and 127 errors, LeNet 110 and 70; Hinton et al. 2012 "
     "(arXiv:1207.0580): 160, 130 and 110, from memory",
@@ -35,7 +33,6 @@ PUBLISHED = {
 1,491 to 1,500, of LeNet the latter."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `regularisation`."""
 

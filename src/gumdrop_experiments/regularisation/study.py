@@ -3,7 +3,7 @@
 import math
 from functools import partial
 
-from gumdrop_experiments.data.mnist import DigitImages, read_digits
+from gumdrop_experiments.data.mnist import read_digits
 from gumdrop_experiments.harness import Plain
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.regularisation import Settings
@@ -30,36 +30,25 @@ QUICK_EPOCHS, QUICK_TRAIN, QUICK_TEST = 2, 2000, 1000
 
 def study(settings: Settings, run: Run) -> Plain:
     """Train all networks, each in a part."""
-    digits = _digits(run)
+    digits, held_out = digits_of(run)
     given = {"perceptron": settings.epochs, "lenet": settings.lenet_epochs}
     usual = dict.fromkeys(EPOCHS, QUICK_EPOCHS) if run.options.quick else EPOCHS
     epochs = {family: given[family] or usual[family] for family in EPOCHS}
+    shorter = {family: math.ceil(CHOOSING * whole) for family, whole in epochs.items()}
     lr = {"perceptron": PERCEPTRON_LR, "lenet": settings.lenet_lr}
-
-    def of(key: str, *, strength: float = 1.0, choosing: bool = False) -> Plain:
-        network = NETWORKS[key]
-        whole = epochs[network.family]
-        return trained(
-            network,
-            _held_out(digits.train) if choosing else digits,
-            epochs=math.ceil(CHOOSING * whole) if choosing else whole,
-            lr=lr[network.family],
-            seed=run.options.seed,
-            device=run.options.device,
-            checkpoint=run.checkpoint(_try(key, strength) if choosing else key),
-            strength=strength,
-        )
-
     tuned = [key for key, network in NETWORKS.items() if network.tuned]
+    tries = {f"{key}-{strength:g}": (key, strength) for key in tuned for strength in STRENGTHS}
     calls = {"masks": partial(compare_masks, digits.train, run.options.seed)}
-    calls |= {key: partial(of, key) for key in NETWORKS if key not in tuned}
-    calls |= {_try(key, s): partial(of, key, strength=s, choosing=True) for key in tuned for s in STRENGTHS}
+    calls |= {key: partial(_trained, run, key, key, digits, epochs, lr) for key in NETWORKS if key not in tuned}
+    calls |= {name: partial(_trained, run, name, key, held_out, shorter, lr, s) for name, (key, s) in tries.items()}
     found = run.parts(calls)
-    chosen = {key: {f"{s:g}": at_the_end(found[_try(key, s)]["test_nll"]) for s in STRENGTHS} for key in tuned}
-    best = {key: float(min(scores, key=scores.__getitem__)) for key, scores in chosen.items()}
-    found |= run.parts({key: partial(of, key, strength=best[key]) for key in tuned})
+    scores: dict[str, dict[str, float]] = {key: {} for key in tuned}
+    for name, (key, strength) in tries.items():
+        scores[key][f"{strength:g}"] = at_the_end(found[name]["test_nll"])
+    best = {key: float(min(of_key, key=of_key.__getitem__)) for key, of_key in scores.items()}
+    found |= run.parts({key: partial(_trained, run, key, key, digits, epochs, lr, best[key]) for key in tuned})
     for key in tuned:
-        found[key] |= {"strength": best[key], "held_out_nll": chosen[key]}
+        found[key] |= {"strength": best[key], "held_out_nll": scores[key]}
     return {
         "settings": {
             "epochs": epochs,
@@ -75,22 +64,24 @@ def study(settings: Settings, run: Run) -> Plain:
     }
 
 
-def _try(key: str, strength: float) -> str:
-    """Name the part that tries a strength."""
-    return f"{key}-{strength:g}"
-
-
-def _held_out(train: DigitImages) -> Digits:
-    """Hold the last of the training images out, in the place of the test images."""
-    count = len(train.labels) - len(train.labels) // HELD_OUT
-    return Digits(train.rows(slice(count)), train.rows(slice(count, None)))
-
-
-def _digits(run: Run) -> Digits:
-    """Read the images; the first of them for a quick run."""
-    train, test = read_digits(run.options)
-    return (
-        Digits(train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST)))
-        if run.options.quick
-        else Digits(train, test)
+def _trained(run: Run, name: str, key: str, digits: Digits, epochs: Plain, lr: Plain, strength: float = 1.0) -> Plain:
+    network, options = NETWORKS[key], run.options
+    return trained(
+        network,
+        digits,
+        epochs=epochs[network.family],
+        lr=lr[network.family],
+        seed=options.seed,
+        device=options.device,
+        checkpoint=run.checkpoint(name),
+        strength=strength,
     )
+
+
+def digits_of(run: Run) -> tuple[Digits, Digits]:
+    """Read the images; and the training images alone, of which the last stand in for the test images."""
+    train, test = read_digits(run.options)
+    if run.options.quick:
+        train, test = train.rows(slice(QUICK_TRAIN)), test.rows(slice(QUICK_TEST))
+    count = len(train.labels) - len(train.labels) // HELD_OUT
+    return Digits(train, test), Digits(train.rows(slice(count)), train.rows(slice(count, None)))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -46,16 +46,6 @@ class Network:
     """Whether held-out images choose the strength of its dropout, as a grid would choose fixed rates."""
 
 
-class Epoch(TypedDict):
-    """What there is to say of an epoch; a checkpoint holds it as it is."""
-
-    errors: int
-    test_nll: float
-    train_nll: float
-    rates: list[float]
-    """Learned rates; none where they are fixed."""
-
-
 class Digits(NamedTuple):
     """What networks are trained on, and what their errors are counted on."""
 
@@ -88,15 +78,16 @@ def trained(
     device: str,
     checkpoint: Path,
     strength: float = 1.0,
+    adam: bool = False,
 ) -> Plain:
-    """Train a network, and count its errors on the test images after each epoch."""
+    """Train a network by plain gradient descent or Adam, and count its errors on the test images after each epoch."""
     with seeded(seed):
         model = network.build().to(device)
     groups: list[Plain] = [{"params": list(model.parameters())}]
     if network.learned:
-        groups = parameter_groups(set_strength(model, strength), rate_lr=RATE_LR)
-    optimizer = torch.optim.SGD(groups, lr=lr)
-    done: list[Epoch] = run_epochs(
+        groups = parameter_groups(set_strength(model, strength), rate_lr=lr if adam else RATE_LR)
+    optimizer = (torch.optim.Adam if adam else torch.optim.SGD)(groups, lr=lr)
+    done = run_epochs(
         checkpoint,
         model,
         optimizer,
@@ -115,8 +106,8 @@ def trained(
     }
 
 
-def _epoch(network: Network, model: nn.Module, optimizer: torch.optim.Optimizer, digits: Digits) -> Epoch:
-    """Pass once over the training images, then look at the test images."""
+def _epoch(network: Network, model: nn.Module, optimizer: torch.optim.Optimizer, digits: Digits) -> Plain:
+    """Pass once over the training images, then look at the test images; fixed rates are not told."""
     images = digits.train
     device = next(model.parameters()).device
     total = torch.zeros((), device=device)
@@ -137,7 +128,7 @@ def _scores(model: nn.Module, test: DigitImages, device: torch.device) -> tuple[
     return errors, nll / len(test.labels)
 
 
-def _say(network: Network, epochs: int, done: list[Epoch]) -> None:
+def _say(network: Network, epochs: int, done: list[Plain]) -> None:
     last = done[-1]
     print(
         f"{network.label}: epoch {len(done)} of {epochs}, {last['errors']} errors, {last['test_nll']:.4f} nats on "
@@ -152,7 +143,7 @@ def compare_masks(train: DigitImages, seed: int) -> Plain:
     losses: dict[str, list[float]] = {}
     for name in ("nn.Dropout", "by hand"):
         with seeded(seed):
-            model = perceptron_with_both()
+            model = NETWORKS["perceptron-both"].build()
             if name == "by hand":
                 model = nn.Sequential(*(_ByHand(m.p) if isinstance(m, nn.Dropout) else m for m in model))
             optimizer = torch.optim.SGD(model.parameters(), lr=PERCEPTRON_LR)
@@ -162,10 +153,6 @@ def compare_masks(train: DigitImages, seed: int) -> Plain:
     return {"steps": len(batches), "largest_difference": largest, "nll": losses}
 
 
-perceptron_with_both = partial(tutorial_perceptron, input_rate=0.2, hidden_rate=0.5)
-"""Builds the perceptron that drops pixels and hidden units."""
-
-
 def _learned(build: Callable[[], nn.Sequential]) -> nn.Sequential:
     """Learn the rates of all layers, save a convolution over the one channel of the image, which is all there is."""
     return learn_dropout(build(), p=START)
@@ -173,7 +160,9 @@ def _learned(build: Callable[[], nn.Sequential]) -> nn.Sequential:
 
 NETWORKS = {
     "perceptron-none": Network("2 x 800, no dropout", "perceptron", tutorial_perceptron),
-    "perceptron-both": Network("2 x 800, .2 / .5", "perceptron", perceptron_with_both),
+    "perceptron-both": Network(
+        "2 x 800, .2 / .5", "perceptron", partial(tutorial_perceptron, input_rate=0.2, hidden_rate=0.5)
+    ),
     "perceptron-learned": Network("2 x 800, learned", "perceptron", partial(_learned, tutorial_perceptron), True),
     "perceptron-strength": Network(
         "2 x 800, learned, held-out strength", "perceptron", partial(_learned, tutorial_perceptron), True, tuned=True

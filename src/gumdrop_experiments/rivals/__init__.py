@@ -10,11 +10,7 @@ References:
     (doi 10.24432/C5W894).
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
-from gumdrop_experiments.harness import RunOptions as RunOptions
-from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
     shows="the estimator as it comes beside models of other packages and their published figures, on two tables",
@@ -43,7 +39,6 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, float]]] = {
 """RMSE, negative log likelihood of the Gaussian, and seconds on the benchmark's machine."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `rivals`."""
 

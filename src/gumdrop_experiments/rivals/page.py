@@ -1,13 +1,11 @@
 """The page of `rivals`."""
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, legend_of, name_rows, subplots
-from gumdrop_experiments.tables.methods import METHODS
-from gumdrop_experiments.tables.page import COST, COVERED, PEERS, cell, methods_table
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dots, dress, edges_of, legend_of, subplots
+from gumdrop_experiments.tables.page import COST, COVERED, LABELS, PEERS, cell, methods_table
 from gumdrop_experiments.tables.study import OURS
 
 CAPTION = (
@@ -42,7 +40,7 @@ def _lead(name: str, each: Plain) -> str:
     best = min(done, key=lambda key: done[key]["gaussian_nll"][0])
     shown = [OURS, best] if OURS in done and best != OURS else [best]
     said = "; ".join(
-        f"{METHODS[key].label} {done[key]['gaussian_nll'][0]:.3f} and {done[key]['rmse'][0]:.3f}" for key in shown
+        f"{LABELS[key]} {done[key]['gaussian_nll'][0]:.3f} and {done[key]['rmse'][0]:.3f}" for key in shown
     )
     published = min(each["published"].items(), key=lambda pair: pair[1][1])
     return f"{name}, NLL and RMSE: {said}; the best published, {published[0]}, {published[1][1]} and {published[1][0]}."
@@ -70,42 +68,24 @@ def _table(name: str, each: Plain) -> Table:
 
 
 def _scores(results: Plain) -> Figure:
-    """Both scores of every method, and the published ones, a row for each table."""
+    """Both scores of every method, and the published ones below, a row of panels for each table."""
     heights = [len(each["methods"]) + len(each["published"]) for each in results.values()]
     size = 9.6, 0.27 * sum(heights) + 2.2
     figure, panels = subplots(len(results), 2, squeeze=False, sharey="row", height_ratios=heights, size=size)
     for row, (name, table) in zip(panels, results.items(), strict=True):
         for column, (axes, score) in enumerate(zip(row, SCORES, strict=True)):
-            _draw(axes, table, score, column)
-            axes.set_title(name if column == 0 else "", fontsize=10, loc="left")
-            axes.set_xlabel(SCORES[score], fontsize=8)
-    marks = {
-        "gumdrop": {"color": ORANGE, "marker": "o", "linestyle": "none"},
-        "others in this run": {"color": BLUE, "marker": "o", "linestyle": "none"},
-        "published": {"color": GREY, "marker": "D", "markerfacecolor": "none", "linestyle": "none"},
-    }
-    legend_of(figure, marks, 3)
+            ours = {LABELS[key]: summary.get(score, "failed") for key, summary in table["methods"].items()}
+            rows = ours | {f"published: {label}": (found[column], 0.0) for label, found in table["published"].items()}
+            edges = edges_of([pair for pair in rows.values() if not isinstance(pair, str)], lower_is_better=True)
+            dots(axes, rows, edges, ".3g", look=_look)
+            axes.axhline(len(table["published"]) - 0.5, color=INK, linewidth=0.5)
+            dress(axes, title="" if column else name, x=SCORES[score])
+    looks = {"gumdrop": _look(LABELS[OURS]), "others in this run": _look(""), "published": _look("published: ")}
+    legend_of(figure, {name: {"linestyle": "none", **look} for name, look in looks.items()}, 3)
     return figure
 
 
-def _draw(axes: Axes, table: Plain, score: str, column: int) -> None:
-    methods, published = table["methods"], {label: row[column] for label, row in table["published"].items()}
-    means = [*(summary[score][0] for summary in methods.values() if score in summary), *published.values()]
-    # The best two thirds in view.
-    low, middle = min(means), sorted(means)[2 * len(means) // 3]
-    high = middle + 0.5 * (middle - low)
-    count = len(methods) + len(published)
-    for row, (key, summary) in zip(range(count - 1, -1, -1), methods.items(), strict=False):
-        if score not in summary:
-            axes.annotate("failed", (low, row), fontsize=8, va="center", color=GREY)
-            continue
-        colour = ORANGE if key == OURS else BLUE
-        dot(axes, summary[score][0], row, summary[score][1], (low, high), ".3g", color=colour, markersize=5)
-    for row, value in enumerate(reversed(published.values())):
-        look = {"color": GREY, "marker": "D", "markerfacecolor": "none", "markersize": 5, "capsize": 0}
-        dot(axes, value, row, 0.0, (low, high), ".3g", **look)
-    name_rows(axes, [*reversed(published), *(METHODS[key].label for key in reversed(methods))])
-    axes.axhline(len(published) - 0.5, color=INK, linewidth=0.5)
-    axes.set_xlim(low - 0.08 * (high - low), high + 0.08 * (high - low))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="x", alpha=0.15)
+def _look(label: str) -> Plain:
+    if label.startswith("published: "):
+        return {"color": GREY, "marker": "D", "markerfacecolor": "none", "markersize": 5}
+    return {"color": ORANGE if label == LABELS[OURS] else BLUE, "marker": "o", "markersize": 5}

@@ -1,35 +1,39 @@
-"""A digit that turns: what two networks say of a 1 at twelve angles, and where their uncertainty comes from.
+"""A digit that turns: what a tutorial's networks say of a 1 at twelve angles, and where their uncertainty comes from.
 
-The picture is number 9978 of the test images, turned by 50 to 127 degrees. A thousand functions are drawn from each
-network; their inputs and outputs of the softmax show how a class that is thought certain by each function is not agreed
-upon by all. Uncertainty is then asked to tell digits from pictures that are none.
+The picture is number 9978 of the test images, turned by 50 to 127 degrees. The networks are two of `regularisation`
+with fixed rates, and their twins with learned ones. A thousand functions are drawn from each; their inputs and outputs
+of the softmax show how a class that is thought certain by each function is not agreed upon by all. Uncertainty is then
+asked to tell digits from pictures that are none.
 
 References:
+    Xu, Zhao & Zhao 2018 (https://github.com/xuwd11/Dropout_Tutorial_in_PyTorch), section 5.1, after
     Gal & Ghahramani 2016, "Dropout as a Bayesian Approximation" (arXiv:1506.02142), section 5.2.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from gumdrop_experiments.harness import About, BaseSettings, Plain, flag
+from gumdrop_experiments import regularisation
+from gumdrop_experiments.harness import About, Plain, flag
 
 ABOUT = About(
     shows="a digit that turns: softmax inputs and outputs of drawn functions, and where uncertainty comes from",
-    minutes=7,
+    minutes=150,
+    estimated=True,
     quick_minutes=1,
-    source="Gal & Ghahramani 2016 (arXiv:1506.02142), section 5.2: a figure, no numbers",
+    source="Xu, Zhao & Zhao's tutorial, after Gal & Ghahramani 2016 (arXiv:1506.02142): figures, predicted digits",
     data=("mnist",),
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings(BaseSettings):
-    """The flags of `rotation`."""
+class Settings(regularisation.Settings):
+    """The flags of `rotation`: those of `regularisation`, and some of its own."""
 
     others: tuple[Path, ...] = ()
     """Folders of idx files that hold no digits, such as letters or clothes, of 28 x 28 pixels."""
-    num_samples: int | None = flag(None, least=1)
-    """Draws for each angle; 1,000 by default, 100 with --quick."""
+    adam: bool = False
+    """Train by Adam at .001, which is there in a tenth of the epochs, and not by plain gradient descent."""
+    num_samples: int = flag(1000, least=1, quick=100)
+    """Draws for each angle."""
 
     def recorded(self) -> Plain:
         """Return what identifies a run; paths as texts."""

@@ -1,6 +1,5 @@
-"""What two networks say of a digit as it turns, and of pictures that are no digits."""
+"""What the tutorial's networks and their learned twins say of a digit as it turns, and of pictures that are none."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -10,111 +9,90 @@ from scipy.ndimage import rotate
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from gumdrop.likelihoods import ClassificationPrediction, Lengthscale
-from gumdrop.machine.files import replacing
-from gumdrop.networks import dropout_rates, learn_dropout
+from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.prediction import predict_classification, sample
-from gumdrop.training import fit
-from gumdrop_experiments.data.mnist import DigitImages, read_digits, read_mnist
+from gumdrop_experiments.data.mnist import read_mnist
 from gumdrop_experiments.harness import Plain, WithPictures
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.networks.convolutional import digit_perceptron, lenet
 from gumdrop_experiments.pages import rounded
+from gumdrop_experiments.regularisation.study import EPOCHS, QUICK_EPOCHS, digits_of
+from gumdrop_experiments.regularisation.training import NETWORKS, PERCEPTRON_LR, Digits, trained
 from gumdrop_experiments.rotation import Settings
-from gumdrop_experiments.training import seeded
 
 PICTURE = 9978
 ANGLES = tuple(range(50, 128, 7))
-SHOWN_CLASSES, SHOWN_DRAWS = 3, 100
+SHOWN_CLASSES = (1, 3, 7)
 DIGITS = 3
-"""Significant digits of what the figures show."""
-LR, BATCH_SIZE = 1e-3, 256
-LENGTHSCALE: Lengthscale = 1.0
-START = 0.2
-EPOCHS = {"perceptron": 6, "lenet": 3}
-NUM_SAMPLES, QUICK_SAMPLES, QUICK_TRAIN = 1000, 100, 4000
+"""Significant digits of what there is to say of an angle."""
+ADAM_LR = 1e-3
 COMPARED, COMPARED_SAMPLES = 500, 30
 """Pictures of each kind, and draws, where digits are told from what is none."""
 UNCERTAINTIES = ("predictive_entropy", "expected_entropy", "mutual_information")
-BUILDERS: dict[str, Callable[[], nn.Sequential]] = {"perceptron": digit_perceptron, "lenet": lenet}
+SHOWN = ("perceptron-both", "lenet-half", "perceptron-learned", "lenet-learned")
+"""Those of `regularisation`: the tutorial's two with fixed rates, and their twins."""
 
 
 def study(settings: Settings, run: Run) -> WithPictures:
-    """Train both networks, and ask them about the digit that turns and about what is no digit."""
+    """Train the networks, and ask them about the digit that turns and about what is no digit."""
     seed, device = run.options.seed, run.options.device
-    train, test = read_digits(run.options)
-    if run.options.quick:
-        train = train.rows(slice(QUICK_TRAIN))
-    none = no_digits(test.images[:COMPARED], seed=seed)
+    digits, _ = digits_of(run)
+    images = digits.test.images
+    none = no_digits(images[:COMPARED], seed=seed)
     none |= {path.name: others(path, COMPARED) for path in settings.others}
-    num_samples = settings.num_samples or (QUICK_SAMPLES if run.options.quick else NUM_SAMPLES)
-    turned = rotated(test.images[min(PICTURE, len(test.images) - 1)], ANGLES)
-    about = run.parts({name: partial(_trained, run, name, train, test) for name in BUILDERS})
-    models = {name: _network(name, seed).to(device) for name in BUILDERS}
+    turned = rotated(images[min(PICTURE, len(images) - 1)], ANGLES)
+    about = run.parts({name: partial(_trained, settings, run, name, digits) for name in SHOWN})
+    models = {name: NETWORKS[name].build().to(device) for name in SHOWN}
     for name, model in models.items():
-        model.load_state_dict(torch.load(_weights(run, name), weights_only=True))
+        model.load_state_dict(torch.load(run.checkpoint(name, keep=True), weights_only=True)["model"])
         model.eval()
-    asked = run.parts(
-        {f"{name}-turning": partial(_turning, model, turned, num_samples, seed) for name, model in models.items()}
-        | {f"{name}-telling": partial(_telling, model, test.images, none, seed) for name, model in models.items()}
-    )
-    networks = {
-        name: {**about[name], "turning": asked[f"{name}-turning"], "telling": asked[f"{name}-telling"]}
-        for name in BUILDERS
+    logits = {
+        name: sample(model, turned.to(device), num_samples=settings.num_samples, seed=seed).cpu()
+        for name, model in models.items()
     }
-    return WithPictures({"angles": ANGLES, "num_samples": num_samples, "networks": networks}, turned[:, 0].numpy())
+    asked = run.parts({f"{name}-telling": partial(_telling, models[name], images, none, seed) for name in SHOWN})
+    networks = {
+        name: about[name]
+        | {"turning": _turning(models[name], turned, logits[name]), "telling": asked[f"{name}-telling"]}
+        for name in SHOWN
+    }
+    shown = {name: torch.stack([drawn, drawn.softmax(2)])[..., SHOWN_CLASSES].numpy() for name, drawn in logits.items()}
+    return WithPictures({"angles": ANGLES, "networks": networks}, (turned[:, 0].numpy(), shown))
 
 
-def _network(name: str, seed: int) -> nn.Sequential:
-    with seeded(seed):
-        return learn_dropout(BUILDERS[name](), p=START)
-
-
-def _weights(run: Run, name: str) -> Path:
-    """Find the file of a network's weights, which stay in the folder of the run."""
-    return run.folder / f"{name}.pt"
-
-
-def _trained(run: Run, name: str, train: DigitImages, test: DigitImages) -> Plain:
-    """Train a network, leave its weights, and say how good it is."""
-    seed, device = run.options.seed, run.options.device
-    epochs = 1 if run.options.quick else EPOCHS[name]
-    model = _network(name, seed).to(device)
-    fit(
-        model,
-        (train.images, train.labels),
-        likelihood="categorical",
-        epochs=epochs,
-        batch_size=BATCH_SIZE,
-        lr=LR,
-        lengthscale=LENGTHSCALE,
-        seed=seed,
-        checkpoint=run.checkpoint(name),
-        progress=name,
+def _trained(settings: Settings, run: Run, name: str, digits: Digits) -> Plain:
+    """Train a network, leave its state, and say how good it is."""
+    network = NETWORKS[name]
+    epochs = {"perceptron": settings.epochs, "lenet": settings.lenet_epochs}[network.family]
+    found = trained(
+        network,
+        digits,
+        epochs=epochs or (QUICK_EPOCHS if run.options.quick else EPOCHS[network.family]),
+        lr=ADAM_LR if settings.adam else {"perceptron": PERCEPTRON_LR, "lenet": settings.lenet_lr}[network.family],
+        adam=settings.adam,
+        seed=run.options.seed,
+        device=run.options.device,
+        checkpoint=run.checkpoint(name, keep=True),
     )
-    with replacing(_weights(run, name), "wb") as file:
-        torch.save(model.state_dict(), file)
-    with torch.no_grad():
-        parts = zip(test.images.split(1000), test.labels.split(1000), strict=True)
-        right = sum(int((model(x.to(device)).argmax(1).cpu() == y).sum()) for x, y in parts)
-    return {"epochs": epochs, "accuracy": right / len(test.labels), "rates": list(dropout_rates(model).values())}
+    return {
+        "label": found["label"],
+        "epochs": len(found["errors"]),
+        "accuracy": 1 - found["errors"][-1] / len(digits.test.labels),
+        "rates": found["rates_over_training"][-1:],
+    }
 
 
-def _turning(model: nn.Module, pictures: Tensor, num_samples: int, seed: int) -> Plain:
-    """Draw functions at each angle: the softmax of the classes that come out on top, and the parts of the entropy."""
-    device = next(model.parameters()).device
-    logits = sample(model, pictures.to(device), num_samples=num_samples, seed=seed).cpu()  # draws, angles, classes
+def _turning(model: nn.Module, pictures: Tensor, logits: Tensor) -> Plain:
+    """Say what drawn functions predict at each angle, and the network itself; ``logits`` (draws, angles, classes)."""
     probabilities = torch.softmax(logits, dim=2)
     mean = probabilities.mean(0)
     expected = torch.special.entr(probabilities).sum(2).mean(0)
     prediction = ClassificationPrediction(mean.log(), expected)
-    top = mean.mean(0).topk(SHOWN_CLASSES).indices.sort().values
+    with torch.no_grad():
+        off = model(pictures.to(next(model.parameters()).device)).cpu().softmax(1)
     return {
-        "classes": top.tolist(),
-        "inputs": rounded(logits[:SHOWN_DRAWS, :, top], DIGITS),
-        "outputs": rounded(probabilities[:SHOWN_DRAWS, :, top], DIGITS),
-        "mean": rounded(mean, DIGITS),
         "label": prediction.label.tolist(),
+        "label_off": off.argmax(1).tolist(),
+        "entropy_off": rounded(torch.special.entr(off).sum(1), DIGITS),
         **{name: rounded(getattr(prediction, name), DIGITS) for name in UNCERTAINTIES},
     }
 
@@ -145,8 +123,8 @@ def auroc(known: Tensor, unknown: Tensor) -> float:
 
 def rotated(picture: Tensor, angles: tuple[int, ...]) -> Tensor:
     """Turn a picture (1, H, W) about its middle, counter-clockwise, by each of the angles in degrees."""
-    turned = [rotate(picture[0].numpy(), angle, reshape=False, order=1) for angle in angles]
-    return torch.from_numpy(np.stack(turned)).clamp(0, 1).unsqueeze(1)
+    turned = [rotate(picture[0].numpy(), angle, reshape=False) for angle in angles]
+    return torch.from_numpy(np.stack(turned)).unsqueeze(1)
 
 
 def no_digits(digits: Tensor, *, seed: int = 0) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ dropout. Held-out rows, which are a part of the rows that there are, say which e
 take. Test rows judge: as they are, and digits also with noise and moved.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from gumdrop_experiments.harness import About, BaseSettings, flag
@@ -23,7 +23,6 @@ ABOUT = About(
 SETS = {"mnist": "MNIST", "kin8nm": "kin8nm", "bike": "bike sharing"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `rows`."""
 

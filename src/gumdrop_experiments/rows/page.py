@@ -3,16 +3,25 @@
 from collections.abc import Sequence
 from operator import itemgetter
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE, PALETTE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots, with_error
+from gumdrop_experiments.pages import (
+    Page,
+    Picture,
+    Table,
+    band,
+    dress,
+    log_ticks,
+    mean_and_error,
+    subplots,
+    ticks_at,
+    with_error,
+)
 from gumdrop_experiments.rows.results import GRID, LABELS, LEARNED, OFF, PRIORS, VERDICTS, Gain, verdict
 
 NATS = (
@@ -61,7 +70,10 @@ def findings(results: Plain) -> list[str]:
         label, sizes = its["label"], its["sizes"]
         words = "; ".join(f"{_beside_grid(sizes, prior)} {name}" for prior, name in PRIORS.items())
         ends = sizes[:: max(1, len(sizes) - 1)]
-        gains = " and ".join(f"{_gains_of_prior(size)} with {size['rows']:,} rows" for size in ends)
+        of_prior = [
+            ", ".join(f"{_gain(size['gains_of_prior'][way])} {LABELS[way]}" for way in (OFF, LEARNED)) for size in ends
+        ]
+        gains = " and ".join(f"{gain} with {size['rows']:,} rows" for gain, size in zip(of_prior, ends, strict=True))
         sentences.append(f"{label}, learned rates beside the grid: {words}.")
         sentences.append(f"{label}, nats that the prior gains: {gains}.")
     return sentences
@@ -72,10 +84,6 @@ def _beside_grid(sizes: Sequence[Plain], prior: str) -> str:
     for size in sizes:
         rows[verdict(size["gains"][prior]["test"][GRID])].append(f"{size['rows']:,}")
     return ", ".join(f"{word} with {' and '.join(numbers)} rows" for word, numbers in rows.items() if numbers)
-
-
-def _gains_of_prior(size: Plain) -> str:
-    return ", ".join(f"{_gain(size['gains_of_prior'][way])} {LABELS[way]}" for way in (OFF, LEARNED))
 
 
 def _gain(gain: Gain) -> str:
@@ -162,18 +170,12 @@ def _lines(ax: Axes, sizes: Sequence[Plain], prior: str, *, is_log: bool) -> Non
     rows = [size["rows"] for size in sizes]
     for way, (label, colour, style) in LOOKS.items():
         scores = [size["ways"][prior][way]["test"]["nll"] for size in sizes]
-        ax.plot(
-            rows, list(map(fmean, scores)), style, marker="o", markersize=3, color=colour, linewidth=1.7, label=label
-        )
-        ax.fill_between(rows, list(map(min, scores)), list(map(max, scores)), color=colour, alpha=0.12, linewidth=0)
-    ax.set(xscale="log")
-    ax.set_xticks(rows, [f"{size / 1000:.3g}k" if size >= 1000 else f"{size}" for size in rows], fontsize=8.5)
-    ax.minorticks_off()
+        middle, low, high = (list(map(of, scores)) for of in (fmean, min, max))
+        look: Plain = {"linestyle": style, "marker": "o", "markersize": 3, "linewidth": 1.7, "label": label}
+        band(ax, rows, middle, low, high, color=colour, **look)
+    ticks_at(ax, rows)
     if is_log:
-        ax.set(yscale="log")
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5, 7)))
-        ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter(NullFormatter())
+        log_ticks(ax, 1, 1.2, 1.5, 2, 3, 5, 7)
 
 
 def _name_lines(ax: Axes) -> None:
@@ -183,5 +185,5 @@ def _name_lines(ax: Axes) -> None:
     height = float("-inf")
     for end, line in sorted(ends, key=itemgetter(0)):
         height = max(end, height + APART)
-        look: dict[str, Any] = {"color": line.get_color(), "fontsize": 9, "va": "center"}
+        look: Plain = {"color": line.get_color(), "fontsize": 9, "va": "center"}
         ax.text(1.02, height, str(line.get_label()), transform=ax.transAxes, **look)

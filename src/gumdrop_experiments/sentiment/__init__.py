@@ -5,7 +5,7 @@ its loss; its own run was on three classes by mistake. Here one mask serves a wh
 word types are dropped by a rate of their own.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from gumdrop_experiments.harness import About, BaseSettings, flag
@@ -21,7 +21,6 @@ ABOUT = About(
 QUICK_LR = 0.005
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `sentiment`."""
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from gumdrop.views import plots
 from gumdrop_experiments.harness import START, Plain
 from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, subplots
-from gumdrop_experiments.sentiment.study import NUM_SAMPLES, SCORES, best_fixed, best_learned
+from gumdrop_experiments.sentiment.study import NUM_SAMPLES, SCORES, best_of
 
 SCORES_SHOWN = "Mean and standard error over seeds on the test sentences."
 EPOCHS = (
@@ -49,7 +49,7 @@ def page(results: Plain) -> Page:
 
 
 def _lead(results: Plain) -> str:
-    learned, best = best_learned(results), best_fixed(results)
+    learned, best = best_of(results, learned=True), best_of(results, learned=False)
     ours, theirs = (results[label]["summary"]["draws"] for label in (learned, best))
     return (
         f"Learned rates ({learned}): accuracy {100 * ours['accuracy'][0]:.1f} %, {ours['nll'][0]:.3f} nats, "
@@ -116,9 +116,8 @@ def _epochs(results: Plain) -> Figure:
 def draw_rates(results: Plain) -> Figure:
     """Draw the learned rates of every seed over training, with a dot at the epoch that is kept."""
     learned = {label: each["parts"] for label, each in results.items() if label.startswith("learned")}
-    drawing = Figure(figsize=(3.4 * len(learned), 3.2), layout="constrained")
-    panels = drawing.subplots(1, len(learned), sharey=True, squeeze=False)[0]
-    for ax, (label, parts) in zip(panels, learned.items(), strict=True):
+    drawing, panels = subplots(1, len(learned), sharey=True, squeeze=False, size=(3.4 * len(learned), 3.2))
+    for ax, (label, parts) in zip(panels[0], learned.items(), strict=True):
         for i, part in enumerate(parts):
             for site, values in part["rates"].items():
                 (name, colour), kept = SITES[site], part["best_epoch"]
@@ -129,17 +128,16 @@ def draw_rates(results: Plain) -> Figure:
         dress(ax, title=label, x="epoch").set_ylim(0, None)
         ax.locator_params(axis="x", integer=True)
         ax.legend(fontsize=8, frameon=False)
-    panels[0].set_ylabel("drop probability p")
+    panels[0, 0].set_ylabel("drop probability p")
     return drawing
 
 
 def _reliability(results: Plain) -> Figure:
     """Confidence against accuracy for the best fixed rate and the learned ones."""
-    shown = [label for label in results if label.startswith("learned") or label == best_fixed(results)]
-    drawing = Figure(figsize=(3.2 * len(shown), 3.3), layout="constrained")
-    for ax, label in zip(drawing.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+    shown = [label for label in results if label.startswith("learned") or label == best_of(results, learned=False)]
+    drawing, panels = subplots(1, len(shown), squeeze=False, size=(3.2 * len(shown), 3.3))
+    for ax, label in zip(panels[0], shown, strict=True):
         bins = results[label]["parts"][0]["reliability"]
         plots.reliability(bins["confidence"], bins["accuracy"], bins["num_rows"], ax=ax)
-        ax.set_title(label, fontsize=10, loc="left")
-        ax.set_xlim(0.45, 1.03)
+        dress(ax, title=label, xlim=(0.45, 1.03))
     return drawing

@@ -80,11 +80,7 @@ class _Data:
 
 
 GRID = (0.1, 0.3, 0.5)
-
-
 LEARNED = _Variant(START, learned=True)
-
-
 VARIANTS = (
     _Variant(NO_DROPOUT),
     *(_Variant(p) for p in GRID),
@@ -92,11 +88,7 @@ VARIANTS = (
     *(_Variant(p, words=True) for p in GRID),
     _Variant(START, learned=True, words=True),
 )
-
-
 PHRASE_SEEDS = 3
-
-
 WITH_PHRASES = (_Variant(0.3, words=True, phrases=True), _Variant(START, learned=True, words=True, phrases=True))
 
 
@@ -109,16 +101,16 @@ def study(settings: Settings, run: Run) -> Plain:
     variants = (*VARIANTS, *given, *(WITH_PHRASES if settings.phrase_epochs else ()))
     if settings.ways:
         variants = _named(settings.ways, variants)
-    names = {
-        variant: [part_name(variant.label, seed) for seed in _seeds_of(variant, settings, run)] for variant in variants
-    }
-    calls = {
-        name: partial(_train_and_score, run, data, settings, variant, seed)
-        for variant in variants
-        for name, seed in zip(names[variant], _seeds_of(variant, settings, run), strict=True)
-    }
-    done = run.parts(calls)
-    parts = {variant.label: [done[name] for name in names[variant]] for variant in variants}
+    first, count = run.options.seed, settings.seeds
+    seeds = {v: range(first, first + (min(count, PHRASE_SEEDS) if v.phrases else count)) for v in variants}
+    done = run.parts(
+        {
+            part_name(variant.label, seed): partial(_train_and_score, run, data, settings, variant, seed)
+            for variant in variants
+            for seed in seeds[variant]
+        }
+    )
+    parts = {v.label: [done[part_name(v.label, seed)] for seed in seeds[v]] for v in variants}
     return {label: {"summary": summary(each), "parts": each} for label, each in parts.items()}
 
 
@@ -129,11 +121,6 @@ def _named(ways: Sequence[str], variants: Sequence[_Variant]) -> tuple[_Variant,
     if len({variant.learned for variant in found}) < 2:
         raise ValueError(f"`ways` must have learned rates and others, got {', '.join(names)}")
     return found
-
-
-def _seeds_of(variant: _Variant, settings: Settings, run: Run) -> range:
-    first = run.options.seed
-    return range(first, first + (min(settings.seeds, PHRASE_SEEDS) if variant.phrases else settings.seeds))
 
 
 def _train_and_score(run: Run, data: _Data, settings: Settings, variant: _Variant, seed: int) -> Plain:
@@ -211,16 +198,7 @@ def summary(parts: Sequence[Plain]) -> dict[str, dict[str, tuple[float, float]]]
     }
 
 
-def best_fixed(results: Plain) -> str:
-    """The best of the fixed rates, of those without phrases."""
-    return _best(results, learned=False)
-
-
-def best_learned(results: Plain) -> str:
-    """The better of the learned rates, of those without phrases."""
-    return _best(results, learned=True)
-
-
-def _best(results: Plain, *, learned: bool) -> str:
+def best_of(results: Plain, *, learned: bool) -> str:
+    """The best of the learned rates, or of the fixed ones, of those without phrases."""
     labels = [label for label in results if label.startswith("learned") == learned and "phrases" not in label]
     return min(labels, key=lambda label: results[label]["summary"]["draws"]["nll"][0])

@@ -9,8 +9,6 @@ References:
     (arXiv:1906.02530), for the protocol.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
@@ -22,7 +20,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `shift`."""
 

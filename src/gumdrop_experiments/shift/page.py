@@ -1,11 +1,10 @@
 """The page of `shift`."""
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, subplots
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, legend_of, log_ticks, subplots, with_error
 from gumdrop_experiments.rates.results import ELBO, GRID, HELD_OUT, OFF
 from gumdrop_experiments.shift.study import ALL, LABELS, PLAIN, SHIFTS, SIZES
 
@@ -88,7 +87,7 @@ def _gains(results: Plain, size: str) -> Table:
     rows = []
     for way, gain in on[OFF].items():
         found = [*(gain[name] for name in (*SHIFTS, ALL)), *(on[other][way][ALL] for other in others)]
-        rows.append([LABELS[way], *(f"{mean:+.3f} ({error:.3f})" for mean, error in found)])
+        rows.append([LABELS[way], *(with_error(pair, "+.3f") for pair in found)])
     head = [*SHIFTS, "all three", *(f"on {LABELS[other]}" for other in others)]
     caption = f"{SIZES[size].capitalize()}: gain in log likelihood on {LABELS[OFF]}, nats per image (standard error)."
     return Table(caption, ["", *head], rows, ours=_ours(rows))
@@ -107,15 +106,12 @@ def _curves(results: Plain) -> Figure:
                 if way in results[size]["by_step"]:
                     nll = [each["nll"] for each in results[size]["by_step"][way][name]]
                     ax.plot(results["steps"][name], nll, style, marker="o", markersize=3, color=colour, linewidth=1.4)
-            ax.set(yscale="log")
-            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            ax.yaxis.set_major_formatter("{x:g}")
-            ax.yaxis.set_minor_formatter(NullFormatter())
+            log_ticks(ax, 1, 2, 5)
             ax.set_xticks(results["steps"][name], [f"{step:g}" for step in results["steps"][name]])
             ax.tick_params(labelsize=9)
             dress(ax, title=f"{title}: {name}", x=shift.label if row else "")
         panels[row, 0].set_ylabel("test NLL, nats per image")
-    handles = [panels[-1, 0].lines[i] for i in range(len(LOOKS))]
-    labels = [LABELS[way] for way in LOOKS]
-    drawing.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    legend_of(
+        drawing, {LABELS[way]: {"color": colour, "linestyle": style} for way, (colour, style) in LOOKS.items()}, 3
+    )
     return drawing

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gumdrop import dropout_rates, predict_classification
-from gumdrop.ensembles import EnsembleFit, EnsembleSettings
-from gumdrop.likelihoods import ClassificationPrediction
+from gumdrop.ensembles import EnsembleSettings
+from gumdrop.likelihoods import Categorical, ClassificationPrediction
 from gumdrop.networks import mlp
 from gumdrop.training import STRENGTHS, choose_strength
 from gumdrop_experiments.data.mnist import DigitImages, read_digits
@@ -83,7 +83,7 @@ def study(settings: Settings, run: Run) -> Plain:
         partial(mlp, train.images[0].numel(), 10, hidden=HIDDEN),
         (train.images.flatten(1), train.labels),
         ensemble,
-        regression=False,
+        Categorical(),
     )
     images = {
         name: [test.images.flatten(1), *(shift.of(test.images, step).flatten(1) for step in shift.steps)]
@@ -117,7 +117,17 @@ def _part(way: str | float, work: _Work) -> Plain:
     if way == PLAIN:
         setup = setup._replace(settings=replace(setup.settings, num_members=MEMBERS * len(STRENGTHS)))
     (fit,) = setup.fit([make])
-    asked = {name: [_asked(fit, x, way, work) for x in images] for name, images in work.images.items()}
+    count, seed = 1 if way in (OFF, PLAIN) else work.num_samples, setup.settings.seed
+    asked = {
+        name: [
+            [
+                predict_classification(member, x, num_samples=count, seed=seed + i)
+                for i, member in enumerate(fit.model.members)
+            ]
+            for x in images
+        ]
+        for name, images in work.images.items()
+    }
     mixed = {name: [ClassificationPrediction.mixture(each) for each in of] for name, of in asked.items()}
     scores = [fit.scores[rows.long()] for rows in fit.held_out]
     return {
@@ -125,30 +135,18 @@ def _part(way: str | float, work: _Work) -> Plain:
             _scores({name: [each[i] for each in of] for name, of in asked.items()}, work) for i in range(MEMBERS)
         ],
         "ensemble": _scores(mixed, work),
-        "of_images": {name: rounded(_of_images(of, work), DIGITS) for name, of in mixed.items()},
+        "of_images": {
+            name: rounded(torch.stack([each.log_prob(work.labels) for each in of[1:]]).mean(0), DIGITS)
+            for name, of in mixed.items()
+        },
         "held_out": [rounded(each[each.isfinite()], DIGITS) for each in scores],
         "rates": [list(dropout_rates(member).values()) for member in fit.model.members] if way in STRENGTHS else [],
     }
 
 
-def _asked(fit: EnsembleFit, x: Tensor, way: str | float, work: _Work) -> list[ClassificationPrediction]:
-    """Ask each network."""
-    count = 1 if way in (OFF, PLAIN) else work.num_samples
-    seed = work.setup.settings.seed
-    return [
-        predict_classification(member, x, num_samples=count, seed=seed + i)
-        for i, member in enumerate(fit.model.members)
-    ]
-
-
 def _scores(predictions: Mapping[str, Sequence[ClassificationPrediction]], work: _Work) -> Plain:
     """Score predictions of the images as they are, and at each step of each shift."""
     return {name: [class_scores(each, work.labels) for each in of] for name, of in predictions.items()}
-
-
-def _of_images(predictions: Sequence[ClassificationPrediction], work: _Work) -> Tensor:
-    """Log likelihood of each image, the mean over the steps of a shift, shape (N,)."""
-    return torch.stack([each.log_prob(work.labels) for each in predictions[1:]]).mean(0)
 
 
 def turned(images: Tensor, degrees: float) -> Tensor:
@@ -197,7 +195,10 @@ def summary(parts: Mapping[str | float, Plain]) -> Plain:
     }
     ensembles[PLAIN] = PLAIN
     networks = {way: [parts[members[way][i]]["members"][i] for i in range(MEMBERS)] for way in LABELS if way in members}
-    nats = {way: _nats(each) for way, each in networks.items()}
+    nats = {
+        way: {shift: [-fmean(step["nll"] for step in each[shift][1:]) for each in of_way] for shift in of_way[0]}
+        for way, of_way in networks.items()
+    }
     images = {way: parts[ensembles[way]]["of_images"] for way in LABELS}
     alone = {way: _mean_of(each) for way, each in networks.items()}
     together = {way: parts[ensembles[way]]["ensemble"] for way in LABELS}
@@ -244,11 +245,6 @@ def _mean_of(networks: Sequence[Plain]) -> Plain:
 def _over_steps(way: Plain) -> Plain:
     """Average each score over the steps of each shift, but for the images as they are."""
     return {shift: {name: fmean(each[name] for each in of[1:]) for name in of[0]} for shift, of in way.items()}
-
-
-def _nats(networks: Sequence[Plain]) -> dict[str, list[float]]:
-    """Log likelihood of each network, the mean over the steps of a shift."""
-    return {shift: [-fmean(step["nll"] for step in each[shift][1:]) for each in networks] for shift in networks[0]}
 
 
 def _beside(nats: Mapping[str, Mapping[str, Sequence[float]]], other: str) -> Plain:

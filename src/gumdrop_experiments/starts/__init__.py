@@ -6,8 +6,6 @@ their start after few steps alone are a matter of patience, and those that do af
 masks of a prediction make of it.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
@@ -19,7 +17,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `starts`."""
 

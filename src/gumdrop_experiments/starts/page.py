@@ -1,19 +1,13 @@
 """The page of `starts`."""
 
-from collections.abc import Callable
-from functools import partial
-from operator import itemgetter
-from typing import Any
-
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from gumdrop.views.plots import BLUE, GREEN, INK, ORANGE, PALETTE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, subplots
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, log_ticks, subplots, with_error
 from gumdrop_experiments.starts.networks import STARTS
 from gumdrop_experiments.starts.study import LEARNED, LENGTHS
 
@@ -51,8 +45,10 @@ def page(results: Plain) -> Page:
 
 
 def _lead(results: Plain) -> str:
-    spreads = ", ".join(f"{_spread(found['long']):.3f} on {name}" for name, found in results.items())
-    most = {t: max(_hidden(found["temperatures"][t]) for found in results.values()) for t in ("0.1", "1")}
+    gains = {name: [each["gain"][0] for each in found["long"].values()] for name, found in results.items()}
+    spreads = ", ".join(f"{max(each) - min(each):.3f} on {name}" for name, each in gains.items())
+    at = {t: [found["temperatures"][t] for found in results.values()] for t in ("0.1", "1")}
+    most = {t: max(each["hard_nll"] - each["relaxed_nll"] for each in of_sets) for t, of_sets in at.items()}
     return (
         f"Mean log likelihoods of the best and the worst start differ by {spreads}, nats a row. Under the hard masks "
         f"of a prediction, training rows lose up to {most['0.1']:.3f} nats on what training believed at t = .1, and "
@@ -60,20 +56,9 @@ def _lead(results: Plain) -> str:
     )
 
 
-def _hidden(each: Plain) -> float:
-    """Nats that the relaxed masks of training hide."""
-    return float(each["hard_nll"] - each["relaxed_nll"])
-
-
-def _spread(starts: Plain) -> float:
-    gains = [each["gain"][0] for each in starts.values()]
-    return float(max(gains) - min(gains))
-
-
 def _cells(each: Plain, calibration: str) -> list[str]:
-    gain, error = each["gain"]
     rates = ", ".join(f"{p:.3f}" if p >= 1e-3 else f"{p:.0e}" for p in each["rates"])
-    return [f"{each['log_likelihood']:.3f}", f"{gain:+.3f} ({error:.3f})", f"{each[calibration]:.3f}", rates]
+    return [f"{each['log_likelihood']:.3f}", with_error(each["gain"], "+.3f"), f"{each[calibration]:.3f}", rates]
 
 
 def _head(calibration: str) -> list[str]:
@@ -113,12 +98,13 @@ def _draw_starts(results: Plain) -> Figure:
                     label = f"from {start}" if row == column == 0 and length == "long" else None
                     drawn = rates[row].clip(min=LEAST)
                     ax.plot(epoch / epoch[-1], drawn, style, color=shade, linewidth=1.6, label=label)
-            ax.set(yscale="log", ylim=(LEAST * 0.8, 0.75))
-            ax.yaxis.set_minor_formatter(NullFormatter())
+            log_ticks(ax, 1)
+            ax.set_ylim(LEAST * 0.8, 0.75)
             dress(ax, title=f"{name}, {found['rows']:,} rows: {layer}", y="drop probability p" if not column else "")
-    for ax in panels[-1]:
-        ax.set_xlabel("share of the training")
-    drawing.legend(loc="outside lower center", ncols=len(STARTS), frameon=False, fontsize=9)
+        panels[-1, column].set_xlabel("share of the training")
+    for label, style in (("all steps", "-"), ("few steps", ":")):
+        panels[0, 0].plot([], [], style, color=INK, label=label)
+    legend_below(drawing, panels[0, 0], 4, 9)
     return drawing
 
 
@@ -129,33 +115,29 @@ def _draw_temperatures(results: Plain) -> Figure:
         arms = found["temperatures"]
         kind = found["calibration"]
         top, second, third, last = panels[:, column]
-        _line(top, arms, itemgetter("log_likelihood"), BLUE)
+        _line(top, arms, "log_likelihood", BLUE)
         dress(top, title=f"{name}: log likelihood, nats")
-        _line(second, arms, itemgetter(kind), BLUE)
+        _line(second, arms, kind, BLUE)
         if kind == "coverage":
             second.axhline(0.9, color=INK, linewidth=1, linestyle=":")
         dress(second, title="calibration error" if kind == "ece" else "share in 90 % intervals")
-        _line(third, arms, itemgetter("relaxed_nll"), ORANGE, "relaxed masks")
-        _line(third, arms, itemgetter("hard_nll"), INK, "hard masks")
+        _line(third, arms, "relaxed_nll", ORANGE, "relaxed masks")
+        _line(third, arms, "hard_nll", INK, "hard masks")
         dress(third, title="NLL of training rows")
         third.legend(frameon=False, fontsize=8)
         for i, (layer, colour) in enumerate(zip(LAYERS, COLOURS, strict=True)):
-            _line(last, arms, partial(_rate, i), colour, layer)
-        last.set(xscale="log", yscale="log", xlabel="temperature; star: learned", ylim=(LEAST * 0.8, 1))
-        last.yaxis.set_minor_formatter(NullFormatter())
-        dress(last, title="learned rates")
+            clipped = {t: {**each, "rate": max(each["rates"][i], LEAST)} for t, each in arms.items()}
+            _line(last, clipped, "rate", colour, layer)
+        log_ticks(last, 1)
+        dress(last, title="learned rates", x="temperature; star: learned", xscale="log", ylim=(LEAST * 0.8, 1))
     panels[3, 0].legend(frameon=False, fontsize=8)
     for ax in panels.flat:
         ax.axvline(0.1, color=INK, linewidth=0.8, alpha=0.4)
     return drawing
 
 
-def _rate(layer: int, each: Plain) -> float:
-    return max(float(each["rates"][layer]), LEAST)
-
-
-def _line(ax: Axes, arms: Plain, value: Callable[[Any], float], colour: str, label: str = "") -> None:
+def _line(ax: Axes, arms: Plain, score: str, colour: str, label: str = "") -> None:
     """Draw one number against the temperature, and a star for the one that was learned."""
-    fixed = {float(t): value(each) for t, each in arms.items() if t != LEARNED}
+    fixed = {float(t): each[score] for t, each in arms.items() if t != LEARNED}
     ax.plot(list(fixed), list(fixed.values()), "o-", color=colour, markersize=4, label=label)
-    ax.plot(arms[LEARNED]["temperature"], value(arms[LEARNED]), "*", color=colour, markersize=10)
+    ax.plot(arms[LEARNED]["temperature"], arms[LEARNED][score], "*", color=colour, markersize=10)

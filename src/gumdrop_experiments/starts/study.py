@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from gumdrop import draw, dropout_rates, predict_classification, predict_regression
 from gumdrop.likelihoods import LIKELIHOODS
 from gumdrop.metrics import interval_coverage, rmse
-from gumdrop.training import EpochRecord, FitResult, fit_stacked
+from gumdrop.training import FitResult, fit_stacked
 from gumdrop_experiments.data.mnist import read_digits
 from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.harness import Plain, data_folder
@@ -67,8 +66,11 @@ def study(settings: Settings, run: Run) -> Plain:
     """Train from all starts, for long and for short, and at all temperatures."""
     seed = run.options.seed
     uci = data_folder(run.options, "uci", files=[f"{name}/data.txt" for name in SETS.values()])
-    problems = [_numbers(name, uci / folder, settings) for name, folder in SETS.items()]
-    problems.append(_classes(run, settings))
+    problems = [_classes(run, settings)]
+    of_numbers: Plain = {"batch_size": 32, "lr": 5e-3, "lengthscale": "weak"}
+    for name, folder in reversed(SETS.items()):
+        data = [(s.x_train, s.y_train, s.x_test, s.y_test) for s in read_splits(uci / folder, most=settings.splits)]
+        problems.insert(0, Problem(name, 0, (50, 50), data, of_numbers))
     parts: dict[str, Callable[[], Any]] = {}
     for each in problems:
         for length, divisor in zip(LENGTHS, (1, SHORT), strict=True):
@@ -77,12 +79,6 @@ def study(settings: Settings, run: Run) -> Plain:
             parts[f"{each.name}.t={t:g}"] = partial(_temperature, each, t, settings.steps, seed)
         parts[f"{each.name}.{LEARNED}"] = partial(_learned_temperature, each, settings.steps, seed)
     return summary(problems, run.parts(parts))
-
-
-def _numbers(name: str, folder: Path, settings: Settings) -> Problem:
-    splits = read_splits(folder, most=settings.splits)
-    data = [(s.x_train, s.y_train, s.x_test, s.y_test) for s in splits]
-    return Problem(name, 0, (50, 50), data, {"batch_size": 32, "lr": 5e-3, "lengthscale": "weak"})
 
 
 def _classes(run: Run, settings: Settings) -> Problem:
@@ -97,13 +93,9 @@ def _classes(run: Run, settings: Settings) -> Problem:
 
 def _starts(problem: Problem, steps: int, seed: int) -> dict[str, list[Plain]]:
     """Train networks from all starts on all splits, as one program."""
-    models, data = [], []
-    for start in STARTS:
-        for i, split in enumerate(problem.data):
-            models.append(_network(problem, seed + i, start=start))
-            data.append(split)
-    found = _trained(problem, models, data, steps, seed)
     size = len(problem.data)
+    models = [_network(problem, seed + i, start=start) for start in STARTS for i in range(size)]
+    found = _trained(problem, models, list(problem.data) * len(STARTS), steps, seed)
     return {start: found[i * size : (i + 1) * size] for i, start in enumerate(STARTS)}
 
 
@@ -121,14 +113,18 @@ def _network(problem: Problem, seed: int, *, start: str = DEFAULT, temperature: 
 def _trained(
     problem: Problem, models: Sequence[nn.Module], data: Sequence[tuple[Tensor, ...]], steps: int, seed: int
 ) -> list[Plain]:
-    orders = [_order(len(y)) for _, y, *_ in data]
-    rows, held_out = _split(problem, orders)
-    epochs = _epochs(problem, max(map(len, rows)), steps)
+    sizes = [len(y) for _, y, *_ in data]
+    rows = [torch.randperm(size, generator=torch.Generator().manual_seed(size)) for size in sizes]
+    held_out = None
+    if not problem.num_classes:  # a part of the rows sets the noise
+        held_out = [order[: len(order) // HELD_OUT] for order in rows]
+        rows = [order[len(order) // HELD_OUT :] for order in rows]
+    batches = math.ceil(max(map(len, rows)) / problem.settings["batch_size"])
     fits = fit_stacked(
         models,
         [(x, y) for x, y, *_ in data],
         likelihood=problem.likelihood,
-        epochs=epochs,
+        epochs=max(1, round(steps / batches)),
         rows=rows,
         held_out=held_out,
         held_out_noise=not problem.num_classes,
@@ -149,21 +145,6 @@ def _learned_temperature(problem: Problem, steps: int, seed: int) -> list[Plain]
         (found,) = _trained(problem, [model], [split], steps, seed + i)
         results.append({**found, "temperature": model.temperature.item()})
     return results
-
-
-def _order(size: int) -> Tensor:
-    return torch.randperm(size, generator=torch.Generator().manual_seed(size))
-
-
-def _split(problem: Problem, orders: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor] | None]:
-    """Rows to train on, and for numbers those that set the noise."""
-    if problem.num_classes:
-        return list(orders), None
-    return [order[len(order) // HELD_OUT :] for order in orders], [order[: len(order) // HELD_OUT] for order in orders]
-
-
-def _epochs(problem: Problem, num_rows: int, steps: int) -> int:
-    return max(1, round(steps / math.ceil(num_rows / problem.settings["batch_size"])))
 
 
 @torch.no_grad()
@@ -190,7 +171,7 @@ def _scored(
         "relaxed_nll": _train_nll(problem, model, x[rows], y[rows], seed, relaxed=True),
         "hard_nll": _train_nll(problem, model, x[rows], y[rows], seed, relaxed=False),
         "rates": [float(p) for p in dropout_rates(model).values()],
-        "over_training": [_point(each) for each in result.history[::every]],
+        "over_training": [[record.epoch, *record.rates.values()] for record in result.history[::every]],
     }
 
 
@@ -204,11 +185,6 @@ def _train_nll(problem: Problem, model: nn.Module, x: Tensor, y: Tensor, seed: i
         total += LIKELIHOODS[problem.likelihood].nll(output, y).mean().item()
     model.eval()
     return total / TRAIN_SAMPLES
-
-
-def _point(record: EpochRecord) -> list[float]:
-    """The epoch, and the rate of each layer."""
-    return [record.epoch, *record.rates.values()]
 
 
 def summary(problems: Sequence[Problem], parts: Plain) -> Plain:

@@ -3,11 +3,7 @@
 Nothing is chosen on a test fold, and nothing is set for a set.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
-from gumdrop_experiments.harness import RunOptions as RunOptions
-from gumdrop_experiments.harness import known as known
 
 ABOUT = About(
     shows="the estimators as they come beside Gaussian processes, linear models, boosted trees and MC dropout",
@@ -18,7 +14,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `tables`."""
 

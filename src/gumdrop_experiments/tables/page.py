@@ -1,16 +1,28 @@
 """The page of `tables`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter
 
 from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, name_rows, panels_of, subplots, with_error
+from gumdrop_experiments.pages import (
+    GREY,
+    Page,
+    Picture,
+    Table,
+    dots,
+    dress,
+    edges_of,
+    name_rows,
+    panels_of,
+    subplots,
+    with_error,
+)
 from gumdrop_experiments.tables.methods import CLASS_ROWS, KERNEL_ROWS, METHODS
 from gumdrop_experiments.tables.predictions import COVERAGES
 from gumdrop_experiments.tables.study import OURS, WANTED_COVERAGE
@@ -55,6 +67,7 @@ NOTES = (
 Cells = dict[str, Callable[[Plain], str]]
 """How the columns of a table are written, by their heads."""
 MARKERS = "o^sDvPX<>dhp8"
+LABELS = {key: method.label for key, method in METHODS.items()}
 
 
 def page(results: Plain) -> Page:
@@ -89,7 +102,10 @@ def _lead(verdicts: Plain) -> str:
 
 
 def _table(name: str, each: Plain) -> Table:
-    cells = {"log likelihood": cell("log_likelihood"), "less ours (SE)": _gap}
+    cells: Cells = {
+        "log likelihood": cell("log_likelihood"),
+        "less ours (SE)": lambda row: with_error((row["gap"], row["gap_error"]), "+.3f") if "gap" in row else "",
+    }
     if each["classes"]:
         cells |= {head: cell(score) for head, score in (("accuracy", "accuracy"), ("Brier", "brier"), ("ECE", "ece"))}
     else:
@@ -103,10 +119,6 @@ def _table(name: str, each: Plain) -> Table:
     return methods_table(caption, each["methods"], cells | COST, best=("log likelihood", "log_likelihood", 1))
 
 
-def _gap(summary: Plain) -> str:
-    return with_error((summary["gap"], summary["gap_error"]), "+.3f") if "gap" in summary else ""
-
-
 def cell(score: str, form: str = ".3f", *, error: bool = False, scale: float = 1) -> Callable[[Plain], str]:
     """Write a score of a method, or of several seeds or splits its mean, and the standard error if asked for."""
 
@@ -114,6 +126,11 @@ def cell(score: str, form: str = ".3f", *, error: bool = False, scale: float = 1
         return with_error(summary[score], form) if error else f"{scale * _mean(summary[score]):{form}}"
 
     return write
+
+
+def in_units(score: str, *, error: bool = False) -> Callable[[Plain], str]:
+    """Write a score in units of the target, with a digit more where errors are small."""
+    return lambda summary: cell(score, ".3f" if summary["rmse"][0] > 0.2 else ".4f", error=error)(summary)
 
 
 def _mean(value: float | Sequence[float]) -> float:
@@ -134,6 +151,7 @@ def methods_table(
     methods: Plain,
     cells: Cells,
     *,
+    labels: Mapping[str, str] = LABELS,
     best: tuple[str, str, int] | None = None,
     published: Sequence[Sequence[str]] = (),
 ) -> Table:
@@ -143,9 +161,9 @@ def methods_table(
     """
     empty = [""] * (len(cells) - 1)
     rows = [
-        [METHODS[key].label, f"failed: {summary['failed']}", *empty]
+        [labels[key], f"failed: {summary['failed']}", *empty]
         if "failed" in summary
-        else [METHODS[key].label, *(write(summary) for write in cells.values())]
+        else [labels[key], *(write(summary) for write in cells.values())]
         for key, summary in methods.items()
     ]
     stars = []
@@ -158,69 +176,51 @@ def methods_table(
 
 
 def _gaps(sets: Plain) -> Figure:
-    keys = [key for key in METHODS if key != OURS and any(key in each["methods"] for each in sets.values())][::-1]
+    keys = [key for key in METHODS if key != OURS and any(key in each["methods"] for each in sets.values())]
     figure, panels = panels_of(list(sets), 4, panel=(2.4, 0.28 * len(keys) + 0.9), margin=2.2, sharey=True)
     for name, axes in panels.items():
-        name_rows(axes, [METHODS[key].label for key in keys])
-        _draw_gaps(axes, sets[name]["methods"], keys)
+        axes.axvline(0, color=INK, linewidth=1, zorder=0)
+        methods, rows = sets[name]["methods"], {}
+        for key in keys:
+            summary = methods.get(key, {})
+            absent = "failed" if key in methods else "none for classes"
+            rows[LABELS[key]] = (summary["gap"], summary["gap_error"]) if "gap" in summary else absent
+        edges = edges_of([(0.0, 0.0), *(row for row in rows.values() if not isinstance(row, str))])
+        dots(axes, rows, edges, look=lambda label: {"color": BLUE, "markersize": 4})
     figure.supxlabel("log likelihood less that of gumdrop, nats per row", fontsize=9)
     return figure
 
 
-def _draw_gaps(axes: Axes, methods: Plain, keys: list[str]) -> None:
-    axes.axvline(0, color=INK, linewidth=1, zorder=0)
-    gaps = {key: methods[key] for key in keys if "gap" in methods.get(key, {})}
-    found = [each["gap"] for each in gaps.values()]
-    # Most of the gaps in view.
-    reach = max(0.03, 2.5 * float(np.median(np.abs(found))))
-    low = max(-reach, min(found) - 0.1 * reach)
-    high = min(reach, max(0.0, *(each["gap"] + each["gap_error"] for each in gaps.values())))
-    low, high = low - 0.15 * (high - low), high + 0.1 * (high - low)
-    for i, key in enumerate(keys):
-        if key not in gaps:
-            why = "failed" if key in methods else "none for classes"
-            axes.annotate(f"  {why}", (low, i), fontsize=7, va="center", color=GREY)
-            continue
-        gap, colour = gaps[key]["gap"], BLUE if abs(gaps[key]["gap"]) <= reach else ORANGE
-        dot(axes, gap, i, gaps[key]["gap_error"], (max(low, -reach), min(high, reach)), color=colour, markersize=4)
-    axes.set_xlim(low, high)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-
-
 def _coverage(sets: Plain) -> Figure:
-    figure, axes = _by_set(sets, "coverage_90")
+    figure, axes = _by_set(sets, "coverage_90", "rows inside the 90 % interval, %")
     low, high = WANTED_COVERAGE
     axes.axvspan(100 * low, 100 * high, color=GREY, alpha=0.2, linewidth=0, zorder=0)
-    axes.set_xlabel("rows inside the 90 % interval, %", fontsize=9)
     return figure
 
 
 def _calibration(sets: Plain) -> Figure:
-    figure, axes = _by_set(sets, "ece")
+    figure, axes = _by_set(sets, "ece", "calibration error, points")
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_xlabel("calibration error, points", fontsize=9)
     return figure
 
 
-def _by_set(sets: Plain, score: str) -> tuple[Figure, Axes]:
-    """Draw a score of all methods, a line for each set."""
+def _by_set(sets: Plain, score: str, title: str) -> tuple[Figure, Axes]:
+    """Draw a score of all methods, in percent, a line for each set."""
     figure, axes = subplots(size=(8.4, 0.5 * len(sets) + 1.7))
     names = list(sets)[::-1]
-    for j, (key, method) in enumerate(METHODS.items()):
+    for j, (key, label) in enumerate(LABELS.items()):
         pairs = [
             (100 * sets[name]["methods"][key][score], i)
             for i, name in enumerate(names)
             if score in sets[name]["methods"].get(key, {})
         ]
         if pairs:
-            x, y = zip(*pairs, strict=True)
             look: Plain = {"s": 28, "color": PALETTE[j % len(PALETTE)], "marker": MARKERS[j]}
             if key == OURS:
                 look = {"s": 110, "color": ORANGE, "marker": "*", "zorder": 3}
-            axes.scatter(x, y, label=method.label, linewidths=0, **look)
+            axes.scatter(*zip(*pairs, strict=True), label=label, linewidths=0, **look)
+    dress(axes, x=title)
     name_rows(axes, names)
-    axes.grid(axis="y", color=GREY, alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure, axes

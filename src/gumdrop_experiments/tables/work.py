@@ -1,6 +1,6 @@
 """What the methods of `gumdrop reproduce tables` are given: sets, folds of them, and tasks."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,26 @@ from sklearn import datasets
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from gumdrop_experiments.data.uci import read_rows
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method has to do with one split of a table."""
+
+    x_train: NDArray[np.float64]
+    """Inputs to train on, shape (N, F)."""
+    y_train: NDArray[Any]
+    """Targets to train on, shape (N,)."""
+    x_test: NDArray[np.float64]
+    """Inputs to predict."""
+    y_test: NDArray[Any]
+    """Targets to predict, which no method looks at."""
+    num_classes: int = 0
+    """Number of classes; 0 for numbers."""
+    seed: int = 0
+    """Seed of everything random."""
+    epochs: int | None = None
+    """Passes of the networks, for a quick run, in which NGBoost is short as well; those of the default if None."""
 
 
 @dataclass(frozen=True)
@@ -27,54 +47,31 @@ class TableSet:
     num_classes: int
     """Number of classes; 0 for numbers."""
 
-    def folds(self, count: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Cut the rows into folds, with all classes in each."""
-        kind = StratifiedKFold if self.num_classes else KFold
-        return list(kind(count, shuffle=True, random_state=seed).split(self.x, self.y))
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a method has to do on a fold."""
-
-    x_train: NDArray[np.float64]
-    """Inputs to train on."""
-    y_train: NDArray[Any]
-    """Targets to train on."""
-    x_test: NDArray[np.float64]
-    """Inputs to predict."""
-    num_classes: int
-    """Number of classes; 0 for numbers."""
-    seed: int
-    """Seed of everything random."""
-    epochs: int | None
-    """Passes of the networks, for a quick run, in which NGBoost is short as well; those of the default if None."""
+    def folds(self, count: int, seed: int, epochs: int | None) -> list[Task]:
+        """Cut the rows into folds, with all classes in each; each is predicted from the others."""
+        x, y, kind = self.x, self.y, StratifiedKFold if self.num_classes else KFold
+        return [
+            Task(x[train], y[train], x[test], y[test], self.num_classes, seed, epochs)
+            for train, test in kind(count, shuffle=True, random_state=seed).split(x, y)
+        ]
 
 
 def table_sets(data: Path | None, *, most: int | None = None) -> Iterator[TableSet]:
     """Load the sets: those that come with scikit-learn, and those that a folder holds."""
-    for number, load in enumerate([*_of_scikit_learn(), *([] if data is None else _of_folder(data))]):
-        if number == most:
-            return
-        yield load()
-
-
-def _of_scikit_learn() -> list[Any]:
-    return [
+    loads: list[Callable[[], TableSet]] = [
         lambda: _numbers("diabetes", *datasets.load_diabetes(return_X_y=True)),
         lambda: _classes("breast-cancer", *datasets.load_breast_cancer(return_X_y=True)),
         lambda: _classes("wine-cultivars", *datasets.load_wine(return_X_y=True)),
         lambda: _classes("digits", *datasets.load_digits(return_X_y=True)),
     ]
-
-
-def _of_folder(data: Path) -> list[Any]:
-    folders = sorted(path for path in (data / "uci").glob("*") if path.is_dir())
-    found: list[Any] = [lambda folder=folder: _numbers(folder.name, *read_rows(folder)) for folder in folders]
-    if (data / "california" / "cal_housing_py3.pkz").is_file():
-        fetch = partial(datasets.fetch_california_housing, data_home=data / "california", download_if_missing=False)
-        found.append(lambda: _numbers("california-housing", *fetch(return_X_y=True)))
-    return found
+    if data is not None:
+        folders = sorted(path for path in (data / "uci").glob("*") if path.is_dir())
+        loads += [lambda folder=folder: _numbers(folder.name, *read_rows(folder)) for folder in folders]  # type: ignore[misc]
+        california = data / "california"
+        if (california / "cal_housing_py3.pkz").is_file():
+            fetch = partial(datasets.fetch_california_housing, data_home=california, download_if_missing=False)
+            loads.append(lambda: _numbers("california-housing", *fetch(return_X_y=True)))
+    return (load() for load in loads[:most])
 
 
 def _numbers(name: str, x: NDArray[np.float64], y: NDArray[np.float64]) -> TableSet:

@@ -5,8 +5,6 @@ reads), of its output (what it has gathered), and of both feed-forward maps (wha
 is shared by all tokens of a sentence, so the fused attention kernels run as they are.
 """
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
@@ -18,7 +16,6 @@ ABOUT = About(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `transformers`."""
 

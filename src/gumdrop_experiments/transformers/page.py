@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from gumdrop.views import plots
 from gumdrop_experiments.harness import START, Plain
-from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_below, mean_and_error, subplots
+from gumdrop_experiments.pages import Page, Picture, Table, dress, legend_of, mean_and_error, subplots
 from gumdrop_experiments.transformers.study import SCORES, VARIANTS
 
 COMPARED = "Mean and standard error over seeds; test data, with draws unless it says so."
@@ -77,9 +77,8 @@ def _place(name: str) -> str:
 
 def _rates(results: Plain) -> Figure:
     """Learned rates of the epoch that is kept, from input to output; colours say where in its layer a site stands."""
-    drawing = Figure(figsize=(10.5, 4), layout="constrained")
+    drawing, panels = subplots(1, len(results), size=(10.5, 4))
     colours = dict(zip(PLACES, plots.PALETTE, strict=False))
-    panels = drawing.subplots(1, len(results))
     for ax, (task, variants) in zip(panels, results.items(), strict=True):
         names = list(variants["learned"][0]["rates"])
         for i, name in enumerate(names):
@@ -88,9 +87,8 @@ def _rates(results: Plain) -> Figure:
         ax.axhline(START, color=plots.INK, linewidth=1, linestyle=":")
         dress(ax, title=task, x="site, from input to output").set_ylim(0, None)
     panels[0].set_ylabel("drop probability p")
-    for place, colour in colours.items():
-        panels[0].plot([], [], "o", color=colour, label=place)
-    legend_below(drawing, panels[0], 6, 8)
+    mark = {"marker": "o", "linestyle": "none"}
+    legend_of(drawing, {place: {"color": colour, **mark} for place, colour in colours.items()}, 6)
     return drawing
 
 
@@ -102,9 +100,8 @@ def _scores(results: Plain) -> Figure:
     for ax, (task, score, title) in zip(panels, wanted, strict=True):
         for i, variant in enumerate(variants):
             mean, error = mean_and_error([part["scores"][score] for part in results[task][variant]])
-            ax.errorbar(
-                mean, i, xerr=error, fmt="o", color=plots.ORANGE if variant == "learned" else plots.BLUE, capsize=3
-            )
+            colour = plots.ORANGE if variant == "learned" else plots.BLUE
+            ax.errorbar(mean, i, xerr=error, fmt="o", color=colour, capsize=3)
         dress(ax, title=f"{task}:\n{title}")
         ax.locator_params(axis="x", nbins=4)
     panels[0].set_yticks(range(len(variants)), variants)

@@ -1,6 +1,5 @@
 """How the default for tables was chosen: candidates that differ from it in one thing, on training parts alone.
 
-from gumdrop_experiments.harness import About
 Of each UCI training part a fifth is held out and predicted; the test parts are never touched. Beside them stand
 simulated sets, where the noise is known.
 """

@@ -13,7 +13,8 @@ from gumdrop.likelihoods import Gaussian
 from gumdrop_experiments.data.uci import Split, read_splits, standardised
 from gumdrop_experiments.harness import BaseSettings, Plain, data_folder
 from gumdrop_experiments.harness.run import Run
-from gumdrop_experiments.uci.chosen import chosen
+from gumdrop_experiments.pages import mean_and_error
+from gumdrop_experiments.uci.ensembles import chosen
 from gumdrop_experiments.uci.methods import single
 from gumdrop_experiments.uci.work import Outcome, Work, scores
 
@@ -37,16 +38,12 @@ def _kind(number: int, num_inputs: int) -> Architecture:
     return kinds[min(number, len(kinds) - 1)]
 
 
-def _before(num_inputs: int) -> Architecture:
-    return Architecture((50, 50))
-
-
 CANDIDATES: dict[str, Callable[[Work], Outcome]] = {
     DEFAULT: chosen,
     "networks: plain inputs, weak prior": partial(chosen, kind=partial(_kind, 0)),
     "networks: plain inputs, fainter prior": partial(chosen, kind=partial(_kind, 1)),
     "networks: inputs in bins": partial(chosen, kind=partial(_kind, 2)),
-    "networks: 2 x 50 ReLU": partial(chosen, kind=_before),
+    "networks: 2 x 50 ReLU": partial(chosen, kind=lambda num_inputs: Architecture((50, 50))),
     "dropout: strength 1, the ELBO's": partial(chosen, strength=1.0),
     "dropout: off": partial(chosen, dropout=False, strength=1.0),
     "members: 5": partial(chosen, num_members=5),
@@ -115,14 +112,10 @@ def summary(sets: Mapping[str, Plain]) -> dict[str, dict[str, Plain]]:
         for label, part in parts.items():
             gain = _column(part, "log_likelihood") - reference
             row = {score: float(_column(part, score).mean()) for score in part["scores"][0]}
-            row |= {"gain": float(gain.mean()), "gain_error": float(gain.std(ddof=1) / len(gain) ** 0.5)}
-            found[name][label] = row | {"rates": _means(part["rates"])}
+            row["gain"], row["gain_error"] = mean_and_error(gain)
+            same_depth = len({len(rates) for rates in part["rates"]}) == 1
+            found[name][label] = row | {"rates": np.mean(part["rates"], axis=0).tolist() if same_depth else []}
     return found
-
-
-def _means(rates: list[list[float]]) -> list[float]:
-    """Mean rate of each layer; none where splits chose networks of different depths."""
-    return np.mean(rates, axis=0).tolist() if len({len(each) for each in rates}) == 1 else []
 
 
 def _column(part: Plain, score: str) -> NDArray[np.float64]:

@@ -9,10 +9,10 @@ References:
     Nadeau & Bengio 2003, "Inference for the Generalization Error" (Machine Learning 52), for the paired test.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
-from gumdrop_experiments.harness import About, BaseSettings, RunOptions, data_folder, flag, known
+from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag, known, sets_of
 
 ABOUT = About(
     shows="learned dropout with nothing to tune against a grid search over rate and noise, on UCI regression",
@@ -36,7 +36,6 @@ PUBLISHED: dict[str, list[tuple[str, str, str]]] = {
 """RMSE, log likelihood and best network seen: of the clean grid search, then of the Concrete Dropout paper."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of `uci`."""
 
@@ -49,7 +48,8 @@ class Settings(BaseSettings):
     """Splits to run; all of them by default."""
     regularisers: tuple[float, float] | None = flag(None, positive=True)
     """Factors on the squared weights and on the entropy of the masks, as published code has them: 0.01 100 in the
-    report. For three-pass and two-pass, which have those of the ELBO without the flag."""
+    report. For three-pass and two-pass, which have those of the ELBO without the flag; with it also the report's
+    learning rate and targets in their units."""
     scheme_epochs: int = flag(30, least=1)
     """Epochs of each kind of pass of three-pass and two-pass, in ten turns with as many in each; 30 in the report."""
 
@@ -57,10 +57,9 @@ class Settings(BaseSettings):
         """Name the sets and methods that were left open, from the folder of the data and from all methods."""
         from gumdrop_experiments.uci.methods import METHODS
 
-        folders = sorted(path.name for path in data_folder(options, "uci").iterdir() if path.is_dir())
         usual = tuple(key for key, method in METHODS.items() if method.default)
         return replace(
             self,
-            dataset=known("set", self.dataset, folders) or tuple(folders),
+            dataset=sets_of(options, "uci", self.dataset),
             methods=known("method", self.methods, METHODS) or usual,
         )

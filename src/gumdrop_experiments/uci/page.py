@@ -1,9 +1,7 @@
 """The page of `uci`."""
 
-import math
 import re
-from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,7 +9,20 @@ from matplotlib.ticker import MaxNLocator
 
 from gumdrop.views.plots import BLUE, INK, ORANGE, PALETTE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.pages import GREY, Page, Picture, Table, dot, legend_below, legend_of, name_rows, panels_of
+from gumdrop_experiments.pages import (
+    GREY,
+    Page,
+    Picture,
+    Table,
+    dots,
+    edges_of,
+    legend_below,
+    legend_of,
+    name_rows,
+    panels_of,
+)
+from gumdrop_experiments.tables.page import COVERED, Cells, cell, in_units, methods_table
+from gumdrop_experiments.tables.predictions import COVERAGES
 from gumdrop_experiments.uci import PUBLISHED
 from gumdrop_experiments.uci.methods import METHODS
 from gumdrop_experiments.uci.study import OURS, REFERENCE
@@ -40,7 +51,7 @@ NOTES = (
     "The p-value is that of a paired t-test over splits, corrected for the overlap of their training parts.",
 )
 
-LEVELS = (50, 90, 95)
+LABELS = {key: method.label for key, method in METHODS.items()}
 LINES: dict[str, Literal["--", ":"]] = {
     "published: clean grid search": "--",
     "published: Concrete Dropout": ":",
@@ -79,43 +90,34 @@ def _lead(sets: Plain) -> str:
     )
 
 
+CELLS: Cells = {
+    "RMSE": in_units("rmse", error=True),
+    "log likelihood": cell("log_likelihood", error=True),
+    "gain over grid (p)": lambda summary: _gain(**summary) if "gain" in summary else "",
+    "CRPS": in_units("crps"),
+    **COVERED,
+    "row passes": lambda summary: f"{summary['cost_ratio']:.3f}" if "cost_ratio" in summary else "1",
+}
+
+
+def _gain(gain: float, p_value: float | None, **_: Any) -> str:
+    return f"{gain:+.3f}" if p_value is None else f"{gain:+.3f} ({p_value:.2g})"
+
+
 def _table(name: str, each: Plain) -> Table:
-    columns = ["", "RMSE", "log likelihood", "gain over grid (p)", "CRPS", "50 %", "90 %", "95 %", "row passes"]
-    rows = [[METHODS[key].label, *_cells(summary)] for key, summary in each["methods"].items()]
-    best = max(range(len(rows)), key=lambda i: list(each["methods"].values())[i]["log_likelihood"][0])
-    sources = "published: clean grid", "published: Concrete Dropout"
-    for label, published in zip(sources, PUBLISHED.get(name, []), strict=False):
-        rows.append([label, published[0], published[1], *[""] * 6])
+    published = []
     if name in PUBLISHED:
-        rows.append(["published: best network seen", "", PUBLISHED[name][0][2], *[""] * 6])
+        grid, paper = PUBLISHED[name]
+        heads = "clean grid", "Concrete Dropout", "best network seen"
+        scores = grid[:2], paper[:2], ("", grid[2])
+        published = [[f"published: {head}", *pair, *[""] * 6] for head, pair in zip(heads, scores, strict=True)]
     caption = (
         f"{name}: mean over {each['splits']} splits, standard error in brackets; RMSE and CRPS in units of the target, "
         "log likelihood in nats per row, share of test rows inside the central 50, 90 and 95 % intervals, and rows "
         "through a network in training as a ratio to the grid search. * chosen with a view of test rows."
     )
-    ours = [i for i, key in enumerate(each["methods"]) if key == OURS]
-    return Table(caption, columns, rows, ours=ours, best=[(best, 2)])
-
-
-def _cells(summary: Plain) -> list[str]:
-    def with_error(score: str, digits: int) -> str:
-        mean, error = summary[score]
-        return f"{mean:.{digits}f} ({error:.{digits}f})"
-
-    digits = 3 if summary["rmse"][0] > 0.2 else 4
-    gain = ""
-    if "gain" in summary:
-        gain = f"{summary['gain']:+.3f}" + ("" if summary["p_value"] is None else f" ({summary['p_value']:.2g})")
-    coverage = [f"{100 * summary[f'coverage_{level}'][0]:.1f}" for level in (50, 90, 95)]
-    cost = f"{summary['cost_ratio']:.3f}" if "cost_ratio" in summary else "1"
-    return [
-        with_error("rmse", digits),
-        with_error("log_likelihood", 3),
-        gain,
-        f"{summary['crps'][0]:.{digits}f}",
-        *coverage,
-        cost,
-    ]
+    best = ("log likelihood", "log_likelihood", 1)
+    return methods_table(caption, each["methods"], CELLS, labels=LABELS, best=best, published=published)
 
 
 def _cost_table(sets: Plain) -> Table:
@@ -137,13 +139,9 @@ def _scores(sets: Plain, score: str, column: int) -> Figure:
     count = max(len(each["methods"]) for each in sets.values())
     figure, panels = panels_of(list(sets), 2, panel=(5.2, 0.32 * count + 0.9))
     for name, axes in panels.items():
-        methods = sets[name]["methods"]
-        edges = _edges([summary[score] for summary in methods.values()], lower_is_better=score == "rmse")
-        name_rows(axes, [METHODS[key].label for key in reversed(methods)])
-        for i, (key, summary) in enumerate(reversed(methods.items())):
-            dot(axes, summary[score][0], i, summary[score][1], edges, ".3g", color=ORANGE if key == OURS else BLUE)
-        axes.set_xlim(*edges)
-        axes.xaxis.set_major_locator(MaxNLocator(5))
+        pairs = {LABELS[key]: summary[score] for key, summary in sets[name]["methods"].items()}
+        edges = edges_of(list(pairs.values()), lower_is_better=score == "rmse")
+        dots(axes, pairs, edges, ".3g", look=lambda label: {"color": ORANGE if label == LABELS[OURS] else BLUE})
         for style, row in zip(LINES.values(), PUBLISHED.get(name, ()), strict=False):
             value = _number(row[column])
             if edges[0] <= value <= edges[1]:
@@ -151,17 +149,6 @@ def _scores(sets: Plain, score: str, column: int) -> Figure:
     lines = {name: {"color": INK, "linestyle": style, "linewidth": 1} for name, style in LINES.items()}
     legend_of(figure, lines, 2)
     return figure
-
-
-def _edges(scores: Sequence[tuple[float, float]], *, lower_is_better: bool) -> tuple[float, float]:
-    """Leave out the methods that are far astray."""
-    means, errors = np.array(scores).T
-    best = means.min() if lower_is_better else means.max()
-    reach = max(3 * abs(best - np.median(means)), 6 * np.median(errors), 1e-6)
-    near = np.abs(means - best) <= reach
-    low, high = (means - errors)[near].min(), (means + errors)[near].max()
-    margin = 0.06 * (high - low)
-    return float(low - margin), float(high + margin)
 
 
 def _number(text: str) -> float:
@@ -175,19 +162,19 @@ def _coverage(sets: Plain) -> Figure:
     figure, panels = panels_of(list(sets), 2, panel=(5.2, 0.32 * count + 0.9))
     for name, axes in panels.items():
         keys = list(sets[name]["methods"])[::-1]
-        shares = [[sets[name]["methods"][key][f"coverage_{level}"][0] for level in LEVELS] for key in keys]
-        gaps = 100 * np.array(shares) - LEVELS
+        shares = [[sets[name]["methods"][key][f"coverage_{level}"][0] for level in COVERAGES] for key in keys]
+        gaps = 100 * np.array(shares) - COVERAGES
         axes.axvline(0, color=INK, linewidth=1, zorder=0)
         axes.axvspan(-2, 2, color=GREY, alpha=0.15, linewidth=0, zorder=0)
-        for level, column, marker, colour in zip(LEVELS, gaps.T, "sod", PALETTE[:3], strict=True):
+        for level, column, marker, colour in zip(COVERAGES, gaps.T, "sod", PALETTE[:3], strict=True):
             (inside,) = np.nonzero(np.abs(column) < FARTHEST_GAP)
             axes.scatter(column[inside], inside, marker=marker, s=26, color=colour, label=f"{level} % interval")
         for i, row in enumerate(gaps):
             if far := [gap for gap in row if abs(gap) >= FARTHEST_GAP]:
-                text, side = ", ".join(f"{gap:+.0f}" for gap in far), "right" if far[0] > 0 else "left"
-                axes.annotate(text, (math.copysign(FARTHEST_GAP, far[0]), i), ha=side, va="center", fontsize=8)
+                text, place = ", ".join(f"{gap:+.0f}" for gap in far), ("axes fraction", "data")
+                axes.annotate(text, (1.01, i), xycoords=place, va="center", fontsize=8, annotation_clip=False)
         axes.set_xlim(-1.05 * FARTHEST_GAP, 1.05 * FARTHEST_GAP)
-        name_rows(axes, [METHODS[key].label for key in keys])
+        name_rows(axes, [LABELS[key] for key in keys])
         axes.set_xlabel("points above (+) or below (−) what it should be", fontsize=8)
     legend_below(figure, axes, 3, 8)
     return figure
@@ -204,7 +191,7 @@ def _rates(sets: Plain) -> Figure:
                 x = layer + 1 + (j - (len(shown) - 1) / 2) * 0.8 / len(shown)
                 jitter = spread.uniform(-0.25, 0.25, len(rates)) * 0.8 / len(shown)
                 colour = PALETTE[(j + 1) % len(PALETTE)]
-                label = METHODS[key].label if layer == 0 else None
+                label = LABELS[key] if layer == 0 else None
                 axes.scatter(x + jitter, rates[:, layer], s=8, color=colour, alpha=0.6, linewidths=0, label=label)
                 axes.hlines(np.median(rates[:, layer]), x - 0.3 / len(shown), x + 0.3 / len(shown), color=INK)
         axes.set(xlabel="layer", ylabel="drop probability p", ylim=(-0.02, 0.52))
@@ -231,5 +218,5 @@ def _cost(sets: Plain) -> Figure:
         axes.set_xlabel("row passes in training, ratio to the grid search", fontsize=8)
         axes.set_ylabel("gain in log likelihood", fontsize=8)
         axes.tick_params(labelsize=8)
-    legend_of(figure, {METHODS[key].label: {"linestyle": "none", **looks[key]} for key in keys}, 3)
+    legend_of(figure, {LABELS[key]: {"linestyle": "none", **looks[key]} for key in keys}, 3)
     return figure

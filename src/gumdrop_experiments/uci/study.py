@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from gumdrop_experiments.data.uci import Split, read_splits
 from gumdrop_experiments.harness import Plain, data_folder
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages import mean_and_error
+from gumdrop_experiments.training import seeded
 from gumdrop_experiments.uci import Settings
 from gumdrop_experiments.uci.methods import METHODS, fixed_network, grid_settings
 from gumdrop_experiments.uci.work import LR, PAPER_LENGTHSCALE, Work, network, scores, training_parts
@@ -46,7 +46,10 @@ def study(settings: Settings, run: Run) -> Plain:
         )
         for name in settings.dataset
     }
-    methods = [key for key in settings.methods if key != "peer" or _peer_is_installed()]
+    methods = list(settings.methods)
+    if "peer" in methods and importlib.util.find_spec("concretedropout") is None:
+        print("uci: the package concretedropout is not installed, so it is left out (pip install concretedropout)")
+        methods.remove("peer")
     parts = run.parts(
         {f"{name}.{key}": partial(part, run, key, work) for name, work in works.items() for key in methods}
     )
@@ -63,20 +66,10 @@ def study(settings: Settings, run: Run) -> Plain:
     return results
 
 
-def _peer_is_installed() -> bool:
-    found = importlib.util.find_spec("concretedropout") is not None
-    if not found:
-        print("uci: the package concretedropout is not installed, so it is left out (pip install concretedropout)")
-    return found
-
-
 def part(run: Run, key: str, work: Work) -> Plain:
     """Run one method on one set, and score it."""
-
-    def checkpoint(stage: str) -> Path:
-        return run.checkpoint(f"{work.name}.{key}.{stage}")
-
-    outcome = METHODS[key].run(dataclasses.replace(work, checkpoint=checkpoint))
+    work = dataclasses.replace(work, checkpoint=lambda stage: run.checkpoint(f"{work.name}.{key}.{stage}"))
+    outcome = METHODS[key].run(work)
     return {
         "scores": scores(outcome, work.splits),
         "rates": outcome.rates,
@@ -92,18 +85,19 @@ def _cost(work: Work) -> dict[str, float]:
     batch_size, epochs = work.schedule
     options: Plain = {"likelihood": "gaussian", "batch_size": batch_size, "lr": LR, "lengthscale": PAPER_LENGTHSCALE}
     few = max(1, epochs // SHARE_OF_SPEED)
-    models, parts = [network(each) for each in work.splits], training_parts(work.splits)
-    return {
-        "grid_in_turn": _grid_in_turn(work, epochs=epochs, **options),
-        "grid_as_one_program": METHODS["grid"].run(first).seconds,
-        "ensemble": _ensemble(work, 5),
-        "one_member": _ensemble(work, 1),
-        "splits_as_one_program": _timed(partial(fit_stacked, models, parts, epochs=few, **options)),
-        "splits_in_turn": sum(
-            _timed(partial(fit, network(each), train, epochs=few, **options))
-            for each, train in zip(work.splits, parts, strict=True)
-        ),
-    }
+    with seeded(work.seed):
+        models, parts = [network(each) for each in work.splits], training_parts(work.splits)
+        return {
+            "grid_in_turn": _grid_in_turn(work, epochs=epochs, **options),
+            "grid_as_one_program": METHODS["grid"].run(first).seconds,
+            "ensemble": _ensemble(work, 5),
+            "one_member": _ensemble(work, 1),
+            "splits_as_one_program": _timed(partial(fit_stacked, models, parts, epochs=few, **options)),
+            "splits_in_turn": sum(
+                _timed(partial(fit, network(each), train, epochs=few, **options))
+                for each, train in zip(work.splits, parts, strict=True)
+            ),
+        }
 
 
 def _grid_in_turn(work: Work, **options: Any) -> float:

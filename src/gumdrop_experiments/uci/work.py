@@ -1,7 +1,7 @@
 """What the methods of `gumdrop reproduce uci` are given, what they give back, and what they have in common."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 from gumdrop.ensembles import schedule
 from gumdrop.likelihoods import RegressionPrediction
-from gumdrop.metrics import central_coverage, crps, rmse
 from gumdrop.networks import fix_dropout, mlp
 from gumdrop.training import FitResult
 from gumdrop_experiments.data.uci import Split
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.tables.predictions import crps_of, rows_of
+from gumdrop_experiments.tables.predictions import scores as scores_of
 
 LR = 1e-2
 NUM_SAMPLES = 500
-CRPS_DRAWS = 100
-LEVELS = (0.5, 0.9, 0.95)
 PAPER_LENGTHSCALE = 1e-2
 
 
@@ -87,23 +87,10 @@ def in_units(predictions: Sequence[RegressionPrediction], splits: Sequence[Split
     ]
 
 
-def thinned(prediction: RegressionPrediction) -> RegressionPrediction:
-    """Keep a hundred of the draws or a few more, evenly: the CRPS of a mixture compares all pairs of them."""
-    means, variances = prediction.components()
-    step = max(1, len(means) // CRPS_DRAWS)
-    return replace(prediction, draw_means=means[::step], draw_variances=variances[::step])
-
-
-def scores(outcome: Outcome, splits: Sequence[Split]) -> list[dict[str, float]]:
+def scores(outcome: Outcome, splits: Sequence[Split]) -> list[Plain]:
     """Score the predictions of each split, in units of the target and nats per row."""
     found = []
     for prediction, split in zip(outcome.predictions, splits, strict=True):
-        target = split.y_test * split.y_std + split.y_mean
-        coverage = central_coverage(prediction, target, torch.tensor(LEVELS)).tolist()
-        score = {
-            "rmse": rmse(prediction.mean, target).item(),
-            "log_likelihood": prediction.log_prob(target).mean().item(),
-            "crps": crps(thinned(prediction), target).item(),
-        }
-        found.append(score | {f"coverage_{100 * p:.0f}": share for p, share in zip(LEVELS, coverage, strict=True)})
+        target = (split.y_test * split.y_std + split.y_mean).squeeze(1).numpy()
+        found.append({**scores_of(rows_of(prediction, target)), "crps": crps_of(prediction, target)})
     return found

@@ -1,13 +1,10 @@
 """A small experiment, sums of ranges, with all that an experiment has."""
 
-from dataclasses import dataclass
-
 from gumdrop_experiments.harness.settings import About, BaseSettings, flag
 
 ABOUT = About(shows="sums of ranges", minutes=2, quick_minutes=0.1, source="nobody [2020]")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(BaseSettings):
     """The flags of the small experiment."""
 

@@ -127,7 +127,7 @@ def _step(layer: nn.Module, rule: Any, x: Tensor) -> Tensor:
 def _by_slopes(layers: Layers, x: Tensor) -> OutputMoments:
     sources: Sources = []
     with torch.enable_grad():
-        state = State(x, None)
+        state = State(x.clone(), None)  # for a first layer that works in place
         for layer, rule in layers:
             site = site_of(layer)
             if site is not None:  # rows are in dimension 0 of every layer of a chain

@@ -69,14 +69,18 @@ class CartPole:
         return kinetic + 0.5 * self.pole_mass * self.gravity * self.length * theta.cos()
 
 
-def tip_distance(state: Tensor, *, length: float = 0.6) -> Tensor:
+def tip_distance(state: Tensor) -> Tensor:
     """Distance in m of the pole's tip from where it is to balance, upright above the middle of the rail."""
-    x, _, theta, _ = state.unbind(-1)
-    return torch.hypot(x + length * theta.sin(), length * (theta.cos() - 1))
+    right, up = _from_the_goal(state)
+    return torch.hypot(right, up)
 
 
-def tip_reward(state: Tensor, *, width: float = 0.25, length: float = 0.6) -> Tensor:
+def tip_reward(state: Tensor, *, width: float = 0.25) -> Tensor:
     """One minus the saturating cost of Deisenroth & Rasmussen 2011: exp(-distance² / (2 width²))."""
+    right, up = _from_the_goal(state)
+    return torch.exp(-(right.square() + up.square()) / (2 * width**2))
+
+
+def _from_the_goal(state: Tensor) -> tuple[Tensor, Tensor]:
     x, _, theta, _ = state.unbind(-1)
-    square = (x + length * theta.sin()).square() + (length * (theta.cos() - 1)).square()
-    return torch.exp(-square / (2 * width**2))
+    return x + CartPole.length * theta.sin(), CartPole.length * (theta.cos() - 1)

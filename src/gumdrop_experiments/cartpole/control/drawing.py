@@ -36,13 +36,13 @@ def draw_cart_pole(
 
     tip = (x + length * np.sin(theta), length * np.cos(theta))
     pen.line([at(-3, 0), at(3, 0)], fill="#c9ccd1", width=2 * FINER)
-    _ring(pen, at(0.0, length), 0.07 * METRE * FINER, GOAL)
+    pen.circle(at(0.0, length), 0.07 * METRE * FINER, outline=GOAL, width=2 * FINER)
     pen.rounded_rectangle(
         [at(x - 0.15, 0.07), at(x + 0.15, -0.07)], radius=5 * FINER, fill=CART if inside else "#9ecae1"
     )
     pen.line([at(x, 0), at(*tip)], fill=POLE, width=8 * FINER)
-    for centre, radius in (((x, 0.0), 6), (tip, 5)):
-        _dot(pen, at(*centre), radius * FINER, INK if radius == 6 else POLE)
+    pen.circle(at(x, 0.0), 6 * FINER, fill=INK)
+    pen.circle(at(*tip), 5 * FINER, fill=POLE)
     reach = 0.3 * force / max_force
     if abs(reach) > 0.01:
         start, end = at(x, -0.16), at(x + reach, -0.16)
@@ -51,12 +51,3 @@ def draw_cart_pole(
         tail = end[0] - head
         pen.polygon([(end[0] + head, end[1]), (tail, end[1] - 7 * FINER), (tail, end[1] + 7 * FINER)], fill=FORCE)
     return np.asarray(picture.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS))
-
-
-def _dot(pen: ImageDraw.ImageDraw, centre: tuple[float, float], radius: float, colour: str) -> None:
-    pen.ellipse([centre[0] - radius, centre[1] - radius, centre[0] + radius, centre[1] + radius], fill=colour)
-
-
-def _ring(pen: ImageDraw.ImageDraw, centre: tuple[float, float], radius: float, colour: str) -> None:
-    box = [centre[0] - radius, centre[1] - radius, centre[0] + radius, centre[1] + radius]
-    pen.ellipse(box, outline=colour, width=2 * FINER)

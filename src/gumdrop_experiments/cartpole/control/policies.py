@@ -7,7 +7,7 @@ know makes particles part, and a policy is chosen for all of them. `search` is t
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -67,14 +67,12 @@ class SearchSettings:
 class Policies(nn.Module):
     """Some policies side by side: small networks from features of the state (K, P, F) to a bounded action (K, P)."""
 
-    def __init__(
-        self, *, max_action: float, scale: Sequence[float], count: int, units: int, generator: torch.Generator
-    ) -> None:
+    def __init__(self, task: Task, settings: SearchSettings, generator: torch.Generator) -> None:
         super().__init__()
-        self.max_action = max_action
-        self.register_buffer("scale", torch.tensor(scale))
-        deviation = 2 / len(scale) ** 0.5
-        self.hidden = nn.Parameter(deviation * torch.randn(count, len(scale), units, generator=generator))
+        self.max_action = task.max_action
+        self.register_buffer("scale", torch.tensor(task.scale))
+        count, units, features = settings.num_policies, settings.policy_units, len(task.scale)
+        self.hidden = nn.Parameter(2 / features**0.5 * torch.randn(count, features, units, generator=generator))
         self.bias = nn.Parameter(0.5 * torch.randn(count, 1, units, generator=generator))
         self.output = nn.Parameter(torch.randn(count, units, 1, generator=generator) / units**0.5)
 

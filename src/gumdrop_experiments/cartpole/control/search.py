@@ -1,8 +1,7 @@
 """The loop: learn the dynamics, improve the policies, run the next trial."""
 
-import contextlib
 import io
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.cartpole.control.dynamics import Dynamics
-from gumdrop_experiments.cartpole.control.policies import Advance, Policies, SearchSettings, improve, roll_out
+from gumdrop_experiments.cartpole.control.policies import Policies, SearchSettings, improve, roll_out
 from gumdrop_experiments.cartpole.control.tasks import Task, Trial, run_trial
 
 
@@ -30,7 +29,7 @@ class Search:
         self.task, self.settings, self.seed = task, settings, seed
         self.generator = torch.Generator().manual_seed(seed)
         self.dynamics = Dynamics(task, settings, seed=seed)
-        self.policies = self._fresh_policies()
+        self.policies = Policies(task, settings, self.generator)
         self.trials: list[Trial] = []
         self.expected = torch.zeros(settings.num_policies)
         """Reward that each policy could expect in the last trial, according to the model."""
@@ -43,9 +42,12 @@ class Search:
     def run_next(self) -> Trial:
         """Learn from all trials so far, and run one more."""
         if self.trials:
-            self._replace_worst()
+            # A quarter of the policies starts anew, so that none is for ever caught where it is.
+            worst, count = self.expected.argsort()[: len(self.policies) // 4], len(self.policies)
+            self.policies.replace(worst, Policies(self.task, self.settings, self.generator))
             self.dynamics.learn(self.trials, seed=self._trial_seed)
-            self.expected = improve(self.task, self.policies, self._drawn, self.settings, generator=self.generator)
+            drawn = partial(self.dynamics.drawn, count, self.settings.num_particles, self.generator)
+            self.expected = improve(self.task, self.policies, drawn, self.settings, generator=self.generator)
         self.trials.append(run_trial(self.task, self.act if self.trials else self._act_randomly, seed=self._trial_seed))
         return self.trials[-1]
 
@@ -63,24 +65,6 @@ class Search:
 
     def _act_randomly(self, state: Tensor) -> Tensor:
         return self.task.max_action * (2 * torch.rand((), generator=self.generator) - 1)
-
-    def _fresh_policies(self) -> Policies:
-        return Policies(
-            max_action=self.task.max_action,
-            scale=self.task.scale,
-            count=self.settings.num_policies,
-            units=self.settings.policy_units,
-            generator=self.generator,
-        )
-
-    def _replace_worst(self) -> None:
-        """A quarter of the policies starts anew, so that none is for ever caught where it is."""
-        self.policies.replace(self.expected.argsort()[: len(self.policies) // 4], self._fresh_policies())
-
-    @contextlib.contextmanager
-    def _drawn(self) -> Iterator[Advance]:
-        with self.dynamics.drawn(len(self.policies), self.settings.num_particles, self.generator) as advance:
-            yield advance
 
     @property
     def _trial_seed(self) -> int:

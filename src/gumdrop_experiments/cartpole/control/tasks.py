@@ -64,21 +64,9 @@ class Task:
         return change
 
 
-def _swing_up_start(count: int, generator: torch.Generator) -> Tensor:
-    return torch.tensor(START, dtype=torch.float32) + START_STD * torch.randn(count, 4, generator=generator)
-
-
-def _swing_up_advance(state: Tensor, action: Tensor) -> Tensor:
-    return CartPole().advance(state, MAX_FORCE * action, seconds=SECONDS, substeps=2)
-
-
 def _wide_reward(state: Tensor, action: Tensor, following: Tensor) -> Tensor:
     """Mean of the reward over widths, as PILCO offers: the widest has a slope even where the pole hangs."""
     return torch.stack([tip_reward(following, width=width) for width in WIDTHS]).mean(0)
-
-
-def _pendulum_start(count: int, generator: torch.Generator) -> Tensor:
-    return (2 * torch.rand(count, 2, generator=generator) - 1) * torch.tensor([torch.pi, 1.0])
 
 
 def _pendulum_reward(state: Tensor, action: Tensor, following: Tensor) -> Tensor:
@@ -100,11 +88,13 @@ TASKS = {
         state_of=lambda observation: torch.from_numpy(np.asarray(observation, dtype=np.float32)),
         scale=(1.0, 3.0, 1.0, 6.0, 1.0),
         angle=2,
-        start=_swing_up_start,
+        start=lambda count, generator: (
+            torch.tensor(START, dtype=torch.float32) + START_STD * torch.randn(count, 4, generator=generator)
+        ),
         reward=lambda state, action, following: tip_reward(following),
         objective=_wide_reward,
         distance=tip_distance,
-        advance=_swing_up_advance,
+        advance=lambda state, action: CartPole().advance(state, MAX_FORCE * action, seconds=SECONDS, substeps=2),
     ),
     "pendulum": Task(
         environment="Pendulum-v1",
@@ -113,7 +103,9 @@ TASKS = {
         state_of=lambda observation: torch.tensor([np.arctan2(observation[1], observation[0]), observation[2]]).float(),
         scale=(1.0, 4.0, 1.0),
         angle=0,
-        start=_pendulum_start,
+        start=lambda count, generator: (
+            (2 * torch.rand(count, 2, generator=generator) - 1) * torch.tensor([torch.pi, 1.0])
+        ),
         reward=_pendulum_reward,
         objective=_pendulum_reward,
         distance=lambda state: 2 * (state[..., 0] / 2).sin().abs(),

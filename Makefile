@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
   docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-fits benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
-  experiments-page performance-page clean
+  docs-evidence performance-page clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -127,7 +127,7 @@ benchmark-fits: $(VENV)/installed-dev ## Time fits of tables with the default an
 benchmark-growth: $(VENV)/installed-dev ## Time steps, predictions and fits of growing size (half an hour; goes on where it was stopped; GROWTH="--most 10000000" for the longest tables); writes docs/results
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py $(GROWTH)
 
-experiments-page: $(VENV)/installed-dev ## Fill the tables of docs/experiments.md and docs/mnist.md from the results
+docs-evidence: $(VENV)/installed-dev ## Fill the findings, the tables of experiments and every quoted number from the results
 	$(BIN)/python docs/figures/experiments_page.py
 
 performance-page: $(VENV)/installed-dev ## Fill the tables of README.md and docs/performance.md, its notebook, method.md and tables.md from the results

@@ -1,7 +1,7 @@
 """Fill the tables of ``docs/experiments.md`` and ``docs/mnist.md`` from the results files.
 
 They stand between ``<!-- name -->`` and ``<!-- end -->``. What is published, and what a comparison says, is in
-``evidence.toml``; every figure of ours comes from a results file. Run with ``make experiments-page``.
+``evidence.toml``; every figure of ours comes from a results file. Run with ``make docs-evidence``.
 """
 
 import json
@@ -13,6 +13,8 @@ from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
 from typing import Any
+
+import quoted
 
 from gumdrop.machine.files import replacing
 from gumdrop_experiments.catalogue import EXPERIMENTS
@@ -448,13 +450,12 @@ def told() -> str:
 
 def nats_by_rows() -> str:
     """What `rows` found, in words and in tables."""
-    mark, results = "<!-- figures: results/rows.json -->", found("rows")
+    results = found("rows")
     words = "\n".join(f"- {finding}" for finding in findings(results))
-    shown = [f"{each.caption}\n\n{mark}\n\n{table(each.columns, each.rows)}" for each in tables(results)]
-    return "\n\n".join([f"{mark}\n{words}", *shown])
+    return "\n\n".join([words, *(f"{each.caption}\n\n{table(each.columns, each.rows)}" for each in tables(results))])
 
 
-TABLES: dict[Path, dict[str, Callable[[], str]]] = {
+PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     PAGE: {
         "evidence": evidence,
         "chosen": chosen,
@@ -469,7 +470,7 @@ TABLES: dict[Path, dict[str, Callable[[], str]]] = {
 
 def filled(page: Path, text: str) -> str:
     """Put each table of a page in its place."""
-    for name, make in TABLES[page].items():
+    for name, make in PAGES[page].items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         text, count = pattern.subn(lambda match, make=make: f"{match[1]}\n{make()}\n\n{match[2]}", text)
         if count != 1:
@@ -479,10 +480,12 @@ def filled(page: Path, text: str) -> str:
 
 def main() -> None:
     """Write the pages."""
-    for page in TABLES:
-        text = filled(page, page.read_text(encoding="utf-8"))
-        with replacing(page) as file:
-            file.write(text)
+    for page in quoted.PAGES:
+        text = page.read_text(encoding="utf-8")
+        again = quoted.filled(filled(page, text) if page in PAGES else text)
+        if again != text:
+            with replacing(page) as file:
+                file.write(again)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,17 @@ def stepped(nodes: list[Any], step: str) -> Iterator[Any]:
             raise KeyError(step)
 
 
+def reached(path: str) -> list[Any]:
+    """What stands at a path: one thing, or more where it has a ``*``."""
+    name, *more = steps(path)
+    results = file(name)["results"]
+    of_settings = more[0] in file(name) and not (isinstance(results, dict) and more[0] in results)
+    nodes = [file(name) if of_settings else results]
+    for step in more:
+        nodes = list(stepped(nodes, step))
+    return nodes
+
+
 def looked_up(path: str) -> float:
     """The number at a path, or the summary of several.
 
@@ -102,13 +113,7 @@ def looked_up(path: str) -> float:
         ValueError: Where a path without a summary leads to anything but one number.
     """
     summary, _, rest = path.partition(" ")
-    path = rest if summary in SUMMARIES else path
-    name, *more = steps(path)
-    results = file(name)["results"]
-    of_settings = more[0] in file(name) and not (isinstance(results, dict) and more[0] in results)
-    nodes = [file(name) if of_settings else results]
-    for step in more:
-        nodes = list(stepped(nodes, step))
+    nodes = reached(rest if summary in SUMMARIES else path)
     if summary in SUMMARIES:
         return SUMMARIES[summary]([value for node in nodes for value in (node if isinstance(node, list) else [node])])
     if len(nodes) != 1 or isinstance(nodes[0], bool) or not isinstance(nodes[0], int | float):

@@ -1,23 +1,37 @@
-"""The trained models of docs/experiments.md load and predict, and every experiment has a row in its first table."""
+"""The commands of all experiments stand on the page of experiments, and its trained models load and predict."""
 
 import re
-import runpy
-from pathlib import Path
 from typing import Any
 
-FIGURES = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "figures" / "experiments_page.py"))
+import pytest
+from planted_numbers import ROOT, generators
+
+from gumdrop_experiments.catalogue import EXPERIMENTS
+
+PAGE = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 
 
-def test_every_experiment_is_in_the_first_table() -> None:
-    named = re.findall(r"^\| \[(\w+)\]\(", FIGURES["evidence"](), re.M)
-    assert set(named) == set(FIGURES["EXPERIMENTS"]), "add a row to docs/figures/evidence.toml"
+def test_every_experiment_is_on_the_page() -> None:
+    assert set(re.findall(r"gumdrop reproduce (\w+)", PAGE)) - {"NAME"} == set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize(
+    ("gain", "verdict"),
+    [
+        (["camvid/learned/*/no_draws/miou", "camvid/fixed 0.2/*/no_draws/miou"], "reproduced"),
+        (["camvid/fixed 0.2/*/no_draws/miou", "camvid/learned/*/no_draws/miou"], "contradicted"),
+        (["camvid/learned/*/draws/miou", "camvid/learned/*/no_draws/miou"], "undecided"),
+    ],
+)
+def test_a_verdict_is_that_of_the_interval(gain: list[str], verdict: str) -> None:
+    assert generators()[0]["gained"]({"gain": gain})[1:] == ("3", verdict)
 
 
 def test_the_trained_models_load_and_predict(monkeypatch) -> None:
     """The page's own code: what was measured is inside the interval, and most unseen digits are right."""
-    monkeypatch.chdir(FIGURES["DOCS"].parent)
+    monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", FIGURES["PAGE"].read_text(encoding="utf-8"), re.DOTALL):
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         exec(block, names)
     (row,) = names["noise"].to_dict("records")
     assert row["lower"] < 126.2 < row["upper"]

@@ -42,7 +42,7 @@ def settle(ensemble: Ensemble, rows: Rows, held_out: list[Tensor], seed: int, *,
     seen, prediction = torch.cat(places), type(outside[0]).joined(outside)
     if isinstance(ensemble, RegressionEnsemble):
         assert isinstance(prediction, RegressionPrediction)
-        scores = _fit_noise(ensemble, rows, seen, prediction, folds, seed if is_kept else None)
+        scores = _fit_noise(ensemble, rows, seen, prediction, folds, seed, is_kept=is_kept)
     else:
         scores = prediction.log_prob(_rows_on(_device_of(ensemble), rows.y, seen))
     found = torch.full((len(rows),), torch.nan)
@@ -56,9 +56,11 @@ def _fit_noise(
     seen: Tensor,
     prediction: RegressionPrediction,
     folds: list[list[int]],
-    seed: int | None,
+    seed: int,
+    *,
+    is_kept: bool,
 ) -> Tensor:
-    """Fit the noise function on held-out rows, score them, and with a seed correct it for the members' spread."""
+    """Fit the noise function on held-out rows, score them, and where it is kept correct it for the members' spread."""
     rows_of, x = partial(_rows_on, _device_of(ensemble)), rows.x
     weights = torch.ones(1).expand(len(rows)) if rows.weights is None else rows.weights.to(rows.y.dtype)
     x_seen, y_seen, weights_seen = rows_of(x, seen), rows_of(rows.y, seen), rows_of(weights, seen)
@@ -68,7 +70,7 @@ def _fit_noise(
     factor = ensemble.noise(x_seen, prediction.mean)
     noisy = ensemble.noise.with_tail(prediction.scale_noise(factor))
     scores = ensemble.scaling.log_prob(noisy, y_seen)
-    if seed is not None and (count := len(ensemble.members)) > 1:
+    if is_kept and (count := len(ensemble.members)) > 1:
         noise = weighted_mean(prediction.aleatoric * factor, weights_seen)
         excess = 1 / len(folds[0]) - 1 / count  # of the spread in the mean of few members, beside that of all
         spread = _spread(ensemble, x, weights, seed)

@@ -47,11 +47,11 @@ def run_epochs(
 ) -> list[FitResult]:
     """Train until all epochs are done or no model gets better; torch's global random state is left as it was."""
     on_cpu = next(state.model.parameters()).device.type == "cpu"
+    # Without an accelerator, `torch.manual_seed` keeps a stack trace for each kind that it knows: milliseconds in all.
+    seed_all = torch.default_generator.manual_seed if on_cpu else torch.manual_seed
     with torch.random.fork_rng(), progress_bar(progress, settings.epochs, len(state.epochs)) as advance:
         while len(state.epochs) < settings.epochs and not state.is_stale(settings.patience, settings.tol):
             epoch = len(state.epochs) + 1
-            # Without an accelerator, torch keeps a stack trace for each kind that it knows, which takes milliseconds.
-            seed_all = torch.default_generator.manual_seed if on_cpu else torch.manual_seed
             seed_all(epoch_seed(settings.seed, epoch))
             losses = learner.train(epoch, state)
             if not losses.isfinite().all():

@@ -5,22 +5,22 @@ import pytest
 from builders import house
 
 BUDGETS = {
-    "attribution": 1365,
-    "cli": 1060,
+    "attribution": 1340,
+    "cli": 1010,
     "ensembles": 1645,
-    "estimators": 1270,
-    "export": 1380,
-    "functional": 540,
-    "layers": 1910,
-    "likelihoods": 1770,
-    "machine": 570,
-    "metrics": 890,
+    "estimators": 1250,
+    "export": 1350,
+    "functional": 520,
+    "layers": 1880,
+    "likelihoods": 1740,
+    "machine": 540,
+    "metrics": 860,
     "networks": 1410,
-    "objective": 380,
-    "prediction": 1830,
-    "tables": 7690,
+    "objective": 370,
+    "prediction": 1800,
+    "tables": 7460,
     "training": 2140,
-    "views": 2705,
+    "views": 2610,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

@@ -13,8 +13,6 @@ from torch import Tensor
 from gumdrop.attribution.masks import Layout, LayoutName, find_layout
 from gumdrop.attribution.targets import Score, Target, call, find_target, log_odds
 
-__all__ = ["Curve", "HardMaskScores", "deletion_curve", "hard_mask_scores", "insertion_curve"]
-
 
 @dataclass(frozen=True, eq=False)
 class Curve:

@@ -9,8 +9,6 @@ from torch.nn import functional as F
 
 from gumdrop.attribution.masks import LAYOUTS, Layout, LayoutName
 
-__all__ = ["Explanation", "Region", "boxes_of"]
-
 Region = Literal["joint", "ssr", "sdr"]
 
 

@@ -13,8 +13,6 @@ from gumdrop.attribution.masks import Layout, LayoutName, find_layout
 from gumdrop.attribution.search import FIDOSettings, Found, Search, Task, random_streams
 from gumdrop.attribution.targets import Score, Target, call, find_target, log_odds, score_of
 
-__all__ = ["FIDO"]
-
 
 class FIDO:
     r"""Explain predictions by the smallest region that suffices (SSR) and the smallest that destroys (SDR).

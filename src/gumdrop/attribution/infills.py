@@ -11,8 +11,6 @@ from gumdrop.attribution.masks import Layout
 from gumdrop.functional.devices import sent
 from gumdrop.functional.noise import uniform_noise
 
-__all__ = ["FIXED", "RANDOM", "Infill", "InfillCall", "blur", "draw_infill", "make_infill"]
-
 InfillCall = Callable[[Tensor, Generator], Tensor]
 Infill = str | float | Tensor | InfillCall
 

@@ -7,8 +7,6 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["LAYOUTS", "Layout", "LayoutName", "find_layout", "total_variation"]
-
 LayoutName = Literal["image", "signal", "tokens", "tabular"]
 
 

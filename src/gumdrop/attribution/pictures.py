@@ -13,9 +13,6 @@ from torch import Tensor, nn
 from gumdrop.attribution.explanation import Explanation
 from gumdrop.attribution.fido import FIDO
 
-__all__ = ["Classifier", "ImageFileError", "Normalisation", "explain_picture", "load_classifier", "read_photograph"]
-
-
 LARGEST_MASK = 56
 """Finer masks of a photograph follow the noise of its pixels, and take longer to find."""
 

@@ -13,8 +13,6 @@ from gumdrop.attribution.targets import Score, check_finite, rows_of, score_of, 
 from gumdrop.functional.masks import soft_keep
 from gumdrop.functional.noise import uniform_noise
 
-__all__ = ["FIDOSettings", "Found", "Search", "Task", "random_streams"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FIDOSettings:

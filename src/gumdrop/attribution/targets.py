@@ -6,18 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = [
-    "Score",
-    "Target",
-    "call",
-    "check_finite",
-    "find_target",
-    "log_odds",
-    "rows_of",
-    "score_of",
-    "unchecked_call",
-]
-
 Target = int | Sequence[int] | Tensor | None
 Score = Callable[[Tensor, Tensor | None], Tensor]
 

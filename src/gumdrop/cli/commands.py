@@ -24,8 +24,6 @@ from gumdrop.cli.predict import predict
 from gumdrop.machine.version import VERSION
 from gumdrop.views.terminal import err_console, out_console, print_json
 
-__all__ = ["app", "main"]
-
 app = App(
     suppress_keyboard_interrupt=False,  # it has words of its own, see main
     name="gumdrop",

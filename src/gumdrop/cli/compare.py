@@ -1,15 +1,11 @@
 """``gumdrop compare``: folders of `gumdrop fit` side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Json
 from gumdrop.cli.places import STDIN, check_free
 from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, print_json
-
-__all__ = ["compare"]
 
 
 def compare(

@@ -1,15 +1,11 @@
 """``gumdrop demo``: fit, predict and report on a table that comes with the package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gumdrop.cli.fit import fit
 from gumdrop.cli.predict import predict
 from gumdrop.tables.fitting.settings import FitSettings, Reading
 from gumdrop.views.terminal import Voice
-
-__all__ = ["demo"]
 
 TABLE = Path(__file__).parent / "airfoil" / "airfoil.csv"
 TEST_FRACTION = 0.68  # a thousand rows, so that the differences between models are not chance

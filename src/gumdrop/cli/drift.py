@@ -1,15 +1,11 @@
 """``gumdrop drift``: how a new table differs from what a model was trained on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Json
 from gumdrop.cli.places import check_free, table_name
 from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, print_json
-
-__all__ = ["drift"]
 
 
 def drift(

@@ -1,15 +1,11 @@
 """``gumdrop evaluate``: how well a model does on a table that holds the target."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Fraction, Json
 from gumdrop.cli.places import check_free, table_name, with_coverage
 from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, print_json
-
-__all__ = ["evaluate"]
 
 
 def evaluate(

@@ -1,15 +1,11 @@
 """``gumdrop explain``: which columns drive the predictions of a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gumdrop.cli.flags import Count, Flag, Json
 from gumdrop.cli.places import STDIN, check_free, stem
 from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, print_json
-
-__all__ = ["explain"]
 
 
 def explain(

@@ -1,15 +1,11 @@
 """``gumdrop explore``: the interactive page, served or written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter, validators
 
 from gumdrop.views.terminal import say
-
-__all__ = ["explore"]
 
 
 def explore(

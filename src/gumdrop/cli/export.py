@@ -1,15 +1,11 @@
 """``gumdrop export``: a model as one file that predicts elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 
 from gumdrop.cli.flags import Count
 from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, say
-
-__all__ = ["export"]
 
 
 def export(

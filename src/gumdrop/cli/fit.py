@@ -16,8 +16,6 @@ from gumdrop.views.terminal import Voice, print_json
 if TYPE_CHECKING:
     from gumdrop.tables.results import FitResults, Stopped
 
-__all__ = ["fit"]
-
 
 def _flag(name: str) -> str:
     return FLAGS.get(name, name).replace("_", "-")

@@ -7,8 +7,6 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import App, Parameter, validators
 from cyclopts.config import Toml
 
-__all__ = ["Count", "Flag", "Fraction", "Json", "Several", "config_from_flag"]
-
 T = TypeVar("T")
 Several = Annotated[tuple[T, ...], Parameter(consume_multiple=True, negative="")]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]

@@ -1,14 +1,10 @@
 """``gumdrop info``: what a folder of `gumdrop fit` holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gumdrop.cli.flags import Json
 from gumdrop.tables.folders import model_folder
 from gumdrop.views.terminal import Voice, print_json
-
-__all__ = ["info"]
 
 
 def info(folder: Path, /, *, machine: Json = False) -> int:

@@ -1,14 +1,10 @@
 """``gumdrop explain-image``: which part of a picture suffices for a classifier's answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 
 from gumdrop.cli.flags import Count, Several
 from gumdrop.views.terminal import say
-
-__all__ = ["explain_image"]
 
 
 def explain_image(

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gumdrop.tables.model import TableModel
 
-__all__ = ["STDIN", "check_free", "stem", "table_name", "with_coverage"]
-
 STDIN = "-"
 
 

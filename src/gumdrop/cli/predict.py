@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from gumdrop.tables.model import TableModel
     from gumdrop.tables.prediction import Predicted
 
-__all__ = ["predict"]
-
 
 def predict(
     folder: Path,

@@ -1,7 +1,5 @@
 """``gumdrop reproduce``: the published experiments, each a command of its own."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -10,8 +8,6 @@ from gumdrop.views.terminal import out_console, say
 from gumdrop_experiments.catalogue import EXPERIMENTS, package_of
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.reproduce import command
-
-__all__ = ["reproduce"]
 
 Parameter(name="*", negative="")(RunOptions)  # its fields are flags of every experiment, --seed and not --options.seed
 reproduce = App(

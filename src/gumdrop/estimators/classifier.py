@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
     from gumdrop.tables.schema.schema import Target
 
-__all__ = ["ConcreteDropoutClassifier"]
-
 
 class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
     """Classification with learned dropout rates and probabilities that are averaged over functions.

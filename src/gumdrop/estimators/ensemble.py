@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
     from gumdrop.tables.schema.schema import Target
 
-__all__ = ["ConcreteDropoutEnsemble"]
-
 NUMBERS: dict[str, object] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "ensure_min_samples": MIN_ROWS}
 """What inputs to train on must be."""
 

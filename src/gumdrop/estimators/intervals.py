@@ -1,7 +1,5 @@
 """Quantiles and intervals of a regressor inside what scikit-learn puts around it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
-
-__all__ = ["predict_interval", "predict_quantiles"]
 
 ROUNDING = 1e-9
 """Of the largest number, below which a step back between quantiles is one of rounding."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
     from gumdrop.tables.schema.schema import Target
 
-__all__ = ["ConcreteDropoutRegressor"]
-
 FARTHEST = 8.0
 """Standard deviations that noise reaches."""
 

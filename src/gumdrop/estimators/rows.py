@@ -11,17 +11,6 @@ from torch import Tensor
 
 from gumdrop.training import RowSource
 
-__all__ = [
-    "MIN_ROWS",
-    "DistinctRows",
-    "StandardisedRows",
-    "checked_weights",
-    "chunks",
-    "dense",
-    "distinct",
-    "moments",
-]
-
 MIN_ROWS = 4
 """Rows that an ensemble needs."""
 MOST_DENSE = 2**27

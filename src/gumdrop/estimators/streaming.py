@@ -1,7 +1,5 @@
 """A table that does not fit into memory, as estimators see it: columns of numbers, and held-out rows."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +16,6 @@ from gumdrop.tables.schema.schema import TableSchema, Target
 from gumdrop.tables.streams.pieces import TableStream
 from gumdrop.tables.streams.rows import StreamedRows
 from gumdrop.tables.streams.survey import Moments, Survey, survey
-
-__all__ = ["StreamedColumns", "open_columns"]
 
 HELD_OUT_ROWS = 4096
 """Rows that do not train: they set the noise of numbers, and pick the epoch."""

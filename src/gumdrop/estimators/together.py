@@ -7,8 +7,6 @@ from sklearn.utils import check_consistent_length
 
 from gumdrop.ensembles.folds import stretches_of
 
-__all__ = ["held_together"]
-
 MISSING = {"None", "nan", "NaT", "<NA>"}
 
 

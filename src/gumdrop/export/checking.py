@@ -10,8 +10,6 @@ from gumdrop.export.errors import ExportError
 from gumdrop.export.formats import Runner
 from gumdrop.export.graphs import Graph
 
-__all__ = ["check"]
-
 MAX_RUNS, MAX_DRAWS = 16, 2000
 SIGMAS = 7.0
 RELATIVE = 1e-3

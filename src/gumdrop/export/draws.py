@@ -12,8 +12,6 @@ from gumdrop.layers import KINDS, ConcreteDropout, HomoscedasticNoise, Piecewise
 from gumdrop.layers.factors import bernoulli_factors
 from gumdrop.layers.inner_dropout import inner_dropout
 
-__all__ = ["Draws"]
-
 LAST_DIMENSION_ONLY = (
     *(cls for kind in KINDS if kind.last_dimension_only for cls in kind.types),
     nn.Sequential,

@@ -1,7 +1,5 @@
 """What an export refuses."""
 
-__all__ = ["ExportError"]
-
 
 class ExportError(ValueError):
     """A model that cannot be exported, or a file that does not do what the model does; nothing is left behind."""

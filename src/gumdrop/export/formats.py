@@ -20,8 +20,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from gumdrop.export.errors import ExportError
 from gumdrop.export.graphs import Graph
 
-__all__ = ["FORMATS", "METADATA", "Format", "Runner", "build", "traced"]
-
 Format = Literal["onnx", "pt2", "aoti"]
 """ONNX; a program of torch.export; a library that AOTInductor compiled for this kind of machine."""
 FORMATS: dict[str, str] = {"onnx": ".onnx", "pt2": ".pt2", "aoti": ".aoti.pt2"}

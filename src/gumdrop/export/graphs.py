@@ -14,8 +14,6 @@ from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, Regr
 from gumdrop.likelihoods.gaussian import split_gaussian
 from gumdrop.prediction import predict_classification, predict_regression, sample
 
-__all__ = ["Graph", "Likelihood", "ModelGraph", "Variant", "classes", "gaussian", "gaussian_parts", "named"]
-
 Variant = Literal["draw", "moments", "noise", "deterministic"]
 """One draw a call; S draws a call and their moments; the same with the noise as an input; moments without draws."""
 Likelihood = Literal["gaussian", "categorical"]

@@ -31,8 +31,6 @@ from gumdrop.machine.version import VERSION
 if TYPE_CHECKING:
     from gumdrop.tables.model import TableModel
 
-__all__ = ["export_model", "export_table"]
-
 FILE_FORMAT = 1
 """Version of the metadata; a reader refuses a later one."""
 ROWS_TO_COMPARE = 16

@@ -17,8 +17,6 @@ from typing import Any, TextIO
 import numpy as np
 import onnxruntime
 
-__all__ = ["ServedModel", "ServingError"]
-
 NEWEST_FORMAT = 1
 # fmt: off
 MISSING_WORDS = {

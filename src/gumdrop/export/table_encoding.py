@@ -12,8 +12,6 @@ from gumdrop.tables.reading.dates import DAYS_OF_A_YEAR
 from gumdrop.tables.schema.columns import CategoryColumn, CycleColumn, DateColumn
 from gumdrop.tables.schema.schema import TableSchema
 
-__all__ = ["TableEncoder"]
-
 PERIODS = {"season": DAYS_OF_A_YEAR, "weekday": 7.0, "hour": 1.0}
 """Days of each cycle."""
 

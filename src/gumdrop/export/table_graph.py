@@ -16,8 +16,6 @@ from gumdrop.prediction import predict_regression
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.columns import CategoryColumn
 
-__all__ = ["TableGraph"]
-
 TAILS = 100
 """Sizes of the noise that one draw is given one of."""
 

@@ -11,8 +11,6 @@ from gumdrop.likelihoods import HurdlePrediction, RegressionPrediction
 from gumdrop.likelihoods.hurdle import atom_draws, beside_atoms
 from gumdrop.likelihoods.scaled_mixture import draw_moments, mixed_moments
 
-__all__ = ["ScaledMoments", "log_ndtr"]
-
 DEGREE = 12
 """Of a polynomial that is as exact as float32."""
 QUANTILES = 16

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["fetched", "read", "sent"]
-
 
 def read(numbers: Sequence[Tensor]) -> list[float]:
     """Read numbers, and wait for their device once."""

@@ -5,8 +5,6 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["finite_exp", "widened"]
-
 
 def widened(value: Tensor) -> Tensor:
     """Convert to at least float32, in which masks are drawn, logarithms taken and sums formed.

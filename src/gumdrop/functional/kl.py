@@ -11,8 +11,6 @@ from gumdrop.functional.floats import widened
 from gumdrop.functional.masks import inverse_keep
 from gumdrop.functional.noise import is_traced
 
-__all__ = ["bernoulli_entropy", "dropout_kl", "total_kl", "whole"]
-
 
 def bernoulli_entropy(p_logit: Tensor) -> Tensor:
     r"""Entropy of a Bernoulli variable, in nats.

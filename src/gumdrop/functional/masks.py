@@ -19,16 +19,6 @@ from torch.nn import functional as F
 from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.functional.noise import is_traced, uniform_noise
 
-__all__ = [
-    "concrete_dropout",
-    "dropout_scale",
-    "finite_logit",
-    "hard_keep",
-    "inverse_keep",
-    "relaxed_dropout",
-    "soft_keep",
-]
-
 
 def _check_temperature(temperature: float) -> None:
     if not temperature > 0:

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from gumdrop.functional.devices import sent
 
-__all__ = ["is_traced", "uniform_noise"]
-
 
 def uniform_noise(
     shape: Sequence[int],

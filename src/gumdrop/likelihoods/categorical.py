@@ -11,8 +11,6 @@ from torch.nn import functional as F
 from gumdrop.functional.floats import widened
 from gumdrop.likelihoods.likelihood import Likelihood, Prediction, check_same_shape, per_example
 
-__all__ = ["Bernoulli", "Categorical", "ClassificationPrediction", "bernoulli_nll", "categorical_nll"]
-
 _NO_LABEL = torch.iinfo(torch.int64).min  # PyTorch's own default would ignore -100 unasked
 
 

@@ -13,8 +13,6 @@ from gumdrop.likelihoods.likelihood import Lengthscale, Likelihood, check_same_s
 from gumdrop.likelihoods.mixture import RegressionPrediction
 from gumdrop.likelihoods.running import RunningMoments
 
-__all__ = ["Gaussian", "gaussian_nll", "gaussians_of", "noise_variance", "split_gaussian"]
-
 
 def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
     r"""Negative log likelihood of a Gaussian, in nats per example.

@@ -14,8 +14,6 @@ from gumdrop.likelihoods.mixture import RegressionPrediction
 from gumdrop.likelihoods.scaled_mixture import draw_moments, in_parts, quantile
 from gumdrop.likelihoods.target_scale import TargetScale
 
-__all__ = ["Hurdle", "HurdlePrediction", "atom_draws", "beside_atoms", "gaussian_on"]
-
 LEAST_REST = 1e-6
 """Least probability of the density, and least distance of one of its quantiles from 0 and 1."""
 

@@ -1,7 +1,5 @@
 """What the output of a network says of a target: a likelihood to train on, and a prediction made of draws."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -9,8 +7,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
-
-__all__ = ["Lengthscale", "Likelihood", "Prediction", "check_same_shape", "per_example"]
 
 Lengthscale = float | Literal["classification", "regression", "fan_in", "weak", "faint"]
 """Prior of the weights, see `gumdrop.kl_divergence`."""

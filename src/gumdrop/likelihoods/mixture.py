@@ -13,8 +13,6 @@ from gumdrop.likelihoods import scaled_mixture
 from gumdrop.likelihoods.likelihood import Prediction
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
-__all__ = ["RegressionPrediction"]
-
 
 @dataclass(frozen=True)
 class RegressionPrediction(Prediction):

@@ -11,8 +11,6 @@ from gumdrop.functional.floats import finite_exp, widened
 from gumdrop.likelihoods.likelihood import Likelihood, Prediction, check_same_shape, per_example
 from gumdrop.likelihoods.running import RunningMoments
 
-__all__ = ["CountPrediction", "Poisson", "poisson_nll"]
-
 
 def poisson_nll(log_rate: Tensor, target: Tensor) -> Tensor:
     r"""Negative log likelihood of counts, in nats per example.

@@ -4,8 +4,6 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["RunningMoments"]
-
 
 class RunningMoments:
     """Mean and population variance of draws that come a few at a time (Chan, Golub & LeVeque 1983)."""

@@ -11,17 +11,6 @@ from torch import Tensor
 
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
-__all__ = [
-    "below",
-    "draw_moments",
-    "in_parts",
-    "log_density",
-    "log_mass",
-    "mixed_moments",
-    "quantile",
-    "rescaled",
-]
-
 Function = Callable[[Tensor], Tensor]
 FAR = 6.0
 """Standard deviations beyond which moments of a tail are those of its asymptotic series."""

@@ -7,8 +7,6 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-__all__ = ["PLAIN", "Kind", "TargetScale"]
-
 Kind = Literal["identity", "sqrt", "log", "censored"]
 LARGEST_EXPONENT = 80.0
 """Of what is a finite number in float32."""

@@ -6,8 +6,6 @@ import re
 import numpy as np
 import torch
 
-__all__ = ["environment", "in_words"]
-
 
 def environment(device: str = "cpu") -> dict[str, str]:
     """Describe where something runs, by class and never by name.

@@ -5,8 +5,6 @@ from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["names_on_use"]
-
 
 def names_on_use(
     package: str, places: Mapping[str, Collection[str]], rooms: Collection[str] = ()

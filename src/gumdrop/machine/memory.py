@@ -4,8 +4,6 @@ import functools
 
 import torch
 
-__all__ = ["keep_what_is_freed"]
-
 KEPT = 1 << 23
 """Bytes of a block that is kept."""
 

@@ -3,8 +3,6 @@
 import sys
 import warnings
 
-__all__ = ["warn"]
-
 INNER = ("gumdrop.", "torch.", "contextlib")
 
 

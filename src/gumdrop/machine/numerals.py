@@ -3,8 +3,6 @@
 import math
 import re
 
-__all__ = ["MINUS", "cell", "readable", "shortened", "with_minus"]
-
 MINUS = "\N{MINUS SIGN}"
 
 SMALLEST, LARGEST = 1e-4, 1e15

@@ -5,8 +5,6 @@ from typing import Any, TypeVar
 
 import torch
 
-__all__ = ["without_compiler"]
-
 T = TypeVar("T", bound=torch.optim.Optimizer)
 
 

@@ -7,8 +7,6 @@ import numpy as np
 
 from gumdrop.machine.numerals import cell
 
-__all__ = ["Steps", "atoms_of", "stays_positive", "steps_of"]
-
 ROWS_PER_LEVEL = 4
 """Rows that a level stands for, on average at least: a target that is measured hardly repeats itself."""
 ON_GRID = 0.95

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 
 import torch
 
-__all__ = ["limited_threads"]
-
 
 @contextlib.contextmanager
 def limited_threads(count: int | None) -> Iterator[None]:

@@ -16,8 +16,6 @@ from torch import Tensor
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.likelihoods.scaled_mixture import draw_moments
 
-__all__ = ["choose", "choose_jointly"]
-
 
 def choose(score: Tensor, count: int, *, seed: int | None = None) -> Tensor:
     """Choose rows by a score: the highest, or with a seed at random in proportion to it.

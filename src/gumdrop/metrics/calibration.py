@@ -32,8 +32,6 @@ from torch import Tensor
 from gumdrop.likelihoods import Bernoulli, Categorical
 from gumdrop.machine.optimizers import without_compiler
 
-__all__ = ["ConformalIntervals", "conformal_sets", "fit_temperature", "outlier_p_values"]
-
 
 class ConformalIntervals:
     """Intervals of a fitted regressor that hold what they promise, whatever the model.

@@ -10,8 +10,6 @@ from torch import Tensor
 from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale, scaled_mixture
 from gumdrop.metrics.scores import check_targets
 
-__all__ = ["crps"]
-
 QUADRATURE_NODES = 64
 """On each side of the target."""
 NO_MASS = 1e-5

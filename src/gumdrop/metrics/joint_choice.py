@@ -13,8 +13,6 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["choose_classes_jointly"]
-
 MOST_NUMBERS = 2**24
 """Joint probabilities that are held at a time."""
 ROWS_AT_ONCE = 64

@@ -16,18 +16,6 @@ from torch import Tensor
 
 from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, RegressionPrediction
 
-__all__ = [
-    "Reliability",
-    "accuracy",
-    "aurc",
-    "brier_score",
-    "calibration_error",
-    "central_coverage",
-    "interval_coverage",
-    "reliability",
-    "rmse",
-]
-
 
 def check_targets(name: str, value: Tensor, target: Tensor) -> None:
     """Refuse targets that are not of the shape of what is scored."""

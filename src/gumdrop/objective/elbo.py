@@ -20,8 +20,6 @@ from gumdrop.likelihoods import Lengthscale, Likelihood, likelihood_of
 from gumdrop.machine.notes import warn
 from gumdrop.objective.kl import kl_of
 
-__all__ = ["NegativeElbo", "negative_elbo"]
-
 LEAST_TO_WARN = 3.0
 """KL in nats a row below which a prior is not called too strong, however little there is to learn."""
 

@@ -13,8 +13,6 @@ from gumdrop.layers.site import p_logits
 from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks.stacked import StackedMLP
 
-__all__ = ["CAPS", "WEAK_PRECISION", "check_lengthscale", "kl_divergence", "kl_of", "precision_of", "precisions_of"]
-
 CAPS = {"classification": 0.05, "regression": 8.0}
 """Nats a row that weights of the fan-in prior's own size cost at most; ``benchmarks/default_prior.py`` compares."""
 

@@ -20,8 +20,6 @@ from gumdrop.layers.passes import drawn_once
 from gumdrop.prediction.randomness import OwnRandomness
 from gumdrop.prediction.twins import twin_of
 
-__all__ = ["Given", "MaskNoise", "PlainDrop", "Stochastic", "draw", "switched_on"]
-
 Model = TypeVar("Model", bound=nn.Module)
 
 

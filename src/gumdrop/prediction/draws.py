@@ -26,8 +26,6 @@ from gumdrop.prediction.randomness import OwnRandomness
 from gumdrop.prediction.twins import uncompiled
 from gumdrop.prediction.vmap import Chunk, run_batched
 
-__all__ = ["CACHED", "MOST_BYTES", "Output", "drawn"]
-
 Output = Callable[[Any], Tensor] | None
 
 CACHED = 2**21

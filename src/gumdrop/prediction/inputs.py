@@ -11,8 +11,6 @@ from torch.utils.data.distributed import DistributedSampler
 
 from gumdrop.functional.devices import sent
 
-__all__ = ["Arguments", "Batches", "Inputs", "arguments", "by_batches", "inputs_of"]
-
 Result = TypeVar("Result")
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 """Arguments of a call: one tensor, or several as a tuple or by their names."""

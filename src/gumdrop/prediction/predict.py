@@ -22,8 +22,6 @@ from gumdrop.prediction.draws import drawn
 from gumdrop.prediction.inputs import Arguments, Batches, Inputs, by_batches
 from gumdrop.prediction.moments.propagation import propagate_moments
 
-__all__ = ["predict", "predict_classification", "predict_counts", "predict_regression", "sample"]
-
 Output = Callable[[Any], Tensor]
 
 

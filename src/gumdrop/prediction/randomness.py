@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-__all__ = ["OwnRandomness"]
-
 _LOCK = threading.RLock()
 
 

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop.prediction.predict import predict_classification
 
-__all__ = ["predict_in_tiles"]
-
 
 def predict_in_tiles(
     model: nn.Module,

@@ -13,8 +13,6 @@ from typing import Any
 from torch import Tensor, nn
 from torch.jit import ScriptModule
 
-__all__ = ["twin_of", "uncompiled"]
-
 STANDARD = frozenset(vars(nn.Module()))
 """Attributes of every module."""
 PLAIN = frozenset({type(None), bool, int, float, str, Tensor, nn.Parameter})

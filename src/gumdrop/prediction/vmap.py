@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from gumdrop.layers import SITE, ConcreteDropout, factors_from
 
-__all__ = ["Chunk", "run_batched"]
-
 COPIED = 16
 """An activation that is copied from one draw to others takes the room of this many that are computed."""
 

@@ -15,15 +15,6 @@ from torch import Tensor
 
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 
-__all__ = [
-    "boosted_classes",
-    "boosted_regression",
-    "frequencies",
-    "linear_classes",
-    "linear_regression",
-    "mean_of_targets",
-]
-
 ROWS_FOR_THREADS = 20_000
 """Rows from which trees grow on several threads; below, these wait for each other, for minutes on a busy machine."""
 

@@ -4,8 +4,6 @@ References:
     Breiman 2001, "Random Forests" (Machine Learning 45), for the importance by permutation.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
@@ -21,8 +19,6 @@ from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Imp
 from gumdrop.tables.schema.cells import labels_of
 from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn
 from gumdrop.tables.scoring import row_gains
-
-__all__ = ["by_column"]
 
 CALLS = 40_000
 """Encoded rows that the model is asked about for the importance of all columns, beside `LEAST_ROWS` for each column."""

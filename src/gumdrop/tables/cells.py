@@ -15,8 +15,6 @@ from gumdrop.tables.errors import MISSING
 from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.schema import TableSchema
 
-__all__ = ["completer", "completions", "drawn_if_missing", "mark_unknown"]
-
 NEIGHBOURS = 30
 """Donors of a row, at least."""
 LEARNED = 10

@@ -1,7 +1,5 @@
 """Fits side by side: their scores, what they differ in, and row by row where they were tested on the same rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +8,6 @@ from typing import Any, Literal
 
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, FitResults, RegressionRows, read_results
-
-__all__ = ["Against", "ComparedRun", "Difference", "RunComparison", "compare_runs"]
 
 IGNORED = {"best_epochs"}
 """Settings that say nothing of a choice."""

@@ -10,8 +10,6 @@ References:
     Validation 14).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +24,6 @@ from gumdrop.tables.model import TableModel
 from gumdrop.tables.profile import ColumnProfile, tally
 from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn
 from gumdrop.tables.schema.schema import Encoded
-
-__all__ = ["Bin", "ColumnDrift", "Drift", "find_drift", "holm"]
 
 LEAST_ROWS, MOST_ROWS = 20, 20_000
 """Rows below which nothing is said, and rows that are looked at, evenly spread."""

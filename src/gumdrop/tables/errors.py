@@ -1,13 +1,8 @@
 """What every reader of tables says when one cannot be used."""
 
-from __future__ import annotations
-
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-
-__all__ = ["MISSING", "STDIN", "TableError", "check_present", "check_unique", "listed"]
-
 
 MISSING = ""
 """The label of missing cells; no cell that holds something has it."""

@@ -1,7 +1,5 @@
 """Scores of a model on a table that holds the target."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,8 +12,6 @@ from gumdrop.tables.model import TableModel
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.results import Ranking
 from gumdrop.tables.task import Prediction
-
-__all__ = ["Evaluation", "evaluate", "known_target"]
 
 
 @dataclass(frozen=True)

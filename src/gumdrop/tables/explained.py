@@ -1,12 +1,8 @@
 """What an explanation of a table's predictions holds: rows, shares, and what they are shares of."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from gumdrop.tables.plain import SPARSE
-
-__all__ = ["Background", "ColumnShares", "ExplainedRow", "ExplainedTarget", "Overall", "TableExplanation"]
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ Shapley values of the columns, see `gumdrop.tables.shapley`: all encoded columns
 together, so a category counts once, and the same draws of the networks answer all questions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +23,6 @@ from gumdrop.tables.prediction import encoding_notes
 from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.scoring import shown
 from gumdrop.tables.shapley import Shares, shapley_shares
-
-__all__ = ["RowShares", "explain_rows", "explain_table"]
-
 
 ORDERS, ORDERS_OF_MANY = 100, 25
 """Random orders of the columns, of a table and of a wide one, whose rows take longer to predict."""

@@ -1,7 +1,5 @@
 """Where the model of a folder is."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +7,6 @@ from pathlib import Path
 from gumdrop.machine.files import followed
 from gumdrop.machine.notes import warn
 from gumdrop.tables.errors import TableError
-
-__all__ = ["MODEL_FILE", "NEW", "OLD", "model_folder", "whole_folder", "working_folder"]
 
 MODEL_FILE = "model.json"
 NEW, OLD = "new", "old"

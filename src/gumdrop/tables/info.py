@@ -1,7 +1,5 @@
 """What a folder of ``gumdrop fit`` holds, without asking the model anything."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +12,6 @@ from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.rates import named_rates
 from gumdrop.tables.results import RESULTS_FILE, Rate, Score, Stopped, TableFacts, read_results
 from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn
-
-__all__ = ["TableInfo", "table_info"]
 
 
 @dataclass(frozen=True)

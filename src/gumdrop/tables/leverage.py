@@ -8,8 +8,6 @@ from torch import Tensor
 
 from gumdrop.tables.model import TableModel
 
-__all__ = ["column_groups", "leading_columns"]
-
 
 def leading_columns(model: TableModel, rows: Tensor, background: Tensor, most: int) -> list[int]:
     """Return places of the columns that move the networks most, to first order, between the usual row and some rows.

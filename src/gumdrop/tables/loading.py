@@ -29,8 +29,6 @@ from gumdrop.tables.plain import record
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.task import task_of
 
-__all__ = ["load_table_model"]
-
 WITHOUT_CHECKSUMS = 3
 """The format that lacks checksums, and is read like the next one."""
 OF_LOGITS = 4

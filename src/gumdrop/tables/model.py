@@ -28,8 +28,6 @@ from gumdrop.tables.reading.table import read_rows
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.task import Cut, Prediction, TableTask, task_of
 
-__all__ = ["ROWS_FOR_THREADS", "ROWS_OF_A_PART", "TableModel"]
-
 MODEL_FORMAT = 7
 WEIGHTS_FILE = "model.safetensors"
 OPTIONAL: dict[str, Any] = {"cut": Cut, "profile": Profile}

@@ -1,15 +1,11 @@
 """Records as plain data for JSON, and back: where a file lacks something or holds another type, its field is named."""
 
-from __future__ import annotations
-
 import functools
 import sys
 import types
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
-
-__all__ = ["FieldError", "SPARSE", "plain", "record"]
 
 T = TypeVar("T")
 LARGEST = sys.float_info.max

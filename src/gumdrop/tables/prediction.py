@@ -1,7 +1,5 @@
 """Predict the rows of a table with a model from a folder, and tell what was odd in them."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -21,8 +19,6 @@ from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, Nu
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.streams.pieces import TableStream
 from gumdrop.tables.task import Prediction
-
-__all__ = ["Predicted", "encoding_notes", "predict_frame", "predict_stream", "without_target"]
 
 MOST_SCORED = 2000
 """Rows that `predict_frame` scores; the CRPS takes the square of the draws for each."""

@@ -1,7 +1,5 @@
 """What training rows look like, column by column, in few enough numbers to be kept with a model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,8 +7,6 @@ import numpy as np
 
 from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.schema import TableSchema
-
-__all__ = ["ColumnProfile", "Profile", "column_profiles", "tally"]
 
 DECILES = np.arange(1, 10) / 10
 

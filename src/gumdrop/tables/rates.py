@@ -1,7 +1,5 @@
 """The learned rates of a table model, by layer and in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,8 +8,6 @@ from gumdrop.layers.site import GONE
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import Rate
-
-__all__ = ["named_rates", "rates_in_words"]
 
 
 def named_rates(model: TableModel) -> list[Rate]:

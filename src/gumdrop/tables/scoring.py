@@ -1,7 +1,5 @@
 """The test part of a fit: scores beside other models, calibration, and the rows of the largest uncertainty."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import numbers
@@ -30,8 +28,6 @@ from gumdrop.tables.results import (
 )
 from gumdrop.tables.task import Prediction, TableTask
 from gumdrop.training import EpochRecord
-
-__all__ = ["OURS", "TestPart", "mean_record", "row_gains", "shown", "test_part"]
 
 OURS = "learned dropout"
 MOST_UNCERTAIN = 10

@@ -23,8 +23,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Shares", "shapley_shares"]
-
 ROWS_AT_ONCE = 16384
 NUMBERS_AT_ONCE = 2**24
 

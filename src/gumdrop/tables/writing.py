@@ -1,7 +1,5 @@
 """Write a table, as a whole or piece by piece, to a file that appears whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import sys
@@ -13,8 +11,6 @@ import pandas as pd
 
 from gumdrop.machine.files import replacing
 from gumdrop.tables.errors import STDIN, TableError
-
-__all__ = ["written_table"]
 
 Write = Callable[[pd.DataFrame], None]
 

@@ -1,7 +1,5 @@
 """Fits side by side: for the terminal, and as a page."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -9,8 +7,6 @@ from gumdrop.machine.numerals import readable
 from gumdrop.tables.comparison import Against, Difference, RunComparison
 from gumdrop.views.html import write
 from gumdrop.views.terminal import Voice, columns_table
-
-__all__ = ["show_comparison", "write_page"]
 
 
 def show_comparison(voice: Voice, found: RunComparison) -> None:

@@ -1,15 +1,11 @@
 """How a table differs from what a model was trained on: for the terminal, and as a page, bin by bin."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
 from gumdrop.tables.drift import ColumnDrift, Drift
 from gumdrop.views.html import Picture, Tile, percent, write
 from gumdrop.views.terminal import Voice, columns_table
-
-__all__ = ["show_drift", "write_page"]
 
 DRAWN = 6
 """Columns that the page draws."""

@@ -1,7 +1,5 @@
 """The page of `gumdrop evaluate`: scores of a table that holds the target, and where its rows surprise the model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,8 +19,6 @@ from gumdrop.views.html import Picture, Tile, number, percent, write
 from gumdrop.views.info import fitted_scores, ranked
 from gumdrop.views.predicted import MOST
 from gumdrop.views.svg import svg
-
-__all__ = ["write_page"]
 
 TILES = 3
 """Scores that the page begins with."""

@@ -1,7 +1,5 @@
 """What drives predictions of a table: for the terminal, and as a page."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +12,6 @@ from gumdrop.machine.numerals import readable
 from gumdrop.tables.explained import ColumnShares, ExplainedRow, TableExplanation
 from gumdrop.views.html import signed, write
 from gumdrop.views.terminal import Voice, columns_table
-
-__all__ = ["Step", "show_explanation", "waterfall", "write_page"]
 
 DRAWN = 25
 """Columns of a row that the page tells apart, and their sum beside."""

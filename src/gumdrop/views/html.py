@@ -12,8 +12,6 @@ from markupsafe import Markup
 from gumdrop.machine.files import replacing
 from gumdrop.machine.numerals import MINUS, readable, with_minus
 
-__all__ = ["DASH", "Picture", "SPACE", "Tile", "beside", "number", "percent", "signed", "template", "tenths", "write"]
-
 DASH, SPACE = "\N{EN DASH}", "\N{NO-BREAK SPACE}"
 
 

@@ -1,7 +1,5 @@
 """What a folder of ``gumdrop fit`` holds, for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.table import Table
@@ -13,8 +11,6 @@ from gumdrop.tables.info import TableInfo
 from gumdrop.tables.rates import rates_in_words
 from gumdrop.tables.results import FitResults, Ranking, Score, TableFacts
 from gumdrop.views.terminal import Voice, columns_table
-
-__all__ = ["fitted_scores", "ranked", "scores_table", "show_evaluation", "show_info", "show_scores"]
 
 NAMES = {"relu": "ReLU", "silu": "SiLU"}
 """Activations, as they are written."""

@@ -11,8 +11,6 @@ from gumdrop.attribution.pictures import Normalisation
 from gumdrop.machine.files import replacing
 from gumdrop.views import plots
 
-__all__ = ["draw_explanation"]
-
 
 def draw_explanation(
     explanation: Explanation, path: str | Path, *, normalisation: Normalisation = Normalisation()

@@ -1,7 +1,5 @@
 """The page of `gumdrop predict`: what is predicted of a table, and how sure of it the model is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +11,6 @@ from gumdrop.tables.scoring import shown
 from gumdrop.views import plots
 from gumdrop.views.html import SPACE, Picture, Tile, number, percent, write
 from gumdrop.views.svg import svg
-
-__all__ = ["MOST", "write_page"]
 
 MOST = 20
 """Rows of the largest epistemic uncertainty that the page quotes."""

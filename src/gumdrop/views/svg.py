@@ -1,7 +1,5 @@
 """A figure as SVG that takes its colours from the page, with the numbers of a point on hovering."""
 
-from __future__ import annotations
-
 import html
 import io
 import re
@@ -14,8 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gumdrop.views import plots
-
-__all__ = ["COLOURS", "TIPS", "figure_svg", "svg"]
 
 COLOURS = {plots.INK: "currentColor"} | {c: f"var(--c{i})" for i, c in enumerate(plots.PALETTE, 1)}
 OF_MATPLOTLIB = {"#000000": "currentColor", "#ffffff": "var(--card)"}

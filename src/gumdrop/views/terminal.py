@@ -7,8 +7,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Voice", "columns_table", "err_console", "out_console", "print_json", "say"]
-
 # On a screen, text is wrapped between words; in a pipe a line stays one.
 out_console = Console(highlight=False)
 err_console = Console(highlight=False, stderr=True)

@@ -10,9 +10,6 @@ from torch import Tensor, nn
 
 from gumdrop.prediction.moments.state import Source, Sources, State
 
-__all__ = ["activation", "plainly"]
-
-
 NODES = 12
 """Nodes of the Gauss-Hermite quadrature for smooth activations."""
 

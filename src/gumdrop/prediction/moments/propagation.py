@@ -44,8 +44,6 @@ from gumdrop.prediction.moments.single_drops import (
 )
 from gumdrop.prediction.moments.state import Sources, State
 
-__all__ = ["OutputMoments", "propagate_moments"]
-
 
 class OutputMoments(NamedTuple):
     """Moments of the outputs of a network over its dropout masks."""

@@ -13,8 +13,6 @@ from gumdrop.layers import HomoscedasticNoise, PiecewiseLinear
 from gumdrop.prediction.moments.activations import activation, plainly
 from gumdrop.prediction.moments.state import Source, Sources, State
 
-__all__ = ["drop", "rule_of"]
-
 
 def drop(state: State, p_logit: Tensor, shape: Sequence[int], sources: Sources) -> State:
     """Multiply by masks of mean 1 and variance p / (1 - p)."""

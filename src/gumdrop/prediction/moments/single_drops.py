@@ -20,8 +20,6 @@ from gumdrop.functional.floats import finite_exp
 from gumdrop.functional.masks import inverse_keep
 from gumdrop.layers import SITE, ConcreteDropout
 
-__all__ = ["Step", "drops_are_rare", "rows_at_once", "single_drops", "site_of"]
-
 RARE = 0.06
 """Largest rate up to which drops are rare."""
 MOST_UNITS = 256

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-__all__ = ["Sources", "Source", "State"]
-
 
 class State(NamedTuple):
     """What is known about the units of a layer; the variance is None while nothing is random."""

@@ -1,7 +1,5 @@
 """The two kinds of data that a fit trains on: a table in memory, and one that is read in pieces."""
 
-from __future__ import annotations
-
 import functools
 import os
 from abc import ABC, abstractmethod
@@ -21,8 +19,6 @@ from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.schema.inference import with_statistics
 from gumdrop.tables.streams.table import MOST_WATCHED, StreamedTable, open_stream
 from gumdrop.tables.task import task_of
-
-__all__ = ["MemoryData", "StreamedData", "TableData", "read_data"]
 
 
 class TableData(Split, ABC):

@@ -1,7 +1,5 @@
 """A table in memory, split into two parts and encoded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,8 +19,6 @@ from gumdrop.tables.reading.table import Table, name_of
 from gumdrop.tables.schema.inference import infer_schema, table_notes
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.task import task_of
-
-__all__ = ["Split", "split_and_encode"]
 
 
 @dataclass(frozen=True, kw_only=True)

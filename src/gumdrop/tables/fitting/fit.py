@@ -1,7 +1,5 @@
 """Fit a table: split it, train, hold a test part against plain models, and leave a folder that tells all."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os
@@ -36,8 +34,6 @@ from gumdrop.tables.scoring import OURS, mean_record, test_part
 from gumdrop.tables.task import Cut, Prediction
 from gumdrop.training import CheckpointError
 from gumdrop.training.processes.group import process_group, with_long_timeout
-
-__all__ = ["fit_table"]
 
 READING, SETTINGS = Reading(), FitSettings()
 

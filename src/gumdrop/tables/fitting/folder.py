@@ -6,8 +6,6 @@ both of these: then it is read from there, and the next fit puts it in place. No
 writes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -23,13 +21,6 @@ from gumdrop.machine.files import followed
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.settings import CONFIG_FILE
 from gumdrop.tables.folders import MODEL_FILE, NEW, OLD, working_folder
-
-__all__ = [
-    "check_out",
-    "forget_training",
-    "held_folder",
-    "put_in_place",
-]
 
 OWN_FILES = {MODEL_FILE, "model.safetensors", "predictions.csv", "results.json", "report.html", CONFIG_FILE}
 """What a fit leaves; a folder with anything else in it is never removed."""

@@ -1,7 +1,5 @@
 """A table of the user's own that tests, in the place of a part of the table that trains."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +12,6 @@ from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.prediction import encoding_notes, without_target
 from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.schema.schema import Encoded, TableSchema
-
-__all__ = ["OwnTest", "read_own_test"]
 
 
 @dataclass(frozen=True, eq=False)

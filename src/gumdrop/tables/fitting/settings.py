@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from gumdrop.ensembles import EnsembleSettings
 
-__all__ = ["CONFIG_FILE", "FLAGS", "FitSettings", "Reading", "SplitAs", "config_text"]
-
 SplitAs = Literal["time", "groups"]
 CONFIG_FILE = "config.toml"
 

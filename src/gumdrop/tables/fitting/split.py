@@ -1,7 +1,5 @@
 """Which rows test: drawn at random, or by a column the last ones or whole groups."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 
@@ -17,8 +15,6 @@ from gumdrop.tables.schema.cells import labels_of, numbers_of, refuse
 from gumdrop.tables.schema.columns import DateColumn
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.task import task_of
-
-__all__ = ["Parts", "SplitColumn", "advice", "at_random", "check_known", "check_parts", "split_column"]
 
 LEAST_TRAIN_ROWS = 10
 

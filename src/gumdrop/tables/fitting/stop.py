@@ -4,8 +4,6 @@ from pathlib import Path
 
 from gumdrop.training.checkpoints import read_checkpoint, write_checkpoint
 
-__all__ = ["shortened"]
-
 
 def shortened(checkpoint: Path, place: Path) -> int:
     """Write the checkpoint of a stopped run as one of a run that ends there.

@@ -1,7 +1,5 @@
 """Train the model of a table, and its twins whose rates are not learned; an interruption keeps what was learned."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +17,6 @@ from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import Stopped
 from gumdrop.tables.scoring import OURS
 from gumdrop.tables.task import task_of
-
-__all__ = ["TrainedModel", "train_twins", "train_until_stopped"]
 
 
 class Twin(NamedTuple):

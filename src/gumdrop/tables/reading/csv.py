@@ -1,7 +1,5 @@
 """Read a table from a CSV file, with the numbers as they are spelled there."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,6 @@ from gumdrop.tables.reading.header import csv_header, is_row
 from gumdrop.tables.reading.numbers import Decimal, Spelling, spelled_numbers, spelling_of
 from gumdrop.tables.reading.source import opened
 from gumdrop.tables.reading.tidy import MISSING_SPELLINGS, tidy
-
-__all__ = ["read_csv", "read_marks"]
 
 EXACT = 2**53
 """From here on, a float64 does not hold every integer."""

@@ -8,8 +8,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-__all__ = ["CYCLES", "Cycle", "cycle_of", "parse_cycle", "place_name"]
-
 Cycle = Literal["month", "weekday", "time of day"]
 
 # fmt: off

@@ -6,8 +6,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-__all__ = ["PARTS", "YEARS", "Dates", "Order", "order_of", "parse_dates", "parts_of", "phase"]
-
 Order = Literal["year-first", "day-first", "month-first"]
 
 _TIME = r"(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?\s*(Z|[+-]\d\d:?\d\d)?)?"

@@ -1,7 +1,5 @@
 """Read a table that is in memory already: a data frame of any library, or a dict of columns."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +10,6 @@ from gumdrop.tables.errors import TableError, check_unique
 from gumdrop.tables.reading.csv import read_marks
 from gumdrop.tables.reading.numbers import Decimal, plain_numbers
 from gumdrop.tables.reading.tidy import tidy
-
-__all__ = ["FRAME", "frame_sha256", "read_frame"]
 
 FRAME = "data frame"
 """What messages and results call a table that is no file."""

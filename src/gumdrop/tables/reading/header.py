@@ -1,7 +1,5 @@
 """The first line of a table, which tells of an absent column before anything slow is imported."""
 
-from __future__ import annotations
-
 import csv
 import re
 import zlib
@@ -10,8 +8,6 @@ from pathlib import Path
 
 from gumdrop.tables.errors import STDIN, TableError, check_present
 from gumdrop.tables.reading.source import PARQUET, ZIP, first_bytes, opened
-
-__all__ = ["check_early", "check_file", "csv_header", "is_row"]
 
 
 def check_file(path: str | Path) -> None:

@@ -7,8 +7,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-__all__ = ["Decimal", "Spelling", "plain_numbers", "spelled_numbers", "spelling_of", "values_of"]
-
 Decimal = Literal[".", ","]
 
 _MARKS = "$€£¥%"

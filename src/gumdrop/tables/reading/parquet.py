@@ -1,7 +1,5 @@
 """Read a table from a Parquet file."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path
@@ -12,8 +10,6 @@ import pandas as pd
 
 from gumdrop.tables.errors import TableError, check_unique
 from gumdrop.tables.reading.tidy import tidy
-
-__all__ = ["LABELS_NOTE", "ROW_LABELS", "read_parquet", "without_row_labels"]
 
 MOST_CELLS = 2**31
 """Cells of a Parquet file that are read at once, some 16 GB; its header may claim any number."""

@@ -1,7 +1,5 @@
 """Where a table is read from: a file, or the bytes of standard input; plain or gzipped."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import hashlib
@@ -9,8 +7,6 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
-
-__all__ = ["GZIP", "PARQUET", "ZIP", "first_bytes", "opened", "sha256"]
 
 GZIP, PARQUET, ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 """How files of these kinds begin."""

@@ -1,7 +1,5 @@
 """Read a table from a file, from standard input or from memory, and refuse one that is no table, in words that help."""
 
-from __future__ import annotations
-
 import csv
 import os
 import sys
@@ -18,8 +16,6 @@ from gumdrop.tables.reading.header import check_file
 from gumdrop.tables.reading.numbers import Decimal
 from gumdrop.tables.reading.parquet import read_parquet
 from gumdrop.tables.reading.source import PARQUET, ZIP, first_bytes, sha256
-
-__all__ = ["Table", "name_of", "read_rows", "read_table"]
 
 STANDARD_INPUT = "standard input"
 

@@ -1,12 +1,8 @@
 """Texts of a table without blanks around them, and what counts as missing in all formats."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from gumdrop.tables.errors import MISSING
-
-__all__ = ["MISSING_SPELLINGS", "tidy"]
 
 MISSING_SPELLINGS = ["?", "-", ".", "na", "Na", "N.A.", "n.a.", "NONE", "none"]
 """What counts as missing, beside the spellings of pandas."""

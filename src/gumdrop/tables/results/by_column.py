@@ -1,13 +1,9 @@
 """What the test rows tell of single columns: what each is worth, and how the promises hold in parts of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.results.parts import Gain
-
-__all__ = ["ByColumn", "Cells", "Group", "Importance"]
 
 
 @dataclass(frozen=True)

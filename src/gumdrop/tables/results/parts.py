@@ -1,29 +1,8 @@
 """The parts of what a fit leaves to read: table, target, rates, scores, test rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from gumdrop.tables.plain import SPARSE
-
-__all__ = [
-    "Calibration",
-    "ClassificationRows",
-    "Comparison",
-    "Gain",
-    "LIKELIHOOD",
-    "STEP_LIKELIHOOD",
-    "Ranking",
-    "Rate",
-    "RegressionRows",
-    "Score",
-    "Stopped",
-    "TableFacts",
-    "TargetFacts",
-    "Threshold",
-    "UncertainRow",
-    "UncertainRows",
-]
 
 LIKELIHOOD = "log likelihood"
 STEP_LIKELIHOOD = "log probability of step"

@@ -27,8 +27,6 @@ from gumdrop.tables.results.parts import (
 )
 from gumdrop.training import EpochRecord
 
-__all__ = ["Better", "FitResults", "RESULTS_FILE", "read_results", "write_results"]
-
 FORMAT = 1
 RESULTS_FILE = "results.json"
 FIT_AGAIN = "run `gumdrop fit` again to write it anew, or remove it."

@@ -1,7 +1,5 @@
 """Which labels of a column of texts are its categories."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -12,8 +10,6 @@ from gumdrop.tables.errors import MISSING, TableError
 from gumdrop.tables.reading.numbers import plain_numbers, spelled_numbers, spelling_of
 from gumdrop.tables.schema.cells import OTHERS, is_yes_no, labels_of, refuse
 from gumdrop.tables.schema.checks import drop_it
-
-__all__ = ["FEW_DISTINCT", "categories_of", "common", "ordered", "others_note"]
 
 FEW_DISTINCT = 10
 """Up to here whole numbers may be class codes, and text that is mostly digits categories."""

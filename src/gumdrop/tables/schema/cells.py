@@ -1,7 +1,5 @@
 """Cells of a column: numbers, labels, and what cannot be read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 
@@ -10,9 +8,6 @@ import pandas as pd
 
 from gumdrop.tables.errors import MISSING, TableError
 from gumdrop.tables.reading.numbers import plain_numbers
-
-__all__ = ["OTHERS", "index_labels", "labels_of", "numbers_of", "refuse", "standardised_numbers"]
-
 
 OTHERS = "(others)"
 """The category of all labels that have none of their own, in a column with very many."""

@@ -1,7 +1,5 @@
 """Checks of columns, gathered into one message."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -10,9 +8,6 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import TableError, listed
-
-__all__ = ["check_no_missing", "drop_it", "in_one_message"]
-
 
 T = TypeVar("T")
 

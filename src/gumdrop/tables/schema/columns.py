@@ -15,8 +15,6 @@ from gumdrop.tables.reading.dates import YEARS, Order, parse_dates, phase
 from gumdrop.tables.reading.numbers import plain_numbers
 from gumdrop.tables.schema.cells import OTHERS, index_labels, labels_of, numbers_of, refuse, standardised_numbers
 
-__all__ = ["CategoryColumn", "Column", "CycleColumn", "DateColumn", "NumericColumn", "Odd"]
-
 
 @dataclass(frozen=True, eq=False)
 class Odd:

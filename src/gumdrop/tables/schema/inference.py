@@ -1,7 +1,5 @@
 """Decide what each column of a training table is, or say why it cannot be told."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,8 +17,6 @@ from gumdrop.tables.schema.checks import check_no_missing, drop_it, in_one_messa
 from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn
 from gumdrop.tables.schema.oddities import commonest, far_off
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
-
-__all__ = ["infer_schema", "table_notes", "with_statistics"]
 
 _MIN_ROWS = 10
 _LEAST_SPREAD, _MOST_SPREAD = 1e-18, 1e18  # squares of what is a little smaller or larger stay in float32

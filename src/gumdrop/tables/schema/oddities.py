@@ -11,8 +11,6 @@ from gumdrop.machine.numerals import cell
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MEND", "commonest", "far_off"]
-
 IMBALANCED = 0.8
 """Share of the commonest class from which the accuracy alone says little."""
 FAR = 5

@@ -20,9 +20,6 @@ from gumdrop.tables.schema.cells import index_labels, labels_of, numbers_of, ref
 from gumdrop.tables.schema.checks import check_no_missing, in_one_message
 from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn, Odd
 
-__all__ = ["Encoded", "TableSchema", "Target", "Task"]
-
-
 Task = Literal["regression", "classification"]
 
 SCHEMA_VERSION = 2

@@ -22,9 +22,6 @@ from gumdrop.tables.reading.tidy import tidy
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Piece", "STREAMED", "TableStream"]
-
-
 STREAMED = (".parquet", ".pq", ".arrow", ".feather")
 """Endings of files that can be read in pieces, in small or capital letters."""
 ROWS_AT_ONCE = 65536

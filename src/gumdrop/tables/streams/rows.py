@@ -1,7 +1,5 @@
 """Encoded batches of a long table, in another order at each pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,9 +12,6 @@ from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.pieces import Piece, TableStream
 from gumdrop.tables.streams.survey import is_in
 from gumdrop.training.processes.group import process_group
-
-__all__ = ["StreamedRows"]
-
 
 WINDOW_ROWS = 2**18
 ROWS_OF_AN_EPOCH = 2**20

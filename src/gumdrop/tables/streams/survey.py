@@ -16,9 +16,6 @@ from gumdrop.tables.reading.dates import order_of
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.pieces import TableStream
 
-__all__ = ["Moments", "SAMPLE_ROWS", "Survey", "is_in", "survey"]
-
-
 SAMPLE_ROWS = 20_000
 """Rows that decide on the columns, test and watch."""
 MOST_LABELS, MOST_CODES = 1000, 50

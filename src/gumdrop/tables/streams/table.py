@@ -18,8 +18,6 @@ from gumdrop.tables.streams.rows import StreamedRows
 from gumdrop.tables.streams.survey import SAMPLE_ROWS, Survey, survey
 from gumdrop.tables.task import task_of
 
-__all__ = ["StreamedTable", "open_stream"]
-
 MOST_WATCHED = 4096
 FEWEST_ROWS = 10
 

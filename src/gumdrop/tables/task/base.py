@@ -1,7 +1,5 @@
 """What a task is asked for, from the network to the page."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +14,6 @@ from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import PLAIN, ClassificationPrediction, Likelihood, RegressionPrediction, TargetScale
 from gumdrop.tables.results import Better, Calibration, ClassificationRows, Ranking, RegressionRows
 from gumdrop.tables.schema.schema import Target
-
-__all__ = ["Cut", "Prediction", "ScoreMeaning", "TableTask"]
 
 Prediction = RegressionPrediction | ClassificationPrediction
 P = TypeVar("P", RegressionPrediction, ClassificationPrediction)

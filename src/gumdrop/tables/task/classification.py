@@ -1,7 +1,5 @@
 """The target is a class."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +16,6 @@ from gumdrop.metrics.scores import accuracy, calibration_error, reliability
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking, Threshold
 from gumdrop.tables.task.base import Cut, ScoreMeaning, TableTask
-
-__all__ = ["Classification"]
 
 BINS = 10
 """Of stated confidence, for the figure and the error alike."""

@@ -1,7 +1,5 @@
 """The target is a number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,8 +21,6 @@ from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, STEP_LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
 from gumdrop.tables.task.base import Cut, ScoreMeaning, TableTask
-
-__all__ = ["Regression"]
 
 KINDS = {
     "identity": "predicted densities end there",

@@ -1,7 +1,5 @@
 """Runs to show on the page: any folder that `gumdrop fit` or `gumdrop reproduce` left."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable
@@ -12,8 +10,6 @@ from typing import Any
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import RESULTS_FILE, FitResults
 from gumdrop.views.report import render
-
-__all__ = ["Run", "RunError", "open_runs"]
 
 
 class RunError(ValueError):

@@ -1,7 +1,5 @@
 """A small local server of the page and of the runs that it was given. It only gives out files, and keeps nothing."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import errno
@@ -14,8 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from gumdrop.views.explore.runs import Run
 from gumdrop.views.explore.site import page_files
-
-__all__ = ["make_server", "open_socket", "serve"]
 
 RUN_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'self'"
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}

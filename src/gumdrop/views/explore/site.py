@@ -1,7 +1,5 @@
 """The files of the page: one page with everything inside, the widget to copy, a picture for links, and runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,8 +8,6 @@ from pathlib import Path
 
 from gumdrop.machine.files import replacing
 from gumdrop.views.explore.runs import Run
-
-__all__ = ["SiteError", "page_files", "write_site"]
 
 STATIC = Path(__file__).parent / "static"
 WIDGET = ("landscape-terms.js", "landscape-look.js", "landscape.js")

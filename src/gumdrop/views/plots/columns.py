@@ -1,7 +1,5 @@
 """Residuals against the columns that predict."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,8 +20,6 @@ from gumdrop.views.plots.style import (
     set_apart,
     shortened_text,
 )
-
-__all__ = ["residuals_by_category", "residuals_by_number"]
 
 BINS = 6
 MOST = 6.0

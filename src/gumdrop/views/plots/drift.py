@@ -1,7 +1,5 @@
 """A table beside the one that a model learned from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,8 +9,6 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from gumdrop.views.plots.style import INK, PALETTE, PERCENT, SIZE, dress, shortened_text
-
-__all__ = ["shares_by_bin"]
 
 
 def shares_by_bin(

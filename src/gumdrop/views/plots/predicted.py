@@ -1,7 +1,5 @@
 """Predictions of a new table: how they are distributed, their intervals, and the parts of their uncertainty."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,8 +21,6 @@ from gumdrop.views.plots.style import (
     evenly,
     shortened_text,
 )
-
-__all__ = ["distribution", "frequencies", "sorted_intervals", "uncertainty_parts"]
 
 PINK = PALETTE[3]
 

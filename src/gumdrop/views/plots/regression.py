@@ -1,7 +1,5 @@
 """Predicted numbers against observed ones, and the calibration of their intervals."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator

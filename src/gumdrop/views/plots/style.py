@@ -1,7 +1,5 @@
 """Colours, sizes and axes that all figures share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

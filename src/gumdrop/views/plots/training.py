@@ -1,7 +1,5 @@
 """Losses and rates over training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

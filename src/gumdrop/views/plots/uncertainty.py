@@ -1,7 +1,5 @@
 """Whether uncertainty announces errors."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike

@@ -1,7 +1,5 @@
 """The test rows column by column: what each column is worth, residuals, and parts for which promises may fail."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +12,6 @@ from gumdrop.views import plots
 from gumdrop.views.html import number
 from gumdrop.views.report.rows import TestRows, margin, wilson
 from gumdrop.views.svg import Tip, svg
-
-__all__ = ["columns_view"]
 
 SHOWN = 15
 """Columns, and groups of rows, that the page shows."""

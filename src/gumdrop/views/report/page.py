@@ -1,7 +1,5 @@
 """Make the page of a fit from its results alone."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path
@@ -16,8 +14,6 @@ from gumdrop.views.report.rows import TestRows, auroc_interval, wilson
 from gumdrop.views.report.scores import scores_view
 from gumdrop.views.report.training import rates_view, training_view
 from gumdrop.views.report.uncertainty import SMALL, calibration_view, uncertainty_view
-
-__all__ = ["render", "write_report"]
 
 TORN = re.compile(r"(?<=\d) (?=%)|(?<=±) (?=\d)")
 """Where a line must not end: between a number and its sign."""

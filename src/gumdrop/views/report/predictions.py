@@ -1,7 +1,5 @@
 """Predictions beside what was observed: values with their intervals, or true against predicted classes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gumdrop.tables.results import FitResults
@@ -9,9 +7,6 @@ from gumdrop.views import plots
 from gumdrop.views.html import number
 from gumdrop.views.report.rows import TestRows
 from gumdrop.views.svg import svg
-
-__all__ = ["confusion_view", "predictions_view"]
-
 
 View = tuple[int, dict[str, object]]
 """Rows that are predicted right, or lie in their interval, and what else the page says of the predictions."""

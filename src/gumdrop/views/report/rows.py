@@ -1,7 +1,5 @@
 """The test rows of a fit: how wrong each was, and how uncertain the model was of it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,8 +10,6 @@ from sklearn.metrics import roc_auc_score
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import FitResults, RegressionRows
 from gumdrop.views import plots
-
-__all__ = ["TestRows", "association", "auroc_interval", "margin", "wilson"]
 
 DRAWS = 4000
 """Of random groups of rows; errors have long tails, for which a normal curve is no match."""

@@ -1,7 +1,5 @@
 """The model beside others: a table of scores, and comparisons row by row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -12,8 +10,6 @@ from gumdrop.machine.numerals import MINUS
 from gumdrop.tables.results import LIKELIHOOD, Better, FitResults, Gain, Score
 from gumdrop.views.html import DASH, number, tenths
 from gumdrop.views.report.rows import TestRows, margin, wilson
-
-__all__ = ["scores_view"]
 
 Verdict = Literal["worse", "equal", "better"]
 VERDICTS: tuple[Verdict, ...] = ("worse", "equal", "better")

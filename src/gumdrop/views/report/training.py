@@ -1,15 +1,11 @@
 """How training went: the loss, and the learned rates."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gumdrop.tables.results import FitResults
 from gumdrop.views import plots
 from gumdrop.views.html import number, percent
 from gumdrop.views.svg import COLOURS, TIPS, svg
-
-__all__ = ["rates_view", "training_view"]
 
 
 def rates_view(results: FitResults) -> dict[str, object]:

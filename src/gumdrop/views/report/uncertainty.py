@@ -1,7 +1,5 @@
 """Whether stated uncertainty can be trusted: calibration, and whether uncertain rows are the wrong ones."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -13,8 +11,6 @@ from gumdrop.views import plots
 from gumdrop.views.html import number, percent
 from gumdrop.views.report.rows import TestRows, association, wilson
 from gumdrop.views.svg import TIPS, svg
-
-__all__ = ["SMALL", "calibration_view", "uncertainty_view"]
 
 SMALL, WIDE = 0.02, 0.1
 """Differences of shares: too small to act on, and so large that a test which cannot exclude them says nothing."""

@@ -91,17 +91,7 @@ RANDOM: dict[str, Callable[[Tensor, Layout, Generator], Tensor]] = {
 
 
 def make_infill(infill: Infill | None, inputs: Tensor, layout: Layout) -> Tensor | InfillCall:
-    """Return what stands in for the inputs, or a callable of inputs and a generator that gives it.
-
-    Args:
-        infill: A name out of `FIXED` and `RANDOM`, a number, a tensor that broadcasts to the inputs, a callable
-            that is returned as it is, or None for a blur, in tables for zeros.
-        inputs: Shape (N, ...), as the layout says.
-        layout: What its dimensions mean.
-
-    Raises:
-        ValueError: If the name is unknown, makes no sense for the layout, or the tensor does not fit or is not finite.
-    """
+    """Return what stands in for the inputs, or a callable of inputs and a generator that gives it."""
     if infill is None:
         infill = "blur" if layout.ordered else "zeros"
     if isinstance(infill, str):

@@ -35,19 +35,7 @@ class DistinctRows(NamedTuple):
 
 
 class StandardisedRows(RowSource):
-    """Rows of an array, standardised when they are asked for, so that the array is never copied.
-
-    Args:
-        values: Shape (N, F), of any layout, writable or not.
-        indices: Which rows, in which order.
-        center: What to take off each column.
-        scale: What to divide each column by.
-
-    Example:
-        >>> rows = StandardisedRows(np.array([[1.0], [3.0], [5.0]]), np.array([2, 0]), np.array([3.0]), np.array([2.0]))
-        >>> rows[torch.tensor([0, 1, 1])].squeeze(1), len(rows), rows.shape
-        (tensor([ 1., -1., -1.]), 2, (2, 1))
-    """
+    """Rows of an array, (N, F), picked and standardised when they are asked for, so that the array is never copied."""
 
     def __init__(self, values: np.ndarray, indices: np.ndarray, center: np.ndarray, scale: np.ndarray) -> None:
         self._values, self._indices, self._center, self._scale = values, indices, center, scale
@@ -71,17 +59,7 @@ def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
 
 
 def dense(x: Any) -> np.ndarray:
-    """Make a sparse matrix dense, unless it is too large for that; a dense one is as it is.
-
-    Args:
-        x: Shape (N, F).
-
-    Returns:
-        The same as an array.
-
-    Raises:
-        ValueError: If it is too large.
-    """
+    """Make a sparse matrix, shape (N, F), dense, unless it is too large for that; a dense one is as it is."""
     if not issparse(x):
         return np.asarray(x)
     if x.shape[0] * x.shape[1] > MOST_DENSE:
@@ -94,20 +72,7 @@ def dense(x: Any) -> np.ndarray:
 
 
 def distinct(x: np.ndarray, y: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None) -> DistinctRows:
-    """Find the distinct rows of positive weight, sorted, and sum the weights of those that are equal.
-
-    Args:
-        x: Inputs, shape (N, F).
-        y: Targets, shape (N, D).
-        weights: Shape (N,), at least 0.
-        together: Shape (N,); equal rows of different sets stay apart. None if there are no sets.
-
-    Returns:
-        The rows.
-
-    Raises:
-        ValueError: If there are fewer than an ensemble needs.
-    """
+    """Find the distinct rows of positive weight, sorted, and sum the weights of equal ones that are of one set."""
     sets = [] if together is None else [together]
     order, new = _sorted([*sets, *y.T, *x.T][::-1], np.flatnonzero(weights > 0).astype(np.int32))
     starts = np.flatnonzero(new)

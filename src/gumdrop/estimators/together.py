@@ -11,23 +11,7 @@ MISSING = {"None", "nan", "NaT", "<NA>"}
 
 
 def held_together(groups: Any, times: Any, weights: np.ndarray) -> np.ndarray | None:
-    """Number the sets of rows that are held out together.
-
-    Args:
-        groups: Label of the group of each row, shape (N,), or None.
-        times: Time of each row, numbers or dates, shape (N,), or None.
-        weights: Weight of each row, shape (N,); one of 0 is in no set.
-
-    Returns:
-        The number of the set of each row, shape (N,); None where any rows may be held out.
-
-    Raises:
-        ValueError: If both are given, or one cannot be used.
-
-    Example:
-        >>> held_together(["ann", "ann", "bob", "bob"], None, np.ones(4)).tolist()
-        [0, 0, 1, 1]
-    """
+    """Number the sets of rows that are held out together, (N,), those of weight 0 in none; None where any may be."""
     if groups is None and times is None:
         return None
     if groups is not None and times is not None:

@@ -18,14 +18,7 @@ RELATIVE = 1e-3
 
 @torch.no_grad()
 def check(run: Runner, graph: Graph, inputs: Sequence[Tensor], names: Sequence[str]) -> None:
-    """Refuse a file that does not do what the model does.
-
-    With noise as an input the file must give what the graph gives. Otherwise two calls must differ, and the means of
-    some calls must be those of as many predictions of the library, up to chance. One row must work like many.
-
-    Raises:
-        ExportError: If the file fails to run, or any of these does not hold.
-    """
+    """Refuse a file that does not do what the model does: the same for the same noise, else in the mean over runs."""
     first, second = _run(run, inputs), _run(run, inputs)
     same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True))
     if graph.is_random and same:

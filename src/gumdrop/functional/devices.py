@@ -16,29 +16,11 @@ def read(numbers: Sequence[Tensor]) -> list[float]:
 
 
 def fetched(tensors: Sequence[Tensor]) -> Tensor:
-    """Bring numbers to the CPU, and wait for their device once.
-
-    Args:
-        tensors: Tensors of any shapes and devices, at least one.
-
-    Returns:
-        All their numbers in one dimension, on the CPU.
-    """
+    """Bring the numbers of one or more tensors to the CPU, in one dimension, and wait for their device once."""
     device = tensors[0].device
     return torch.cat([each.reshape(-1).to(device) for each in tensors]).cpu()
 
 
 def sent(value: Tensor, device: torch.device | str) -> Tensor:
-    """Send a tensor to a device without waiting for it.
-
-    What comes to the CPU is waited for, since it is read there at once, and so is what goes to MPS, which may read it
-    after its memory has been given back.
-
-    Args:
-        value: Any tensor.
-        device: Where it is wanted.
-
-    Returns:
-        The tensor there.
-    """
+    """Send a tensor to a device without waiting for it, but wait where it is read at once, or MPS may read it late."""
     return value.to(device, non_blocking=torch.device(device).type not in ("cpu", "mps"))

@@ -80,21 +80,7 @@ def dropout_kl(
 
 
 def total_kl(p_logits: Tensor, units: Tensor, precisions: Tensor, tensors: Sequence[Tensor]) -> Tensor:
-    """Sum the KL divergence of many weights, as `dropout_kl` has that of one.
-
-    Args:
-        p_logits: Logit of the drop probability in front of each tensor, shape (T,).
-        units: Number of units that share it, times the strength of their entropy, shape (T,).
-        precisions: Prior precision ``l^2`` of each tensor, shape (T,).
-        tensors: The weights; one may be spread over processes (FSDP2).
-
-    Returns:
-        A scalar tensor, in the dtype of the logits.
-
-    Example:
-        >>> total_kl(torch.zeros(1), torch.tensor([8.0]), torch.ones(1), [torch.ones(3)])
-        tensor(-2.5452)
-    """
+    """Sum the KL of T weights, as `dropout_kl` has that of one; `units` are times the strength; shapes (T,)."""
     if is_traced() or any(hasattr(tensor, "full_tensor") for tensor in tensors):
         squares = torch.stack([whole(widened(each).square().sum()).to(p_logits) for each in tensors])
         return (squares * _coefficients(p_logits, 0.5 * precisions) - units * bernoulli_entropy(p_logits)).sum()

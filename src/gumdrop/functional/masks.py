@@ -80,19 +80,7 @@ def hard_keep(p_logit: Tensor, noise: Tensor) -> Tensor:
 
 
 def inverse_keep(p_logit: Tensor) -> Tensor:
-    r"""Scale of inverted dropout, :math:`1/(1-p) = 1 + e^{\operatorname{logit} p}`.
-
-    Args:
-        p_logit: Logit of the drop probability.
-
-    Returns:
-        Values in [1, largest finite number]: where the exact value overflows the dtype, it saturates there
-        instead of giving ``inf``, so that a product with 0 stays 0.
-
-    Example:
-        >>> inverse_keep(torch.tensor([0.2, 0.5]).logit())
-        tensor([1.2500, 2.0000])
-    """
+    """Scale of inverted dropout, 1 / (1 - p), which saturates at the largest finite number, so that 0 times it is 0."""
     return finite_exp(F.softplus(widened(p_logit)))
 
 

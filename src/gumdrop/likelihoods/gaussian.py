@@ -83,23 +83,7 @@ class Gaussian(Likelihood):
 
 
 def split_gaussian(output: Tensor) -> tuple[Tensor, Tensor]:
-    """Split a network's output into mean and log variance, the two halves of its last dimension.
-
-    Args:
-        output: Shape (..., 2 D).
-
-    Returns:
-        Mean and log variance, each of shape (..., D).
-
-    Raises:
-        ValueError: If the last dimension is odd.
-
-    Example:
-        >>> mean, log_variance = split_gaussian(torch.arange(8.0).reshape(2, 4))
-        >>> mean
-        tensor([[0., 1.],
-                [4., 5.]])
-    """
+    """Split a network's output, (..., 2 D), into mean and log variance, the two halves of its last dimension."""
     if output.ndim == 0 or output.shape[-1] % 2:
         raise ValueError(
             f"a Gaussian output holds means and log variances in halves of its last dimension, got shape "
@@ -110,18 +94,7 @@ def split_gaussian(output: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def gaussians_of(result: Tensor, log_variance: Tensor | float | None) -> tuple[Tensor, Tensor]:
-    """Read means and variances out of what a network returned.
-
-    Args:
-        result: In some draws, shape (S, N, ...).
-        log_variance: See `Gaussian`.
-
-    Returns:
-        Means and variances, of the same shape.
-
-    Raises:
-        ValueError: If the output has no dimension for D or cannot be split, or ``log_variance`` does not fit it.
-    """
+    """Read means and variances, (S, N, D) each, out of what a network returned in some draws."""
     if result.ndim < 3:
         raise ValueError(
             f"the model must return shape (N, D), got {tuple(result.shape[1:])}; for one output add a dimension with "
@@ -140,13 +113,6 @@ def gaussians_of(result: Tensor, log_variance: Tensor | float | None) -> tuple[T
 
 
 def noise_variance(log_variance: Tensor) -> Tensor:
-    """Variance of the noise, of which 0 and infinity have no density.
-
-    Args:
-        log_variance: Its logarithm.
-
-    Returns:
-        The same shape, positive and finite.
-    """
+    """Variance of the noise by its logarithm, positive and finite, as 0 and infinity have no density."""
     limits = torch.finfo(log_variance.dtype)
     return log_variance.exp().clamp(limits.tiny, limits.max)

@@ -141,18 +141,7 @@ class HurdlePrediction(RegressionPrediction):
 def beside_atoms(
     mean: Tensor, variance: Tensor, draw_means: Tensor, draw_atoms: Tensor, atoms: Sequence[float]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Moments of atoms and a density together.
-
-    Args:
-        mean: Of the density, shape (N, 1).
-        variance: Of the density, (N, 1).
-        draw_means: Mean of the density of each draw, (S, N, 1).
-        draw_atoms: Probability of each atom under each draw, (S, N, K).
-        atoms: Their values.
-
-    Returns:
-        Mean, epistemic and aleatoric variance, (N, 1) each.
-    """
+    """Mean, epistemic and aleatoric variance, (N, 1) each, of K atoms, (S, N, K) by draw, and a density together."""
     values, shares = mean.new_tensor(atoms), draw_atoms.mean(0)
     rest = 1 - shares.sum(1, keepdim=True)
     whole = rest * mean + (shares * values).sum(1, keepdim=True)

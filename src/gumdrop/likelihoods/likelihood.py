@@ -193,16 +193,7 @@ def per_example(nll: Tensor) -> Tensor:
 
 
 def check_same_shape(name: str, value: Tensor, target: Tensor) -> None:
-    """Refuse an output and a target that would broadcast.
-
-    Args:
-        name: What the output is called.
-        value: The output.
-        target: The target.
-
-    Raises:
-        ValueError: If their shapes differ.
-    """
+    """Refuse an output and a target that would broadcast."""
     if value.shape != target.shape or value.ndim == 0:
         raise ValueError(
             f"`{name}` and `target` must have the same shape, examples first, got {tuple(value.shape)} and "

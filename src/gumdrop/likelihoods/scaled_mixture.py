@@ -28,18 +28,7 @@ AT_ONCE = 2**23
 def in_parts(
     function: Callable[..., Tensor], means: Tensor, variances: Tensor, scale: TargetScale, *values: Tensor
 ) -> Tensor:
-    """Call a function for some rows after the other: what it makes of all draws on its way is several times as large.
-
-    Args:
-        function: One of the functions below that treat rows apart from each other, or one of the same arguments.
-        means: On the scale, shape (S, N, D).
-        variances: On the scale, shape (S, N, D).
-        scale: The scale.
-        values: Further arguments, which broadcast with shape (N, D).
-
-    Returns:
-        What it gives of all rows, in dimension 0.
-    """
+    """Call a function for some rows after the other: what it makes of all draws on its way is much larger."""
     shape = means.shape[1:]
     if any(torch.broadcast_shapes(each.shape, shape) != shape for each in values):  # several values for each row
         return function(means, variances, scale, *values)
@@ -57,21 +46,13 @@ def in_parts(
 def draw_moments(
     means: Tensor, variances: Tensor, scale: TargetScale, log_ndtr: Function = torch.special.log_ndtr
 ) -> tuple[Tensor, Tensor]:
-    r"""Mean and variance of the target under each draw.
+    r"""Return mean and variance of the target under each draw, in its units, (S, N, D) each.
 
     Of a logarithm :math:`\exp(\mu + \sigma^2 / 2)` and :math:`\exp(2 \mu + \sigma^2) (\exp \sigma^2 - 1)`; of what is
     cut off at b :math:`\mu + \sigma \lambda` and :math:`\sigma^2 (1 + \alpha \lambda - \lambda^2)`, with
     :math:`\alpha = (b - \mu) / \sigma` and :math:`\lambda = \phi(\alpha) / \Phi(-\alpha)`; of a root from its
-    second and fourth moments, :math:`E z^k = \mu E z^{k-1} + (k-1) \sigma^2 E z^{k-2}` where it is cut off at 0.
-
-    Args:
-        means: On the scale, shape (S, N, D).
-        variances: On the scale, shape (S, N, D).
-        scale: The scale.
-        log_ndtr: Log of the normal distribution function; another one where that of torch cannot be exported.
-
-    Returns:
-        In units of the target, shape (S, N, D) each.
+    second and fourth moments, :math:`E z^k = \mu E z^{k-1} + (k-1) \sigma^2 E z^{k-2}` where it is cut off at 0. An
+    export gives a ``log_ndtr`` of its own.
     """
     if scale.kind == "log":
         counted = variances.clamp(max=WIDEST)
@@ -100,17 +81,7 @@ def draw_moments(
 def mixed_moments(
     means: Tensor, variances: Tensor, scale: TargetScale, log_ndtr: Function = torch.special.log_ndtr
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, epistemic and aleatoric variance of a mixture, in units of the target.
-
-    Args:
-        means: Of the draws, on the scale, shape (S, N, D).
-        variances: Of the draws, on the scale, shape (S, N, D).
-        scale: The scale.
-        log_ndtr: As for `draw_moments`.
-
-    Returns:
-        Shape (N, D) each.
-    """
+    """Mean, epistemic and aleatoric variance of a mixture, in units of the target, (N, D) each."""
     centers, spreads = draw_moments(means, variances, scale, log_ndtr)
     weights = torch.full_like(centers, 1 / centers.shape[0])
     if scale.cuts:
@@ -152,17 +123,7 @@ def below(means: Tensor, variances: Tensor, scale: TargetScale, value: Tensor) -
 
 
 def quantile(means: Tensor, variances: Tensor, scale: TargetScale, probability: float | Tensor) -> Tensor:
-    """Quantile, on the scale, by Newton's method as long as it stays between known bounds, else by halving these.
-
-    Args:
-        means: Of the draws, on the scale, shape (S, N, D).
-        variances: Of the draws, on the scale, shape (S, N, D).
-        scale: The scale.
-        probability: In (0, 1), one for all or shape (N, D).
-
-    Returns:
-        Shape (N, D).
-    """
+    """Quantile, (N, D), on the scale, by Newton's method while it stays between known bounds, else by halving these."""
     low, high = _bracket(means, variances, scale, probability)
     std, kept = variances.sqrt(), _kept(means, variances, scale)
     spread = (variances.mean(0) + means.var(0, correction=0)).sqrt()

@@ -88,15 +88,7 @@ class TargetScale:
         return target >= self.bound if self.is_linear else target > self.bound
 
     def rescaled(self, factor: float, shift: float) -> "TargetScale":
-        """The same of ``factor * target + shift``.
-
-        Args:
-            factor: Positive.
-            shift: Any number.
-
-        Returns:
-            The scale in other units.
-        """
+        """The same of ``factor * target + shift``, with a positive factor."""
         atoms = tuple(factor * atom + shift for atom in self.atoms)
         return TargetScale(factor * self.least + shift, factor * self.step, self.kind, atoms)
 

@@ -8,18 +8,7 @@ import torch
 
 
 def environment(device: str = "cpu") -> dict[str, str]:
-    """Describe where something runs, by class and never by name.
-
-    Args:
-        device: Where the model is, as torch spells it.
-
-    Returns:
-        Versions of Python, torch and numpy, and the hardware.
-
-    Example:
-        >>> list(environment())
-        ['python', 'torch', 'numpy', 'hardware']
-    """
+    """Describe where something runs, by class and never by name: versions of Python, torch, numpy, and the hardware."""
     hardware = f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
     if torch.device(device).type == "cuda":
         hardware = f"{torch.cuda.get_device_name(device)}, {hardware}"
@@ -32,16 +21,5 @@ def environment(device: str = "cpu") -> dict[str, str]:
 
 
 def in_words(value: str) -> str:
-    """Word a value of `environment` for a reader; records keep theirs, by which a run knows its own.
-
-    Args:
-        value: Such as the `hardware`.
-
-    Returns:
-        The same in a reader's grammar.
-
-    Example:
-        >>> in_words("x86_64 CPU, 1 threads"), in_words("x86_64 CPU, 11 threads")
-        ('x86_64 CPU, 1 thread', 'x86_64 CPU, 11 threads')
-    """
+    """Word a value of `environment` for a reader; records keep theirs, by which a run knows its own."""
     return re.sub(r"\b1 threads\b", "1 thread", value)

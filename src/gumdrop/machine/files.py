@@ -11,21 +11,13 @@ from typing import IO, Any
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a file beside a path, and move it there once it is whole.
+    """Open a file beside a path, for text in UTF-8 or with mode "wb", and move it there once it is whole.
 
     Where the block fails, the new file is removed, and what was at the path before is still there. What a run that was
-    killed left of the same file is removed, too.
-
-    Args:
-        path: Where the file belongs; its folder is made if need be. A link stays, and what it names is replaced.
-        mode: ``"w"`` for text in UTF-8, or ``"wb"``.
+    killed left of it is removed, too. A folder is made if need be; a link stays, and what it names is replaced.
 
     Yields:
         The open file.
-
-    Raises:
-        OSError: If the disk is full, or the file cannot be made.
-        FileExistsError: If there is a folder, a device or a pipe.
 
     Example:
         >>> import tempfile

@@ -9,19 +9,11 @@ from typing import Any
 def names_on_use(
     package: str, places: Mapping[str, Collection[str]], rooms: Collection[str] = ()
 ) -> Callable[[str], Any]:
-    """Make the `__getattr__` of a package whose names cost time to import (PEP 562).
+    """Return the `__getattr__` of a package whose names, by module, cost time to import (PEP 562).
 
     torch takes a second to load, pandas and scikit-learn another one, and who asks for a version or names a file that
     is not there should not wait for them. Type checkers do not look into this: the package imports the same names
     under `typing.TYPE_CHECKING`.
-
-    Args:
-        package: The package, `__name__` there.
-        places: For each module the names that the package takes from it.
-        rooms: Packages inside that are attributes, too.
-
-    Returns:
-        The function.
 
     Example:
         >>> get = names_on_use("json", {"json.decoder": ["JSONDecoder"]}, rooms=["encoder"])

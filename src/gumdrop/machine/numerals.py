@@ -11,14 +11,7 @@ NAMED = ((1e12, " tn"), (1e9, " bn"), (1e6, " M"))
 
 
 def readable(value: float, digits: int = 4) -> str:
-    """A number with its thousands set apart.
-
-    Args:
-        value: Finite.
-        digits: Significant digits; what stands before the decimal point is never rounded away.
-
-    Returns:
-        The text.
+    """Return a number with its thousands set apart; what stands before the decimal point is never rounded away.
 
     Example:
         >>> readable(413386.2), readable(-5.4721), readable(0.00012345, 3)
@@ -33,13 +26,7 @@ def readable(value: float, digits: int = 4) -> str:
 
 
 def cell(value: float) -> str:
-    """A number of a table: at most six digits, and none that say nothing; years stay in one piece.
-
-    Args:
-        value: A finite number.
-
-    Returns:
-        What stands in the cell.
+    """Return a number of a table: at most six digits, and none that say nothing; years stay in one piece.
 
     Example:
         >>> cell(59.0), cell(2015), cell(413386.24)
@@ -52,13 +39,7 @@ def cell(value: float) -> str:
 
 
 def shortened(values: list[float]) -> list[str]:
-    """Labels of an axis: in millions or more where there are such, with as few digits as tell them apart.
-
-    Args:
-        values: What to write.
-
-    Returns:
-        A text for each.
+    """Return labels of an axis: in millions or more where there are such, with as few digits as tell them apart.
 
     Example:
         >>> shortened([0.0, 500_000.0, 1_000_000.0]), shortened([2500.0, 5000.0])
@@ -79,13 +60,7 @@ def shortened(values: list[float]) -> list[str]:
 
 
 def with_minus(text: str) -> str:
-    """A text whose negative numbers have a minus sign, where Python writes a hyphen.
-
-    Args:
-        text: Any text; hyphens in words, dates, ranges and flags stay.
-
-    Returns:
-        The text.
+    """Return a text whose negative numbers have a minus sign; hyphens in words, dates, ranges and flags stay.
 
     Example:
         >>> with_minus("-0.5 to -2e-05, on 2019-01-05, p-value, --seed")

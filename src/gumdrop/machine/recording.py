@@ -55,17 +55,11 @@ class Steps:
 
 
 def steps_of(values: np.ndarray) -> Steps | None:
-    """Find the steps that numbers are recorded in, if they are beyond doubt.
+    """Return the steps that numbers are recorded in, if they are beyond doubt, else None.
 
     Numbers count as recorded in steps if they repeat, four times on average or more, and if nearly all distinct ones
     are whole steps apart, with a step that is not much finer than the distances that occur. So a measured target never
     does, nor one with a few values that repeat, such as a limit or a 0 among others.
-
-    Args:
-        values: Finite numbers, shape (N,).
-
-    Returns:
-        The steps, or None.
 
     Example:
         >>> steps_of(np.repeat([3.0, 4.5, 5.0, 7.0], 10))
@@ -89,16 +83,10 @@ def steps_of(values: np.ndarray) -> Steps | None:
 
 
 def stays_positive(values: np.ndarray) -> bool:
-    """Whether numbers end at 0, as prices, durations and counts do, beyond what chance would make.
+    """Return whether numbers end at 0, as prices, durations and counts do, beyond what chance would make.
 
     None is below 0, though of as many normal numbers three at least would be; or they are strongly skewed to the right,
     and 0 is not far.
-
-    Args:
-        values: Finite numbers, shape (N,).
-
-    Returns:
-        Whether 0 is taken for the lower end of all numbers like these.
 
     Example:
         >>> stays_positive(np.linspace(0, 5, 100)), stays_positive(np.linspace(50, 55, 100))
@@ -114,14 +102,7 @@ def stays_positive(values: np.ndarray) -> bool:
 
 
 def atoms_of(values: np.ndarray) -> tuple[float, ...]:
-    """Find values that many rows share among numbers that otherwise hardly repeat, such as 0 among amounts of rain.
-
-    Args:
-        values: Finite numbers, shape (N,).
-
-    Returns:
-        At most three values, ascending: each of at least a twentieth of the rows, and of three times as many as any
-        other value has.
+    """Return at most three values that many rows share among numbers that hardly repeat, such as 0 of amounts of rain.
 
     Example:
         >>> atoms_of(np.concatenate([np.zeros(30), np.linspace(1, 9, 70)]))

@@ -71,20 +71,7 @@ def kl_divergence(
 def kl_of(
     model: nn.Module, found: Sequence[Block], *, num_data: int | Tensor | None, lengthscale: Lengthscale
 ) -> Tensor:
-    """Compute `kl_divergence` of a model whose blocks are known.
-
-    Args:
-        model: A converted model.
-        found: Its blocks.
-        num_data: See `kl_divergence`.
-        lengthscale: See `kl_divergence`.
-
-    Returns:
-        A scalar tensor with gradient.
-
-    Raises:
-        ValueError: As `kl_divergence`.
-    """
+    """Compute `kl_divergence` of a model whose blocks are known."""
     check_lengthscale(lengthscale, num_data)
     owners: dict[tuple[int, int, int], Block] = {}
     counted: dict[tuple[int, int, int], Tensor] = {}
@@ -122,16 +109,7 @@ def kl_of(
 
 
 def precisions_of(stack: StackedMLP, *, num_data: Tensor, lengthscale: Lengthscale) -> Tensor:
-    """Precisions of the prior of each layer of the members of a stack, capped as `kl_divergence` does.
-
-    Args:
-        stack: The stack.
-        num_data: Number of examples in the training set of each, shape (M,).
-        lengthscale: See `kl_divergence`.
-
-    Returns:
-        ``l^2``, shape (M or 1, L); 0 for a layer without dropout, which has no prior.
-    """
+    """Precisions of each layer of a stack's members, (M or 1, L), capped as `kl_divergence` does; 0 without dropout."""
     check_lengthscale(lengthscale, 1)
     numbers = [0.0] * stack.num_free + [precision_of(lengthscale, units) for units in stack.units]
     precisions = sent(torch.tensor([numbers], dtype=num_data.dtype), num_data.device)

@@ -24,12 +24,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 class MaskNoise:
-    """Uniform noise for the dropout of a model, from one generator for each site, so that sites do not interleave.
-
-    Args:
-        count: Number of sites; they go by their numbers in the model, learned ones first.
-        seed: Same seed, same noise; drawn if None.
-    """
+    """Uniform noise for the dropout of a model, from a generator for each site, so that sites do not interleave."""
 
     def __init__(self, count: int, seed: int | None) -> None:
         master = torch.Generator()
@@ -88,11 +83,7 @@ class Stochastic(NamedTuple):
 
 
 class Given:
-    """Source of a factor that is known, the same for every input.
-
-    Args:
-        factor: Shape (1, K), or (rows, K).
-    """
+    """Source of a factor that is known, (1, K) or (rows, K)."""
 
     def __init__(self, factor: Tensor) -> None:
         self.factor, self.was_used = factor, False
@@ -117,15 +108,7 @@ class _Fresh:
 
 
 class PlainDrop:
-    """Forward of an ``nn.Dropout*`` in a draw.
-
-    Args:
-        site: The module.
-        noise: Where its masks come from.
-        number: Its number there.
-        fresh: Another mask at each call; else one for each input shape and use in a pass.
-        shared: One mask for all rows.
-    """
+    """Forward of an ``nn.Dropout*`` in a draw: a fresh mask at each call, or one for each input shape and use."""
 
     def __init__(self, site: _DropoutNd, noise: MaskNoise, number: int, fresh: bool, shared: bool) -> None:
         self.site, self.noise, self.number, self.fresh, self.shared = site, noise, number, fresh, shared

@@ -51,23 +51,7 @@ def drawn(
     *,
     has_parts: bool = True,
 ) -> Iterator[Tensor]:
-    """Evaluate functions drawn from the posterior, as many at once as the model and the device's memory allow.
-
-    Args:
-        model: The model.
-        x: The arguments of a call, from `gumdrop.prediction.inputs.arguments`.
-        num_samples: Monte Carlo samples S.
-        seed: Seed of the masks; drawn if None.
-        batch_size: Rows that run at once; all if None.
-        output: Takes a tensor out of what the model returns; None where that is one.
-        has_parts: Whether somebody reads an epistemic part in it, which must not be 0 in silence.
-
-    Yields:
-        The outputs of the next functions for all rows, shape (S, N, ...).
-
-    Raises:
-        ValueError: If ``num_samples`` or ``batch_size`` is less than 1, or the model did not use any of its dropout.
-    """
+    """Evaluate functions drawn from the posterior for all rows, (S, N, ...), as many at once as fit."""
     if num_samples < 1:
         raise ValueError(f"`num_samples` must be at least 1, got {num_samples}")
     if batch_size is not None and batch_size < 1:

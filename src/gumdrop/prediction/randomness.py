@@ -15,10 +15,6 @@ class OwnRandomness:
 
     Predictions take turns with them, and the caller's state is restored after each turn. Where the first turn has drawn
     nothing, there is nothing to take turns for.
-
-    Args:
-        model: The model, whose devices count.
-        seed: That of the prediction.
     """
 
     def __init__(self, model: nn.Module, seed: int) -> None:

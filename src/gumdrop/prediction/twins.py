@@ -20,19 +20,10 @@ PLAIN = frozenset({type(None), bool, int, float, str, Tensor, nn.Parameter})
 
 
 def twin_of(model: nn.Module) -> nn.Module:
-    """Build modules in eval that share parameters, buffers and everything else with those of a model.
+    """Return modules in eval that share parameters, buffers and everything else with those of a model.
 
     References from one module to another, also in bound methods, partial functions and collections, lead to the twins.
     A compiled model has the twin of the module that was compiled.
-
-    Args:
-        model: Any model; it stays as it is.
-
-    Returns:
-        The twin, of the same class.
-
-    Raises:
-        ValueError: If a part of the model is a TorchScript module in training mode, of which there is no twin.
     """
     model = uncompiled(model)
     modules = list(model.modules())

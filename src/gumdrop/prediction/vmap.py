@@ -19,13 +19,7 @@ COPIED = 16
 
 
 class Chunk:
-    """A few draws that run as one program.
-
-    Args:
-        count: Number of draws, S.
-        factors: What each site multiplies its units by, (S, K), by the site's identity; only of those that change
-            something.
-    """
+    """A few draws that run as one program, and what sites that change something multiply their units by, (S, K)."""
 
     def __init__(self, count: int, factors: Mapping[int, Tensor]) -> None:
         self.count, self.factors = count, dict(factors)
@@ -40,20 +34,7 @@ class Chunk:
 
 
 def run_batched(model: nn.Module, call: Callable[[], Tensor], chunk: Chunk) -> Tensor:
-    """Run a model on the draws of a chunk.
-
-    Args:
-        model: The model, in eval.
-        call: Calls it and gives its output tensor.
-        chunk: The draws.
-
-    Returns:
-        Shape (S, N, ...), or (1, N, ...) where all draws are the same.
-
-    Raises:
-        RuntimeError: If the model keeps something of what it computes, or whatever PyTorch raises for code that
-            depends on the values of a draw.
-    """
+    """Run a model on the draws of a chunk, (S, N, ...), or (1, N, ...) where all are the same."""
     before = _Contents(model)
 
     def one_draw(factors: dict[int, Tensor]) -> Tensor:

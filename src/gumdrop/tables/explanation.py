@@ -53,17 +53,7 @@ def explain_rows(
     orders: int = ORDERS,
     seed: int = 0,
 ) -> RowShares:
-    """Return what drives the predictions of encoded rows, (N, F).
-
-    Args:
-        model: The model.
-        x: Inputs as `TableModel.predict_encoded` takes them, shape (N, F). Unknown cells are drawn as there, so the
-            share of their column is what not knowing it does.
-        background: Rows that stand for the usual one, shape (B, F); those that were kept with the model if None.
-        columns: Places in the table of the columns to tell apart, ascending; all others count as one more. All if None.
-        orders: Random orders of the columns for each row, each of which is used forwards and backwards.
-        seed: Seed of the orders.
-    """
+    """Return what drives the predictions of encoded rows, (N, F), against background rows, (B, F)."""
     background = model.background if background is None else background
     _check_background(background)
     task = model.task
@@ -88,13 +78,10 @@ def explain_table(
     progress: bool = False,
     notify: Callable[[str], object] = lambda note: None,
 ) -> TableExplanation:
-    """Explain the first ``most`` rows of a table, none if there is no table, and the model as a whole.
+    """Return what drives the first ``most`` rows of a table, if there is one, and the model as a whole.
 
     Of more than 60 columns the 40 with the most leverage (`gumdrop.tables.leverage`) are told apart, and all others
     count as one. A sentence for each thing that the reader should know goes to ``notify``.
-
-    Returns:
-        The record: `rows`, `overall`, and what they are shares of.
     """
     from tqdm.auto import tqdm
 

@@ -52,15 +52,9 @@ def shapley_shares(
 ) -> Shares:
     """Return the Shapley values of groups of columns, from random orders.
 
-    Args:
-        functions: Called with inputs, shape (R, F), and for each the number of the row of ``x`` that it is about, shape
-            (R,); returns shape (R, Q).
-        x: Rows to explain, shape (N, F).
-        background: Rows that stand for the usual one, shape (B, F); each is used equally often, as near as
-            ``orders`` allows.
-        groups: For each of K groups its columns; together all of them.
-        orders: Random orders for each row.
-        seed: Same seed, same shares; also for a row among others and alone.
+    ``functions`` takes inputs, (R, F), and for each the number of the row of ``x`` that it is about, and returns
+    (R, Q). Each row of the background is used equally often, as near as ``orders`` allows; a row has the same shares
+    among others and alone.
 
     Raises:
         ValueError: If ``orders`` is less than 1.

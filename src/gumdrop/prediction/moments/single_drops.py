@@ -38,14 +38,7 @@ def site_of(layer: nn.Module) -> ConcreteDropout | None:
 
 
 def drops_are_rare(layers: Sequence[nn.Module]) -> bool:
-    """Tell whether units are dropped so seldom, and are so few, that each may be dropped alone.
-
-    Args:
-        layers: The layers of a chain.
-
-    Returns:
-        True if all rates are small and the units of all sites few.
-    """
+    """Tell whether the units of a chain drop so seldom, and are so few, that each may be dropped alone."""
     sites = [site for layer in layers if (site := site_of(layer)) is not None]
     few = 0 < sum(site.num_units for site in sites) <= MOST_UNITS
     return few and all(_largest(site.p_logit.tolist()) <= math.log(RARE / (1 - RARE)) for site in sites)
@@ -62,18 +55,7 @@ def rows_at_once(layers: Sequence[nn.Module]) -> int:
 
 @torch.no_grad()
 def single_drops(steps: Sequence[Step], x: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute mean and variance of the outputs.
-
-    Args:
-        steps: The layers of a chain in order, with their sites.
-        x: Input, shape (N, ...).
-
-    Returns:
-        Both of shape (N, D).
-
-    Raises:
-        ValueError: If an input has not as many units as the site in front of it.
-    """
+    """Compute mean and variance of the outputs of a chain, (N, D) each."""
     sites = [site for layer, _ in steps if (site := site_of(layer)) is not None]
     p_logit = torch.cat([site.p_logit.expand(site.num_units) for site in sites])
     odds, inverse = (each.to(x.dtype) for each in (finite_exp(p_logit), inverse_keep(p_logit)))

@@ -39,21 +39,7 @@ def check_out(out: str | os.PathLike[str], *, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def held_folder(out: str | os.PathLike[str], *, overwrite: bool, notify: Callable[[str], object]) -> Iterator[Path]:
-    """Hold the folder that a fit works in, so that no other fit of the same place is at work; mend what a kill left.
-
-    The lock ends with the process, however that ends.
-
-    Args:
-        out: Folder to make; a link is followed.
-        overwrite: Whether it may be replaced if it exists.
-        notify: Called with a sentence for each thing that the reader should know.
-
-    Yields:
-        ``OUT.partial``, with an empty folder `NEW` in it.
-
-    Raises:
-        TableError: If ``out`` cannot be made or must not be replaced, or another fit is at work on it.
-    """
+    """Hold ``OUT.partial``, which ends with the process, with an empty folder `NEW` in it; mend what a kill left."""
     place = followed(out)
     _check_place(place)
     work = working_folder(place)

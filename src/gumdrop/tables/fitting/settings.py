@@ -146,17 +146,7 @@ FLAGS = {"num_members": "members", "num_samples": "draws", "num_background": "ba
 
 
 def config_text(table: str | None, target: str, reading: Reading, settings: FitSettings, *, comments: list[str]) -> str:
-    """Write the choices of a fit as TOML, under the names of the flags of `gumdrop fit`.
-
-    Args:
-        table: The table, as it was named; None if it is no file.
-        target: Column to predict.
-        reading: What the columns are.
-        settings: Choices of network, training and split.
-        comments: Lines for the top.
-
-    Returns:
-        What `gumdrop fit --config` reads.
+    """Return the choices of a fit as TOML, under the names of the flags of `gumdrop fit`, below comments.
 
     Example:
         >>> text = config_text("houses.csv", "price", Reading(drop=("id",)), FitSettings(), comments=["gumdrop 1.0"])

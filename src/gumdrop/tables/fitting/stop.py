@@ -6,20 +6,10 @@ from gumdrop.training.checkpoints import read_checkpoint, write_checkpoint
 
 
 def shortened(checkpoint: Path, place: Path) -> int:
-    """Write the checkpoint of a stopped run as one of a run that ends there.
+    """Return how many epochs a stopped run has done, and write its checkpoint as one of a run that ends there.
 
     Training with it and with this many epochs takes no further step, and does all that comes after the last: it picks
-    the best epoch, and fits the noise.
-
-    Args:
-        checkpoint: File that the stopped run left.
-        place: File to write.
-
-    Returns:
-        How many epochs are done; 0 if nothing was kept, and then no file is written.
-
-    Raises:
-        CheckpointError: If the file is damaged.
+    the best epoch, and fits the noise. With 0 epochs no file is written.
     """
     if not checkpoint.exists():
         return 0

@@ -14,12 +14,5 @@ __all__ = ["Classification", "Cut", "Prediction", "Regression", "TableTask", "ta
 
 
 def task_of(target: Target) -> TableTask[Any]:
-    """What is to be done with a target.
-
-    Args:
-        target: The target.
-
-    Returns:
-        How it is done.
-    """
+    """What is to be done with a target."""
     return Regression(target) if target.task == "regression" else Classification(target)

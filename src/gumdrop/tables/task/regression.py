@@ -98,19 +98,7 @@ class Regression(TableTask[RegressionPrediction]):
     def network(
         self, num_features: int, architecture: Architecture, encoding: PiecewiseLinear | None = None
     ) -> nn.Sequential:
-        """Build a network with one noise variance.
-
-        A variance that the network makes of the inputs learns its residuals on small tables, and is then too small.
-        How the noise depends on the inputs is found by the ensemble, from rows that its networks have not seen.
-
-        Args:
-            num_features: Encoded inputs.
-            architecture: What kind of network.
-            encoding: What stands in front, or None.
-
-        Returns:
-            A network with learned dropout.
-        """
+        """Build a network with one noise variance; that of the inputs is found by the ensemble, from rows not seen."""
         return architecture.network(num_features, 1 + len(self.target.atoms), encoding, homoscedastic_noise=True)
 
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> RegressionEnsemble:

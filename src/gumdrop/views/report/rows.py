@@ -16,10 +16,7 @@ DRAWS = 4000
 
 
 def wilson(count: int, rows: int) -> tuple[float, float]:
-    """Return the Wilson 95 % confidence interval of a share of rows.
-
-    References:
-        Wilson 1927, "Probable inference, the law of succession, and statistical inference" (JASA 22).
+    """Return the Wilson 95 % confidence interval of a share of rows (Wilson 1927, JASA 22).
 
     Example:
         >>> [round(end, 3) for end in wilson(9, 10)]

@@ -8,7 +8,7 @@ BUDGETS = {
     "attribution": 1330,
     "cli": 1010,
     "ensembles": 1645,
-    "estimators": 1200,
+    "estimators": 1190,
     "export": 1350,
     "functional": 460,
     "layers": 1880,
@@ -18,7 +18,7 @@ BUDGETS = {
     "networks": 1410,
     "objective": 350,
     "prediction": 1720,
-    "tables": 7390,
+    "tables": 7280,
     "training": 2140,
     "views": 2610,
 }

@@ -51,22 +51,10 @@ def test_predict_and_evaluate_say_so_in_a_sentence(place, moved, tmp_path, capsy
     assert sentence in said(capsys)
 
 
-def test_a_short_table_and_an_older_model_are_refused_in_words(place, moved, tmp_path, capsys):
+def test_a_short_table_is_refused_in_words(place, moved, tmp_path, capsys):
     pd.read_csv(moved).head(5).to_csv(tmp_path / "few.csv", index=False)
     assert main(["drift", str(place / "run"), str(tmp_path / "few.csv")]) == 2
     assert "has 5 rows, and fewer than 20 cannot tell" in " ".join(capsys.readouterr().err.split())
-    old = tmp_path / "old"
-    old.mkdir()
-    for name in ("model.json", "model.safetensors"):
-        (old / name).write_bytes((place / "run" / name).read_bytes())
-    description = json.loads((old / "model.json").read_text())
-    for name in ("cut", "profile", "sha256"):
-        del description[name]
-    (old / "model.json").write_text(json.dumps(description | {"format": 3}))  # a format without checksums
-    assert main(["drift", str(old), moved]) == 2
-    assert "is of an older gumdrop" in " ".join(capsys.readouterr().err.split())
-    assert main(["predict", str(old), moved, "--out", str(tmp_path / "p.csv")]) == 0
-    assert "distributed" not in said(capsys)
 
 
 def test_evaluate_tells_precision_and_recall_at_the_threshold_of_the_fit(place, capsys):

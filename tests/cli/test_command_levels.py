@@ -8,7 +8,7 @@ import pytest
 
 from gumdrop.cli import main
 from gumdrop.tables import load_table_model, read_table
-from gumdrop.tables.model import checksum_of
+from gumdrop.tables.model_file import checksum_of
 from gumdrop.tables.prediction import predict_frame
 
 
@@ -80,15 +80,3 @@ def test_many_levels_are_refused(graded, tmp_path) -> None:
     (tmp_path / "model.safetensors").write_bytes((graded / "run" / "model.safetensors").read_bytes())
     with pytest.raises(ValueError, match="writes at most 100 columns, and 'grade' has 498 levels: leave it away"):
         predict_frame(load_table_model(tmp_path), read_table(graded / "wines.csv").frame, levels=True)
-
-
-def test_a_model_that_does_not_know_of_steps_is_read(graded, tmp_path) -> None:
-    description = json.loads((graded / "run" / "model.json").read_text()) | {"format": 6}
-    for name in ("step", "first", "last"):
-        del description["schema"]["target"][name]
-    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": checksum_of(description)}))
-    (tmp_path / "model.safetensors").write_bytes((graded / "run" / "model.safetensors").read_bytes())
-    old, new = load_table_model(tmp_path), load_table_model(graded / "run")
-    assert old.schema.target.steps is None
-    frame = read_table(graded / "wines.csv").frame
-    pd.testing.assert_frame_equal(*(predict_frame(model, frame).frame for model in (old, new)))

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import safetensors.torch
 import torch
 
 from gumdrop.cli import main
@@ -16,7 +15,6 @@ from gumdrop.export.serving import ServedModel
 from gumdrop.export.table_scale import ScaledMoments
 from gumdrop.likelihoods import RegressionPrediction, TargetScale
 from gumdrop.tables import load_table_model, read_table
-from gumdrop.tables.model import checksum_of
 from gumdrop.tables.prediction import predict_frame
 
 CHOOSING = ["--epochs", "10", "--members", "2", "--draws", "12", "--quiet", "--no-compare"]
@@ -89,17 +87,6 @@ def test_a_stream_ends_at_0_too(paid, tmp_path, quick) -> None:
     assert main([*words, *quick]) == 0
     written = pd.read_csv(tmp_path / "run" / "predictions.csv")
     assert (written["lower"] >= 0).all()
-
-
-def test_a_model_that_does_not_know_where_its_target_ends_is_read(paid, tmp_path) -> None:
-    description = json.loads((paid / "cut" / "model.json").read_text()) | {"format": 6}
-    tensors = safetensors.torch.load_file(paid / "cut" / "model.safetensors")
-    del tensors["target_scaling"], description["schema"]["target"]["positive"], description["weights_sha256"]
-    (tmp_path / "model.safetensors").write_bytes(safetensors.torch.save(tensors))
-    description |= {"weights_sha256": None}
-    (tmp_path / "model.json").write_text(json.dumps(description | {"sha256": checksum_of(description)}))
-    frame = predict_frame(load_table_model(tmp_path), read_table(paid / "people.csv").frame).frame
-    assert (frame["lower"] < 0).any()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.reading.dates import parse_dates
 from gumdrop.tables.reading.numbers import spelled_numbers
 from gumdrop.tables.reading.tidy import MISSING_SPELLINGS
-from gumdrop.tables.schema.columns import CategoryColumn, DateColumn, NumericColumn
+from gumdrop.tables.schema.columns import CategoryColumn, MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target
 
 from builders.tables import QUICK, write_table
@@ -85,7 +85,8 @@ DAYS = {"mean": 15000.0, "std": 9000.0, "median": 14321.5, "least": -4000.0, "mo
 
 @pytest.mark.parametrize("parts", [(), ("hour",), ("season", "weekday", "hour")])
 def test_dates_are_encoded_bit_for_bit(parts) -> None:
-    columns = (CategoryColumn("a", ("x", "y")), DateColumn("b", "day-first", parts, **DAYS), NumericColumn("c", **DAYS))
+    dates = MeasuredColumn(name="b", kind="date", order="day-first", parts=parts, **DAYS)
+    columns = (CategoryColumn("a", ("x", "y")), dates, MeasuredColumn(name="c", kind="number", **DAYS))
     schema = TableSchema(columns, Target("price", "regression"))
     rng = np.random.default_rng(0)
     seconds = rng.integers(-(10**9), 3 * 10**9, 2000)
@@ -114,7 +115,7 @@ def served_with(column, decimal=None):
     ],
 )
 def test_serving_reads_dates_as_training_does(order, texts) -> None:
-    served = served_with(DateColumn("sold", order, (), **DAYS))
+    served = served_with(MeasuredColumn(name="sold", kind="date", order=order, parts=(), **DAYS))
     got = served.encode([{"sold": text} for text in texts])[:, 0]
     np.testing.assert_array_equal(got, parse_dates(pd.Series(texts), order))
     stamp = pd.Timestamp("2024-02-29 18:00")
@@ -149,7 +150,7 @@ def test_serving_reads_yes_and_no_in_any_capitals_and_other_labels_as_they_are(l
     ],
 )
 def test_serving_reads_numbers_as_training_does(decimal, texts) -> None:
-    served = served_with(NumericColumn("size", **DAYS), decimal)
+    served = served_with(MeasuredColumn(name="size", kind="number", **DAYS), decimal)
     got = served.encode([{"size": text} for text in texts])[:, 0]
     np.testing.assert_array_equal(got, spelled_numbers(pd.Series(texts), decimal))
     assert served.encode([{"size": 1.234}, {"size": "1.5"}, {"size": np.float64(2)}])[:, 0].tolist() == [1.234, 1.5, 2]

@@ -24,7 +24,7 @@ def drift(
         Exit status.
 
     Raises:
-        TableError: If the model does not know what it was trained on, or the table is too short to tell.
+        TableError: If the table is too short to tell.
     """
     from gumdrop.tables.errors import TableError
     from gumdrop.tables.reading.header import check_early
@@ -36,22 +36,20 @@ def drift(
     check_early(table)
 
     from gumdrop.tables.drift import LEAST_ROWS  # torch and all: what can be refused was
-    from gumdrop.tables.loading import load_table_model
+    from gumdrop.tables.model_file import load_table_model
     from gumdrop.tables.plain import plain
     from gumdrop.tables.prediction import predict_frame
     from gumdrop.tables.reading.table import read_table
     from gumdrop.views.drift import show_drift
 
     model = load_table_model(whole)
-    if model.profile is None:
-        raise TableError(f"{folder} is of an older gumdrop, which did not keep what training looked like: fit again")
     read = read_table(table, decimal=model.schema.decimal)
     if len(read.frame) < LEAST_ROWS:
         few = f"{table} has {len(read.frame)} rows, and fewer than {LEAST_ROWS} cannot tell"
         raise TableError(f"{few}: `gumdrop predict` names cells that training did not have")
     predicted = predict_frame(model, read.frame, most_scored=0)
     found = predicted.drift
-    assert found is not None, "there is a profile, and rows"
+    assert found is not None, "there are rows"
     notes = [*read.notes, *(note for note in predicted.notes if note not in found.notes)]
     for note in notes:
         voice.say(note)

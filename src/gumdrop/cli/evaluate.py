@@ -42,7 +42,7 @@ def evaluate(
     check_early(table)
 
     from gumdrop.tables.evaluation import known_target  # torch and all: what can be refused was
-    from gumdrop.tables.loading import load_table_model
+    from gumdrop.tables.model_file import load_table_model
     from gumdrop.tables.plain import plain
     from gumdrop.tables.prediction import predict_frame, without_target
     from gumdrop.tables.reading.table import read_table

@@ -54,7 +54,7 @@ def explain(
         check_early(given)
 
     from gumdrop.tables.explanation import explain_table  # torch and all: what can be refused was
-    from gumdrop.tables.loading import load_table_model
+    from gumdrop.tables.model_file import load_table_model
     from gumdrop.tables.plain import plain
     from gumdrop.views.explanation import show_explanation, write_page
 

@@ -36,7 +36,7 @@ def export(
 
     from gumdrop.export.formats import FORMATS  # torch and all: what can be refused was
     from gumdrop.export.model import export_table
-    from gumdrop.tables.loading import load_table_model
+    from gumdrop.tables.model_file import load_table_model
 
     place = out or Path(folder.resolve().name + FORMATS[to])
     if place.exists() and not overwrite:

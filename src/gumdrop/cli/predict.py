@@ -75,7 +75,7 @@ def predict(
     if not stream:
         check_early(table, keep)
 
-    from gumdrop.tables.loading import load_table_model  # torch and all: what can be refused was
+    from gumdrop.tables.model_file import load_table_model  # torch and all: what can be refused was
     from gumdrop.tables.plain import plain
 
     model = with_coverage(load_table_model(whole), coverage)

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from gumdrop.estimators.rows import MIN_ROWS
 from gumdrop.tables.schema.cells import labels_of
-from gumdrop.tables.schema.columns import NumericColumn
+from gumdrop.tables.schema.columns import MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target
 from gumdrop.tables.streams.pieces import TableStream
 from gumdrop.tables.streams.rows import StreamedRows
-from gumdrop.tables.streams.survey import Moments, Survey, survey
+from gumdrop.tables.streams.survey import Moments, Survey, survey, with_moments
 
 HELD_OUT_ROWS = 4096
 """Rows that do not train: they set the noise of numbers, and pick the epoch."""
@@ -66,10 +66,8 @@ class StreamedColumns:
 
     def rows(self, target: Target, batch_size: int, seed: int) -> tuple[StreamedRows, tuple[Tensor, Tensor]]:
         """Encode the rows."""
-        columns = [
-            NumericColumn(name=name, median=moments["mean"], **moments)
-            for name, moments in ((name, self.found.moments[name].statistics) for name in self.names)
-        ]
+        moments = {name: self.found.moments[name] for name in self.names}
+        columns = [with_moments(MeasuredColumn(name=n, kind="number", median=m.mean), m) for n, m in moments.items()]
         schema = TableSchema(tuple(columns), target)
         held_out = torch.from_numpy(schema.encode_inputs(self.found.sample).x)
         rows = StreamedRows(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gumdrop.tables.reading.cycles import CYCLES
 from gumdrop.tables.reading.dates import DAYS_OF_A_YEAR
-from gumdrop.tables.schema.columns import CategoryColumn, CycleColumn, DateColumn
+from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.schema import TableSchema
 
 PERIODS = {"season": DAYS_OF_A_YEAR, "weekday": 7.0, "hour": 1.0}
@@ -36,9 +36,9 @@ class TableEncoder(nn.Module):
                 labels += [(source, place + code, code, missing) for code in range(len(column.categories))]
                 continue
             numbers.append((source, place, column.mean, column.std, column.median))
-            if isinstance(column, CycleColumn):
+            if column.cycle is not None:
                 cycles.append((source, place + 1, CYCLES[column.cycle].length, False))
-            for i, part in enumerate(column.parts if isinstance(column, DateColumn) else ()):
+            for i, part in enumerate(column.parts or ()):
                 cycles.append((source, place + 1 + 2 * i, PERIODS[part], part == "weekday"))
         kinds = ((_Numbers, numbers), (_Labels, labels), (_Cycles, cycles))
         blocks = [kind(rows) for kind, rows in kinds if rows]

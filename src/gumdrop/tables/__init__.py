@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gumdrop.tables.baselines import boosted_classes, boosted_regression
     from gumdrop.tables.fitting.fit import fit_table
     from gumdrop.tables.fitting.settings import FitSettings, Reading
-    from gumdrop.tables.loading import load_table_model
     from gumdrop.tables.model import TableModel
+    from gumdrop.tables.model_file import load_table_model
     from gumdrop.tables.reading.table import read_table
 else:
     __getattr__ = names_on_use(
@@ -25,7 +25,7 @@ else:
             "gumdrop.tables.baselines": ["boosted_classes", "boosted_regression"],
             "gumdrop.tables.fitting.fit": ["fit_table"],
             "gumdrop.tables.fitting.settings": ["FitSettings", "Reading"],
-            "gumdrop.tables.loading": ["load_table_model"],
+            "gumdrop.tables.model_file": ["load_table_model"],
             "gumdrop.tables.model": ["TableModel"],
             "gumdrop.tables.reading.table": ["read_table"],
         },

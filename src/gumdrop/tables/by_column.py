@@ -17,7 +17,7 @@ from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Importance
 from gumdrop.tables.schema.cells import labels_of
-from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn
+from gumdrop.tables.schema.columns import CategoryColumn, Column
 from gumdrop.tables.scoring import row_gains
 
 CALLS = 40_000
@@ -126,7 +126,7 @@ def _labels(column: Column, cells: pd.Series) -> np.ndarray:
     """The group of each row, in words."""
     if isinstance(column, CategoryColumn):
         return np.array([label or "(missing)" for label in labels_of(cells)], dtype=object)
-    values = column.values(cells)
+    values = column.axis.read(cells)
     known = ~np.isnan(values)
     labels = np.full(len(values), "(missing)", dtype=object)
     quarter = np.full(len(values), -1)
@@ -135,7 +135,7 @@ def _labels(column: Column, cells: pd.Series) -> np.ndarray:
         quarter[known] = np.searchsorted(ends, values[known])
     for k in np.unique(quarter[known]):
         some = values[quarter == k]
-        least, most = (column.words(float(value)) for value in (some.min(), some.max()))
+        least, most = (column.axis.words(float(value)) for value in (some.min(), some.max()))
         labels[quarter == k] = least if least == most else f"{least} to {most}"
     return labels
 
@@ -143,5 +143,5 @@ def _labels(column: Column, cells: pd.Series) -> np.ndarray:
 def _cells(column: Column, cells: pd.Series) -> Cells:
     if isinstance(column, CategoryColumn):
         return Cells(name=column.name, labels=labels_of(cells))
-    numbers = [None if math.isnan(value) else float(value) for value in column.values(cells)]
-    return Cells(name=column.name, numbers=numbers, dates=isinstance(column, DateColumn))
+    numbers = [None if math.isnan(value) else float(value) for value in column.axis.read(cells)]
+    return Cells(name=column.name, numbers=numbers, dates=column.kind == "date")

@@ -7,11 +7,11 @@ from pathlib import Path
 from gumdrop.machine.numerals import readable
 from gumdrop.machine.recording import Steps
 from gumdrop.tables.folders import MODEL_FILE, model_folder
-from gumdrop.tables.loading import load_table_model
+from gumdrop.tables.model_file import load_table_model
 from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.rates import named_rates
 from gumdrop.tables.results import RESULTS_FILE, Rate, Score, Stopped, TableFacts, read_results
-from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn
+from gumdrop.tables.schema.columns import CategoryColumn, Column
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,10 @@ def _what(column: Column) -> str:
     if isinstance(column, CategoryColumn):
         names = [category or "(missing)" for category in column.categories]
         return f"{len(names)}: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
-    least, most = column.words(column.least), column.words(column.most)
-    if isinstance(column, CycleColumn):
+    least, most = column.axis.words(column.least), column.axis.words(column.most)
+    if column.cycle is not None:
         return f"{column.cycle}, {least} to {most}"
-    if isinstance(column, DateColumn):
-        cycles = ", ".join(column.parts) or "no cycles"
+    if column.order is not None:
+        cycles = ", ".join(column.parts or ()) or "no cycles"
         return f"{least} to {most}, {column.order.replace('-', ' ')}; {cycles}"
     return f"{least} to {most}, mean {readable(column.mean)}, std {readable(column.std, 3)}"

@@ -1,16 +1,11 @@
 """A table model: an ensemble of networks with learned dropout, and the schema that feeds it, in one folder."""
 
 import functools
-import hashlib
-import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -18,21 +13,13 @@ from gumdrop.ensembles import Ensemble, RegressionEnsemble
 from gumdrop.ensembles.drawn import DrawnFunctions
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.threads import limited_threads
-from gumdrop.machine.version import VERSION
 from gumdrop.networks.mlp import ACTIVATIONS, Activation
 from gumdrop.tables.cells import completions, mark_unknown
-from gumdrop.tables.folders import MODEL_FILE
-from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile
 from gumdrop.tables.reading.table import read_rows
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.task import Cut, Prediction, TableTask, task_of
 
-MODEL_FORMAT = 7
-WEIGHTS_FILE = "model.safetensors"
-OPTIONAL: dict[str, Any] = {"cut": Cut, "profile": Profile}
-"""What a model may know beside what it needs to predict; an older gumdrop reads a folder without looking at it."""
-BACKGROUND = "background"
 MOST_DRAWS = 100_000
 ROWS_AT_ONCE = 8192
 ROWS_OF_A_PART = 65536
@@ -67,15 +54,12 @@ class TableModel:
     """Some encoded training rows, shape (B, F), that unknown cells are drawn from and explanations compare with; B is 0
     if none were to be kept."""
     cut: Cut | None = None
-    """Of two classes, from which probability on a row is taken for the rarer one; None for all else, and for older
-    models."""
+    """Of two classes, from which probability on a row is taken for the rarer one; None for all else."""
     profile: Profile | None = None
-    """What training rows look like, to tell how others differ; None for older models."""
+    """What training rows look like, to tell how others differ; None before the end of a fit."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        if not type(self.num_samples) is type(self.seed) is int:
-            raise TypeError(f"`num_samples` and `seed` must be whole, got {self.num_samples!r} and {self.seed!r}")
         if not 1 <= self.num_samples <= MOST_DRAWS:
             raise ValueError(f"`num_samples` must be from 1 to {MOST_DRAWS:,}, got {self.num_samples}")
         if not 0 < self.coverage < 1:
@@ -187,24 +171,3 @@ class TableModel:
     def prediction_frame(self, prediction: Prediction) -> pd.DataFrame:
         """Lay a prediction out as the columns of its task, see `TableTask.columns`."""
         return pd.DataFrame(self.task.columns(prediction, self.coverage))
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model into a folder that nobody reads yet: weights as safetensors, all else as JSON."""
-        place = Path(folder)
-        tensors = {**self.ensemble.state_dict(), BACKGROUND: self.background}
-        weights = safetensors.torch.save(tensors)  # save_file has errors of its own
-        (place / WEIGHTS_FILE).write_bytes(weights)
-        settings: dict[str, object] = {"hidden": list(self.hidden), "num_members": len(self.ensemble.members)}
-        settings |= {"activation": self.activation, "num_bins": self.num_bins}
-        settings |= {"num_samples": self.num_samples, "coverage": self.coverage, "seed": self.seed}
-        settings |= {"unit": self.unit, "cut": plain(self.cut), "profile": plain(self.profile)}
-        description = {"format": MODEL_FORMAT, "gumdrop": VERSION, "schema": self.schema.to_json(), **settings}
-        description |= {"weights_sha256": hashlib.sha256(weights).hexdigest()}
-        description |= {"sha256": checksum_of(description)}
-        (place / MODEL_FILE).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
-
-
-def checksum_of(description: Mapping[str, object]) -> str:
-    """Checksum of all that a description says, in whatever layout."""
-    text = json.dumps({name: value for name, value in description.items() if name != "sha256"}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()

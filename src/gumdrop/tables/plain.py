@@ -61,8 +61,8 @@ def _value(kind: Any, data: Any, place: str) -> Any:
         return None if data is None and type(None) in inner else _value(_nearest(inner, data), data, place)
     if is_dataclass(kind):
         return record(kind, data, place)  # type: ignore[arg-type]
-    if origin is list and isinstance(data, list):
-        return [_value(inner[0], each, f"{place}[{i}]") for i, each in enumerate(data)]
+    if origin in (list, tuple) and isinstance(data, list):
+        return origin(_value(inner[0], item, f"{place}[{i}]") for i, item in enumerate(data))
     if origin is dict and isinstance(data, dict):
         return {name: _value(inner[1], each, f"{place}.{name}") for name, each in data.items()}
     if origin is Literal:
@@ -88,6 +88,7 @@ _SIMPLE: dict[Any, tuple[Any, str]] = {
     int: (lambda data: type(data) is int and abs(data) < 2**63, "a whole number"),
     float: (lambda data: type(data) in (int, float) and abs(data) <= LARGEST, "a finite number"),
     list: (lambda data: False, "a list"),
+    tuple: (lambda data: False, "a list"),
     dict: (lambda data: False, "an object"),
 }
 """What a type accepts, and how it is called in a message."""

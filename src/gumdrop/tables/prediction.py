@@ -15,7 +15,7 @@ from gumdrop.tables.drift import Drift, find_drift
 from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.evaluation import Evaluation, evaluate, known_target
 from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
-from gumdrop.tables.schema.columns import CategoryColumn, Column, DateColumn, NumericColumn
+from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 from gumdrop.tables.streams.pieces import TableStream
 from gumdrop.tables.task import Prediction
@@ -208,8 +208,8 @@ def _missing_note(column: Column, count: int, drawn: bool, trains: bool) -> str:
     return f"{_counted(count, 'missing value')} in '{column.name}' {'was' if count == 1 else 'were'} {how}"
 
 
-def _outside_note(column: NumericColumn | DateColumn, count: int) -> str:
-    least, most = column.words(column.least), column.words(column.most)
+def _outside_note(column: MeasuredColumn, count: int) -> str:
+    least, most = column.axis.words(column.least), column.axis.words(column.most)
     return (
         f"{_counted(count, 'value')} of '{column.name}' {'is' if count == 1 else 'are'} far outside the training range "
         f"({least} to {most}): training had no such value"

@@ -25,6 +25,7 @@ from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, c
 from gumdrop.tables.fitting.train import TrainedModel, train_twins, train_until_stopped
 from gumdrop.tables.folders import NEW
 from gumdrop.tables.model import ROWS_FOR_THREADS, TableModel
+from gumdrop.tables.model_file import save_model
 from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile, column_profiles
 from gumdrop.tables.rates import named_rates, rates_in_words
@@ -159,7 +160,7 @@ def _results(
     model, fitted, architecture = trained
     predictions = _predictions(data, settings, model, twins)
     model = dataclasses.replace(model, cut=_cut(data, trained), profile=_profile(data, model, predictions[OURS]))
-    model.save(place)
+    save_model(model, place)
     tested = _write_predictions(data, model, predictions[OURS], place)
     target, inputs = data.schema.target, data.frame.iloc[data.test]
     observed = model.task.observed(data.part(data.test)[1].numpy(), inputs[target.name])

@@ -12,7 +12,6 @@ from gumdrop.tables.fitting.settings import FitSettings, SplitAs
 from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates
 from gumdrop.tables.reading.numbers import plain_numbers
 from gumdrop.tables.schema.cells import labels_of, numbers_of, refuse
-from gumdrop.tables.schema.columns import DateColumn
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.task import task_of
 
@@ -163,7 +162,7 @@ def advice(schema: TableSchema, settings: FitSettings, column: SplitColumn | Non
         return [
             f"the rows are not in the order of '{column.name}': the last by it test, wherever they stand in the table"
         ]
-    dates = [column.name for column in schema.columns if isinstance(column, DateColumn)]
+    dates = [column.name for column in schema.columns if column.kind == "date"]
     if not dates or settings.split_by is not None or settings.test is not None or settings.stream:
         return []
     return [

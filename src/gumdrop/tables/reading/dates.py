@@ -1,7 +1,7 @@
 """Dates in a table: recognised, read, and turned into numbers that a network can use."""
 
 import re
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d\d?)\2(\d\d?){_TIME}")
 _YEAR_LAST = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d{{4}}){_TIME}")
 _SHORT_YEAR = re.compile(rf"(\d\d?)([-/.])(\d\d?)\2(\d\d){_TIME}")
 DAYS_OF_A_YEAR = 365.25
-PARTS = ("season", "weekday", "hour")
+DatePart = Literal["season", "weekday", "hour"]
 """Cycles that dates may go through."""
 YEARS = (1678, 2261)
 """First and last year whose every day pandas tells in nanoseconds; what lies beyond mostly stands for no date."""
@@ -93,15 +93,14 @@ def _days(dates: pd.Series) -> np.ndarray:
     return days
 
 
-def parts_of(days: np.ndarray) -> tuple[str, ...]:
+def parts_of(days: np.ndarray) -> tuple[DatePart, ...]:
     """Which cycles the dates of a training table go through, beside the days themselves."""
-    season = np.ptp(days) >= DAYS_OF_A_YEAR
-    weekday = len(np.unique(np.floor(days) % 7)) >= 3
-    hour = np.ptp(days % 1) > 0
-    return tuple(name for name, has in zip(PARTS, (season, weekday, hour), strict=True) if has)
+    has = {"season": np.ptp(days) >= DAYS_OF_A_YEAR, "hour": np.ptp(days % 1) > 0}
+    has["weekday"] = len(np.unique(np.floor(days) % 7)) >= 3
+    return tuple(part for part in get_args(DatePart) if has[part])
 
 
-def phase(days: np.ndarray, part: str) -> np.ndarray:
+def phase(days: np.ndarray, part: DatePart) -> np.ndarray:
     """Where in a cycle each date is."""
     turns = {"season": days / DAYS_OF_A_YEAR, "weekday": np.floor(days) / 7, "hour": days}[part]
     angle: np.ndarray = 2 * np.pi * (turns % 1)

@@ -62,6 +62,11 @@ def standardised_numbers(name: str, column: pd.Series, values: np.ndarray, mean:
     return values
 
 
+def deviation(values: np.ndarray) -> float:
+    """Standard deviation; 0 if all are the same, such as 0.1, where rounding would leave one above zero."""
+    return 0.0 if values.min() == values.max() else float(values.std())
+
+
 def refuse(
     name: str, column: pd.Series, bad: np.ndarray, why: str, way_out: str = "correct it or remove the row"
 ) -> None:

@@ -8,13 +8,13 @@ import pandas as pd
 
 from gumdrop.machine.recording import atoms_of, stays_positive, steps_of
 from gumdrop.tables.errors import TableError, check_present, check_unique, listed
-from gumdrop.tables.reading.cycles import Cycle, cycle_of, parse_cycle
-from gumdrop.tables.reading.dates import YEARS, Order, order_of, parse_dates, parts_of
+from gumdrop.tables.reading.cycles import cycle_of
+from gumdrop.tables.reading.dates import YEARS, Order, order_of
 from gumdrop.tables.reading.numbers import Decimal, plain_numbers
 from gumdrop.tables.schema.categories import FEW_DISTINCT, categories_of, common, ordered, others_note
-from gumdrop.tables.schema.cells import OTHERS, is_yes_no, labels_of, numbers_of, refuse
+from gumdrop.tables.schema.cells import OTHERS, deviation, is_yes_no, labels_of, numbers_of, refuse
 from gumdrop.tables.schema.checks import check_no_missing, drop_it, in_one_message
-from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn
+from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
 from gumdrop.tables.schema.oddities import commonest, far_off
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
 
@@ -82,14 +82,10 @@ def _renewed(column: Column, cells: pd.Series) -> Column:
         raise TableError(
             f"column {column.name!r} is missing in all rows to train on: fill it or {drop_it(column.name)}"
         )
-    if isinstance(column, CategoryColumn):
-        labels = labels_of(cells)
-        return CategoryColumn(column.name, common(labels) if OTHERS in column.categories else ordered(labels))
-    if isinstance(column, CycleColumn):
-        return _cycle_column(column.name, column.cycle, cells)
-    if isinstance(column, DateColumn):
-        return _date_column(column.name, column.order, parse_dates(cells, column.order))
-    return _number_column(column.name, cells)
+    if isinstance(column, MeasuredColumn):
+        return column.fitted(cells)
+    labels = labels_of(cells)
+    return replace(column, categories=common(labels) if OTHERS in column.categories else ordered(labels))
 
 
 def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | None = None) -> list[str]:
@@ -105,15 +101,15 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | Non
         cells = frame[column.name]
         if column.name in flat:
             continue
-        if isinstance(column, NumericColumn):
+        if isinstance(column, MeasuredColumn) and column.kind == "number":
             values = plain_numbers(cells)[0]
             if len(values) > 2 and bool(np.all(np.diff(values) == 1)):
                 notes.append(f"'{column.name}' counts the rows; if it is only their number: {drop_it(column.name)}")
             notes += far_off(column.name, values, rows)
-        elif isinstance(column, DateColumn):
+        elif isinstance(column, MeasuredColumn) and column.order is not None:
             cycles = f" and {', '.join(column.parts)}" if column.parts else ""
             notes.append(f"'{column.name}' is read as dates, {column.order.replace('-', ' ')}: days{cycles}")
-        elif isinstance(column, CycleColumn):
+        elif isinstance(column, MeasuredColumn):
             notes.append(f"'{column.name}' is read as {column.cycle}: a number in order, and a place on the cycle")
         elif OTHERS in column.categories:
             notes.append(others_note(column.name, cells, column.categories))
@@ -131,39 +127,16 @@ def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:
     if column.isna().all():
         raise TableError(f"column {name!r} is missing in every row: fill it or {drop_it(name)}")
     if (order := _date_order(name, column, dates)) is not None:
-        days = parse_dates(column, order)
-        refuse(
-            name,
-            column,
-            np.isnan(days) & column.notna().to_numpy(),
-            "no day of the calendar from {} to {}".format(*YEARS),
-        )
-        return _date_column(name, order, days)
-    if (cycle := cycle_of(column)) is not None:
-        return _cycle_column(name, cycle, column)
-    if _is_text(column):
+        found = MeasuredColumn(name=name, kind="date", order=order)
+        outside = np.isnan(found.axis.read(column)) & column.notna().to_numpy()
+        refuse(name, column, outside, "no day of the calendar from {} to {}".format(*YEARS))
+    elif (cycle := cycle_of(column)) is not None:
+        found = MeasuredColumn(name=name, kind="cycle", cycle=cycle)
+    elif _is_text(column):
         return CategoryColumn(name, categories_of(name, column))
-    return _number_column(name, column)
-
-
-def _date_column(name: str, order: Order, days: np.ndarray) -> DateColumn:
-    days = days[~np.isnan(days)]
-    return DateColumn(name, order, parts_of(days), **_statistics(days))
-
-
-def _cycle_column(name: str, cycle: Cycle, column: pd.Series) -> CycleColumn:
-    values = parse_cycle(column, cycle)
-    return CycleColumn(name, cycle, **_statistics(values[~np.isnan(values)]))
-
-
-def _number_column(name: str, column: pd.Series) -> NumericColumn:
-    values = numbers_of(name, column)
-    return NumericColumn(name, **_statistics(values[~np.isnan(values)]))
-
-
-def _statistics(values: np.ndarray) -> dict[str, float]:
-    statistics = {"mean": values.mean(), "std": _deviation(values) or 1.0, "median": np.median(values)}
-    return {name: float(value) for name, value in (statistics | {"least": values.min(), "most": values.max()}).items()}
+    else:
+        found = MeasuredColumn(name=name, kind="number")
+    return found.fitted(column)
 
 
 def _date_order(name: str, column: pd.Series, given: Order | None) -> Order | None:
@@ -203,7 +176,7 @@ def _number_target(name: str, values: np.ndarray, where: str = "every row") -> T
 
 
 def _spread(name: str, values: np.ndarray, where: str) -> float:
-    std = _deviation(values)
+    std = deviation(values)
     if std == 0:
         raise TableError(f"target {name!r} is {values[0]:g} in {where}: choose one that varies")
     if not _LEAST_SPREAD < std < _MOST_SPREAD:
@@ -228,8 +201,3 @@ def _task_of(values: np.ndarray) -> Task:
 
 def _is_text(column: pd.Series) -> bool:
     return bool(plain_numbers(column)[1].any())
-
-
-def _deviation(values: np.ndarray) -> float:
-    # Rounding would leave a column that is 0.1 in every row a deviation above zero.
-    return 0.0 if values.min() == values.max() else float(values.std())

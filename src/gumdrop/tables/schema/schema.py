@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import json
-import math
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from gumdrop.machine.recording import Steps
 from gumdrop.tables.errors import TableError, check_present, listed
-from gumdrop.tables.reading.cycles import CYCLES
-from gumdrop.tables.reading.dates import PARTS, Order
+from gumdrop.tables.plain import FieldError, plain, record
 from gumdrop.tables.reading.numbers import Decimal
 from gumdrop.tables.schema.cells import index_labels, labels_of, numbers_of, refuse, standardised_numbers
 from gumdrop.tables.schema.checks import check_no_missing, in_one_message
-from gumdrop.tables.schema.columns import CategoryColumn, Column, CycleColumn, DateColumn, NumericColumn, Odd
+from gumdrop.tables.schema.columns import Column, Odd
 
 Task = Literal["regression", "classification"]
 
 SCHEMA_VERSION = 2
-NEWER = {"step", "first", "last", "positive", "atoms"}
-"""What the targets of earlier versions lack."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +49,16 @@ class Target:
     last: float = 0.0
     positive: bool = False
     atoms: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that there is such a target."""
+        right = {"std": self.std > 0, "classes": len(set(self.classes)) == len(self.classes)}
+        right["step"] = not self.step or 0 < self.step <= self.last - self.first
+        right["atoms"] = list(self.atoms) == sorted(set(self.atoms))
+        if wrong := [name for name, is_right in right.items() if not is_right]:
+            raise ValueError(f"{wrong[0]} is {getattr(self, wrong[0])!r}")
+        if (self.task == "classification") != (len(self.classes) > 1):
+            raise ValueError(f"{self.task} has {len(self.classes)} classes")
 
     @property
     def steps(self) -> Steps | None:
@@ -109,6 +114,11 @@ class TableSchema:
     columns: tuple[Column, ...]
     target: Target
     decimal: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        """Check that there is something to predict from."""
+        if not self.columns:
+            raise ValueError("there are no columns")
 
     @property
     def names(self) -> list[str]:
@@ -179,56 +189,14 @@ class TableSchema:
 
     def to_json(self) -> dict[str, object]:
         """Write the schema as plain dicts, lists, strings and numbers, for `json.dump`."""
-        columns = [{"kind": column.kind, **asdict(column)} for column in self.columns]
-        plain: dict[str, object] = {"version": SCHEMA_VERSION, "decimal": self.decimal}
-        plain |= {"columns": columns, "target": asdict(self.target)}
-        copy: dict[str, object] = json.loads(json.dumps(plain))  # lists, where a record has tuples
-        return copy
+        return {"version": SCHEMA_VERSION, **plain(self)}
 
     @classmethod
     def from_json(cls, data: Any) -> TableSchema:
         """Read a schema that `to_json` wrote."""
-        every: tuple[type[Column], ...] = (NumericColumn, DateColumn, CycleColumn, CategoryColumn)
-        kinds = {kind.kind: kind for kind in every}
         try:
-            _require(data["version"] == SCHEMA_VERSION, f"version is {data['version']!r}, not {SCHEMA_VERSION}")
-            columns = tuple(_record(kinds[each["kind"]], each) for each in data["columns"])
-            schema = cls(columns, _record(Target, data["target"]), data["decimal"])
-            task, classes = schema.target.task, schema.target.classes
-            _require(task in {"regression", "classification"}, f"task is {task!r}")
-            _require((task == "classification") == (len(classes) > 1), f"{task} has {len(classes)} classes")
-            _require(len(schema.columns) > 0, "there are no columns")
-            _require(schema.decimal in {None, ".", ","}, f"decimal is {schema.decimal!r}")
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            what = f"{error} is absent or unknown" if isinstance(error, KeyError) else error
-            raise TableError(f"this is not the schema of a table: {what}; fit again to write a new one") from error
-        return schema
-
-
-def _record(kind: Any, data: Any) -> Any:
-    values = {each.name: data[each.name] for each in fields(kind) if each.name not in NEWER or each.name in data}
-    for key, value in values.items():
-        if key in {"categories", "classes", "parts"}:
-            right = isinstance(value, list) and all(isinstance(item, str) for item in value)
-            right = right and len(set(value)) == len(value) and (key != "parts" or set(value) <= set(PARTS))
-        elif key == "atoms":
-            right = isinstance(value, list) and all(isinstance(item, int | float) for item in value)
-            right = right and value == sorted(set(value)) and all(map(math.isfinite, value))
-        elif key in {"name", "task"}:
-            right = isinstance(value, str)
-        elif key == "cycle":
-            right = value in CYCLES
-        elif key == "positive":
-            right = isinstance(value, bool)
-        elif key == "order":
-            right = value in get_args(Order)
-        else:
-            right = isinstance(value, int | float) and math.isfinite(value) and (key != "std" or value > 0)
-            right = right and (key != "step" or value == 0 or 0 < value <= data["last"] - data["first"])
-        _require(right, f"{key} is {value!r}")
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
-
-
-def _require(right: bool, wrong: str) -> None:
-    if not right:
-        raise ValueError(wrong)
+            if isinstance(data, dict) and data.get("version") != SCHEMA_VERSION:
+                raise FieldError(f"version is {data.get('version')!r}, not {SCHEMA_VERSION}")
+            return record(cls, data)
+        except ValueError as error:
+            raise TableError(f"this is not the schema of a table: {error}; fit again to write a new one") from error

@@ -13,6 +13,7 @@ import pandas as pd
 
 from gumdrop.tables.errors import check_present
 from gumdrop.tables.reading.dates import order_of
+from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.pieces import TableStream
 
@@ -83,15 +84,18 @@ class Survey:
         if target.task == "regression":
             moments = self.moments[target.name]
             positive = target.positive and moments.least >= 0
-            target = dataclasses.replace(_with_statistics(target, moments), positive=positive, atoms=())
+            target = dataclasses.replace(with_moments(target, moments), positive=positive, atoms=())
         columns = [
-            _with_statistics(column, self.moments.get(column.name, Moments())) if hasattr(column, "median") else column
+            column
+            if isinstance(column, CategoryColumn)
+            else with_moments(column, self.moments.get(column.name, Moments()))
             for column in schema.columns
         ]
         return dataclasses.replace(schema, columns=tuple(columns), target=target)
 
 
-def _with_statistics(column: Any, moments: Moments) -> Any:
+def with_moments(column: Any, moments: Moments) -> Any:
+    """Give a column, or a target, the statistics of all rows."""
     known = {field.name for field in dataclasses.fields(column)}
     found = moments.statistics if moments.count else {}
     return dataclasses.replace(column, **{name: value for name, value in found.items() if name in known})

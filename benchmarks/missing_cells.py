@@ -29,7 +29,7 @@ from gumdrop.likelihoods import Gaussian, RegressionPrediction
 from gumdrop.tables import TableModel, load_table_model
 from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.fitting.settings import FitSettings
-from gumdrop.tables.reading.numbers import plain_numbers
+from gumdrop.tables.reading.spelling import plain_numbers
 from gumdrop.tables.schema.inference import infer_schema, with_statistics
 from gumdrop.tables.task import task_of
 from gumdrop_experiments.data.uci import read_rows

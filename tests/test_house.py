@@ -18,7 +18,7 @@ BUDGETS = {
     "networks": 1410,
     "objective": 350,
     "prediction": 1720,
-    "tables": 7280,
+    "tables": 7080,
     "training": 2140,
     "views": 2610,
 }

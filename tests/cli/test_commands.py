@@ -108,7 +108,9 @@ def test_several_hidden_layers_and_a_name_with_dots(place, monkeypatch) -> None:
 
 
 def test_an_interruption_is_told(place, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("gumdrop.tables.fitting.data.choose", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(
+        "gumdrop.tables.fitting.train.choose", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
     words = ["fit", str(place / "houses.csv"), "--target", "price", "--out", str(place / "stopped"), "--quiet"]
     assert main(words) == 130
     assert "before there was a model to keep" in capsys.readouterr().err

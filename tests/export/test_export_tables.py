@@ -21,9 +21,8 @@ from gumdrop.tables import load_table_model, read_table
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import Reading
 from gumdrop.tables.prediction import predict_frame
-from gumdrop.tables.reading.dates import parse_dates
-from gumdrop.tables.reading.numbers import spelled_numbers
-from gumdrop.tables.reading.tidy import MISSING_SPELLINGS
+from gumdrop.tables.reading.spelling import MISSING_SPELLINGS, spelled_numbers
+from gumdrop.tables.reading.times import parse_dates
 from gumdrop.tables.schema.columns import CategoryColumn, MeasuredColumn
 from gumdrop.tables.schema.schema import TableSchema, Target
 

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from gumdrop.tables import TableError, read_table
-from gumdrop.tables.reading.dates import order_of, parse_dates, parts_of
+from gumdrop.tables.notes import table_notes
+from gumdrop.tables.reading.times import order_of, parse_dates, parts_of
 from gumdrop.tables.schema.columns import CategoryColumn
-from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
+from gumdrop.tables.schema.inference import infer_schema, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
 
 ROWS = 24

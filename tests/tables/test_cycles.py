@@ -13,10 +13,11 @@ from gumdrop.export.table_encoding import TableEncoder
 from gumdrop.tables import FitSettings, TableError, fit_table
 from gumdrop.tables.drift import find_drift
 from gumdrop.tables.info import table_info
-from gumdrop.tables.reading.cycles import cycle_of, parse_cycle
+from gumdrop.tables.notes import table_notes
+from gumdrop.tables.reading.times import cycle_of, parse_cycle
 from gumdrop.tables.results import read_results
 from gumdrop.tables.schema.columns import CategoryColumn
-from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
+from gumdrop.tables.schema.inference import infer_schema, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.views.report import write_report
 

@@ -7,8 +7,7 @@ import torch
 
 from gumdrop.machine.numerals import readable
 from gumdrop.tables import FitSettings, fit_table
-from gumdrop.tables.explanation import explain_rows, explain_table
-from gumdrop.tables.leverage import column_groups, leading_columns
+from gumdrop.tables.explanation import column_groups, explain_rows, explain_table, leading_columns
 
 SETTINGS = FitSettings(hidden=(8,), num_members=2, epochs=40, num_samples=4, num_background=20)
 

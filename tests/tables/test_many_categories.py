@@ -6,8 +6,9 @@ import pytest
 
 from gumdrop.export import serving
 from gumdrop.tables import TableError
+from gumdrop.tables.notes import table_notes
 from gumdrop.tables.schema.cells import OTHERS
-from gumdrop.tables.schema.inference import infer_schema, table_notes, with_statistics
+from gumdrop.tables.schema.inference import infer_schema, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
 
 

@@ -12,10 +12,10 @@ import torch
 from gumdrop.ensembles import Architecture
 from gumdrop.ensembles.folds import folds_of
 from gumdrop.tables import TableError
-from gumdrop.tables.fitting import encoding
 from gumdrop.tables.fitting.data import read_data
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings, Reading
+from gumdrop.tables.notes import repeated_note
 from gumdrop.tables.task import task_of
 
 from builders.tables import NO_GRADE, QUICK, write_table
@@ -249,7 +249,7 @@ def test_a_table_in_memory_is_held_once(table) -> None:
 def test_equal_rows_are_counted_as_pandas_counts_them(column, count) -> None:
     frame = pd.DataFrame({"x": column, "word": ["a", "a", "a", "a"], "n": [1, 1, 1, 1]})
     for one in (frame, frame[["word", "x"]], frame.astype({"x": "float32", "n": "Int64"})):
-        notes = encoding._repeated(one)
+        notes = repeated_note(one)
         assert int(one.duplicated().sum()) == count
         assert [int(note.split()[0]) for note in notes] == [count] * bool(count)
-    assert encoding._repeated(frame[["word"]])[0].startswith("3 rows equal")
+    assert repeated_note(frame[["word"]])[0].startswith("3 rows equal")

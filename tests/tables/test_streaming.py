@@ -24,7 +24,6 @@ from gumdrop.tables.prediction import predict_stream
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.streams import pieces as streaming
 from gumdrop.tables.streams import rows as streamed_rows
-from gumdrop.tables.streams import table as table_stream
 from gumdrop.tables.streams.pieces import TableStream
 from gumdrop.tables.streams.rows import StreamedRows
 from gumdrop.tables.streams.survey import Moments, survey
@@ -225,7 +224,7 @@ def test_a_short_table_with_dates_as_text_leaves_rows_to_train_on(tmp_path, caps
 
 
 def test_gumdrop_fit_reads_in_pieces(path, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(table_stream, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(streamed_rows, "SAMPLE_ROWS", 300)
     flags = ["--target", "y", "--stream", "--members", "1", "--epochs", "6", "--hidden", "8", "--batch-size", "64"]
     assert cli.main(["fit", str(path), *flags, "--out", str(tmp_path / "fit")]) == 0
     said = capsys.readouterr().out

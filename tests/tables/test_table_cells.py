@@ -15,7 +15,8 @@ from gumdrop.tables.cells import completer, completions, drawn_if_missing, mark_
 from gumdrop.tables.explanation import explain_rows
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
-from gumdrop.tables.prediction import encoding_notes, predict_frame
+from gumdrop.tables.notes import encoding_notes
+from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.schema.inference import infer_schema
 
 SETTINGS = FitSettings(hidden=(20,), num_members=2, epochs=80, num_samples=40)

@@ -10,7 +10,7 @@ from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.networks import dropout_rates
 from gumdrop.tables import TableError, load_table_model, read_table
 from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, ExplainedTarget, Overall, TableExplanation
-from gumdrop.tables.fitting import data as fitting_data
+from gumdrop.tables.fitting import train as fitting_train
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings
 from gumdrop.tables.info import _what
@@ -170,14 +170,14 @@ def test_noise_depends_on_the_row_and_the_file_holds_all_members(regression) -> 
 
 def test_the_twins_are_the_same_ensemble_at_one_rate(regression, tmp_path, monkeypatch) -> None:
     rates = []
-    fit = fitting_data.fit
+    fit = fitting_train.fit
 
     def watched(*arguments, **options):
         fitted = fit(*arguments, **options)
         rates.append([dropout_rates(member) for member in fitted.model.members])
         return fitted
 
-    monkeypatch.setattr(fitting_data, "fit", watched)
+    monkeypatch.setattr(fitting_train, "fit", watched)
     fit_table(regression / "houses.csv", "price", tmp_path / "run", reading=NO_GRADE, settings=QUICK)
     learned, fixed, none = rates
     assert len(learned) == len(fixed) == len(none) == 3

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gumdrop.tables import TableError
+from gumdrop.tables.errors import far_off
 from gumdrop.tables.results import FitResults
-from gumdrop.tables.schema.oddities import far_off
 from gumdrop.views import html
 from gumdrop.views.report import rows, write_report
 

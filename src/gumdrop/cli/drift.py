@@ -27,7 +27,7 @@ def drift(
         TableError: If the table is too short to tell.
     """
     from gumdrop.tables.errors import TableError
-    from gumdrop.tables.reading.header import check_early
+    from gumdrop.tables.reading.source import check_early
 
     voice = Voice(machine)
     whole = model_folder(folder, voice.say)

@@ -33,7 +33,7 @@ def evaluate(
     Returns:
         Exit status.
     """
-    from gumdrop.tables.reading.header import check_early
+    from gumdrop.tables.reading.source import check_early
 
     voice = Voice(machine)
     whole = model_folder(folder, voice.say)
@@ -41,12 +41,13 @@ def evaluate(
         check_free(page, table, overwrite, "--page")
     check_early(table)
 
-    from gumdrop.tables.evaluation import known_target  # torch and all: what can be refused was
     from gumdrop.tables.model_file import load_table_model
+    from gumdrop.tables.notes import without_target
     from gumdrop.tables.plain import plain
-    from gumdrop.tables.prediction import predict_frame, without_target
+    from gumdrop.tables.prediction import predict_frame
     from gumdrop.tables.reading.table import read_table
     from gumdrop.tables.results import RESULTS_FILE, read_results
+    from gumdrop.tables.scoring import known_target  # torch and all: what can be refused was
     from gumdrop.views.info import show_evaluation
 
     model = with_coverage(load_table_model(whole), coverage)

@@ -42,7 +42,7 @@ def explain(
     Returns:
         Exit status.
     """
-    from gumdrop.tables.reading.header import check_early
+    from gumdrop.tables.reading.source import check_early
 
     voice = Voice(machine)
     name = folder.resolve().name if table is None else "rows" if str(table) == STDIN else stem(table)

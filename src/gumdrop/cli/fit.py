@@ -57,7 +57,7 @@ def fit(
         Exit status.
     """
     from gumdrop.tables.fitting.folder import check_out
-    from gumdrop.tables.reading.header import check_early
+    from gumdrop.tables.reading.source import check_early
 
     place = out or Path("table" if str(table) == STDIN else stem(table))
     check_out(place, overwrite=overwrite)

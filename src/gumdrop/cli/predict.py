@@ -59,7 +59,7 @@ def predict(
     Raises:
         ValueError: If predictions of a stream are to be in the JSON object or on a page, or both files are one.
     """
-    from gumdrop.tables.reading.header import check_early
+    from gumdrop.tables.reading.source import check_early
 
     to_pipe = str(table) == STDIN or (machine and not stream)
     place = out or Path(STDIN if to_pipe else stem(table) + ".predictions.csv")

@@ -7,8 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from gumdrop.tables.reading.cycles import CYCLES
-from gumdrop.tables.reading.dates import DAYS_OF_A_YEAR
+from gumdrop.tables.reading.times import CYCLES, DAYS_OF_A_YEAR
 from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.schema import TableSchema
 

@@ -103,13 +103,7 @@ def _groups(
     columns: Iterable[Column], model: TableModel, observed: Tensor, tested: pd.DataFrame, inputs: pd.DataFrame
 ) -> list[Group]:
     """Rows of each category, and of each quarter of numbers and dates, if they are enough to say something."""
-    if model.schema.target.task == "regression":
-        truth = observed.squeeze(1).numpy()
-        held = (tested["lower"].to_numpy() <= truth) & (truth <= tested["upper"].to_numpy())
-        stated = np.full(len(tested), model.coverage)
-    else:
-        held = tested["prediction"].to_numpy() == np.array(model.schema.target.classes, dtype=object)[observed]
-        stated = tested["probability"].to_numpy()
+    held, stated = model.task.promises(tested, observed, model.coverage)
     groups = []
     for column in columns:
         labels = _labels(column, inputs[column.name])

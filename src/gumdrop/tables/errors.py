@@ -8,6 +8,8 @@ MISSING = ""
 """The label of missing cells; no cell that holds something has it."""
 STDIN = "-"
 """The name of standard input."""
+MEND = "Correct it or leave the cell blank"
+"""How a note on a number ends that may spoil all that was learned, so that a page can say it first."""
 
 
 class TableError(ValueError):

@@ -17,9 +17,8 @@ from gumdrop.machine.threads import limited_threads
 from gumdrop.tables.cells import mark_unknown
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.explained import Background, ColumnShares, ExplainedRow, ExplainedTarget, Overall, TableExplanation
-from gumdrop.tables.leverage import column_groups, leading_columns
 from gumdrop.tables.model import TableModel
-from gumdrop.tables.prediction import encoding_notes
+from gumdrop.tables.notes import encoding_notes
 from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.scoring import shown
 from gumdrop.tables.shapley import Shares, shapley_shares
@@ -80,7 +79,7 @@ def explain_table(
 ) -> TableExplanation:
     """Return what drives the first ``most`` rows of a table, if there is one, and the model as a whole.
 
-    Of more than 60 columns the 40 with the most leverage (`gumdrop.tables.leverage`) are told apart, and all others
+    Of more than 60 columns the 40 with the most leverage (`gumdrop.tables.explanation`) are told apart, and all others
     count as one. A sentence for each thing that the reader should know goes to ``notify``.
     """
     from tqdm.auto import tqdm
@@ -145,7 +144,7 @@ def _rows_to_explain(
     read = read_table(table, decimal=model.schema.decimal)
     frame = read.frame.iloc[:most]
     encoded = model.schema.encode_inputs(frame)
-    notes = read.notes + encoding_notes(model.schema, encoded, model)
+    notes = read.notes + encoding_notes(model.schema, encoded, model.background)
     if len(read.frame) > most:
         notes.append(f"the first {most} of {len(read.frame):,} rows are explained; --most changes that")
     x = mark_unknown(model.schema, encoded.x, encoded.unknown, model.background)
@@ -196,3 +195,36 @@ def _error_note(rows: list[ExplainedRow], orders: int) -> str:
         f"by {orders} orders the standard error of a share is at most {most}, of one in the epistemic part "
         f"{most_epistemic}; --orders makes it smaller"
     )
+
+
+def leading_columns(model: TableModel, rows: Tensor, background: Tensor, most: int) -> list[int]:
+    """Return places of the columns that move the networks most, to first order, between the usual row and some rows.
+
+    The leverage of a column on a row is the slope of a network's answer (its mean, or by how much its first class leads
+    the second) times the column's distance from the usual, at the row and half-way to it, without dropout. Its size is
+    averaged over the networks, so that a column on which they disagree counts, too, and what counts in the end is its
+    largest share of the leverage on a row. What is unknown, NaN, is as usual.
+    """
+    usual = background.nanmean(0)
+    rows = torch.where(rows.isnan(), usual, rows)
+    place = torch.zeros(rows.shape[1], dtype=torch.long)
+    for k, group in enumerate(model.schema.groups):
+        place[group] = k
+    leverage = torch.zeros(len(rows), len(model.schema.columns))
+    for member in model.ensemble.members:
+        for at in (rows, (rows + usual) / 2):
+            point = at.clone().requires_grad_()
+            (slope,) = torch.autograd.grad(model.task.answer(member(point)).sum(), point)
+            pushes = torch.zeros_like(leverage).index_add_(1, place, slope * (rows - usual))
+            leverage += pushes.abs()
+    shares = leverage / leverage.sum(1, keepdim=True).clamp_min(1e-30)
+    return sorted(shares.amax(0).topk(most).indices.tolist())
+
+
+def column_groups(model: TableModel, columns: Sequence[int] | None) -> list[np.ndarray]:
+    """Encoded columns that are explained as one."""
+    places = [np.arange(group.start, group.stop) for group in model.schema.groups]
+    if columns is None:
+        return places
+    others = [place for k, place in enumerate(places) if k not in set(columns)]
+    return [*(places[k] for k in columns), *([np.concatenate(others)] if others else [])]

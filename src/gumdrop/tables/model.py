@@ -18,7 +18,7 @@ from gumdrop.tables.cells import completions, mark_unknown
 from gumdrop.tables.profile import Profile
 from gumdrop.tables.reading.table import read_rows
 from gumdrop.tables.schema.schema import Encoded, TableSchema
-from gumdrop.tables.task import Cut, Prediction, TableTask, task_of
+from gumdrop.tables.task import Cut, Measure, Prediction, TableTask, task_of
 
 MOST_DRAWS = 100_000
 ROWS_AT_ONCE = 8192
@@ -75,6 +75,11 @@ class TableModel:
     def task(self) -> TableTask[Any]:
         """What is done with the target."""
         return task_of(self.schema.target)
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """What predictions are scored by."""
+        return self.task.measures(self.coverage, self.unit, self.num_samples)
 
     @property
     def scale_notes(self) -> list[str]:

@@ -10,19 +10,17 @@ import numpy as np
 import pandas as pd
 import torch
 
-from gumdrop.tables.cells import drawn_if_missing
 from gumdrop.tables.drift import Drift, find_drift
 from gumdrop.tables.errors import TableError, check_present
-from gumdrop.tables.evaluation import Evaluation, evaluate, known_target
 from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
-from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
-from gumdrop.tables.schema.schema import Encoded, TableSchema
+from gumdrop.tables.notes import encoding_notes, extra_notes
+from gumdrop.tables.schema.schema import Encoded
+from gumdrop.tables.scoring import Evaluation, evaluate, known_target
 from gumdrop.tables.streams.pieces import TableStream
 from gumdrop.tables.task import Prediction
 
 MOST_SCORED = 2000
 """Rows that `predict_frame` scores; the CRPS takes the square of the draws for each."""
-DRAWN = "drawn from similar training rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +68,10 @@ def predict_frame(
         kept += [prediction.rows(torch.from_numpy(here))] if len(here) else []
     whole = functools.reduce(_joined, (encoded for _, encoded in found))
     predictions = pd.concat([part for part, _ in found], ignore_index=True)
-    notes = [*extra_notes(model.schema, list(frame.columns), keep), *encoding_notes(model.schema, whole, model)]
+    notes = [
+        *extra_notes(model.schema, list(frame.columns), keep),
+        *encoding_notes(model.schema, whole, model.background),
+    ]
     evaluation = evaluate(model, frame.iloc[scored], type(kept[0]).joined(kept)) if kept else None
     drift = find_drift(model, frame, predictions[model.task.epistemic].to_numpy())
     notes += [*unscored, *(drift.notes if drift else [])]
@@ -116,7 +117,7 @@ def predict_stream(
                 bar.update(len(part))
     assert whole is not None, "a stream has rows"
     assert columns is not None
-    notes = [*extra_notes(model.schema, stream.names, keep), *encoding_notes(model.schema, whole, model)]
+    notes = [*extra_notes(model.schema, stream.names, keep), *encoding_notes(model.schema, whole, model.background)]
     return Predicted(columns, whole.unseen, whole.missing, whole.outside, notes)
 
 
@@ -147,78 +148,3 @@ def _joined(one: Encoded, other: Encoded) -> Encoded:
 def _add(total: dict[str, int], counts: dict[str, int]) -> None:
     for key, count in counts.items():
         total[key] = total.get(key, 0) + count
-
-
-def without_target(known: np.ndarray, target: str) -> list[str]:
-    """Say how many rows of a table have no target, if some have none."""
-    missing = int((~known).sum())
-    return [f"{missing} of {len(known)} rows have no '{target}' and are left out"] if missing else []
-
-
-def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) -> list[str]:
-    """Say which columns of a table the model has no use for."""
-    known = {*schema.names, schema.target.name, *keep}
-    extra = [name for name in columns if name not in known]
-    return [f"not used, because training did not have them: {_quoted(extra)}"] if extra else []
-
-
-def encoding_notes(schema: TableSchema, encoded: Encoded, model: TableModel | None = None) -> list[str]:
-    """Say what encoding had to make up."""
-    columns: dict[str, Any] = {column.name: column for column in schema.columns}
-    drawn = [] if model is None else drawn_if_missing(schema, model.background)
-    as_what = "none of the known" if model is None or not len(model.background) else f"unknown and {DRAWN}"
-    notes = []
-    for name, counts in encoded.unseen.items():
-        folded = {category.casefold(): category for category in columns[name].categories}
-        said = [
-            f"'{label}' ({_counted(count, 'row')}"
-            + (f"; did you mean '{folded[label.casefold()]}'?)" if label.casefold() in folded else ")")
-            for label, count in list(counts.items())[:5]
-        ]
-        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
-        notes.append(f"categories of '{name}' that training did not have count as {as_what}: "
-                     f"{', '.join(said)}{more}")  # fmt: skip
-    return [
-        *_few(
-            [
-                _missing_note(columns[name], count, name in drawn, model is None)
-                for name, count in encoded.missing.items()
-            ],
-            "with missing values",
-        ),
-        *notes,
-        *_few([_outside_note(columns[name], n) for name, n in encoded.outside.items()], "with values far outside"),
-    ]
-
-
-def _few(notes: list[str], what: str) -> list[str]:
-    """The first notes of one kind, and how many more there are."""
-    return notes if len(notes) <= 6 else [*notes[:5], f"and {len(notes) - 5} more columns {what}"]
-
-
-def _missing_note(column: Column, count: int, drawn: bool, trains: bool) -> str:
-    if drawn:
-        how = DRAWN
-    elif isinstance(column, CategoryColumn):
-        how = (
-            f"kept as a category of {'its' if count == 1 else 'their'} own" if "" in column.categories else "left blank"
-        )
-    else:
-        how = "set to the training median" + (", to learn with" if trains else "")
-    return f"{_counted(count, 'missing value')} in '{column.name}' {'was' if count == 1 else 'were'} {how}"
-
-
-def _outside_note(column: MeasuredColumn, count: int) -> str:
-    least, most = column.axis.words(column.least), column.axis.words(column.most)
-    return (
-        f"{_counted(count, 'value')} of '{column.name}' {'is' if count == 1 else 'are'} far outside the training range "
-        f"({least} to {most}): training had no such value"
-    )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' if count != 1 else ''}"
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -1,18 +1,21 @@
-"""The test part of a fit: scores beside other models, calibration, and the rows of the largest uncertainty."""
+"""Scores: of the test part of a fit beside other models, with its calibration, and of a table that holds the target."""
 
 import dataclasses
 import math
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from gumdrop.machine.numerals import cell
+from gumdrop.machine.numerals import cell, readable
+from gumdrop.machine.threads import limited_threads
+from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.model import TableModel
+from gumdrop.tables.plain import SPARSE
 from gumdrop.tables.results import (
     LIKELIHOOD,
     Better,
@@ -54,13 +57,12 @@ def test_part(
     """Score the test part and gather its rows, from predictions by name, what was observed, and both of its tables."""
     ours, task = predictions[OURS], model.task
     unskilled = predictions[task.unskilled]
-    meanings = task.meanings(model.coverage, model.unit, model.num_samples)
     return TestPart(
         scores=[
             Score(
                 name=name,
                 ours=name == OURS,
-                values=task.scores(each, observed, model.coverage),
+                values=_scores(model, each, observed),
                 unskilled=each is unskilled,
                 skill=None if each is unskilled else _gains(task, each, unskilled, observed),
             )
@@ -69,8 +71,8 @@ def test_part(
         paired=[
             Comparison(name, _gains(task, ours, each, observed)) for name, each in predictions.items() if name != OURS
         ],
-        score_notes={name: meaning.note for name, meaning in meanings.items()},
-        score_directions={name: meaning.better for name, meaning in meanings.items()},
+        score_notes={name: measure.note for name, measure in model.measures.items()},
+        score_directions={name: measure.better for name, measure in model.measures.items()},
         ranking=task.ranking(ours, observed, model.cut),
         calibration=task.calibration(ours, observed),
         test=dataclasses.replace(task.rows(tested), log_likelihood=_finite(ours.log_prob(observed).flatten())),
@@ -133,3 +135,49 @@ def mean_record(records: Sequence[EpochRecord]) -> EpochRecord:
         validation_nll=float(np.mean(held_out)) if len(held_out) == len(records) else None,
         rates=rates,
     )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well a model predicts the rows of a table whose target is known."""
+
+    rows: int
+    """How many."""
+    scores: dict[str, float | None]
+    """Its scores, under the names that they have in the results of a fit."""
+    meanings: dict[str, str]
+    """What each measures, in words."""
+    ranking: Ranking | None = field(default=None, metadata=SPARSE)
+    """For classes: how well a probability ranks the rows; None where they are of one class."""
+
+    @property
+    def words(self) -> str:
+        """The scores in a line."""
+        named = [f"{name} {'–' if value is None else readable(value)}" for name, value in self.scores.items()]
+        if self.ranking is not None:
+            named.append(f"AUROC of '{self.ranking.name}' {readable(self.ranking.auroc)}")
+        return ", ".join(named)
+
+
+def known_target(model: TableModel, frame: pd.DataFrame) -> np.ndarray:
+    """Find the rows of a table that can be scored."""
+    target = model.schema.target.name
+    check_present(frame.columns, [target])
+    known = np.flatnonzero(frame[target].notna())
+    if not len(known):
+        raise TableError(f"no row has a '{target}': scores need a table that holds it")
+    model.schema.encode_target(frame.iloc[known])
+    return known
+
+
+def evaluate(model: TableModel, frame: pd.DataFrame, prediction: Prediction) -> Evaluation:
+    """Score a prediction."""
+    observed = model.task.observed(model.schema.encode_target(frame), frame[model.schema.target.name])
+    with limited_threads(1):
+        scores = _scores(model, prediction, observed)
+        ranking = model.task.ranking(prediction, observed, model.cut)
+    return Evaluation(len(frame), scores, {name: measure.note for name, measure in model.measures.items()}, ranking)
+
+
+def _scores(model: TableModel, prediction: Prediction, observed: Tensor) -> dict[str, float | None]:
+    return {name: measure.of(prediction, observed).item() for name, measure in model.measures.items()}

@@ -6,10 +6,10 @@ from rich.table import Table
 
 from gumdrop.machine.environment import in_words
 from gumdrop.machine.numerals import readable
-from gumdrop.tables.evaluation import Evaluation
 from gumdrop.tables.info import TableInfo
 from gumdrop.tables.rates import rates_in_words
 from gumdrop.tables.results import FitResults, Ranking, Score, TableFacts
+from gumdrop.tables.scoring import Evaluation
 from gumdrop.views.terminal import Voice, columns_table
 
 NAMES = {"relu": "ReLU", "silu": "SiLU"}

@@ -1,181 +1,174 @@
-"""The two kinds of data that a fit trains on: a table in memory, and one that is read in pieces."""
+"""The data of a fit: rows in memory, encoded and in two parts; of a stream a sample, beside all others, which train."""
 
-import functools
 import os
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
+from torch import Tensor
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit, Rows, choose, fit, schedule
-from gumdrop.ensembles.streaming import STREAMED
-from gumdrop.tables.cells import completer
-from gumdrop.tables.errors import TableError
-from gumdrop.tables.fitting.encoding import Split, split_and_encode
+from gumdrop.ensembles import EnsembleFit, Rows, schedule
+from gumdrop.ensembles.streaming import stream_schedule
+from gumdrop.tables.cells import completer, mark_unknown
+from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.fitting.settings import FitSettings, Reading
-from gumdrop.tables.reading.table import read_table
-from gumdrop.tables.schema.inference import with_statistics
-from gumdrop.tables.streams.table import MOST_WATCHED, StreamedTable, open_stream
+from gumdrop.tables.fitting.split import (
+    OwnTest,
+    Parts,
+    SplitColumn,
+    advice,
+    at_random,
+    check_known,
+    check_parts,
+    read_own_test,
+    split_column,
+)
+from gumdrop.tables.notes import encoding_notes, repeated_note, table_notes, without_target
+from gumdrop.tables.reading.table import Table, name_of, read_table
+from gumdrop.tables.schema.inference import infer_schema, with_statistics
+from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.tables.streams.rows import StreamedTable, open_stream
 from gumdrop.tables.task import task_of
 
 
-class TableData(Split, ABC):
+@dataclass(frozen=True, kw_only=True)
+class TableData:
     """Data to fit."""
 
-    @property
-    @abstractmethod
-    def num_rows(self) -> int:
-        """Rows of the whole table."""
-
-    @property
-    @abstractmethod
-    def num_train(self) -> int:
-        """Rows that train."""
-
-    @property
-    @abstractmethod
-    def has_twins(self) -> bool:
-        """Whether the same ensemble is trained with other dropout to compare with."""
-
-    @abstractmethod
-    def schedule(self, settings: FitSettings) -> tuple[int, int]:
-        """Batch size and passes."""
-
-    @abstractmethod
-    def passes(self, settings: FitSettings, fitted: EnsembleFit) -> int:
-        """Passes that were made."""
-
-    @abstractmethod
-    def fit(
-        self,
-        build: Build,
-        architecture: Architecture,
-        settings: FitSettings,
-        checkpoint: Path,
-        progress: bool | str,
-    ) -> EnsembleFit:
-        """Train an ensemble, with that strength of dropout which held-out rows prefer."""
-
-    @abstractmethod
-    def choose(self, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:
-        """Find the kind of networks that suits the training part."""
-
-
-class MemoryData(TableData):
-    """A table in memory."""
-
-    has_twins = True
+    name: str
+    """The table, for the reader."""
+    table: Table
+    """What was read; of a stream a sample."""
+    frame: pd.DataFrame
+    """Rows whose target is known."""
+    rows: np.ndarray
+    """Their numbers in the table, from 1."""
+    schema: TableSchema
+    """How they are encoded."""
+    train: np.ndarray
+    """Which of them train, or in a stream are watched, ascending."""
+    test: np.ndarray
+    """Which of them test, ascending."""
+    x: np.ndarray
+    """Encoded inputs of all."""
+    unknown: np.ndarray
+    """Which cells have a stand-in in `x`."""
+    notes: list[str]
+    """What a reader should know."""
+    unit: str
+    """Unit of the target."""
+    words: str | None
+    """Which rows test, in words; None where they were drawn at random."""
+    together: np.ndarray | None
+    """For each row that trains the number of the group with which it is held out of a network; None if there are no
+    groups."""
+    streamed: StreamedTable | None
+    """The rows that train, of a table that is read in pieces."""
 
     @property
     def num_rows(self) -> int:
         """Rows of the whole table."""
-        return len(self.table.frame)
+        return len(self.table.frame) if self.streamed is None else self.streamed.stream.num_rows
 
     @property
     def num_train(self) -> int:
         """Rows that train."""
-        return len(self.train)
+        return len(self.train) if self.streamed is None else self.streamed.survey.num_known
 
     def schedule(self, settings: FitSettings) -> tuple[int, int]:
         """Batch size and passes."""
-        return schedule(len(self.train), batch_size=settings.batch_size, epochs=settings.epochs)
+        if self.streamed is None:
+            return schedule(self.num_train, batch_size=settings.batch_size, epochs=settings.epochs)
+        return stream_schedule(self.num_train, batch_size=settings.batch_size, passes=settings.epochs)
 
     def passes(self, settings: FitSettings, fitted: EnsembleFit) -> int:
-        """Passes that were made."""
-        return len(fitted.members[0].history)
+        """Passes that were made; a long one over a stream is several epochs."""
+        return len(fitted.members[0].history) if self.streamed is None else self.schedule(settings)[1]
 
-    def fit(
-        self,
-        build: Build,
-        architecture: Architecture,
-        settings: FitSettings,
-        checkpoint: Path,
-        progress: bool | str,
-    ) -> EnsembleFit:
-        """Train an ensemble on the training part; noise is beside what is drawn for unknown cells."""
-        task = task_of(self.schema.target)
-        return fit(
-            build,
-            self._rows(settings),
-            settings.ensemble(),
-            task.likelihood,
-            architecture=architecture,
-            scale=task.scale,
-            checkpoint=checkpoint,
-            progress=progress,
-        )
+    def part(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of some rows, as the network takes them."""
+        targets = self.frame[[self.schema.target.name]].iloc[rows]  # no copy of the other columns
+        return torch.from_numpy(self.x[rows]), torch.from_numpy(self.schema.encode_target(targets))
 
-    def choose(self, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:
-        """Find the kind of networks by held-out rows of the training part."""
-        task = task_of(self.schema.target)
-        return choose(
-            build, self._rows(settings), settings.ensemble(), task.likelihood, scale=task.scale, progress=progress
-        )
+    def marked(self, rows: np.ndarray, donors: Tensor) -> Tensor:
+        """Inputs of some rows, with NaN in the cells that predictions draw from donors."""
+        return mark_unknown(self.schema, self.x[rows], self.unknown[rows], donors)
 
-    def _rows(self, settings: FitSettings) -> Rows:
+    def background(self, count: int) -> Tensor:
+        """Some encoded training rows, spread evenly over the order of the table."""
+        pick = np.linspace(0, len(self.train) - 1, min(count, len(self.train))).round().astype(int)
+        return torch.from_numpy(self.x[self.train[pick]])
+
+    def training_rows(self, num_background: int) -> Rows:
+        """Rows of the training part; noise is beside what is drawn for unknown cells."""
         groups, versions = None if self.together is None else torch.from_numpy(self.together), None
         if self.unknown[self.train].any():
-            donors = self.background(settings.num_background)
+            donors = self.background(num_background)
             versions = completer(self.marked(self.train, donors), donors)
         return Rows(*self.part(self.train), groups=groups, versions=versions)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamedData(TableData):
-    """A table that is read in pieces: all rows train but a sample, of which some test and the others are watched."""
-
-    has_twins = False
-    streamed: StreamedTable
-    """The rows that train."""
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the whole table."""
-        return self.streamed.stream.num_rows
-
-    @property
-    def num_train(self) -> int:
-        """Rows that train."""
-        return self.streamed.survey.num_known
-
-    def schedule(self, settings: FitSettings) -> tuple[int, int]:
-        """Batch size and passes."""
-        return self.streamed.schedule(settings)
-
-    def passes(self, settings: FitSettings, fitted: EnsembleFit) -> int:
-        """Passes that were made; a long one is several epochs."""
-        return self.schedule(settings)[1]
-
-    def fit(
-        self,
-        build: Build,
-        architecture: Architecture,
-        settings: FitSettings,
-        checkpoint: Path,
-        progress: bool | str,
-    ) -> EnsembleFit:
-        """Train an ensemble on all rows but the sample, with the strength of the ELBO: each costs passes of its own."""
-        make = functools.partial(build, architecture, None)
-        x, y = self.part(self.train[:MOST_WATCHED])
-        watched = Rows(x, y.float() if y.is_floating_point() else y)
-        return self.streamed.fit(make, self.schema, watched, settings, checkpoint=checkpoint, progress=progress)
-
-    def choose(self, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:
-        """Give the kind that all streams have."""
-        return Architecture(STREAMED)
 
 
 def read_data(path: object, target: str, reading: Reading, settings: FitSettings) -> TableData:
     """Read a table, split and encode it."""
     if not settings.stream:
-        table = read_table(path, decimal=reading.decimal)
-        numbers = np.arange(1, len(table.frame) + 1)
-        return MemoryData(**vars(split_and_encode(path, table, numbers, target, reading, settings, with_statistics)))
+        return split_and_encode(path, read_table(path, decimal=reading.decimal), target, reading, settings)
     if not isinstance(path, str | os.PathLike):
         raise TableError("`stream` reads files in pieces, and a data frame is in memory already: leave `stream` away")
-    streamed = open_stream(os.fspath(path), target, settings, drop=reading.drop)
-    numbers, exact = streamed.survey.rows + 1, streamed.survey.exact
-    found = split_and_encode(path, streamed.table, numbers, target, reading, settings, lambda schema, _: exact(schema))
-    return StreamedData(**vars(found), streamed=streamed)
+    streamed = open_stream(Path(path), target, drop=reading.drop, seed=settings.seed)
+    return split_and_encode(path, streamed.table, target, reading, settings, streamed)
+
+
+def split_and_encode(
+    path: object,
+    table: Table,
+    target: str,
+    reading: Reading,
+    settings: FitSettings,
+    streamed: StreamedTable | None = None,
+) -> TableData:
+    """Split and encode rows of a table."""
+    check_present(table.frame.columns, [target])
+    known = table.frame[target].notna().to_numpy()
+    check_known(known, target)
+    numbers = np.arange(1, len(known) + 1) if streamed is None else streamed.survey.rows + 1
+    with_target = table.frame if known.all() else table.frame[known]  # a selection is a copy
+    frame, rows = with_target.reset_index(drop=True), numbers[known]
+    column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
+    drop = [*reading.drop, *([column.name] if column is not None and column.kind == "groups" else [])]
+    whole = infer_schema(frame, target, task=reading.task, drop=drop, dates=reading.dates, decimal=table.decimal)
+    other = None if settings.test is None else read_own_test(settings.test, whole)
+    parts = _parts(frame, whole, column, other, settings)
+    notes = [*table.notes, *without_target(known, target), *check_parts(parts, whole, frame)]
+    schema = with_statistics(whole, frame.iloc[parts.train]) if streamed is None else streamed.survey.exact(whole)
+    encoded = schema.encode_inputs(frame)
+    notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *advice(whole, settings, column)]
+    notes += task_of(schema.target).notes
+    x, unknown = encoded.x, encoded.unknown
+    if other is not None:
+        frame, rows, beside = other.below(frame), np.concatenate([rows, other.rows]), other.encoded(schema)
+        x, unknown = np.concatenate([x, beside.x]), np.concatenate([unknown, beside.unknown])
+        notes += other.notes_on(schema, beside)
+    return TableData(
+        name=name_of(path),
+        table=table,
+        frame=frame,
+        rows=rows,
+        schema=schema,
+        x=x,
+        unknown=unknown,
+        notes=[*notes, *repeated_note(frame)],
+        unit=reading.unit,
+        streamed=streamed,
+        **vars(parts),
+    )
+
+
+def _parts(
+    frame: pd.DataFrame, schema: TableSchema, column: SplitColumn | None, other: OwnTest | None, settings: FitSettings
+) -> Parts:
+    """Tell the rows that train from those that test: of a table of the user's own, by a column, or at random."""
+    if other is not None:
+        return Parts(np.arange(len(frame)), np.arange(len(other.frame)) + len(frame), other.words)
+    return at_random(frame, schema, settings) if column is None else column.parts(settings)

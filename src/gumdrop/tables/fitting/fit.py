@@ -29,7 +29,7 @@ from gumdrop.tables.model_file import save_model
 from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile, column_profiles
 from gumdrop.tables.rates import named_rates, rates_in_words
-from gumdrop.tables.reading.numbers import plain_numbers
+from gumdrop.tables.reading.spelling import plain_numbers
 from gumdrop.tables.results import FitResults, TableFacts, TargetFacts, write_results
 from gumdrop.tables.scoring import OURS, mean_record, test_part
 from gumdrop.tables.task import Cut, Prediction
@@ -100,7 +100,7 @@ def fit_table(
         try:
             trained, stopped = train_until_stopped(data, settings, partial, progress, notify)
             twins: dict[str, TableModel] = {}
-            if data.has_twins and settings.compare and stopped is None:
+            if data.streamed is None and settings.compare and stopped is None:
                 as_long = dataclasses.replace(settings, epochs=data.passes(settings, trained.fitted))
                 twins, stopped = train_twins(data, as_long, trained.architecture, partial, progress)
         except CheckpointError as error:

@@ -1,22 +1,24 @@
 """Train the model of a table, and its twins whose rates are not learned; an interruption keeps what was learned."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from torch import nn
 
-from gumdrop.ensembles import Architecture, Build, EnsembleFit
+from gumdrop.ensembles import Architecture, Build, EnsembleFit, Rows, choose, fit
+from gumdrop.ensembles.streaming import STREAMED, fit_streamed_ensemble
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.networks.rates import fix_dropout
 from gumdrop.tables.fitting.data import TableData
 from gumdrop.tables.fitting.settings import FitSettings
-from gumdrop.tables.fitting.stop import shortened
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import Stopped
 from gumdrop.tables.scoring import OURS
 from gumdrop.tables.task import task_of
+from gumdrop.training.checkpoints import read_checkpoint, write_checkpoint
 
 
 class Twin(NamedTuple):
@@ -58,14 +60,14 @@ def train_until_stopped(
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model to keep") from None
     try:
-        fitted = data.fit(build, architecture, settings, checkpoint, progress and OURS)
+        fitted = _train(data, build, architecture, settings, checkpoint, progress and OURS)
         return _model(data, settings, fitted, architecture), None
     except KeyboardInterrupt:
         done, planned = shortened(checkpoint, short), data.schedule(settings)[1]
         if not done:
             raise KeyboardInterrupt("stopped before there was a model to keep") from None
     notify(f"stopped after {done} of {planned} epochs; finishing with what was learned (Ctrl-C again leaves it)")
-    fitted = data.fit(build, architecture, dataclasses.replace(settings, epochs=done), short, False)
+    fitted = _train(data, build, architecture, dataclasses.replace(settings, epochs=done), short, False)
     short.unlink()
     return _model(data, settings, fitted, architecture), Stopped(done, planned)
 
@@ -79,7 +81,7 @@ def train_twins(
     try:
         for twin in TWINS:
             build, checkpoint = _builder(data, twin.p), folder / twin.checkpoint
-            fitted = data.fit(build, architecture, settings, checkpoint, progress and twin.name)
+            fitted = _train(data, build, architecture, settings, checkpoint, progress and twin.name)
             models[twin.name] = _model(data, settings, fitted, architecture).model
     except KeyboardInterrupt:
         planned = data.schedule(settings)[1]
@@ -103,10 +105,46 @@ def _builder(data: TableData, fixed: float | None = None) -> Build:
 
 
 def _architecture(data: TableData, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:
-    """Choose the kind of networks, unless their sizes are given."""
-    if settings.hidden is not None:
-        return Architecture(settings.hidden)
-    return data.choose(build, settings, progress)
+    """Choose the kind of networks by held-out rows, unless their sizes are given, or the rows are streamed."""
+    if settings.hidden is not None or data.streamed is not None:
+        return Architecture(settings.hidden or STREAMED)
+    task, rows = task_of(data.schema.target), data.training_rows(settings.num_background)
+    return choose(build, rows, settings.ensemble(), task.likelihood, scale=task.scale, progress=progress)
+
+
+def _train(
+    data: TableData,
+    build: Build,
+    architecture: Architecture,
+    settings: FitSettings,
+    checkpoint: Path,
+    progress: bool | str,
+) -> EnsembleFit:
+    """Train an ensemble with that strength of dropout which held-out rows prefer, or of a stream that of the ELBO."""
+    task, of_members = task_of(data.schema.target), settings.ensemble()
+    if data.streamed is not None:  # whose every strength would cost passes of its own
+        rows = data.streamed.rows(data.schema, data.schedule(settings)[0], settings.seed)
+        x, y = data.part(data.train[:4096])
+        return fit_streamed_ensemble(
+            functools.partial(build, architecture, None),
+            rows,
+            Rows(x, y.float() if y.is_floating_point() else y),
+            of_members,
+            task.likelihood,
+            scale=task.scale,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+    return fit(
+        build,
+        data.training_rows(settings.num_background),
+        of_members,
+        task.likelihood,
+        architecture=architecture,
+        scale=task.scale,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
 
 
 def _model(data: TableData, settings: FitSettings, fitted: EnsembleFit, architecture: Architecture) -> TrainedModel:
@@ -121,3 +159,19 @@ def _model(data: TableData, settings: FitSettings, fitted: EnsembleFit, architec
         data.background(settings.num_background),
     )
     return TrainedModel(model, fitted, architecture)
+
+
+def shortened(checkpoint: Path, place: Path) -> int:
+    """Return how many epochs a stopped run has done, and write its checkpoint as one of a run that ends there.
+
+    Training with it and with this many epochs takes no further step, and does all that comes after the last: it picks
+    the best epoch, and fits the noise. With 0 epochs no file is written.
+    """
+    if not checkpoint.exists():
+        return 0
+    state = read_checkpoint(checkpoint, checkpoint.read_bytes())
+    done = len(state["epochs"])
+    if done:
+        state["settings"]["epochs"] = done
+        write_checkpoint(place, state)
+    return done

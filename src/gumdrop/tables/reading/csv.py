@@ -7,10 +7,8 @@ from typing import Any
 import pandas as pd
 
 from gumdrop.tables.errors import TableError, check_unique
-from gumdrop.tables.reading.header import csv_header, is_row
-from gumdrop.tables.reading.numbers import Decimal, Spelling, spelled_numbers, spelling_of
-from gumdrop.tables.reading.source import opened
-from gumdrop.tables.reading.tidy import MISSING_SPELLINGS, tidy
+from gumdrop.tables.reading.source import csv_header, is_row, opened
+from gumdrop.tables.reading.spelling import MISSING_SPELLINGS, Decimal, Spelling, spelled_numbers, spelling_of, tidy
 
 EXACT = 2**53
 """From here on, a float64 does not hold every integer."""

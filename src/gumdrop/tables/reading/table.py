@@ -11,11 +11,9 @@ import pandas as pd
 
 from gumdrop.tables.errors import STDIN, TableError
 from gumdrop.tables.reading.csv import read_csv
-from gumdrop.tables.reading.frames import FRAME, frame_sha256, read_frame
-from gumdrop.tables.reading.header import check_file
-from gumdrop.tables.reading.numbers import Decimal
-from gumdrop.tables.reading.parquet import read_parquet
-from gumdrop.tables.reading.source import PARQUET, ZIP, first_bytes, sha256
+from gumdrop.tables.reading.frames import FRAME, frame_sha256, read_frame, read_parquet
+from gumdrop.tables.reading.source import PARQUET, ZIP, check_file, first_bytes, sha256
+from gumdrop.tables.reading.spelling import Decimal
 
 STANDARD_INPUT = "standard input"
 

@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 
 from gumdrop.tables.errors import MISSING, TableError
-from gumdrop.tables.reading.numbers import plain_numbers, spelled_numbers, spelling_of
-from gumdrop.tables.schema.cells import OTHERS, is_yes_no, labels_of, refuse
-from gumdrop.tables.schema.checks import drop_it
+from gumdrop.tables.reading.spelling import plain_numbers, spelled_numbers, spelling_of
+from gumdrop.tables.schema.cells import OTHERS, drop_it, is_yes_no, labels_of, refuse
 
 FEW_DISTINCT = 10
 """Up to here whole numbers may be class codes, and text that is mostly digits categories."""
@@ -59,17 +58,6 @@ def common(labels: Iterable[str]) -> tuple[str, ...]:
     often = sorted(((count, label) for label, count in counts.items() if count >= _OFTEN), key=lambda each: -each[0])
     kept = ordered(label for _, label in often[:_MOST_COMMON])
     return (*kept, OTHERS, *([MISSING] if missing else []))
-
-
-def others_note(name: str, column: pd.Series, categories: tuple[str, ...]) -> str:
-    """Say that the rare labels of a column count as one."""
-    counts = Counter(label for label in labels_of(column) if label != MISSING)
-    kept = [counts.pop(label) for label in categories if label in counts]
-    share = counts.total() / (counts.total() + sum(kept))
-    return (
-        f"'{name}' has {len(kept) + len(counts):,} different texts: the {len(kept)} commonest are categories, and the "
-        f"others, in {share:.1%} of the rows, count as one, as new ones will; a column of their groups says more"
-    )
 
 
 def ordered(labels: Iterable[str]) -> tuple[str, ...]:

@@ -12,9 +12,18 @@ import pandas as pd
 from gumdrop.machine.numerals import cell
 from gumdrop.tables.errors import MISSING, TableError
 from gumdrop.tables.plain import SPARSE
-from gumdrop.tables.reading.cycles import CYCLES, Cycle, parse_cycle
-from gumdrop.tables.reading.dates import YEARS, DatePart, Order, parse_dates, parts_of, phase
-from gumdrop.tables.reading.numbers import plain_numbers
+from gumdrop.tables.reading.spelling import plain_numbers
+from gumdrop.tables.reading.times import (
+    CYCLES,
+    YEARS,
+    Cycle,
+    DatePart,
+    Order,
+    parse_cycle,
+    parse_dates,
+    parts_of,
+    phase,
+)
 from gumdrop.tables.schema.cells import (
     OTHERS,
     deviation,

@@ -7,15 +7,21 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.machine.recording import atoms_of, stays_positive, steps_of
-from gumdrop.tables.errors import TableError, check_present, check_unique, listed
-from gumdrop.tables.reading.cycles import cycle_of
-from gumdrop.tables.reading.dates import YEARS, Order, order_of
-from gumdrop.tables.reading.numbers import Decimal, plain_numbers
-from gumdrop.tables.schema.categories import FEW_DISTINCT, categories_of, common, ordered, others_note
-from gumdrop.tables.schema.cells import OTHERS, deviation, is_yes_no, labels_of, numbers_of, refuse
-from gumdrop.tables.schema.checks import check_no_missing, drop_it, in_one_message
+from gumdrop.tables.errors import TableError, check_present, check_unique
+from gumdrop.tables.reading.spelling import Decimal, plain_numbers
+from gumdrop.tables.reading.times import YEARS, Order, cycle_of, order_of
+from gumdrop.tables.schema.categories import FEW_DISTINCT, categories_of, common, ordered
+from gumdrop.tables.schema.cells import (
+    OTHERS,
+    check_no_missing,
+    deviation,
+    drop_it,
+    in_one_message,
+    labels_of,
+    numbers_of,
+    refuse,
+)
 from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
-from gumdrop.tables.schema.oddities import commonest, far_off
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
 
 _MIN_ROWS = 10
@@ -86,39 +92,6 @@ def _renewed(column: Column, cells: pd.Series) -> Column:
         return column.fitted(cells)
     labels = labels_of(cells)
     return replace(column, categories=common(labels) if OTHERS in column.categories else ordered(labels))
-
-
-def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | None = None) -> list[str]:
-    """Say what a reader should know about a training table, whose rows have these numbers in the file, from 1."""
-    rows = np.arange(1, len(frame) + 1) if rows is None else rows
-    target, goal = schema.target, frame[schema.target.name]
-    regression = target.task == "regression"
-    notes = far_off(target.name, numbers_of(target.name, goal), rows) if regression else commonest(target.name, goal)
-    flat = [column.name for column in schema.columns if frame[column.name].nunique(dropna=False) == 1]
-    if flat:
-        notes.append(f"the same in every row, so of no use: {listed([repr(name) for name in flat])}")
-    for column in schema.columns:
-        cells = frame[column.name]
-        if column.name in flat:
-            continue
-        if isinstance(column, MeasuredColumn) and column.kind == "number":
-            values = plain_numbers(cells)[0]
-            if len(values) > 2 and bool(np.all(np.diff(values) == 1)):
-                notes.append(f"'{column.name}' counts the rows; if it is only their number: {drop_it(column.name)}")
-            notes += far_off(column.name, values, rows)
-        elif isinstance(column, MeasuredColumn) and column.order is not None:
-            cycles = f" and {', '.join(column.parts)}" if column.parts else ""
-            notes.append(f"'{column.name}' is read as dates, {column.order.replace('-', ' ')}: days{cycles}")
-        elif isinstance(column, MeasuredColumn):
-            notes.append(f"'{column.name}' is read as {column.cycle}: a number in order, and a place on the cycle")
-        elif OTHERS in column.categories:
-            notes.append(others_note(column.name, cells, column.categories))
-        elif not is_yes_no(column.categories):
-            folded = pd.Series(column.categories).groupby(lambda i, c=column: c.categories[i].casefold()).agg(list)
-            for alike in folded[folded.map(len) > 1]:
-                words = " and ".join(map(repr, alike))
-                notes.append(f"'{column.name}' has {words}, which count as different; spell them alike if they are not")
-    return notes
 
 
 def _infer_column(name: str, column: pd.Series, dates: Order | None) -> Column:

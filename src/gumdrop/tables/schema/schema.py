@@ -12,9 +12,16 @@ import pandas as pd
 from gumdrop.machine.recording import Steps
 from gumdrop.tables.errors import TableError, check_present, listed
 from gumdrop.tables.plain import FieldError, plain, record
-from gumdrop.tables.reading.numbers import Decimal
-from gumdrop.tables.schema.cells import index_labels, labels_of, numbers_of, refuse, standardised_numbers
-from gumdrop.tables.schema.checks import check_no_missing, in_one_message
+from gumdrop.tables.reading.spelling import Decimal
+from gumdrop.tables.schema.cells import (
+    check_no_missing,
+    in_one_message,
+    index_labels,
+    labels_of,
+    numbers_of,
+    refuse,
+    standardised_numbers,
+)
 from gumdrop.tables.schema.columns import Column, Odd
 
 Task = Literal["regression", "classification"]

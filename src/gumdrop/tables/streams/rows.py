@@ -1,6 +1,9 @@
-"""Encoded batches of a long table, in another order at each pass."""
+"""A table that does not fit into memory: a sample of it decides, tests and watches, and all other rows train."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,9 +11,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.reading.source import sha256
+from gumdrop.tables.reading.table import Table
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.pieces import Piece, TableStream
-from gumdrop.tables.streams.survey import is_in
+from gumdrop.tables.streams.survey import SAMPLE_ROWS, Survey, is_in, survey
 from gumdrop.training.processes.group import process_group
 
 WINDOW_ROWS = 2**18
@@ -111,3 +117,44 @@ def _shuffled(held: list[tuple[Tensor, Tensor]], rng: np.random.Generator) -> tu
     x, y = (torch.cat(columns) for columns in zip(*held, strict=True))
     order = torch.from_numpy(rng.permutation(len(x)))
     return x[order], y[order]
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedTable:
+    """A table that is read in pieces, and what one pass over it found."""
+
+    stream: TableStream
+    """The pieces."""
+    survey: Survey
+    """Statistics, and the sample."""
+    table: Table
+    """The sample, as a table of its own."""
+
+    def rows(self, schema: TableSchema, batch_size: int, seed: int) -> StreamedRows:
+        """Encode all rows but the sample."""
+        return StreamedRows(
+            self.stream,
+            schema,
+            left_out=self.survey.rows,
+            num_rows=self.survey.num_known,
+            batch_size=batch_size,
+            seed=seed,
+        )
+
+
+def open_stream(path: Path, target: str, *, drop: Sequence[str] = (), seed: int = 0) -> StreamedTable:
+    """Read a table once, in pieces."""
+    stream = TableStream(path)
+    found = survey(stream, target, drop=drop, sample_rows=SAMPLE_ROWS, seed=seed)
+    if found.num_known < 10:
+        raise TableError(
+            f"{path} has {stream.num_rows:,} rows, of which a sample of {len(found.sample):,} decides on the columns "
+            f"and tests, and {found.num_known:,} are left to train on: read it as a whole, without --stream"
+        )
+    checksum = hashlib.sha256()
+    for file in dict.fromkeys(piece.path for piece in stream.pieces):
+        checksum.update(bytes.fromhex(sha256(file)))
+    rows = f"{found.num_known:,} rows train, as they are read in pieces"
+    sample = f"a sample of {len(found.sample):,} others decides on the columns, tests and watches"
+    notes = [*stream.notes, f"{rows}; {sample}"]
+    return StreamedTable(stream, found, Table(found.sample, None, notes, checksum.hexdigest()))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from gumdrop.tables.errors import check_present
-from gumdrop.tables.reading.dates import order_of
+from gumdrop.tables.reading.times import order_of
 from gumdrop.tables.schema.columns import CategoryColumn
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.pieces import TableStream

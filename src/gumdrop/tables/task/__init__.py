@@ -6,11 +6,11 @@
 from typing import Any
 
 from gumdrop.tables.schema.schema import Target
-from gumdrop.tables.task.base import Cut, Prediction, TableTask
+from gumdrop.tables.task.base import Cut, Measure, Prediction, TableTask
 from gumdrop.tables.task.classification import Classification
 from gumdrop.tables.task.regression import Regression
 
-__all__ = ["Classification", "Cut", "Prediction", "Regression", "TableTask", "task_of"]
+__all__ = ["Classification", "Cut", "Measure", "Prediction", "Regression", "TableTask", "task_of"]
 
 
 def task_of(target: Target) -> TableTask[Any]:

@@ -1,9 +1,9 @@
 """What a task is asked for, from the network to the page."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,17 +17,28 @@ from gumdrop.tables.schema.schema import Target
 
 Prediction = RegressionPrediction | ClassificationPrediction
 P = TypeVar("P", RegressionPrediction, ClassificationPrediction)
-Moments = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
-class ScoreMeaning:
-    """What a score is, for the reader."""
+class Measure:
+    """A score."""
 
     better: Better
     """Which way it is better."""
-    note: str
+    what: str
     """What it measures, in words."""
+    of: Callable[[Any, Tensor], Tensor]
+    """Scores a prediction by what was observed."""
+
+    @property
+    def note(self) -> str:
+        """Both, in words."""
+        return self.what if self.better == "target" else f"{self.what}; {self.better} is better"
+
+
+def mean_log_prob(prediction: Any, observed: Tensor) -> Tensor:
+    """Mean of the log of what a prediction gave to each row."""
+    return prediction.log_prob(observed).mean()
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,11 @@ class TableTask(ABC, Generic[P]):
         """The likelihood of a table model, in words."""
 
     @property
+    @abstractmethod
+    def num_outputs(self) -> int:
+        """Numbers that a network gives, beside a variance."""
+
+    @property
     def notes(self) -> list[str]:
         """What a reader should know about the target."""
         return []
@@ -77,15 +93,17 @@ class TableTask(ABC, Generic[P]):
         return []
 
     @property
-    @abstractmethod
-    def moments(self) -> Moments:
+    def moments(self) -> tuple[float | None, float | None]:
         """Mean and standard deviation of the training values, where they are numbers."""
+        return None, None
 
-    @abstractmethod
     def network(
         self, num_features: int, architecture: Architecture, encoding: PiecewiseLinear | None = None
     ) -> nn.Sequential:
-        """Build one network with learned dropout over encoded inputs."""
+        """Build a network with learned dropout; of a number with one variance, as its own would learn residuals."""
+        # How the noise depends on the inputs is found by the ensemble, from rows that its networks have not seen.
+        one_noise = self.likelihood.is_density
+        return architecture.network(num_features, self.num_outputs, encoding, homoscedastic_noise=one_noise)
 
     @abstractmethod
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> Ensemble:
@@ -99,9 +117,9 @@ class TableTask(ABC, Generic[P]):
     def blind(self, y_train: Tensor, num_rows: int) -> P:
         """Predict rows with the model that does not look at the inputs, in units of the target."""
 
-    @abstractmethod
     def in_units(self, prediction: P) -> P:
-        """Carry a prediction of encoded targets over to the units of the target."""
+        """Carry a prediction of encoded targets over to the units of the target, if it has any."""
+        return prediction
 
     @abstractmethod
     def columns(self, prediction: P, coverage: float) -> dict[str, np.ndarray]:
@@ -124,28 +142,28 @@ class TableTask(ABC, Generic[P]):
         """Draw numbers of rows to test with."""
 
     @abstractmethod
-    def meanings(self, coverage: float, unit: str, num_samples: int) -> dict[str, ScoreMeaning]:
-        """What each score is, in the order of `scores`."""
-
-    @abstractmethod
-    def scores(self, prediction: P, observed: Tensor, coverage: float) -> dict[str, float | None]:
-        """Score a prediction."""
+    def measures(self, coverage: float, unit: str, num_samples: int) -> dict[str, Measure]:
+        """The scores, by their names."""
 
     @abstractmethod
     def guess_gains(self, ours: P, other: P, observed: Tensor) -> tuple[str, Tensor]:
         """How much better the guess of each row is than another one, and what that is called; shape (N,)."""
 
-    @abstractmethod
     def ranking(self, prediction: P, observed: Tensor, cut: Cut | None) -> Ranking | None:
         """How well a probability ranks the rows, and what it comes to if it is cut."""
+        return None
 
-    @abstractmethod
     def best_cut(self, prediction: P, observed: Tensor) -> Cut | None:
         """Where to cut the probability of the rarer of two classes, by rows that the networks have not seen."""
+        return None
 
     @abstractmethod
     def calibration(self, prediction: P, observed: Tensor) -> Calibration:
         """Stated against actual reliability."""
+
+    @abstractmethod
+    def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> tuple[np.ndarray, np.ndarray]:
+        """Whether what is promised of each test row holds, and the probability that it was promised with."""
 
     @abstractmethod
     def rows(self, tested: pd.DataFrame) -> RegressionRows | ClassificationRows:
@@ -155,10 +173,14 @@ class TableTask(ABC, Generic[P]):
     def words(self, row: pd.Series) -> tuple[str, str]:
         """What is predicted of a row, and its interval or its probability, as a reader sees them."""
 
-    @abstractmethod
     def labels(self, prediction: P) -> Tensor | None:
         """The predicted class of each row, whose probability is explained; None where the number is."""
+        return None
 
     @abstractmethod
     def explained(self, prediction: P, labels: Tensor | None) -> Tensor:
         """What an explanation is of, shape (N, 2): number or probability of a class, and its epistemic part."""
+
+    @abstractmethod
+    def answer(self, output: Tensor) -> Tensor:
+        """What a network answers for each row, as far as it stays steep where it is sure, shape (N,)."""

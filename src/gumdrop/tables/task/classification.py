@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,12 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, ClassificationEnsemble
-from gumdrop.layers import PiecewiseLinear
+from gumdrop.ensembles import ClassificationEnsemble
 from gumdrop.likelihoods import Categorical, ClassificationPrediction
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking, Threshold
-from gumdrop.tables.task.base import Cut, ScoreMeaning, TableTask
+from gumdrop.tables.task.base import Cut, Measure, TableTask, mean_log_prob
 
 BINS = 10
 """Of stated confidence, for the figure and the error alike."""
@@ -31,15 +31,9 @@ class Classification(TableTask[ClassificationPrediction]):
     likelihood_words = "categorical, averaged over the draws"
 
     @property
-    def moments(self) -> tuple[None, None]:
-        """Classes have none."""
-        return None, None
-
-    def network(
-        self, num_features: int, architecture: Architecture, encoding: PiecewiseLinear | None = None
-    ) -> nn.Sequential:
-        """Build a network with a logit for each class."""
-        return architecture.network(num_features, len(self.target.classes), encoding, homoscedastic_noise=False)
+    def num_outputs(self) -> int:
+        """A logit for each class."""
+        return len(self.target.classes)
 
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> ClassificationEnsemble:
         """Put networks together."""
@@ -60,10 +54,6 @@ class Classification(TableTask[ClassificationPrediction]):
         from gumdrop.tables.baselines import frequencies
 
         return frequencies(y_train, len(self.target.classes), num_rows)
-
-    def in_units(self, prediction: ClassificationPrediction) -> ClassificationPrediction:
-        """Classes have no units."""
-        return prediction
 
     def columns(self, prediction: ClassificationPrediction, coverage: float) -> dict[str, np.ndarray]:
         """The class, all probabilities, and the parts of the uncertainty."""
@@ -97,30 +87,16 @@ class Classification(TableTask[ClassificationPrediction]):
         places = (np.arange(count) + 0.5) * len(order) / count
         return np.asarray(order[np.unique(places.astype(int))])
 
-    def meanings(self, coverage: float, unit: str, num_samples: int) -> dict[str, ScoreMeaning]:
-        """What each score is."""
-        return {
-            "accuracy": ScoreMeaning(
-                "higher", "share of test rows whose most probable class is right; higher is better"
-            ),
-            LIKELIHOOD: ScoreMeaning(
-                "higher",
-                "log of the probability given to the true class, its mean over the draws, in nats per row; higher is "
-                "better",
-            ),
-            "calibration error": ScoreMeaning(
-                "lower", "mean gap between stated probability and share of right answers; lower is better"
-            ),
-        }
-
-    def scores(
-        self, prediction: ClassificationPrediction, observed: Tensor, coverage: float
-    ) -> dict[str, float | None]:
+    def measures(self, coverage: float, unit: str, num_samples: int) -> dict[str, Measure]:
         """Accuracy, log likelihood, and calibration error."""
+        right, gap = "share of test rows whose most probable class is right", "mean gap between stated probability and"
+        given = "log of the probability given to the true class, its mean over the draws, in nats per row"
         return {
-            "accuracy": accuracy(prediction.label, observed).item(),
-            LIKELIHOOD: prediction.log_prob(observed).mean().item(),
-            "calibration error": calibration_error(prediction, observed, num_bins=BINS).item(),
+            "accuracy": Measure("higher", right, lambda prediction, observed: accuracy(prediction.label, observed)),
+            LIKELIHOOD: Measure("higher", given, mean_log_prob),
+            "calibration error": Measure(
+                "lower", f"{gap} share of right answers", partial(calibration_error, num_bins=BINS)
+            ),
         }
 
     def guess_gains(
@@ -169,6 +145,11 @@ class Classification(TableTask[ClassificationPrediction]):
         bins = reliability(prediction, observed, num_bins=BINS)
         return Calibration(bins.confidence.tolist(), bins.accuracy.tolist(), bins.num_rows.tolist())
 
+    def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> tuple[np.ndarray, np.ndarray]:
+        """That the predicted class is right."""
+        right = tested["prediction"].to_numpy() == np.array(self.target.classes, dtype=object)[observed]
+        return right, tested["probability"].to_numpy()
+
     def rows(self, tested: pd.DataFrame) -> ClassificationRows:
         """The test part, for the results."""
         names = ("row", "probability", "predictive_entropy", "mutual_information")
@@ -189,6 +170,11 @@ class Classification(TableTask[ClassificationPrediction]):
         assert labels is not None, "classes have labels"
         chosen = prediction.probabilities[torch.arange(len(labels)), labels]
         return torch.stack([chosen, prediction.mutual_information], dim=1)
+
+    def answer(self, output: Tensor) -> Tensor:
+        """By how much the first class leads the second."""
+        first, second = output.topk(2, dim=-1).values.unbind(-1)
+        return first - second
 
 
 def _at(probability: Tensor, actual: Tensor, cut: Cut, suggested: bool) -> Threshold:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,8 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import Architecture, NoiseFunction, RegressionEnsemble
+from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
 from gumdrop.ensembles.scaling import which_atom
-from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import PLAIN, Gaussian, HurdlePrediction, RegressionPrediction, TargetScale
 from gumdrop.likelihoods.hurdle import gaussian_on
 from gumdrop.machine.numerals import cell, readable
@@ -20,7 +20,7 @@ from gumdrop.metrics.scores import central_coverage, interval_coverage, rmse
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.results import LIKELIHOOD, STEP_LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
-from gumdrop.tables.task.base import Cut, ScoreMeaning, TableTask
+from gumdrop.tables.task.base import Measure, TableTask, mean_log_prob
 
 KINDS = {
     "identity": "predicted densities end there",
@@ -95,11 +95,10 @@ class Regression(TableTask[RegressionPrediction]):
         """Mean and standard deviation of the training values."""
         return self.target.mean, self.target.std
 
-    def network(
-        self, num_features: int, architecture: Architecture, encoding: PiecewiseLinear | None = None
-    ) -> nn.Sequential:
-        """Build a network with one noise variance; that of the inputs is found by the ensemble, from rows not seen."""
-        return architecture.network(num_features, 1 + len(self.target.atoms), encoding, homoscedastic_noise=True)
+    @property
+    def num_outputs(self) -> int:
+        """The number, and a logit for each atom."""
+        return 1 + len(self.target.atoms)
 
     def ensemble(self, members: Sequence[nn.Module], num_features: int) -> RegressionEnsemble:
         """Put networks together, with a noise that depends on the inputs."""
@@ -181,49 +180,28 @@ class Regression(TableTask[RegressionPrediction]):
 
         return np.asarray(train_test_split(np.arange(len(encoded)), test_size=count, random_state=seed)[1])
 
-    def meanings(self, coverage: float, unit: str, num_samples: int) -> dict[str, ScoreMeaning]:
-        """What each score is."""
-        where = f"in {unit or f'units of {self.target.name}'}"
+    def measures(self, coverage: float, unit: str, num_samples: int) -> dict[str, Measure]:
+        """Error, error of the whole distribution, log likelihood, and coverage."""
+        where, step = f"in {unit or f'units of {self.target.name}'}", self.target.step
         ends = ", of the target or its root or logarithm, that end at 0" if self.target.positive else ""
         mixture = f"of this model an equal mixture of {num_samples} Gaussians{ends}"
         mixture += f", beside a probability of {self._atoms}" if self.target.atoms else ""
         at_atoms = f", at {self._atoms} its log probability" if self.target.atoms else ""
-        return {
-            "RMSE": ScoreMeaning("lower", f"typical error of the prediction, {where}; lower is better"),
-            "CRPS": ScoreMeaning(
-                "lower", f"error of the whole predicted distribution, {mixture}, {where}; lower is better"
-            ),
-            LIKELIHOOD: ScoreMeaning(
-                "higher",
-                f"log density that this mixture gives to the observed value{at_atoms}, in nats per row (it depends on "
-                "the unit); higher is better",
-            ),
-            **self._step_meaning(),
-            f"coverage of {coverage:.0%} interval": ScoreMeaning(
-                "target", f"share of test rows inside their interval; should be {coverage:.0%}"
-            ),
+        found = {
+            "RMSE": Measure("lower", f"typical error of the prediction, {where}", lambda p, y: rmse(p.mean, y)),
+            "CRPS": Measure("lower", f"error of the whole predicted distribution, {mixture}, {where}", crps),
         }
-
-    def scores(self, prediction: RegressionPrediction, observed: Tensor, coverage: float) -> dict[str, float | None]:
-        """Error, error of the whole distribution, log likelihood, and coverage."""
-        scores: dict[str, float | None] = {
-            "RMSE": rmse(prediction.mean, observed).item(),
-            "CRPS": crps(prediction, observed).item(),
-            LIKELIHOOD: prediction.log_prob(observed).mean().item(),
-        }
-        if half := self.target.step / 2:
-            scores[STEP_LIKELIHOOD] = prediction.log_probability(observed - half, observed + half).mean().item()
-        held = interval_coverage(*prediction.interval(coverage), observed)
-        return scores | {f"coverage of {coverage:.0%} interval": held.item()}
-
-    def _step_meaning(self) -> dict[str, ScoreMeaning]:
-        if not self.target.step:
-            return {}
-        note = (
-            f"log of the probability of the observed value as it is recorded, in steps of {cell(self.target.step)}, in "
-            "nats per row; unlike the density, it cannot be raised by piling up on the levels; higher is better"
-        )
-        return {STEP_LIKELIHOOD: ScoreMeaning("higher", note)}
+        density = f"log density that this mixture gives to the observed value{at_atoms}, in nats per row"
+        found[LIKELIHOOD] = Measure("higher", f"{density} (it depends on the unit)", mean_log_prob)
+        if step:
+            mass = (
+                f"log of the probability of the observed value as it is recorded, in steps of {cell(step)}, in nats per"
+            )
+            beside = "row; unlike the density, it cannot be raised by piling up on the levels"
+            found[STEP_LIKELIHOOD] = Measure("higher", f"{mass} {beside}", partial(_mean_log_mass, half=step / 2))
+        inside = f"share of test rows inside their interval; should be {coverage:.0%}"
+        held = Measure("target", inside, partial(_share_inside, coverage=coverage))
+        return found | {f"coverage of {coverage:.0%} interval": held}
 
     def guess_gains(
         self, ours: RegressionPrediction, other: RegressionPrediction, observed: Tensor
@@ -231,16 +209,16 @@ class Regression(TableTask[RegressionPrediction]):
         """How much nearer the truth each guess is."""
         return "distance", ((other.mean - observed).abs() - (ours.mean - observed).abs()).flatten()
 
-    def ranking(self, prediction: RegressionPrediction, observed: Tensor, cut: Cut | None) -> None:
-        """Numbers have none."""
-
-    def best_cut(self, prediction: RegressionPrediction, observed: Tensor) -> None:
-        """Numbers have none."""
-
     def calibration(self, prediction: RegressionPrediction, observed: Tensor) -> Calibration:
         """Of central intervals of all sizes."""
         levels = torch.arange(5, 100, 5) / 100
         return Calibration(levels.tolist(), central_coverage(prediction, observed, levels).tolist())
+
+    def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> tuple[np.ndarray, np.ndarray]:
+        """That the number lies in its interval."""
+        truth = observed.squeeze(1).numpy()
+        held = (tested["lower"].to_numpy() <= truth) & (truth <= tested["upper"].to_numpy())
+        return held, np.full(len(tested), coverage)
 
     def rows(self, tested: pd.DataFrame) -> RegressionRows:
         """The test part, for the results."""
@@ -253,9 +231,18 @@ class Regression(TableTask[RegressionPrediction]):
         interval = " to ".join(readable(float(row[end])) for end in ("lower", "upper"))
         return readable(float(row["prediction"])), interval
 
-    def labels(self, prediction: RegressionPrediction) -> None:
-        """Numbers have none."""
-
     def explained(self, prediction: RegressionPrediction, labels: Tensor | None) -> Tensor:
         """The predicted number, and the standard deviation of the drawn functions."""
         return torch.cat([prediction.mean, prediction.epistemic.sqrt()], dim=1)
+
+    def answer(self, output: Tensor) -> Tensor:
+        """The mean, and the logits of atoms."""
+        return output.chunk(2, dim=-1)[0].sum(-1)
+
+
+def _share_inside(prediction: RegressionPrediction, observed: Tensor, coverage: float) -> Tensor:
+    return interval_coverage(*prediction.interval(coverage), observed)
+
+
+def _mean_log_mass(prediction: RegressionPrediction, observed: Tensor, half: float) -> Tensor:
+    return prediction.log_probability(observed - half, observed + half).mean()

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from gumdrop.machine.files import replacing
+from gumdrop.tables.errors import MEND
 from gumdrop.tables.results import FitResults, Ranking, Threshold, read_results
-from gumdrop.tables.schema.oddities import MEND
 from gumdrop.views.html import SPACE, template
 from gumdrop.views.report.columns import columns_view
 from gumdrop.views.report.predictions import confusion_view, predictions_view

@@ -1,0 +1,193 @@
+"""What a reader should know about a table: what it lacks, what was made of it, and what may not be what was meant."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from gumdrop.machine.numerals import cell
+from gumdrop.tables.cells import drawn_if_missing
+from gumdrop.tables.errors import MEND, MISSING, listed
+from gumdrop.tables.reading.spelling import plain_numbers
+from gumdrop.tables.schema.cells import OTHERS, drop_it, is_yes_no, labels_of, numbers_of
+from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
+from gumdrop.tables.schema.schema import Encoded, TableSchema
+
+CODES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0})
+"""Often written, with a sign or without, where nothing is known."""
+DRAWN = "drawn from similar training rows"
+
+
+def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | None = None) -> list[str]:
+    """Say what a reader should know about a training table, whose rows have these numbers in the file, from 1."""
+    rows = np.arange(1, len(frame) + 1) if rows is None else rows
+    target, goal = schema.target, frame[schema.target.name]
+    regression = target.task == "regression"
+    notes = far_off(target.name, numbers_of(target.name, goal), rows) if regression else commonest(target.name, goal)
+    flat = [column.name for column in schema.columns if frame[column.name].nunique(dropna=False) == 1]
+    if flat:
+        notes.append(f"the same in every row, so of no use: {listed([repr(name) for name in flat])}")
+    for column in schema.columns:
+        cells = frame[column.name]
+        if column.name in flat:
+            continue
+        if isinstance(column, MeasuredColumn) and column.kind == "number":
+            values = plain_numbers(cells)[0]
+            if len(values) > 2 and bool(np.all(np.diff(values) == 1)):
+                notes.append(f"'{column.name}' counts the rows; if it is only their number: {drop_it(column.name)}")
+            notes += far_off(column.name, values, rows)
+        elif isinstance(column, MeasuredColumn) and column.order is not None:
+            cycles = f" and {', '.join(column.parts)}" if column.parts else ""
+            notes.append(f"'{column.name}' is read as dates, {column.order.replace('-', ' ')}: days{cycles}")
+        elif isinstance(column, MeasuredColumn):
+            notes.append(f"'{column.name}' is read as {column.cycle}: a number in order, and a place on the cycle")
+        elif OTHERS in column.categories:
+            notes.append(others_note(column.name, cells, column.categories))
+        elif not is_yes_no(column.categories):
+            folded = pd.Series(column.categories).groupby(lambda i, c=column: c.categories[i].casefold()).agg(list)
+            for alike in folded[folded.map(len) > 1]:
+                words = " and ".join(map(repr, alike))
+                notes.append(f"'{column.name}' has {words}, which count as different; spell them alike if they are not")
+    return notes
+
+
+def commonest(name: str, labels: pd.Series) -> list[str]:
+    """Say that one class is nearly all."""
+    shares = labels.astype(str).value_counts(normalize=True)
+    if shares.iloc[0] < 0.8:  # from there on the accuracy alone says little
+        return []
+    return [
+        f"{min(shares.iloc[0], 0.999):.1%} of '{name}' are {shares.index[0]!r}: always answering that is right as "
+        "often, so hold the accuracy against it"
+    ]
+
+
+def far_off(name: str, values: np.ndarray, rows: np.ndarray) -> list[str]:
+    """Name the few numbers that are farther from all others than these are from each other, several times over."""
+    rows, values = rows[~np.isnan(values)], values[~np.isnan(values)]
+    distinct, counts = np.unique(values, return_counts=True)
+    most = min(3, len(distinct) - 10)  # the range of fewer others means nothing
+    notes = []
+    for outer, number in ((distinct, counts), (distinct[::-1], counts[::-1])):
+        for k in range(most, 0, -1):
+            end, rest = outer[:k], outer[k:]
+            gap, spread = abs(end[-1] - rest[0]), abs(rest[0] - rest[-1])
+            is_code = k == 1 and abs(end[0]) in CODES and gap > spread / 2
+            # Skewed numbers leave five times the range of all others only by accident.
+            if is_code or (gap > 5 * spread and number[:k].sum() <= max(3, len(values) / 100)):
+                notes.append(
+                    _named(name, values, rows, end, rest, "a code for missing" if is_code else "a typing error")
+                )
+                break
+    return notes
+
+
+def _named(name: str, values: np.ndarray, rows: np.ndarray, end: np.ndarray, rest: np.ndarray, what: str) -> str:
+    found = np.isin(values, end)
+    first, others = found.argmax(), int(found.sum()) - 1
+    more = f" (and {others} more row{'s' if others > 1 else ''} like it)" if others else ""
+    return (
+        f"'{name}' is {cell(values[first])} in row {rows[first]}{more}, and from {cell(rest.min())} to "
+        f"{cell(rest.max())} in all others: {what}? {MEND}"
+    )
+
+
+def others_note(name: str, column: pd.Series, categories: tuple[str, ...]) -> str:
+    """Say that the rare labels of a column count as one."""
+    counts = Counter(label for label in labels_of(column) if label != MISSING)
+    kept = [counts.pop(label) for label in categories if label in counts]
+    share = counts.total() / (counts.total() + sum(kept))
+    return (
+        f"'{name}' has {len(kept) + len(counts):,} different texts: the {len(kept)} commonest are categories, and the "
+        f"others, in {share:.1%} of the rows, count as one, as new ones will; a column of their groups says more"
+    )
+
+
+def without_target(known: np.ndarray, target: str) -> list[str]:
+    """Say how many rows of a table have no target, if some have none."""
+    missing = int((~known).sum())
+    return [f"{missing} of {len(known)} rows have no '{target}' and are left out"] if missing else []
+
+
+def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) -> list[str]:
+    """Say which columns of a table the model has no use for."""
+    known = {*schema.names, schema.target.name, *keep}
+    extra = [name for name in columns if name not in known]
+    return [f"not used, because training did not have them: {_quoted(extra)}"] if extra else []
+
+
+def encoding_notes(schema: TableSchema, encoded: Encoded, donors: Tensor | None = None) -> list[str]:
+    """Say what encoding had to make up, with the rows that a model draws cells from, or None before there is one."""
+    columns: dict[str, Any] = {column.name: column for column in schema.columns}
+    drawn = [] if donors is None else drawn_if_missing(schema, donors)
+    as_what = "none of the known" if donors is None or not len(donors) else f"unknown and {DRAWN}"
+    notes = []
+    for name, counts in encoded.unseen.items():
+        folded = {category.casefold(): category for category in columns[name].categories}
+        said = [
+            f"'{label}' ({_counted(count, 'row')}"
+            + (f"; did you mean '{folded[label.casefold()]}'?)" if label.casefold() in folded else ")")
+            for label, count in list(counts.items())[:5]
+        ]
+        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
+        notes.append(f"categories of '{name}' that training did not have count as {as_what}: "
+                     f"{', '.join(said)}{more}")  # fmt: skip
+    return [
+        *_few(
+            [
+                _missing_note(columns[name], count, name in drawn, donors is None)
+                for name, count in encoded.missing.items()
+            ],
+            "with missing values",
+        ),
+        *notes,
+        *_few([_outside_note(columns[name], n) for name, n in encoded.outside.items()], "with values far outside"),
+    ]
+
+
+def _few(notes: list[str], what: str) -> list[str]:
+    """The first notes of one kind, and how many more there are."""
+    return notes if len(notes) <= 6 else [*notes[:5], f"and {len(notes) - 5} more columns {what}"]
+
+
+def _missing_note(column: Column, count: int, drawn: bool, trains: bool) -> str:
+    if drawn:
+        how = DRAWN
+    elif isinstance(column, CategoryColumn):
+        how = (
+            f"kept as a category of {'its' if count == 1 else 'their'} own" if "" in column.categories else "left blank"
+        )
+    else:
+        how = "set to the training median" + (", to learn with" if trains else "")
+    return f"{_counted(count, 'missing value')} in '{column.name}' {'was' if count == 1 else 'were'} {how}"
+
+
+def _outside_note(column: MeasuredColumn, count: int) -> str:
+    least, most = column.axis.words(column.least), column.axis.words(column.most)
+    return (
+        f"{_counted(count, 'value')} of '{column.name}' {'is' if count == 1 else 'are'} far outside the training range "
+        f"({least} to {most}): training had no such value"
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' if count != 1 else ''}"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def repeated_note(frame: pd.DataFrame) -> list[str]:
+    """Say how many rows equal earlier ones."""
+    hashes = np.zeros(len(frame), dtype=np.uint64)  # of the numbers: `duplicated` numbers the values of all columns
+    for name in frame.select_dtypes("number"):
+        values = plain_numbers(frame[name])[0] + 0.0  # equal numbers have one hash: -0 becomes 0
+        hashes = hashes * np.uint64(31) + pd.util.hash_array(values)
+    repeated = int(frame[pd.Series(hashes).duplicated(keep=False).to_numpy()].duplicated().sum())
+    are = "rows equal earlier ones" if repeated > 1 else "row equals an earlier one"
+    note = f"{repeated} {are}: where they are copies, test rows were trained on and scores look too good"
+    return [note] if repeated else []

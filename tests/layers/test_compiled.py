@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 import gumdrop as gd
 
+from builders.vision import ViT
+
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # of inductor
 
 BACKENDS = ["eager", pytest.param("inductor", marks=pytest.mark.slow)]
@@ -103,3 +105,13 @@ compiled = torch.compile(converted, backend="eager")
 assert not torch.equal(compiled(x), compiled(x))
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_network_whose_own_dropout_is_learned_is_one_graph():
+    """Also where code hands rates to functions, which are watched meanwhile; it draws the same masks."""
+    model = gd.learn_dropout(ViT(), plain_dropout="learn", include=[], report=lambda report: None).train()
+    x = torch.randn(4, 3, 16, 16)
+    torch.manual_seed(1)
+    expected = model(x)
+    torch.manual_seed(1)
+    torch.testing.assert_close(torch.compile(model, backend="eager", fullgraph=True)(x), expected)

@@ -218,11 +218,15 @@ def test_removed_dropout_is_off(name):
         torch.testing.assert_close(logits(model.train()(**inputs)), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_what_peft_keeps_beside_its_copy_is_left():
+def test_peft_keeps_a_copy_and_adapters_start_from_the_dropout_in_front_of_them():
     peft = pytest.importorskip("peft", reason="needs the package peft")
     model, inputs, _ = build("BERT")
-    model = peft.get_peft_model(model, peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query"]))
+    config = peft.LoraConfig(task_type="SEQ_CLS", r=2, lora_dropout=0.3, target_modules=["query"])
+    model = peft.get_peft_model(model, config)
     report = convert(model)
+    started = {name: p for name, p in gd.dropout_rates(model).items() if "lora_A" in name}
+    assert len(started) == 2
+    assert started == pytest.approx(dict.fromkeys(started, 0.3))
     head = "base_model.model.classifier"
     assert report.left[f"{head}.original_module"] == "peft keeps it beside the copy that it trains"
     assert f"{head}.modules_to_save.default" in report.converted

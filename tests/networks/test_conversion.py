@@ -129,8 +129,7 @@ def test_report_names_what_was_done_and_why():
         "norm": "LayerNorm is a normalisation",
         "bilinear": "Bilinear is not a known layer type; name it in `custom` if it takes one tensor",
         "head": "excluded by `include`, `exclude`, `types` or `predicate`",
-        "residual_drop": "Dropout(p=0.3) was not seen to feed converted layers only; it acts as before, on top of "
-        "learned rates",
+        "residual_drop": "Dropout(p=0.3); it acts as before, on top of learned rates",
     }
     lines = str(report).splitlines()
     assert lines[0].split() == ["learned", "body", "Linear"]
@@ -139,7 +138,7 @@ def test_report_names_what_was_done_and_why():
 
 
 def test_layers_of_unknown_type_give_a_warning_and_a_report_silences_it():
-    unknown = r"left modules with weights alone \(bilinear: Bilinear is not a known"
+    unknown = r"left weights or dropout alone \(bilinear: Bilinear is not a known"
     with pytest.warns(UserWarning, match=unknown) as caught:
         gd.learn_dropout(Mixed())
     assert caught[0].filename == __file__
@@ -241,7 +240,7 @@ REFUSED = [
     (mlp(nn.Dropout(0.5)), {"p": 1.0}, ValueError, f"{NUMBER} 1\\.0"),
     (mlp(nn.Dropout(0.5)), {"p": float("nan")}, ValueError, f"{NUMBER} nan"),
     (mlp(nn.Dropout(0.5)), {"temperature": 0.0}, ValueError, r"`temperature` must be a positive number, got 0\.0"),
-    (mlp(), {"plain_dropout": "off"}, ValueError, '`plain_dropout` must be "keep" or "remove", got \'off\''),
+    (mlp(), {"plain_dropout": "off"}, ValueError, '`plain_dropout` must be "keep", "remove" or "learn", got \'off\''),
     (nn.Sequential(nn.ReLU(), nn.Dropout()), {}, ValueError, r"`model` has nothing to convert \(it has no layers\)"),
     (nn.LayerNorm(8), {}, ValueError, r"nothing to convert \(the model: LayerNorm is a normalisation\); see"),
     (mlp(), {"exclude": ["0", "2"]}, ValueError, "0: excluded by `include`, `exclude`, `types` or `predicate`"),
@@ -403,7 +402,7 @@ TAKEN_OVER = {
         {"0": (["1"], 0.3)},
     ),
     "in front of one unit": (lambda: nn.Sequential(nn.Dropout(0.3), nn.LSTM(1, 4, num_layers=2)), {}),
-    "cannot be traced": (Branches, {"body.2": (["body.3"], 0.3)}),
+    "cannot be traced": (Branches, {"body.2": (["body.3"], 0.3), "last": (["head"], 0.4)}),
     "cannot be copied": (
         lambda: Stubborn(nn.Dropout(0.3), nn.Linear(8, 2), nn.Sequential(nn.Dropout(0.4), nn.Linear(2, 2))),
         {"2.0": (["2.1"], 0.4)},

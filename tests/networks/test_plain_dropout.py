@@ -21,7 +21,7 @@ class Functional(nn.Module):
         super().__init__()
         self.layer, self.drop = nn.Linear(8, 8), nn.Dropout(0.3)
         self.dropout, self.attention_dropout = 0.2, 0.4
-        self.scale, self.use_dropout, self.no_dropout = 0.5, True, 0.0
+        self.scale, self.use_dropout, self.no_dropout, self.drop_rate = 0.5, True, 0.0, 0.6
 
     def forward(self, x):
         x = F.dropout(self.layer(x), self.dropout, self.training)
@@ -42,12 +42,12 @@ def parts():
 
 
 LEFT = {
-    "functional.drop": "Dropout(p=0.3) was not seen to feed converted layers only",
-    "functional.dropout": "dropout = 0.2, which functions of Functional may read",
-    "functional.attention_dropout": "attention_dropout = 0.4, which functions of Functional may read",
+    "functional.drop": "Dropout(p=0.3)",
+    "functional.dropout": "dropout = 0.2 in the code of Functional",
+    "functional.attention_dropout": "attention_dropout = 0.4 in the code of Functional",
     "attention.dropout": "dropout of attention weights, p = 0.25",
     "left_lstm.dropout": "dropout between layers, p = 0.35",
-    "alpha": "AlphaDropout(p=0.45) was not seen to feed converted layers only",
+    "alpha": "AlphaDropout(p=0.45)",
 }
 
 

@@ -11,6 +11,7 @@ from gumdrop.export.errors import ExportError
 from gumdrop.layers import KINDS, ConcreteDropout, HomoscedasticNoise, PiecewiseLinear, dropout_blocks, factors_from
 from gumdrop.layers.factors import bernoulli_factors
 from gumdrop.layers.inner_dropout import inner_dropout
+from gumdrop.layers.numbers import keep_asking
 
 LAST_DIMENSION_ONLY = (
     *(cls for kind in KINDS if kind.last_dimension_only for cls in kind.types),
@@ -45,6 +46,7 @@ class Draws(nn.Module):
     def __init__(self, model: nn.Module, *, names: Sequence[str] | None = None) -> None:
         super().__init__()
         self.model = copy.deepcopy(model).eval()
+        keep_asking(self.model)
         self.names = names
         self.has_own_noise = _renew_plain_dropout(self.model)
         self._given: dict[int, Tensor] = {}

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from gumdrop.export.draws import Draws
 from gumdrop.export.errors import ExportError
 from gumdrop.functional.floats import widened
+from gumdrop.layers import ConcreteDropout
 from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, RegressionPrediction
 from gumdrop.likelihoods.gaussian import split_gaussian
 from gumdrop.prediction import predict_classification, predict_regression, sample
@@ -80,6 +81,8 @@ class ModelGraph(Graph):
         self.input_names = list(names or (["x"] if count == 1 else [f"x{i}" for i in range(count)]))
         self.likelihood = likelihood
         model = copy.deepcopy(model).cpu()
+        if not all(m.num_units for m in model.modules() if isinstance(m, ConcreteDropout)):
+            sample(model, inputs, num_samples=1, seed=0, output=_tensor)  # sites count the units of what they see
         self.draws = Draws(model, names=names)
         self.num_noise = self.draws.num_noise
         if variant == "noise":

@@ -8,20 +8,23 @@ calls use their own.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
+from torch.nn.utils.parametrize import ParametrizationList
 from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
 from gumdrop.functional.devices import read
 from gumdrop.functional.noise import is_traced
-from gumdrop.layers.block import SITE, Block
+from gumdrop.layers.block import SITE, Block, joined, without_weight
 from gumdrop.layers.compiled import guard_hooks
 from gumdrop.layers.dense import WeightMatrix, attach_custom, custom_blocks, drop_input
 from gumdrop.layers.embedding import drop_words
+from gumdrop.layers.in_place import DropInPlace, in_place_block
 from gumdrop.layers.kinds import DENSE, kind_of
+from gumdrop.layers.numbers import InCode
 from gumdrop.layers.passes import begin_pass, end_pass
 from gumdrop.layers.site import ConcreteDropout
 
@@ -88,12 +91,19 @@ def dropout_blocks(model: nn.Module) -> Iterator[Block]:
         >>> [(block.name, tuple(block.weight.shape)) for block in dropout_blocks(model)]
         [('0', (4, 8)), ('2.ih_l0', (12, 4))]
     """
+    lists: dict[int, ParametrizationList] = {}
     for name, layer in model.named_modules():
         _renew_weights(layer)
+        if isinstance(layer, ParametrizationList):
+            lists[id(layer[0])] = layer
         holder = layer._modules.get(SITE)
         if holder is None:
             continue
-        if getattr(holder, "weight_matrix", None) is not None:
+        if isinstance(holder, DropInPlace):
+            yield in_place_block(name, holder, lists.get(id(layer)))
+        elif isinstance(holder, InCode):
+            yield from (without_weight(joined(name, part), cast(DropInPlace, site)) for part, site in holder.items())
+        elif getattr(holder, "weight_matrix", None) is not None:
             yield from custom_blocks(name, layer)
         else:  # who places a site by hand does so in front of a dense weight
             yield from (kind_of(layer) or DENSE).blocks(name, layer)

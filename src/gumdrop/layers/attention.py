@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gumdrop.layers.block import SITE, Block, as_matrix, joined
+from gumdrop.layers.block import SITE, Block, as_matrix, joined, without_weight
 from gumdrop.layers.site import ConcreteDropout
 
-__all__ = ["attach_attention", "attention_blocks", "attention_forward"]
+__all__ = ["attach_attention", "attach_heads", "attention_blocks", "attention_forward"]
 
 
 def attach_attention(module: nn.MultiheadAttention, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
@@ -38,10 +38,23 @@ def attach_attention(module: nn.MultiheadAttention, make_site: Callable[..., Con
     vars(module)["forward"] = functools.partial(attention_forward, module)
 
 
+def attach_heads(module: nn.MultiheadAttention, make_site: Callable[..., ConcreteDropout]) -> None:
+    """Place a site ``dropout`` where the module drops attention weights: it drops whole heads of an example."""
+    if SITE not in module._modules:
+        module.add_module(SITE, nn.ModuleDict())
+        vars(module)["forward"] = functools.partial(attention_forward, module)
+    holder: Any = module.get_submodule(SITE)
+    holder["dropout"] = make_site(-3, batch_dim=0).train(module.training)
+    module.dropout = 0.0
+
+
 def attention_blocks(name: str, module: Any) -> Iterator[Block]:
     """Give the blocks of an attention module, one for each site."""
     bias: Tensor | None
     for part, site in module.concrete_dropout.items():
+        if part == "dropout":
+            yield without_weight(joined(name, part), site)
+            continue
         if part == "out_proj":
             weight, bias = module.out_proj.weight, module.out_proj.bias
         else:
@@ -65,10 +78,10 @@ def _check_inputs(module: nn.MultiheadAttention, query: Tensor, key: Tensor, val
 
 
 def _drop_inputs(sites: Any, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    if "in_proj" not in sites:
+    if "q_proj" in sites:
         return sites["q_proj"](query), sites["k_proj"](key), sites["v_proj"](value)
-    site = sites["in_proj"]
-    if not site.is_active:
+    site = sites._modules.get("in_proj")
+    if site is None or not site.is_active:
         return query, key, value
     factor = site.factor(query)
     return _map_inputs(lambda x: (x * factor).to(x.dtype), query, key, value)
@@ -202,5 +215,9 @@ def attention_forward(
     attended, weights = _attend(q, k, v, mask, causal=causal, dropout=dropout, need_weights=need_weights)
     if weights is not None and average_attn_weights:
         weights = weights.mean(1)
+    if "dropout" in sites:
+        attended = sites["dropout"](attended)
     attended = attended.movedim((0, 1), (batch_dim, -2)).flatten(-2)
-    return F.linear(sites["out_proj"](attended), module.out_proj.weight, module.out_proj.bias), weights
+    if "out_proj" in sites:
+        attended = sites["out_proj"](attended)
+    return F.linear(attended, module.out_proj.weight, module.out_proj.bias), weights

@@ -1,13 +1,17 @@
 """A site with the parameters that it drops, and where a layer keeps it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from gumdrop.layers.site import ConcreteDropout
+from gumdrop.layers.site import UNIT, ConcreteDropout, logit_of
 
-__all__ = ["SITE", "Block", "as_matrix", "joined"]
+__all__ = ["SITE", "Block", "as_matrix", "joined", "p_logits", "without_weight"]
+
+NEVER = -200.0
+"""Logit of a rate that is 0 in float32."""
 
 SITE = "concrete_dropout"
 """Name of the child of a layer that is its site, or holds its sites by the names of their weights."""
@@ -20,7 +24,7 @@ class Block(NamedTuple):
     """Name of the site: the layer's, followed for recurrent and attention modules by that of the weight."""
     site: ConcreteDropout
     weight: Tensor
-    """The parameter whose columns are dropped."""
+    """The parameter whose columns are dropped; one without elements where no weight is known."""
     biases: tuple[Tensor, ...]
     """Parameters of the same map that are never dropped."""
     columns: Callable[[Tensor], Tensor]
@@ -37,3 +41,14 @@ def as_matrix(weight: Tensor) -> Tensor:
 def joined(name: str, part: str) -> str:
     """Name of a part of a layer, which may be the model."""
     return f"{name}.{part}" if name else part
+
+
+def without_weight(name: str, site: ConcreteDropout) -> Block:
+    """Block of a site that no known weight stands behind: its KL is the entropy of its masks alone."""
+    return Block(name, site, site.scaled_logit.detach().new_empty(0), (), as_matrix, 0)
+
+
+def p_logits(sites: Sequence[ConcreteDropout], num_never: int, device: torch.device) -> Tensor:
+    """Stack the logits of L sites that have one rate each, and of what is never dropped, shape (L + ``num_never``,)."""
+    scaled = [site.scaled_logit.to(device) for site in sites]
+    return logit_of(torch.stack(scaled + [torch.full((), NEVER / UNIT, device=device)] * num_never))

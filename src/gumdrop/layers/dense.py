@@ -19,6 +19,7 @@ __all__ = [
     "custom_blocks",
     "dense_blocks",
     "drop_input",
+    "put_in_front",
     "transposed_convolution_blocks",
 ]
 
@@ -39,19 +40,20 @@ def drop_input(
     return None if name is None else (args, {**kwargs, name: site(kwargs[name])})
 
 
-def _put_in_front(layer: nn.Module, site: ConcreteDropout) -> None:
+def put_in_front(layer: nn.Module, site: ConcreteDropout) -> None:
+    """Place a site that the input of a layer, its first tensor, goes through."""
     layer.add_module(SITE, site)
     layer.register_forward_pre_hook(drop_input, with_kwargs=True)
 
 
 def attach_dense(layer: nn.Linear, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
     """Place a site that drops units."""
-    _put_in_front(layer, make_site(layer.in_features))
+    put_in_front(layer, make_site(layer.in_features))
 
 
 def attach_convolution(layer: _ConvNd, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
     """Place a site that drops whole channels."""
-    _put_in_front(layer, make_site(layer.in_channels, feature_dim=-1 - len(layer.kernel_size)))
+    put_in_front(layer, make_site(layer.in_channels, feature_dim=-1 - len(layer.kernel_size)))
 
 
 def attach_custom(layer: nn.Module, make_site: Callable[..., ConcreteDropout], weight_matrix: WeightMatrix) -> None:
@@ -64,7 +66,7 @@ def attach_custom(layer: nn.Module, make_site: Callable[..., ConcreteDropout], w
         )
     site = make_site(matrix.shape[1])
     site.weight_matrix = weight_matrix
-    _put_in_front(layer, site)
+    put_in_front(layer, site)
 
 
 def dense_blocks(name: str, layer: Any) -> Iterator[Block]:

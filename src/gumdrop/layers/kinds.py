@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from torch import nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
-from gumdrop.layers.attention import attach_attention, attention_blocks
+from gumdrop.layers.attention import attach_attention, attach_heads, attention_blocks
 from gumdrop.layers.block import Block
 from gumdrop.layers.dense import (
     attach_convolution,
@@ -45,6 +45,8 @@ class LayerKind(NamedTuple):
     """Whether, in eval, each row of an input, dimension 0, gives what it would give alone."""
     last_dimension_only: bool = False
     """Whether it works on the last dimension alone, whatever stands in front."""
+    attach_own: Callable[..., None] | None = None
+    """Places sites where the layer has dropout inside: takes the layer, and what makes a site; None if it has none."""
 
     def accepts(self, layer: nn.Module) -> bool:
         """Tell whether a layer of this kind can have sites: one whose forward is replaced must run PyTorch's."""
@@ -88,7 +90,12 @@ KINDS = (
         replaces_forward=True,
     ),
     LayerKind(
-        (nn.MultiheadAttention,), attach_attention, attention_blocks, replaces_forward=True, stands_for_parts=True
+        (nn.MultiheadAttention,),
+        attach_attention,
+        attention_blocks,
+        replaces_forward=True,
+        stands_for_parts=True,
+        attach_own=attach_heads,
     ),
 )
 """All kinds; the first that fits counts."""

@@ -31,7 +31,9 @@ Kept = list[tuple[Any, Any]]
 class SiteUse:
     """What a site remembers of its calls. An object, not numbers, so that replicas of a model share it."""
 
-    def __init__(self) -> None:
+    def __init__(self, units: int) -> None:
+        self.units = units
+        """Units that the site can drop, or the most that its inputs have had, see `gumdrop.layers.in_place`."""
         self.called = False
         """Whether the site dropped units since the last look at it, see `gumdrop.layers.watch`."""
         self.repeated = False

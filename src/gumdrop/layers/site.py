@@ -22,9 +22,6 @@ learning rate of weights, Adam takes a logit that is a parameter itself nowhere 
 this unit it takes it as far as 4.
 """
 
-NEVER = -200.0
-"""Logit of a rate that is 0 in float32."""
-
 GONE = 0.005
 """A rate below this drops nothing that shows."""
 
@@ -56,12 +53,6 @@ def logit_of(scaled: Tensor) -> Tensor:
     if not torch.is_grad_enabled():
         return scaled * UNIT
     return torch.add(scaled.detach() * (UNIT - 1 / UNIT), scaled, alpha=1 / UNIT)  # the second part has the gradient
-
-
-def p_logits(sites: Sequence["ConcreteDropout"], num_never: int, device: torch.device) -> Tensor:
-    """Stack the logits of L sites that have one rate each, and of what is never dropped, shape (L + ``num_never``,)."""
-    scaled = [site.scaled_logit.to(device) for site in sites]
-    return logit_of(torch.stack(scaled + [torch.full((), NEVER / UNIT, device=device)] * num_never))
 
 
 class ConcreteDropout(nn.Module):
@@ -130,7 +121,6 @@ class ConcreteDropout(nn.Module):
             raise ValueError(f"`strength` must be a positive number, got {strength}; 1 is the posterior of the ELBO")
         if feature_dim >= 0:
             raise ValueError(f"`feature_dim` is counted from the end and must be negative, got {feature_dim}")
-        self.num_units = num_units
         self.temperature = temperature
         self.strength = strength
         self.feature_dim = feature_dim
@@ -141,7 +131,7 @@ class ConcreteDropout(nn.Module):
         self._has_value = not self.scaled_logit.is_meta
         self.factor_source: FactorSource | None = None
         self.weight_matrix: Callable[[nn.Module], Tensor] | None = None
-        self.use = SiteUse()
+        self.use = SiteUse(num_units)
 
     def reset_parameters(self) -> None:
         """Set the rate to the one that it starts from, ``initial_p``."""
@@ -179,6 +169,11 @@ class ConcreteDropout(nn.Module):
     @_is_hf_initialized.setter
     def _is_hf_initialized(self, value: bool) -> None:
         self._has_value = self._has_value or value
+
+    @property
+    def num_units(self) -> int:
+        """``K``, the number of units that can be dropped."""
+        return self.use.units
 
     @property
     def p_logit(self) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
@@ -12,7 +13,7 @@ from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, LayerKind
 from gumdrop.layers.dense import WeightMatrix
 from gumdrop.layers.kinds import kind_of
 
-__all__ = ["Candidates", "choose", "reads_one_unit", "weight_matrix_of"]
+__all__ = ["Candidates", "choose", "reads_one_unit", "set_aside", "weight_matrix_of"]
 
 
 def _stored(layer: Any) -> Tensor:
@@ -78,7 +79,7 @@ def choose(
 ) -> Candidates:
     """Split the modules with weights."""
     found = Candidates({}, {}, {})
-    inside, idle = _parts(model)
+    inside, idle = set_aside(model)
     input_dims: dict[int, int] = {}
     users = Counter(id(weight) for module in model.modules() for weight in module.parameters(recurse=False))
     for name, module in model.named_modules():
@@ -107,7 +108,7 @@ def choose(
     return found
 
 
-def _parts(model: nn.Module) -> tuple[set[int], dict[int, str]]:
+def set_aside(model: nn.Module) -> tuple[set[int], dict[int, str]]:
     """Find the modules that belong to another one, which stands for them, and those that are never called, and why."""
     inside: set[int] = set()
     idle: dict[int, str] = {}
@@ -130,6 +131,8 @@ def _nothing_to_convert(module: nn.Module, kind: LayerKind | None, is_asked_for:
     name = type(module).__name__
     if SITE in module._modules:
         return "has learned dropout already"
+    if is_parametrized(module) and any(isinstance(m, _DropoutNd) for m in module.parametrizations.modules()):  # type: ignore[union-attr]
+        return f"{name} has dropout of its weight, in a parametrization"
     if is_asked_for:
         return None
     if kind is not None:

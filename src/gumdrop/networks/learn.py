@@ -3,20 +3,32 @@
 import fnmatch
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import nn
 
-from gumdrop.layers import SITE, ConcreteDropout
+from gumdrop.layers import SITE, ConcreteDropout, DropoutKind
 from gumdrop.layers.attach import attach, share_sites
 from gumdrop.layers.dense import WeightMatrix
+from gumdrop.layers.in_place import DropInPlace
+from gumdrop.layers.kinds import kind_of
+from gumdrop.layers.numbers import InCode
 from gumdrop.layers.passes import open_passes
 from gumdrop.machine.notes import warn
 from gumdrop.networks.choice import choose, reads_one_unit, weight_matrix_of
-from gumdrop.networks.plain_dropout import settle, take_over
+from gumdrop.networks.plain_dropout import (
+    OwnDropout,
+    layers_with_dropout,
+    own_dropout,
+    settle,
+    start_rates,
+    switch_off_replaced,
+    take_over,
+)
 from gumdrop.networks.report import ConversionReport
+from gumdrop.networks.tracing import dropout_neighbours
 
 __all__ = ["Model", "learn_dropout"]
 
@@ -41,8 +53,8 @@ def learn_dropout(
     types: type[nn.Module] | tuple[type[nn.Module], ...] | None = None,
     predicate: Callable[[str, nn.Module], bool] | None = None,
     time_first: Sequence[str] = (),
-    custom: Mapping[type[nn.Module], WeightMatrix] | None = None,
-    plain_dropout: Literal["keep", "remove"] = "keep",
+    custom: Mapping[type[nn.Module], WeightMatrix | DropoutKind] | None = None,
+    plain_dropout: Literal["keep", "remove", "learn"] = "keep",
     report: Callable[[ConversionReport], object] | None = None,
 ) -> Model:
     """Put dropout with a learned rate in front of the layers of a model, in place.
@@ -104,48 +116,51 @@ def learn_dropout(
         >>> {name: round(p, 3) for name, p in dropout_rates(model).items()}
         {'0': 0.1, '3': 0.5}
     """
-    _check_arguments(model, (include, exclude, time_first), plain_dropout)
-    if temperature > HIGHEST_TEMPERATURE:
-        warn(
-            f"`temperature={temperature:g}` makes masks that are neither near 0 nor near 1, so that training does not "
-            "see the dropout that predictions draw; 0.1 is the usual choice"
-        )
-    custom, named = dict(custom or {}), frozenset(include)
+    _check_arguments(model, (include, exclude, time_first), plain_dropout, temperature)
+    kinds = {cls: kind for cls, kind in (custom or {}).items() if isinstance(kind, DropoutKind)}
+    functions = {cls: matrix for cls, matrix in (custom or {}).items() if not isinstance(matrix, DropoutKind)}
+    learns, named = plain_dropout == "learn", frozenset(include)
+    neighbours = list(dropout_neighbours(model, tuple(_types_of_layers(model, functions))))
+    fed, inside = layers_with_dropout(model, neighbours) if learns else ([], [])
     wanted = functools.partial(
-        _is_wanted, include=tuple(include), exclude=tuple(exclude), types=types, predicate=predicate
+        _is_wanted, include=(*include, *fed, *inside), exclude=tuple(exclude), types=types, predicate=predicate
     )
-    layers, left, unexpected = choose(model, wanted, custom, embeddings=embeddings, recurrent=recurrent, named=named)
-    if not layers:
-        reasons = _listed(left) or "it has no layers"
-        raise ValueError(f"`model` has nothing to convert ({reasons}); see `include`, `types` and `custom`")
-
-    matrices = {name: weight_matrix_of(layer, custom) for name, layer in layers.items()}
+    layers, left, unexpected = choose(model, wanted, functions, embeddings=embeddings, recurrent=recurrent, named=named)
+    if not (layers or learns):
+        raise ValueError(_nothing_to_convert(left))
+    matrices = {name: weight_matrix_of(layer, functions) for name, layer in layers.items()}
     own_input = {
-        name: layer for name, layer in layers.items() if name in named or not reads_one_unit(layer, matrices[name])
+        name: layer
+        for name, layer in layers.items()
+        if name in named or (_matches(name, (*include, *fed)) and not reads_one_unit(layer, matrices[name]))
     }
-    start, replaced = take_over(model, own_input, (*custom, *{type(layer) for layer in layers.values()}))
-    transposed = _time_first_layers(model) | {id(each) for name, each in layers.items() if _matches(name, time_first)}
-    make_site = functools.partial(ConcreteDropout, p=p, per_unit=per_unit, temperature=temperature)
+    start, replaced = take_over(neighbours, own_input)
+    where = functools.partial(_where, model, _time_first_modules(model), tuple(time_first))
     for name, layer in layers.items():
-        device, dtype = _place_of(layer)
-        site = functools.partial(make_site, batch_dim=1 if id(layer) in transposed else 0, device=device, dtype=dtype)
+        site = functools.partial(ConcreteDropout, p=p, per_unit=per_unit, temperature=temperature, **where(name, layer))
         attach(layer, site, recurrent=recurrent, own_input=name in own_input, weight_matrix=matrices[name])
     share_sites(model)
+    between = start_rates(layers, start)
+    switch_off_replaced(model, replaced)
+    make_site = functools.partial(_in_place, where, temperature)
+    last = {id(each.dropout) for each in neighbours if each.has_units_last}
+    settled = settle(model, plain_dropout, kinds, make_site, last, tuple(exclude))
+    if not (layers or settled.in_place):
+        raise ValueError(_nothing_to_convert(left | settled.left))
     if not _calls_each_site_once(model):
         open_passes(model)
-
-    between = _start_rates(layers, start)
-    _switch_off_what_is_replaced(model, replaced)
-    remaining, removed = settle(model, remove=plain_dropout == "remove")
     if report is not None:
         converted = {name: type(layer).__name__ for name, layer in layers.items()}
-        report(ConversionReport(converted, replaced | between, left | remaining, removed))
-    elif unexpected:
-        warn(f"learn_dropout left modules with weights alone ({_listed(unexpected)}); see `custom` and `report`")
+        report(ConversionReport(converted, replaced | between, settled.in_place, left | settled.left, settled.removed))
+    elif unexpected or (learns and settled.left):
+        told = unexpected | (settled.left if learns else {})
+        warn(f"learn_dropout left weights or dropout alone ({_listed(told)}); see `custom` and `report`")
     return model
 
 
-def _check_arguments(model: nn.Module, patterns: Sequence[Sequence[str]], plain_dropout: str) -> None:
+def _check_arguments(
+    model: nn.Module, patterns: Sequence[Sequence[str]], plain_dropout: str, temperature: float
+) -> None:
     if not isinstance(model, nn.Module):
         raise TypeError(f"`model` must be a torch.nn.Module, got {type(model).__name__}")
     if any(isinstance(each, str) for each in patterns):
@@ -153,49 +168,51 @@ def _check_arguments(model: nn.Module, patterns: Sequence[Sequence[str]], plain_
             "`include`, `exclude` and `time_first` must be sequences of patterns, as in include=['encoder.*'], got a "
             "single string"
         )
-    if plain_dropout not in ("keep", "remove"):
-        raise ValueError(f'`plain_dropout` must be "keep" or "remove", got {plain_dropout!r}')
-    names = [name for name, _ in model.named_modules()]
+    if plain_dropout not in ("keep", "remove", "learn"):
+        raise ValueError(f'`plain_dropout` must be "keep", "remove" or "learn", got {plain_dropout!r}')
+    if temperature > HIGHEST_TEMPERATURE:
+        warn(
+            f"`temperature={temperature:g}` makes masks that are neither near 0 nor near 1, so that training does not "
+            "see the dropout that predictions draw; 0.1 is the usual choice"
+        )
+    names = [name for name, _ in model.named_modules()] + [name for name, *_ in own_dropout(model, {})]
     for pattern in itertools.chain(*patterns):
         if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
             raise ValueError(f"no layer of `model` has a name like {pattern!r}; they are {', '.join(names[1:6])}, ...")
 
 
-def _place_of(layer: nn.Module) -> tuple[torch.device | None, torch.dtype]:
-    """Device and dtype of the rates of a layer; no device where it has no parameters."""
-    weight = next(layer.parameters(), None)
-    if weight is None:
-        return None, torch.float32
-    return weight.device, torch.float64 if weight.dtype == torch.float64 else torch.float32
+def _nothing_to_convert(left: Mapping[str, str]) -> str:
+    reasons = _listed(left) or "it has no layers"
+    return f"`model` has nothing to convert ({reasons}); see `include`, `types` and `custom`"
 
 
-def _start_rates(layers: Mapping[str, nn.Module], start: Mapping[str, float]) -> dict[str, str]:
-    """Let sites start from the rates of the plain dropout that they replace; say which stood between layers."""
-    between: dict[str, str] = {}
-    for name, layer in layers.items():
-        if name in start:
-            _start_at(layer, start[name], between_layers=False)
-        if isinstance(layer, nn.RNNBase) and layer.num_layers > 1 and 0 < layer.dropout < 1:
-            _start_at(layer, layer.dropout, between_layers=True)
-            own_dropout = f"{name}.dropout".removeprefix(".")
-            between[own_dropout] = f"{name or 'the model'} starts from p = {layer.dropout:g} between its layers"
-    return between
+def _types_of_layers(model: nn.Module, functions: Mapping[type[nn.Module], WeightMatrix]) -> set[type[nn.Module]]:
+    known = (m for m in model.modules() if kind_of(m) is not None or weight_matrix_of(m, functions) is not None)
+    return {*functions, *map(type, known)}
 
 
-def _switch_off_what_is_replaced(model: nn.Module, replaced: Iterable[str]) -> None:
-    """Take out plain dropout by name, and the detour of transformers around converted layers."""
-    for name in replaced:
-        model.set_submodule(name, nn.Identity().train(model.get_submodule(name).training))
-    for module in model.modules():
-        if isinstance(module, nn.TransformerEncoder) and any(isinstance(m, ConcreteDropout) for m in module.modules()):
-            # Its nested tensors serve only the fused path of its layers, which their sites rule out.
-            module.use_nested_tensor = False
+def _where(
+    model: nn.Module, transposed: set[int], time_first: tuple[str, ...], name: str, module: nn.Module
+) -> dict[str, Any]:
+    """Device and dtype of the rates of a module, those of the weights around it, and the dimension of its examples."""
+    weight = next(module.parameters(), None)
+    place = name
+    while weight is None and place:
+        place = place.rpartition(".")[0]
+        weight = next(model.get_submodule(place).parameters(), None)
+    batch_dim = 1 if id(module) in transposed or _matches(name, time_first) else 0
+    dtype = torch.float64 if weight is not None and weight.dtype == torch.float64 else torch.float32
+    return {"batch_dim": batch_dim, "device": None if weight is None else weight.device, "dtype": dtype}
+
+
+def _in_place(where: Callable[..., Any], temperature: float, name: str, own: OwnDropout) -> Callable[..., DropInPlace]:
+    return functools.partial(DropInPlace, p=own.p, temperature=temperature, **where(name, own.module))
 
 
 def _calls_each_site_once(model: nn.Module) -> bool:
     """Tell whether a model is a chain of layers, none of which stands in it twice, so that each call is a pass."""
     if SITE in model._modules:
-        return True
+        return not isinstance(model._modules[SITE], InCode)
     sites = [site for site in model.modules() if isinstance(site, ConcreteDropout)]
     places = [m for _, m in model.named_modules(remove_duplicate=False) if isinstance(m, ConcreteDropout)]
     parts = [part for part in model.children() if any(isinstance(m, ConcreteDropout) for m in part.modules())]
@@ -205,16 +222,6 @@ def _calls_each_site_once(model: nn.Module) -> bool:
 def _listed(reasons: Mapping[str, str], most: int = 5) -> str:
     listed = [f"{name or 'the model'}: {why}" for name, why in reasons.items()]
     return "; ".join(listed[:most]) + (f"; and {len(listed) - most} more" if len(listed) > most else "")
-
-
-def _start_at(layer: nn.Module, p: float, *, between_layers: bool) -> None:
-    """Start the sites on the layer's own input, or those between the layers of a recurrent module, from a rate."""
-    holder = layer.get_submodule(SITE)
-    for name, site in [("", holder)] if isinstance(holder, ConcreteDropout) else holder.named_children():
-        is_between = name.startswith("ih_") and not name.startswith("ih_l0")
-        is_inner = is_between or name.startswith("hh_") or name == "out_proj"
-        if is_between if between_layers else not is_inner:
-            cast(ConcreteDropout, site).start_at(p)
 
 
 def _is_wanted(
@@ -238,13 +245,13 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _time_first_layers(model: nn.Module) -> set[int]:
-    """Find the layers whose inputs have the batch in dimension 1: those inside time-first transformer layers."""
+def _time_first_modules(model: nn.Module) -> set[int]:
+    """Find what has the batch in dimension 1 of its inputs: layers and dropout of time-first transformer layers."""
     found: set[int] = set()
     for module in model.modules():
         if isinstance(module, nn.MultiheadAttention) and not module.batch_first:
             found.add(id(module))
         if isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
             if not module.self_attn.batch_first:
-                found.update((id(module.linear1), id(module.linear2)))
+                found.update(id(child) for child in module.children() if isinstance(child, (nn.Linear, nn.Dropout)))
     return found

@@ -14,6 +14,8 @@ class ConversionReport:
     """Name of each layer that has learned dropout in front of it now, and its class."""
     replaced: Mapping[str, str]
     """Name of each ``nn.Dropout*`` that became learned, and the layer that took it over."""
+    in_place: Mapping[str, str]
+    """Name of each dropout of the model's own whose rate is learned where it is, and what it drops."""
     left: Mapping[str, str]
     """Name of each module with weights, or with dropout that still acts, that was left alone, and why."""
     removed: Mapping[str, str]
@@ -24,6 +26,7 @@ class ConversionReport:
         titles = {
             "learned": self.converted,
             "replaced": self.replaced,
+            "in place": self.in_place,
             "removed": self.removed,
             "left alone": self.left,
         }

@@ -1,38 +1,80 @@
-"""Where does the output of a dropout module go? Found by tracing a model, or the parts of it that can be traced."""
+"""Where does the output of a dropout go? Found by tracing what can be traced, and by the text of all other code."""
 
 import contextlib
 import copy
 import inspect
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import fx, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-__all__ = ["dropout_consumers"]
+from gumdrop.layers.kinds import kind_of
+from gumdrop.networks.reading import readers
+
+__all__ = ["Neighbours", "dropout_neighbours"]
 
 
-def dropout_consumers(
-    model: nn.Module, leaves: tuple[type[nn.Module], ...]
-) -> Iterable[tuple[str, list[nn.Module | None]]]:
-    """Find where the output of each ``nn.Dropout*`` goes, as far as the model can be traced."""
+class Neighbours(NamedTuple):
+    """What stands around a dropout: an ``nn.Dropout*``, or a number that the code of a module drops by."""
+
+    name: str
+    dropout: nn.Module
+    """The module that has its rate."""
+    p: float
+    before: list[nn.Module | None]
+    """Where its inputs come from, one for each use; None for what is no module."""
+    behind: list[nn.Module | None]
+    """Where its outputs go."""
+
+    @property
+    def has_units_last(self) -> bool:
+        """Whether all inputs come from layers whose units are in the last dimension."""
+        kinds = [None if layer is None else kind_of(layer) for layer in self.before]
+        return bool(kinds) and all(kind is not None and kind.last_dimension_only for kind in kinds)
+
+
+def dropout_neighbours(model: nn.Module, leaves: tuple[type[nn.Module], ...]) -> Iterable[Neighbours]:
+    """Find what stands around each ``nn.Dropout*``, as far as that is known."""
+    seen: set[int] = set()
     for prefix, part, graphs in _traceable_parts(model, "", leaves):
-        consumers: dict[int, list[nn.Module | None]] = {}
+        found: dict[int, Neighbours] = {}
         for graph in graphs:
             for node in graph.nodes:
-                if node.op == "call_module" and isinstance(dropout := part.get_submodule(node.target), _DropoutNd):
-                    consumers.setdefault(id(dropout), []).extend(_consumers_of(part, node))
+                dropout = _module_of(part, node)
+                if isinstance(dropout, _DropoutNd):
+                    around = found.setdefault(id(dropout), Neighbours("", dropout, dropout.p, [], []))
+                    around.before.append(_module_of(part, node.args[0]) if node.args else None)
+                    around.behind.extend(_consumers_of(part, node))
         for name, module in part.named_modules(remove_duplicate=False):
-            if id(module) in consumers:
-                yield prefix + name, consumers[id(module)]
+            if id(module) in found:
+                seen.add(id(module))
+                yield found[id(module)]._replace(name=prefix + name)
     for name, module in model.named_modules():
-        for cls in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer):
-            if (
-                isinstance(module, cls)
-                and type(module).forward is cls.forward
-                and type(module)._ff_block is cls._ff_block
-            ):
-                yield f"{name}.dropout".removeprefix("."), [module.linear2]
+        for place, dropout, p, layers in _in_text(module):
+            if id(dropout) not in seen:
+                yield Neighbours(f"{name}.{place}".removeprefix("."), dropout, p, [], layers)
+
+
+def _in_text(module: nn.Module) -> Iterable[tuple[str, nn.Module, float, list[nn.Module | None]]]:
+    """Find, by the text of its code, the children that read what is dropped in a module."""
+    rates = {name: (child, child.p) for name, child in module.named_children() if isinstance(child, _DropoutNd)}
+    numbers = {
+        name: (module, p) for name, p in vars(module).items() if "dropout" in name and isinstance(p, float) and p
+    }
+    for name, (dropout, p) in (rates | numbers).items():
+        yield name, dropout, p, [module._modules.get(reader or "") for reader in readers(module, name)]
+    if "lora_dropout" in module._modules:  # adapters of peft
+        variants = getattr(module, "lora_variant", {})
+        for adapter, layer in module.get_submodule("lora_A").named_children():
+            dropout = module.get_submodule(f"lora_dropout.{adapter}")
+            if isinstance(dropout, _DropoutNd) and adapter not in variants:
+                yield f"lora_dropout.{adapter}", dropout, dropout.p, [layer]
+
+
+def _module_of(part: nn.Module, node: Any) -> nn.Module | None:
+    is_call = isinstance(node, fx.Node) and node.op == "call_module"
+    return part.get_submodule(str(node.target)) if is_call else None
 
 
 def _consumers_of(part: nn.Module, node: fx.Node) -> list[nn.Module | None]:
@@ -40,7 +82,7 @@ def _consumers_of(part: nn.Module, node: fx.Node) -> list[nn.Module | None]:
     for user in node.users:
         if _reads_no_values(user):
             continue
-        module = part.get_submodule(str(user.target)) if user.op == "call_module" else None
+        module = _module_of(part, user)
         if isinstance(module, (nn.Identity, nn.Flatten)):
             consumers.extend(_consumers_of(part, user))
         else:

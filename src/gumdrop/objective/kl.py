@@ -9,7 +9,7 @@ from gumdrop.functional.devices import sent
 from gumdrop.functional.floats import widened
 from gumdrop.functional.kl import dropout_kl, total_kl, whole
 from gumdrop.layers import Block, ConcreteDropout, HomoscedasticNoise, dropout_blocks
-from gumdrop.layers.site import p_logits
+from gumdrop.layers.block import p_logits
 from gumdrop.likelihoods import Lengthscale
 from gumdrop.networks.stacked import StackedMLP
 
@@ -98,7 +98,7 @@ def kl_of(
                 count += bias.numel()
     noises = _check_sites(model, attached)
     scale: float | Tensor = 1.0
-    if num_data is not None and lengthscale in CAPS:
+    if num_data is not None and lengthscale in CAPS and count:
         scale = _at_most_one(2 * CAPS[str(lengthscale)] * num_data / count)
     terms = _kl_of_blocks(blocks, biases, scale)
     terms += [noise.negative_log_prior() for noise in noises]

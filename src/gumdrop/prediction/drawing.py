@@ -16,6 +16,7 @@ from gumdrop.functional.noise import uniform_noise
 from gumdrop.layers import ConcreteDropout
 from gumdrop.layers.attach import check_rates
 from gumdrop.layers.inner_dropout import inner_dropout
+from gumdrop.layers.numbers import keep_asking
 from gumdrop.layers.passes import drawn_once
 from gumdrop.prediction.randomness import OwnRandomness
 from gumdrop.prediction.twins import twin_of
@@ -36,6 +37,11 @@ class MaskNoise:
     def of(self, number: int, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         """Draw the next noise of a site, in float32 or more."""
         return uniform_noise(shape, dtype=torch.promote_types(dtype, torch.float32), generator=self._generators[number])
+
+    def again(self, number: int, units: int, dtype: torch.dtype) -> Tensor:
+        """Draw the next noise of a site, shape (1, units), which the next call for more units begins with, too."""
+        generator = torch.Generator().set_state(self._generators[number].get_state())
+        return uniform_noise((1, units), dtype=torch.promote_types(dtype, torch.float32), generator=generator)
 
     def state(self) -> list[Tensor]:
         """Where the generators stand."""
@@ -91,6 +97,24 @@ class Given:
     def __call__(self, site: ConcreteDropout, x: Tensor) -> Tensor:
         """Give it, on the device of the input."""
         self.was_used = True
+        return sent(self.factor, x.device)
+
+
+class _Lasting:
+    """Source of the factor of a drawn function, for as many units as the site has by now."""
+
+    def __init__(self, site: ConcreteDropout, noise: MaskNoise, number: int) -> None:
+        self.draw, self.logit = functools.partial(noise.again, number), site.p_logit.detach()
+        self.factor = self._drawn(site)
+
+    def _drawn(self, site: ConcreteDropout) -> Tensor:
+        noise = sent(self.draw(site.num_units, self.logit.dtype), self.logit.device)
+        return dropout_scale(self.logit, noise, hard=True)
+
+    def __call__(self, site: ConcreteDropout, x: Tensor) -> Tensor:
+        """Give it, on the device of the input."""
+        if self.factor.shape[1] < site.num_units:
+            self.factor = self._drawn(site)
         return sent(self.factor, x.device)
 
 
@@ -183,9 +207,7 @@ def draw(model: Model, *, seed: int | None = None, fresh: bool = False, shared: 
         if fresh:
             site.factor_source = _Fresh(noise, number, shared)
         else:
-            logit = site.p_logit.detach()
-            its_noise = sent(noise.of(number, (1, site.num_units), logit.dtype), logit.device)
-            site.factor_source = Given(dropout_scale(logit, its_noise, hard=True))
+            site.factor_source = _Lasting(site, noise, number)
     for drop in drops:
         drawn.register_forward_pre_hook(drop.restart)
     if found.inside and fresh:
@@ -212,4 +234,5 @@ def switched_on(
         vars(drop.site)["forward"] = drop
     for module in found.inside:
         module.training = True
+    keep_asking(twin)
     return cast(Model, twin), found.learned, drops

@@ -86,6 +86,9 @@ class _Call:
         self.dropout = Stochastic.of(model, maskless=True)
         check_rates(self.dropout.learned, model)
         self.noise = MaskNoise(self.dropout.num_masked, seed)
+        if not all(site.num_units for site in self.dropout.learned):  # they count the units of what they see
+            with OwnRandomness(self.model, self.noise.seed).used():
+                self._pass(self.parts[0])
         self.used_dropout = bool(self.dropout.inside)
 
     @functools.cached_property
@@ -107,7 +110,7 @@ class _Call:
             factors.append(dropout_scale(logit, noise, hard=True))
         if not self.dropout.only_learned:
             return factors, None
-        same = torch.stack([factor.amin(1) > 0 for factor in factors]).all(0)
+        same = torch.stack([(factor > 0).all(1) for factor in factors]).all(0)
         if same.sum() < 2:
             return factors, None
         chosen = ~same | (same & (same.cumsum(0) == 1))
@@ -139,7 +142,7 @@ class _Call:
         """Run chunks under vmap until it refuses."""
         positions = max(tensor[0].numel() for tensor in self.x.tensors)
         twin, sites, _ = self.on
-        widest = 16 * self.rows * max(1, positions) * max(site.num_units for site in sites)  # rather too much
+        widest = 16 * self.rows * max(1, positions) * max(1, *(site.num_units for site in sites))  # rather too much
         outputs = 1
         while left:
             state, count = self.noise.state(), min(left, self._count(widest, outputs))

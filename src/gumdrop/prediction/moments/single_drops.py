@@ -40,7 +40,7 @@ def site_of(layer: nn.Module) -> ConcreteDropout | None:
 def drops_are_rare(layers: Sequence[nn.Module]) -> bool:
     """Tell whether the units of a chain drop so seldom, and are so few, that each may be dropped alone."""
     sites = [site for layer in layers if (site := site_of(layer)) is not None]
-    few = 0 < sum(site.num_units for site in sites) <= MOST_UNITS
+    few = 0 < sum(site.num_units for site in sites) <= MOST_UNITS and all(site.num_units for site in sites)
     return few and all(_largest(site.p_logit.tolist()) <= math.log(RARE / (1 - RARE)) for site in sites)
 
 

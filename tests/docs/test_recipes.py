@@ -96,7 +96,8 @@ def same_rates(result) -> None:
 def test_rates_come_back_with_a_pretrained_model() -> None:
     result = recipe("hf_pretrained", "transformers").main(steps=10)
     assert len(result["start"]) == 14
-    assert all(p == pytest.approx(0.05) for p in result["start"].values())
+    own = {"classifier": 0.1}  # it takes over the dropout in front of it
+    assert result["start"] == pytest.approx(dict.fromkeys(result["start"], 0.05) | own)
     same_rates(result)
 
 

@@ -218,6 +218,37 @@ def test_removed_dropout_is_off(name):
         torch.testing.assert_close(logits(model.train()(**inputs)), expected, rtol=1e-4, atol=1e-4)
 
 
+RATES = ("dropout", "dropout_rate", "pdrop", "drop_path_rate")
+"""What a configuration calls a rate, at the end of its name."""
+
+
+@pytest.mark.parametrize("include", [["*"], []], ids=["all", "own"])
+@pytest.mark.parametrize("name", ["BERT", "GPT-2", "Llama", "T5", "Whisper", "ViT", "ConvNeXt", "Swin"])
+def test_all_dropout_is_learned_or_named(name, include):
+    """With all rates of the configuration on; with rates near 0 a training pass is then an eval pass."""
+    cls, sizes, inputs, _ = MODELS[name]
+    config = getattr(T, cls).config_class(**sizes)
+    for attribute in vars(config):
+        if attribute.endswith((*RATES, "dropout_prob")) and getattr(config, attribute) is not None:
+            setattr(config, attribute, 0.2)
+    torch.manual_seed(0)
+    model, x = getattr(T, cls)(config), inputs()
+    keys = list(model.state_dict())
+    report = convert(model, plain_dropout="learn", include=include)
+    assert [key for key in model.state_dict() if "concrete_dropout" not in key] == keys
+    assert not [why for why in report.left.values() if "acts as before" in why]
+    assert report.in_place
+    draws = gd.sample(model, x, num_samples=8, seed=0, output=logits)
+    assert torch.equal(gd.sample(model, x, num_samples=8, seed=0, output=logits), draws)
+    assert draws.std(0).any()
+    check_a_step(model, x)
+    with torch.no_grad():
+        for block in dropout_blocks(model):
+            set_logit(block.site, -40.0)
+        expected = logits(model.eval()(**x))
+        torch.testing.assert_close(logits(model.train()(**x)), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_peft_keeps_a_copy_and_adapters_start_from_the_dropout_in_front_of_them():
     peft = pytest.importorskip("peft", reason="needs the package peft")
     model, inputs, _ = build("BERT")

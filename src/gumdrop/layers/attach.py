@@ -28,21 +28,12 @@ from gumdrop.layers.numbers import InCode
 from gumdrop.layers.passes import begin_pass, end_pass
 from gumdrop.layers.site import ConcreteDropout
 
-__all__ = ["attach", "check_rates", "dropout_blocks", "is_own_hook", "share_sites"]
-
 LARGEST_LEARNED = 1e4
 """Size of a logit that no training reaches, while memory that nobody wrote to is mostly beyond, or below all others."""
 
 
 def is_own_hook(hook: Any) -> bool:
-    """Tell whether a forward hook or pre-hook is one of those that conversion puts on a model.
-
-    Args:
-        hook: Any hook.
-
-    Returns:
-        False for hooks of others, who watch the forward or change it.
-    """
+    """Tell whether a forward hook is one that conversion puts on a model; others watch the forward, or change it."""
     return hook in (drop_input, drop_words, begin_pass, end_pass)
 
 
@@ -54,18 +45,7 @@ def attach(
     own_input: bool = True,
     weight_matrix: WeightMatrix | None = None,
 ) -> None:
-    """Place sites on a layer.
-
-    Args:
-        layer: A layer of a known type, or of any type together with ``weight_matrix``.
-        make_site: Makes a site for ``num_units``; takes ``feature_dim`` as a keyword.
-        recurrent: Also drop the hidden state of a recurrent module.
-        own_input: Drop the input of a recurrent module, and not only what its further layers read.
-        weight_matrix: For a layer of a type that is not known here.
-
-    Raises:
-        ValueError: If ``weight_matrix`` does not give a matrix.
-    """
+    """Place sites on a layer of a known type, or of any type together with ``weight_matrix``."""
     if weight_matrix is not None:
         attach_custom(layer, make_site, weight_matrix)
     else:
@@ -121,11 +101,7 @@ def _renew_weights(layer: nn.Module) -> None:
 
 
 def share_sites(model: nn.Module) -> None:
-    """Let the blocks of one weight have one site: one weight has one posterior, so one rate.
-
-    Args:
-        model: A model with sites.
-    """
+    """Let the blocks of one weight have one site: one weight has one posterior, so one rate."""
     first: dict[tuple[int, ...], ConcreteDropout] = {}
     shared: dict[int, ConcreteDropout] = {}
     blocks = list(dropout_blocks(model))  # keeps computed weights alive, so that no two have one id
@@ -139,15 +115,7 @@ def share_sites(model: nn.Module) -> None:
 
 
 def check_rates(sites: Iterable[ConcreteDropout], model: nn.Module) -> None:
-    """Refuse rates that cannot have been learned; what is traced or has no memory passes.
-
-    Args:
-        sites: Sites of a model.
-        model: The model, which knows their names.
-
-    Raises:
-        ValueError: If a logit is not a number, or senselessly large.
-    """
+    """Refuse rates that cannot have been learned; what is traced or has no memory passes."""
     if is_traced():
         return
     there = [site for site in sites if not site.scaled_logit.is_meta]

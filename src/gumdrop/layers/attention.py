@@ -16,19 +16,9 @@ from torch.nn import functional as F
 from gumdrop.layers.block import SITE, Block, as_matrix, joined, without_weight
 from gumdrop.layers.site import ConcreteDropout
 
-__all__ = ["attach_attention", "attach_heads", "attention_blocks", "attention_forward"]
-
 
 def attach_attention(module: nn.MultiheadAttention, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
-    """Place sites in front of the input projections of an attention module and of its output projection.
-
-    Query, key and value projections that share one matrix share one site, whose mask zeroes its columns.
-
-    Args:
-        module: The attention module; it gains sites ``in_proj`` (or ``q_proj``, ``k_proj``, ``v_proj``) and
-            ``out_proj``.
-        make_site: Makes a site for a number of units.
-    """
+    """Place sites in front of the input projections, one where they share a matrix, and of the output projection."""
     if module._qkv_same_embed_dim:
         sizes = {"in_proj": module.embed_dim}
     else:
@@ -165,26 +155,7 @@ def attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Run an attention module with its sites; without an active one, exactly as PyTorch does.
-
-    Args:
-        module: The module that holds its sites in ``concrete_dropout``.
-        query: As for ``nn.MultiheadAttention``, like all that follow.
-        key: What is looked up.
-        value: What is mixed.
-        key_padding_mask: Keys to leave out, for each example.
-        need_weights: Whether to give the weights.
-        attn_mask: Keys to leave out, for each query.
-        average_attn_weights: Whether to give their mean over the heads.
-        is_causal: Whether ``attn_mask`` is the causal one.
-
-    Returns:
-        Output and attention weights, as the module's own forward gives them.
-
-    Raises:
-        ValueError: If the shapes of query, key, value and masks do not go together, a mask is neither boolean nor
-            floating, or ``is_causal`` comes without a mask.
-    """
+    """Run an attention module with its sites; without an active one, exactly as PyTorch does."""
     options: dict[str, Any] = {
         "key_padding_mask": key_padding_mask,
         "need_weights": need_weights,

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from gumdrop.layers.site import UNIT, ConcreteDropout, logit_of
 
-__all__ = ["SITE", "Block", "as_matrix", "joined", "p_logits", "without_weight"]
-
 NEVER = -200.0
 """Logit of a rate that is 0 in float32."""
 

@@ -10,8 +10,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["guard_hooks"]
-
 SETTINGS = "torch._dynamo.config"
 
 

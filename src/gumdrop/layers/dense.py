@@ -10,19 +10,6 @@ from torch.nn.modules.conv import _ConvNd
 from gumdrop.layers.block import SITE, Block, as_matrix
 from gumdrop.layers.site import ConcreteDropout
 
-__all__ = [
-    "WeightMatrix",
-    "attach_convolution",
-    "attach_custom",
-    "attach_dense",
-    "convolution_blocks",
-    "custom_blocks",
-    "dense_blocks",
-    "drop_input",
-    "put_in_front",
-    "transposed_convolution_blocks",
-]
-
 WeightMatrix = Callable[[nn.Module], Tensor]
 """Gives a layer's weight as a matrix (rows, K): column k is what dropping input unit k zeroes."""
 

@@ -17,8 +17,6 @@ from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers.block import SITE, Block
 from gumdrop.layers.site import ConcreteDropout
 
-__all__ = ["attach_embedding", "drop_words", "embedding_blocks"]
-
 
 def attach_embedding(layer: nn.Embedding, make_site: Callable[..., ConcreteDropout], **_: bool) -> None:
     """Place a site that drops word types."""

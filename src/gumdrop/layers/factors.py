@@ -13,8 +13,6 @@ from gumdrop.functional.devices import sent
 from gumdrop.functional.masks import dropout_scale
 from gumdrop.layers.site import ConcreteDropout, FactorSource
 
-__all__ = ["bernoulli_factors", "factors_from"]
-
 
 def bernoulli_factors(noise: Callable[[ConcreteDropout, int], Tensor]) -> FactorSource:
     """Make a source of Bernoulli masks.

@@ -21,8 +21,6 @@ from gumdrop.layers.block import Block, without_weight
 from gumdrop.layers.passes import drawn_once
 from gumdrop.layers.site import ConcreteDropout
 
-__all__ = ["DROPOUTS", "DropInPlace", "DropoutKind", "Units", "dropout_kind_of", "in_place_block"]
-
 Units = int | Literal["shape", "example", "element"]
 
 

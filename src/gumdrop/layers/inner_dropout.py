@@ -6,22 +6,9 @@ from torch import nn
 
 from gumdrop.layers.block import SITE
 
-__all__ = ["drops_between_layers", "inner_dropout"]
-
 
 def inner_dropout(module: nn.Module) -> str | None:
-    """Say what a module drops by a rate of its own, in code that cannot be given masks.
-
-    Args:
-        module: Any module.
-
-    Returns:
-        What it drops, in words; None if it drops nothing so.
-
-    Example:
-        >>> inner_dropout(nn.LSTM(3, 4, num_layers=2, dropout=0.2))
-        'between layers'
-    """
+    """Say what a module drops by a rate of its own, in code that cannot be given masks."""
     if isinstance(module, (nn.AlphaDropout, nn.FeatureAlphaDropout)):
         return "of its input" if module.p > 0 else None
     if isinstance(module, nn.MultiheadAttention):

@@ -18,8 +18,6 @@ from gumdrop.layers.dense import (
 from gumdrop.layers.embedding import attach_embedding, embedding_blocks
 from gumdrop.layers.recurrent import attach_recurrent, recurrent_blocks
 
-__all__ = ["DENSE", "KINDS", "LayerKind", "kind_of"]
-
 
 class LayerKind(NamedTuple):
     """A family of layers that can have learned dropout."""
@@ -102,18 +100,7 @@ KINDS = (
 
 
 def kind_of(layer: nn.Module) -> LayerKind | None:
-    """Find the kind of a layer.
-
-    Args:
-        layer: Any module.
-
-    Returns:
-        Its kind, or None if it is of no known type.
-
-    Example:
-        >>> kind_of(nn.Conv2d(3, 8, 3)).num_inputs, kind_of(nn.ReLU())
-        ('in_channels', None)
-    """
+    """Find the kind of a layer; None if it is of no known type."""
     for kind in KINDS:
         if isinstance(layer, kind.types):
             return kind

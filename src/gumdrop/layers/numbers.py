@@ -20,8 +20,6 @@ from gumdrop.layers.block import SITE
 from gumdrop.layers.dense import put_in_front
 from gumdrop.layers.in_place import DropInPlace
 
-__all__ = ["InCode", "attach_in_code", "attach_in_place", "keep_asking", "methods_that_read"]
-
 ASKED: dict[Callable[..., Any], tuple[int, str]] = {
     F.dropout: (1, "p"),
     torch.dropout: (1, "p"),
@@ -93,15 +91,7 @@ def _forward(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
 
 
 def attach_in_place(module: nn.Module, attribute: str, site: DropInPlace, parent: nn.Module, child: str) -> None:
-    """Place a site in front of a module that does nothing but drop, and where the code around it reads its rate.
-
-    Args:
-        module: The module.
-        attribute: Where it holds its rate, which becomes 0.
-        site: The site.
-        parent: The module that has it.
-        child: Its name there.
-    """
+    """Place a site in front of a module that does nothing but drop, and where the code around it reads its rate."""
     put_in_front(module, site.train(module.training))
     setattr(module, attribute, Rate.of(child, attribute))
     if methods_that_read(type(parent), child, attribute):

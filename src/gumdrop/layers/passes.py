@@ -22,8 +22,6 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import nn
 
-__all__ = ["SiteUse", "begin_pass", "drawn_once", "end_pass", "open_passes"]
-
 Drawn = TypeVar("Drawn")
 Kept = list[tuple[Any, Any]]
 
@@ -79,11 +77,7 @@ _PASS: ContextVar[_Pass | None] = ContextVar("_PASS", default=None)
 
 
 def open_passes(model: nn.Module) -> None:
-    """Let each call of a model be a pass.
-
-    Args:
-        model: A model with sites.
-    """
+    """Let each call of a model be a pass."""
     if begin_pass not in model._forward_pre_hooks.values():
         model.register_forward_pre_hook(begin_pass, prepend=True)
         model.register_forward_hook(end_pass, always_call=True)
@@ -117,19 +111,7 @@ def _uses(model: nn.Module) -> list[SiteUse]:
 
 
 def drawn_once(use: SiteUse, key: Any, draw: Callable[[], Drawn]) -> Drawn:
-    """Draw what a pass draws once, or give what it has drawn under the same key.
-
-    Args:
-        use: Of the site that draws.
-        key: What is drawn: the number of examples, and what else tells two kinds of it apart.
-        draw: Draws.
-
-    Returns:
-        What was drawn.
-
-    Raises:
-        RuntimeError: If a layer that passes use several times is recomputed for a gradient, where its mask is gone.
-    """
+    """Draw what a pass draws once under a key, or give what it has drawn under it."""
     kept = use.kept if torch.compiler.is_compiling() else _kept(use)
     if kept is None:
         return draw()

@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PiecewiseLinear"]
-
 
 class PiecewiseLinear(nn.Module):
     r"""Encode each input by its place in bins between quantiles, so that a network sees fine structure in it.

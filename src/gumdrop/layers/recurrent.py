@@ -20,21 +20,11 @@ from gumdrop.layers.block import SITE, Block, as_matrix, joined
 from gumdrop.layers.recurrent_steps import Steps, run_fused, run_step_by_step, weights_of
 from gumdrop.layers.site import ConcreteDropout
 
-__all__ = ["attach_recurrent", "recurrent_blocks", "recurrent_forward"]
-
 
 def attach_recurrent(
     module: nn.RNNBase, make_site: Callable[..., ConcreteDropout], *, recurrent: bool, own_input: bool
 ) -> None:
-    """Place sites in front of the weights of a recurrent module.
-
-    Args:
-        module: An LSTM, GRU or RNN; it gains sites ``ih_l0``, ... in front of ``W_ih`` and, on request, ``hh_l0``, ...
-            in front of ``W_hh``.
-        make_site: Makes a site for a number of units.
-        recurrent: Also drop the hidden state on its way to the next step.
-        own_input: Drop the input of the first layer.
-    """
+    """Place sites ``ih_l0``, ... in front of ``W_ih`` and, on request, ``hh_l0``, ... in front of ``W_hh``."""
     sites = nn.ModuleDict()
     for suffix in _directions(module):
         if own_input or not suffix.startswith("l0"):
@@ -94,19 +84,7 @@ class _Batch(NamedTuple):
 def recurrent_forward(
     module: nn.RNNBase, input: Tensor | PackedSequence, hx: Any = None
 ) -> tuple[Tensor | PackedSequence, Any]:
-    """Run a recurrent module with its sites; without an active one, exactly as PyTorch does.
-
-    Args:
-        module: The module that holds its sites in ``concrete_dropout``.
-        input: As for the module: (T, B, K), (B, T, K) with ``batch_first``, (T, K), or packed.
-        hx: Initial state as for the module, zeros if None.
-
-    Returns:
-        Output and final state, as the module's own forward gives them.
-
-    Raises:
-        ValueError: If ``hx`` has not the shape that the module needs.
-    """
+    """Run a recurrent module with its sites; without an active one, exactly as PyTorch does."""
     sites: Any = module.concrete_dropout
     if not any(site.is_active for site in sites.values()):
         return type(module).forward(module, input, hx)

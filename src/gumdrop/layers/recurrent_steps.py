@@ -9,8 +9,6 @@ from torch.nn import functional as F
 
 from gumdrop.functional.devices import sent
 
-__all__ = ["Steps", "run_fused", "run_step_by_step", "weights_of"]
-
 _FUSED: dict[str, Callable[..., Any]] = {
     "LSTM": _VF.lstm,
     "GRU": _VF.gru,

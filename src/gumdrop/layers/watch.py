@@ -11,8 +11,6 @@ from gumdrop.layers.passes import SiteUse
 from gumdrop.layers.site import ConcreteDropout
 from gumdrop.machine.notes import warn
 
-__all__ = ["watch_rates", "watch_training"]
-
 OBJECTIVES = 3
 """Objectives without an act of a site that has never acted before it is reported; two losses of one forward are no
 reason."""
@@ -25,18 +23,7 @@ RARE = 0.1
 
 
 def watch_training(blocks: Sequence[Block], *, batch: int, num_data: int) -> bool:
-    """Warn, once for each site, if it does not act, or its rate does not move; or of a wrong ``num_data``.
-
-    Call it once for each objective.
-
-    Args:
-        blocks: Sites and the weights that they drop.
-        batch: Number of examples of a step; 1 if that is not known.
-        num_data: Number of examples of the training set.
-
-    Returns:
-        Whether it is the first objective.
-    """
+    """Warn, once for each site, if it does not act or its rate does not move; tell whether it is the first look."""
     use = blocks[0].site.use
     use.objectives += 1
     _watch_sites(blocks)
@@ -97,13 +84,7 @@ def _listed(names: list[str], most: int = 3) -> str:
 
 
 def watch_rates(sites: Sequence[ConcreteDropout], rates: Sequence[Sequence[float]], num_samples: int) -> None:
-    """Warn, once for each model, if its learned rates are so small that no draw of a prediction will drop a unit.
-
-    Args:
-        sites: All that drops in the model.
-        rates: Drop probability of each: one, or one for each unit.
-        num_samples: Number of draws.
-    """
+    """Warn, once for each model, if its learned rates are so small that no draw of a prediction will drop a unit."""
     expected = num_samples * sum(site.num_units * sum(p) / len(p) for site, p in zip(sites, rates, strict=True))
     if not expected < RARE or any(site.use.told for site in sites) or all(site.is_fixed for site in sites):
         return

@@ -13,8 +13,6 @@ from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, LayerKind
 from gumdrop.layers.dense import WeightMatrix
 from gumdrop.layers.kinds import kind_of
 
-__all__ = ["Candidates", "choose", "reads_one_unit", "set_aside", "weight_matrix_of"]
-
 
 def _stored(layer: Any) -> Tensor:
     """Give a weight that is stored as (outputs, inputs)."""

@@ -12,8 +12,6 @@ from gumdrop.layers import SITE, ConcreteDropout, HomoscedasticNoise, PiecewiseL
 from gumdrop.layers.attach import is_own_hook
 from gumdrop.layers.site import logit_of
 
-__all__ = ["ACTIVATIONS", "DenseFunctions", "Parts", "parts_of", "same_parts"]
-
 ACTIVATIONS: dict[type[Any], tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {
     nn.ReLU: (torch.relu, lambda g, h: torch.ops.aten.threshold_backward(g, h, 0)),
     nn.SiLU: (nn.functional.silu, torch.ops.aten.silu_backward),

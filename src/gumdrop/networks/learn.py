@@ -30,9 +30,6 @@ from gumdrop.networks.plain_dropout import (
 from gumdrop.networks.report import ConversionReport
 from gumdrop.networks.tracing import dropout_neighbours
 
-__all__ = ["Model", "learn_dropout"]
-
-
 Model = TypeVar("Model", bound=nn.Module)
 
 
@@ -66,33 +63,37 @@ def learn_dropout(
     classes, attributes, weights and state-dict keys; the learned logits are new keys,
     ``<layer>.concrete_dropout...scaled_logit``.
 
-    An ``nn.Dropout*`` whose output goes into converted layers only is replaced: it becomes ``nn.Identity``, and
-    the layers start from its rate. This is found by tracing the model, or those parts of it that can be traced.
-    All other dropout stays and acts as before, on top of learned rates, or is removed.
+    Dropout whose output goes into converted layers only is replaced: an ``nn.Dropout*`` becomes ``nn.Identity``, and
+    the layers start from its rate. This is found by tracing the model or its parts, and else by the text of its code.
+    All other dropout stays and acts as before, on top of learned rates, or learns where it is, or is removed.
 
     Args:
         model: Any model. Layers that have learned dropout already are left as they are.
-        p: Initial drop probability of every site that replaces no ``nn.Dropout``, in (0, 1).
+        p: Initial drop probability of every site that takes the place of no other dropout, in (0, 1).
         temperature: Temperature of the relaxed masks, positive. From 1/2 up they are no longer like the masks of a
             prediction, which is warned of.
-        per_unit: Learn a rate for each input unit (channel) instead of one for each site.
+        per_unit: Learn a rate for each input unit (channel) of a layer instead of one for each site.
         recurrent: Also drop the hidden state of recurrent modules on its way to the next step, with a rate of
             its own. Such modules run step by step, which is slower.
         embeddings: Also drop word types in front of each Embedding: all occurrences of a word in an example, or
             none. An embedding whose weight another module uses too is left alone.
         include: Names of the layers to convert, as shell patterns (``"encoder.*"``). A layer that reads a single unit
-            is converted only where its own name stands here.
-        exclude: Names of the layers to leave, as shell patterns.
+            is converted only where its own name stands here. With ``plain_dropout="learn"`` also layers that dropout
+            feeds, whatever stands here.
+        exclude: Names of the layers to leave, as shell patterns, and of dropout that is not to learn.
         types: Convert layers of these types only.
         predicate: Convert layers for which ``predicate(name, layer)`` holds only.
         time_first: Names of layers, as shell patterns, whose input has time in dimension 0 and examples in
             dimension 1, such as a Linear behind a recurrent module without ``batch_first``. Recurrent and
-            attention modules and the layers inside ``nn.Transformer*`` know this of themselves.
-        custom: Further layer types that take one tensor with the units in its last dimension. Each comes with a
-            function that gives a layer's weight as a matrix (rows, K), whose column k dropping unit k zeroes.
-        plain_dropout: What becomes of dropout that is not replaced, wherever in the model it is: ``"keep"`` leaves it,
-            ``"remove"`` sets its rate to 0. That is all of ``nn.Dropout*``, attention weights, unconverted recurrent
-            modules, and numbers called dropout that other modules hold for functions in their code.
+            attention modules and what is inside ``nn.Transformer*`` know this of themselves.
+        custom: Further types: of layers that take one tensor with the units in its last dimension, each with a
+            function that gives a layer's weight as a matrix (rows, K), whose column k dropping unit k zeroes; and of
+            modules that drop, each with its `gumdrop.layers.DropoutKind`.
+        plain_dropout: What becomes of dropout that is not replaced, wherever in the model it is. ``"keep"`` leaves it,
+            ``"remove"`` sets its rate to 0, ``"learn"`` gives it a learned rate where it is, with one mask for each
+            example, and names what cannot have one. That is all of ``nn.Dropout*``, stochastic depth, attention weights
+            (whole heads are dropped), unconverted recurrent modules, and numbers called dropout that code hands to
+            ``dropout`` or ``scaled_dot_product_attention``.
         report: Called with the `ConversionReport`; ``report=print`` shows it.
 
     Returns:
@@ -115,6 +116,11 @@ def learn_dropout(
         replaced    2  3 starts from p = 0.5
         >>> {name: round(p, 3) for name, p in dropout_rates(model).items()}
         {'0': 0.1, '3': 0.5}
+        >>> model = nn.Sequential(nn.Linear(8, 64), nn.Dropout(0.3), nn.ReLU(), nn.Linear(64, 2))
+        >>> model = learn_dropout(model, include=[], plain_dropout="learn", report=print)
+        in place    1  Dropout(p=0.3)
+        left alone  0  excluded by `include`, `exclude`, `types` or `predicate`
+        left alone  3  excluded by `include`, `exclude`, `types` or `predicate`
     """
     _check_arguments(model, (include, exclude, time_first), plain_dropout, temperature)
     kinds = {cls: kind for cls, kind in (custom or {}).items() if isinstance(kind, DropoutKind)}

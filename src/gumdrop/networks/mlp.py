@@ -10,8 +10,6 @@ from gumdrop.layers import HomoscedasticNoise, PiecewiseLinear
 from gumdrop.networks.learn import learn_dropout
 from gumdrop.networks.rates import set_strength
 
-__all__ = ["ACTIVATIONS", "Activation", "mlp"]
-
 Activation = Literal["relu", "silu"]
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU}
 

@@ -15,17 +15,6 @@ from gumdrop.layers.numbers import attach_in_code, attach_in_place, methods_that
 from gumdrop.networks.choice import set_aside
 from gumdrop.networks.tracing import Neighbours
 
-__all__ = [
-    "OwnDropout",
-    "Settled",
-    "layers_with_dropout",
-    "own_dropout",
-    "settle",
-    "start_rates",
-    "switch_off_replaced",
-    "take_over",
-]
-
 # Dropout that layers take over
 
 
@@ -161,19 +150,7 @@ def settle(
     units_last: set[int],
     exclude: tuple[str, ...],
 ) -> Settled:
-    """Keep, remove or learn the dropout that no layer has taken over.
-
-    Args:
-        model: The model.
-        way: ``"keep"``, ``"remove"`` or ``"learn"``.
-        kinds: Further kinds of modules that drop.
-        make_site: Gives what makes a site in the place of a dropout.
-        units_last: Modules that drop units of the last dimension, by identity.
-        exclude: Names of what keeps a rate of its own, as shell patterns.
-
-    Returns:
-        What became of it.
-    """
+    """Keep, remove or learn the dropout that no layer has taken over."""
     settled, idle = Settled({}, {}, {}), set_aside(model)[1]
     for name, around, child, own in list(own_dropout(model, kinds)):
         what = str(own)

@@ -11,9 +11,6 @@ from gumdrop.layers import ConcreteDropout, HomoscedasticNoise, dropout_blocks
 from gumdrop.layers.attach import check_rates
 from gumdrop.networks.learn import Model
 
-__all__ = ["dropout_rates", "fix_dropout", "parameter_groups", "set_strength"]
-
-
 RATE_LR = 0.005
 """Learning rate of the rates: a few hundred steps of Adam bring a rate wherever it wants to be."""
 

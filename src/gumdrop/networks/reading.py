@@ -9,20 +9,9 @@ from torch import nn
 
 from gumdrop.layers.numbers import methods_that_read
 
-__all__ = ["readers"]
-
 
 def readers(module: nn.Module, child: str) -> list[str | None]:
-    """Name the children that read what is dropped, as far as the methods of the module say it.
-
-    Args:
-        module: Any module.
-        child: Name of what drops: a child, which is called as ``self.child(x)``, or a number, which is a rate in
-            ``dropout(x, p=self.number)``.
-
-    Returns:
-        Name of the child that reads it as its first argument, one for each use; None for all else.
-    """
+    """Name the children that read what is dropped by a child, or at a number; None for each use of another kind."""
     found: list[str | None] = []
     for function in methods_that_read(type(module), child):
         try:

@@ -12,8 +12,6 @@ from torch.nn.modules.dropout import _DropoutNd
 from gumdrop.layers.kinds import kind_of
 from gumdrop.networks.reading import readers
 
-__all__ = ["Neighbours", "dropout_neighbours"]
-
 
 class Neighbours(NamedTuple):
     """What stands around a dropout: an ``nn.Dropout*``, or a number that the code of a module drops by."""

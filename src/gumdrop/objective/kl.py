@@ -31,8 +31,10 @@ def kl_divergence(
               - s K H(p)
 
     A weight that several modules share counts once. Constants are left out, so the value can be negative. It is
-    computed from the parameters, whatever was or was not run before. With a ``strength`` s of its site other than 1,
-    see `gumdrop.networks.set_strength`, the entropy is tempered and the sum is no KL divergence any more.
+    computed from the parameters, whatever was or was not run before; only a site in the place of a network's own
+    dropout, behind which no weight is known, adds the entropy alone, with the most units K that its inputs have had.
+    With a ``strength`` s of its site other than 1, see `gumdrop.networks.set_strength`, the entropy is tempered and
+    the sum is no KL divergence any more.
 
     Args:
         model: A converted model.

@@ -1,4 +1,4 @@
-"""Fill tables of the README, ``docs/performance.md``, its notebook, ``method.md`` and ``tables.md`` from results files.
+"""Fill tables of the README, ``docs/performance.md``, its notebook and other pages from results files.
 
 They stand between ``<!-- name -->`` and ``<!-- end -->``.
 
@@ -17,6 +17,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
 NOTEBOOK = DOCS / "performance-notebook.md"
 METHOD = DOCS / "method.md"
+MODELS = DOCS / "models.md"
 TABLES_PAGE = DOCS / "tables.md"
 README = DOCS.parent / "README.md"
 
@@ -257,11 +258,34 @@ def methods() -> str:
     return table(["nats per row lost", "mean", "worst set", "90 % intervals hold"], lines)
 
 
+def own_dropout() -> str:
+    """Table of architectures: where their own dropout learns, and what a step takes then."""
+    results: Any = rows_of("own_dropout")
+    lines = []
+    for name, found in results.items():
+        counts = [str(found["learned"].get(what, 0)) for what in ("layers", "units", "heads", "paths")]
+        named = ", ".join(f"`{each}`" for each in found["named"]) or "none"
+        steps = [spread(found["steps"][arm]) for arm in ("own", "everywhere")]
+        lines.append([name, *counts, named, *steps])
+    header = [
+        "architecture",
+        "in front of layers",
+        "units",
+        "heads",
+        "paths",
+        "named, not learned",
+        "step",
+        "with all layers",
+    ]
+    return table(header, lines)
+
+
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     README: {"regrets": regrets, "methods": methods},
     PAGE: {"quick": quick},
     NOTEBOOK: TABLES | {"spread": quick_spread},
     METHOD: {"priors": priors},
+    MODELS: {"own dropout": own_dropout},
     TABLES_PAGE: {"missing": missing},
 }
 

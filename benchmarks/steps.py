@@ -178,12 +178,14 @@ def stacked_step(models: list[nn.Module], x: Tensor, y: Tensor, likelihood: str)
     stacked = StackedMLP(models)
     optimizer = torch.optim.AdamW(stacked.groups(0.0, 1e-4), lr=1e-4, fused=True)
     precisions = torch.tensor([[float(units) for units in stacked.units]])
+    num_data = torch.full((len(models),), float(NUM_DATA))
+
+    def slope(output: Tensor) -> tuple[Tensor, Tensor]:
+        nll, g = LIKELIHOODS[likelihood].slope(output.flatten(0, 1), y.flatten(0, 1))
+        return nll.view(len(y), -1).mean(1), g.view_as(output) / y.shape[1]
 
     def run() -> None:
-        output, kl = stacked(x, precisions)
-        nll = LIKELIHOODS[likelihood].nll(output.flatten(0, 1), y.flatten(0, 1)).view(len(y), -1)
-        optimizer.zero_grad()
-        (nll.mean(1) + kl / NUM_DATA).sum().backward()
+        stacked.learn(x, slope, precisions, num_data)
         optimizer.step()
 
     return run

@@ -19,6 +19,7 @@ from builders.rates import set_logit
 
 MEMBERS, ROWS, INPUTS = 3, 7, 4
 NUM_DATA = torch.tensor([3.0, 50.0, 6000.0])  # so that the cap of a prior holds for some alone
+NO_PRIOR = torch.zeros(1, 1)
 X = torch.randn(MEMBERS, ROWS, INPUTS, generator=torch.Generator().manual_seed(1))
 DENSE = partial(mlp, INPUTS, 2, hidden=(6, 5), homoscedastic_noise=True)
 KINDS: dict[str, Callable[[], nn.Module]] = {
@@ -60,6 +61,19 @@ def stack_of(members: list[nn.Module]) -> StackedMLP:
     return found
 
 
+def learned(network: StackedMLP, x: Tensor, precisions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Outputs, the slopes of a loss that is linear in them, and the KL; gradients are left."""
+    seen: list[Tensor] = []
+
+    def slope(output: Tensor) -> tuple[Tensor, Tensor]:
+        seen.extend([output, torch.randn_like(output)])
+        return (output * seen[1]).sum((1, 2)), seen[1]
+
+    loss, kl = network.learn(x, slope, precisions, NUM_DATA)
+    torch.testing.assert_close(loss, (seen[0] * seen[1]).sum((1, 2)))
+    return seen[0], seen[1], kl
+
+
 def alone(member: nn.Module, x: Tensor, noise: list[Tensor], hard: bool) -> Tensor:
     """One network under masks of this noise, of its sites in order."""
     rest = iter(noise)
@@ -77,21 +91,18 @@ def alone(member: nn.Module, x: Tensor, noise: list[Tensor], hard: bool) -> Tens
 def test_a_step_is_that_of_each_network_alone(
     monkeypatch: pytest.MonkeyPatch, kind: str, lengthscale: Any, shared: bool
 ) -> None:
-    """Outputs, KL, and the gradients of any function of both; with inputs of each, or one for all."""
+    """Outputs, KL, and the gradients of a loss and of the KL over N; with inputs of each, or one for all."""
     members, network, x = networks(kind), stack_of(networks(kind)), inputs(kind)
     x = x[0] if shared else x
     noise = [torch.rand(1, ROWS, units).clamp_(1e-3, 1 - 1e-3) for units in network.units]
     monkeypatch.setattr(stacked_pass, "uniform_noise", lambda *_, **__: torch.cat([each.flatten() for each in noise]))
-    output, kl = network(x, precisions_of(network, num_data=NUM_DATA, lengthscale=lengthscale))
-    slopes, weighs = torch.randn_like(output), torch.tensor([0.3, 1.0, 2.0])
-    ((output * slopes).sum() + (weighs * kl).sum()).backward()
-    gradient = network.block.grad
-    assert gradient is not None
+    precisions = precisions_of(network, num_data=NUM_DATA, lengthscale=lengthscale)
+    output, slopes, kl = learned(network, x, precisions)
     for i, (member, rows) in enumerate(zip(members, x.expand(MEMBERS, -1, -1), strict=True)):
         own = alone(member, rows, [each[0] for each in noise], hard=kind == "fixed")
         own_kl = gd.kl_divergence(member, num_data=NUM_DATA[i], lengthscale=lengthscale)
         torch.testing.assert_close((output[i], kl[i]), (own, own_kl), rtol=1e-5, atol=1e-5)
-        ((own * slopes[i]).sum() + weighs[i] * own_kl).backward()
+        ((own * slopes[i]).sum() + own_kl / NUM_DATA[i]).backward()
     for parameter in network.parameters():
         if parameter.requires_grad:
             assert parameter.grad is not None
@@ -106,15 +117,15 @@ def test_a_step_is_that_of_each_network_alone(
 def test_the_first_rate_of_a_large_batch_goes_by_a_part_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that is turned by a quarter four times, its masks with it, gives each quarter in turn."""
     rows, network, members = 4 * stacked_pass.LEAST_ROWS, stack_of(networks("silu")), networks("silu")
+    network.entropies.zero_()  # which leaves the loss alone
     x = torch.randn(MEMBERS, rows, INPUTS)
     noise = [torch.rand(rows, units).clamp_(1e-3, 1 - 1e-3) for units in network.units]
     slopes, found = torch.randn(MEMBERS, rows, 4), []
     for shift in range(0, rows, stacked_pass.LEAST_ROWS):
         turned = torch.cat([each.roll(shift, 0).flatten() for each in noise])
         monkeypatch.setattr(stacked_pass, "uniform_noise", lambda *_, turned=turned, **__: turned)
-        output, _ = network(x.roll(shift, 1))
-        network.zero_grad()
-        (output * slopes.roll(shift, 1)).sum().backward()
+        turned_slopes = slopes.roll(shift, 1)
+        network.learn(x.roll(shift, 1), lambda _, of=turned_slopes: (of.sum((1, 2)), of), NO_PRIOR, NUM_DATA)
         assert network.scaled_logits.grad is not None
         found.append(network.scaled_logits.grad.clone())
     expected = []
@@ -130,7 +141,9 @@ def test_without_a_prior_entropy_alone_is_the_kl() -> None:
     network = stack_of(networks("relu"))
     p = network.p_logits.sigmoid()
     entropy = -(p * p.log() + (1 - p) * torch.log1p(-p))
-    torch.testing.assert_close(network(X)[1], -(network.entropies * entropy).sum(1), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        learned(network, X, NO_PRIOR)[2], -(network.entropies * entropy).sum(1), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,7 +157,7 @@ def test_drawn_functions_are_those_of_each_network_alone(kind: str) -> None:
     for i, member in enumerate(members):
         expected = [alone(member, x[i], [each[0, s : s + 1] for each in noise], hard=True) for s in range(2)]
         torch.testing.assert_close(functions[i], torch.stack(expected), rtol=1e-5, atol=1e-5)
-    assert functions.shape == network(x)[0].unsqueeze(1).expand(-1, 2, -1, -1).shape
+    assert functions.shape == learned(network, x, NO_PRIOR)[0].unsqueeze(1).expand(-1, 2, -1, -1).shape
 
 
 def test_a_seed_names_functions_and_without_one_each_row_has_a_mask() -> None:
@@ -177,7 +190,7 @@ def test_noise_is_that_of_each_member_and_can_be_set_in_place() -> None:
     network = stack_of(networks("relu"))
     for i, log_variance in enumerate(network.noises()):
         log_variance.fill_(-float(i))
-    for output in (network(X)[0], network.drawn(X, 1, 0)[:, 0]):
+    for output in (learned(network, X, NO_PRIOR)[0], network.drawn(X, 1, 0)[:, 0]):
         assert output[:, 0, 2:].tolist() == [[0, 0], [-1, -1], [-2, -2]]
     assert stack_of(networks("one layer")).noises() == []
 

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
+from gumdrop.likelihoods import LIKELIHOODS, Gaussian, Likelihood
 
 from builders import reference as ref
 from builders.rates import set_logit
@@ -42,6 +43,20 @@ class TestLikelihoods:
         if not events:
             naive = -ref.normal_log_density(first[1], first[0], math.exp(first[2]))
             assert nll[0].item() == pytest.approx(naive, rel=1e-5)
+
+    @pytest.mark.parametrize("likelihood", [*LIKELIHOODS.values(), Gaussian(log_variance=-0.7)], ids=repr)
+    def test_slopes_are_those_of_autograd(self, likelihood: Likelihood) -> None:
+        output = torch.randn(6, 4)
+        y = torch.randn(6, 2 if likelihood == Gaussian() else 4)
+        if likelihood.name == "categorical":
+            y = torch.tensor([0, 3, 1, 1, 2, 0])
+        elif not likelihood.is_density:
+            y = (y > 0).float()
+        with torch.no_grad():
+            nll, slope = likelihood.slope(output, y)
+            expected, autograd = Likelihood.slope(likelihood, output, y)
+        torch.testing.assert_close((nll, slope), (expected, autograd))
+        torch.testing.assert_close(nll, likelihood.nll(output, y))
 
     @pytest.mark.parametrize("shape", [(), (6,), (4, 3)])
     def test_categorical(self, shape: tuple[int, ...]) -> None:

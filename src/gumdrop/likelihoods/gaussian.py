@@ -64,6 +64,18 @@ class Gaussian(Likelihood):
             return gaussian_nll(*split_gaussian(output), target)
         return gaussian_nll(output, torch.as_tensor(self.log_variance, device=output.device), target)
 
+    def slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Negative log likelihood and its derivative, by hand, in a tenth of the time of autograd."""
+        if self.log_variance is not None:
+            return super().slope(output, target)
+        mean, log_variance = split_gaussian(output)
+        check_same_shape("mean", mean, target)
+        inverse = finite_exp(-0.5 * log_variance)
+        standardised = (mean - target).to(mean.dtype) * inverse
+        squares = standardised.square()
+        nll = per_example(0.5 * (math.log(2 * math.pi) + log_variance + squares))
+        return nll, torch.cat([standardised * inverse, 0.5 * (1 - squares)], dim=-1)
+
     def square_residuals(self, output: Tensor, target: Tensor) -> Tensor:
         """Mean square of what is left of targets, (..., N, D), by outputs, (..., N, 2 D), shape (..., D)."""
         return (target - split_gaussian(output)[0]).square().mean(-2)

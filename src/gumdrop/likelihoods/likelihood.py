@@ -109,6 +109,14 @@ class Likelihood(ABC):
             Shape (N,), in nats.
         """
 
+    def slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Negative log likelihood of each example, shape (N,), and the derivative of their sum by the output."""
+        with torch.enable_grad():
+            output = output.detach().requires_grad_()
+            nll = self.nll(output, target)
+            (slope,) = torch.autograd.grad(nll.sum(), output)
+        return nll.detach(), slope
+
     @abstractmethod
     def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> Any:
         """Make a prediction of what drawn functions return.

@@ -6,6 +6,7 @@ each operation serves all members: in training, in the draws of a prediction, an
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,12 +19,12 @@ from gumdrop.layers import SITE
 from gumdrop.layers.site import logit_of
 from gumdrop.networks.dense import ACTIVATIONS, DenseFunctions, parts_of, same_parts
 from gumdrop.networks.rates import RATE_EPS
-from gumdrop.networks.stacked_pass import run_stacked
+from gumdrop.networks.stacked_pass import Slope, gradient_of
 
 __all__ = ["StackedMLP"]
 
 
-class _Views(NamedTuple):
+class Views(NamedTuple):
     """Parts of a block of weights, or of their gradients."""
 
     weights: list[Tensor]
@@ -44,7 +45,7 @@ class StackedMLP(nn.Module):
         networks: The networks, see `stack`; the stack has copies of their parameters.
 
     Shape:
-        Input: (M, B, F), or (B, F) for all members. Output: (M, B, D), and twice as many with a noise.
+        Input: (M, B, F), or (B, F) for all members. Output: (M, B, D), and (M, B, 2 D) with a noise.
     """
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
@@ -92,33 +93,47 @@ class StackedMLP(nn.Module):
         """Units of each site."""
         return self.num_inputs[self.num_free :]
 
-    def views(self, block: Tensor | None = None) -> _Views:
-        """Give the parts of a block that is laid out like the weights; of the weights themselves if None."""
-        parts = (self.block.detach() if block is None else block).split([shape.numel() for shape in self._shapes])
-        *weights, biases = (part.view(shape) for part, shape in zip(parts, self._shapes, strict=True))
-        return _Views(weights, list(biases.split([shape[1] for shape in self._shapes[:-1]], dim=1)), biases)
+    @functools.cached_property
+    def views(self) -> Views:
+        """The parts of the block of weights."""
+        return self._parts_of(self.block.detach())
 
-    def forward(self, x: Tensor, precisions: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Run all members, each row under a mask of its own.
+    @functools.cached_property
+    def gradients(self) -> Views:
+        """The parts of the gradient of the block."""
+        self.block.grad = torch.zeros_like(self.block)
+        return self._parts_of(self.block.grad)
+
+    def _parts_of(self, block: Tensor) -> Views:
+        parts = block.split([shape.numel() for shape in self._shapes])
+        *weights, biases = (part.view(shape) for part, shape in zip(parts, self._shapes, strict=True))
+        return Views(weights, list(biases.split([shape[1] for shape in self._shapes[:-1]], dim=1)), biases)
+
+    @torch.no_grad()
+    def learn(self, x: Tensor, slope: Slope, precisions: Tensor, num_data: Tensor) -> tuple[Tensor, Tensor]:
+        """Leave in the parameters the gradient of a loss plus the KL over N, each row under a mask of its own.
 
         Args:
             x: Inputs.
-            precisions: Of the prior of each layer, shape (M or 1, L); 0 if None.
+            slope: Gives for outputs the loss of each member, shape (M,), and the derivative of their sum by them.
+            precisions: Of the prior of each layer, shape (M or 1, L), see `gumdrop.objective.kl.precisions_of`.
+            num_data: Number of examples that each member is trained on, shape (M,).
 
         Returns:
-            Outputs, and the KL divergence of each member, shape (M,), see `gumdrop.kl_divergence`.
+            Losses, and KL divergences, shape (M,) each.
         """
         a = x if self.encoding is None else self.encoding(x)
-        shape = len(self.scaled_logits), len(self.num_inputs)
-        prior = a.new_zeros(shape) if precisions is None else precisions.expand(shape)
-        output, kl = run_stacked(self, a, prior)
-        if self.log_variances is not None:
-            output = torch.cat([output, self.log_variances[:, None].expand_as(output)], dim=-1)
-        return output, kl
+        return gradient_of(self, a, slope, precisions.expand(len(num_data), len(self.num_inputs)), num_data)
+
+    def with_noise(self, output: Tensor) -> Tensor:
+        """Append the log variances of the noise to outputs, (M, B, D), if there is one."""
+        if self.log_variances is None:
+            return output
+        return torch.cat([output, self.log_variances[:, None].expand_as(output)], dim=-1)
 
     def functions(self) -> DenseFunctions:
         """What the members draw now."""
-        views, log_variances = self.views(), self.log_variances
+        views, log_variances = self.views, self.log_variances
         noise = None if log_variances is None else log_variances.detach()
         first = self._first._replace(encoding=self.encoding)
         return DenseFunctions(first, views.weights, views.biases, self.p_logits.detach(), noise)
@@ -164,7 +179,7 @@ class StackedMLP(nn.Module):
 
     def states(self) -> list[dict[str, Tensor]]:
         """What is trained of each member, under the names of a single network; slices, not copies."""
-        views = self.views()
+        views = self.views
         stacked = {f"{n}.weight": w for n, w in zip(self._names, views.weights, strict=True)}
         stacked |= {f"{n}.bias": b for n, b in zip(self._names, views.biases, strict=True)}
         logits = zip(self._names[self.num_free :], self.scaled_logits.unbind(1), strict=True)

@@ -117,7 +117,7 @@ def precisions_of(stack: StackedMLP, *, num_data: Tensor, lengthscale: Lengthsca
     precisions = sent(torch.tensor([numbers], dtype=num_data.dtype), num_data.device)
     if (cap := CAPS.get(str(lengthscale))) is None:
         return precisions
-    count = sum(weight[0].numel() + len(weight[0]) for weight in stack.views().weights[stack.num_free :])
+    count = sum(weight[0].numel() + len(weight[0]) for weight in stack.views.weights[stack.num_free :])
     return precisions * (2 * cap / count * num_data).clamp(max=1.0).unsqueeze(1)
 
 

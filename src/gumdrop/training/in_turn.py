@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.layers import HomoscedasticNoise
-from gumdrop.likelihoods import Lengthscale
+from gumdrop.likelihoods import Lengthscale, Likelihood
 from gumdrop.networks.rates import parameter_groups
 from gumdrop.objective.kl import kl_divergence
 from gumdrop.prediction import draw
@@ -27,11 +27,19 @@ class InTurn(nn.Module):
         super().__init__()
         self.models = nn.ModuleList(models).train()
 
-    def forward(self, x: Tensor, num_data: Tensor, lengthscale: Lengthscale) -> tuple[list[Any], Tensor]:
-        """Call each model on a batch of its own, and give what each returns, and the KL divergence of each."""
-        outputs = [model(each) for model, each in zip(self.models, x, strict=True)]
-        pairs = zip(self.models, num_data, strict=True)
-        return outputs, torch.stack([kl_divergence(model, num_data=n, lengthscale=lengthscale) for model, n in pairs])
+    def learn(
+        self, x: Tensor, y: Tensor, likelihood: Likelihood, lengthscale: Lengthscale, num_data: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Leave the gradient of a loss plus the KL over N in the parameters, and give both of each model, (models,)."""
+        self.zero_grad()
+        found = []
+        for model, inputs, targets, count in zip(self.models, x, y, num_data, strict=True):
+            nll = likelihood.nll(model(inputs), targets).mean()
+            kl = kl_divergence(model, num_data=count, lengthscale=lengthscale)
+            (nll + kl / count).backward()
+            found.append(torch.stack([nll.detach(), kl.detach()]))
+        losses, kls = torch.stack(found, dim=1)
+        return losses, kls
 
     @torch.no_grad()
     def drawn(self, x: Tensor, num_samples: int, seed: int | None) -> Tensor:

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from gumdrop.functional.devices import sent
 from gumdrop.layers import dropout_blocks
-from gumdrop.likelihoods import Likelihood, likelihood_of
+from gumdrop.likelihoods import Lengthscale, Likelihood, likelihood_of
 from gumdrop.machine.memory import keep_what_is_freed
 from gumdrop.machine.notes import warn
 from gumdrop.networks.stacked import StackedMLP, stack
@@ -212,22 +213,30 @@ class _Stacked:
         """Take the steps of an epoch, see `gumdrop.training.epochs.Learner`."""
         data, totals = self.data, torch.zeros(2, len(self.data.sizes), device=self.data.sizes.device)
         lengthscale = self.likelihood.prior(self.settings.lengthscale)
-        prior: tuple[Any, ...] = (data.sizes, lengthscale)
-        if isinstance(self.stack, StackedMLP):
-            prior = (precisions_of(self.stack, num_data=data.sizes, lengthscale=lengthscale),)
+        learn = self._learns(lengthscale)
         for x, y in data.batches(self.settings.batch_size):
-            output, kl = self.stack(x, *prior)
-            losses = torch.stack([self._nll(output, y).mean(1), kl / data.sizes])
-            state.step(losses.sum())
+            nll, kl = learn(x, y)
+            state.advance()
             if self.settings.held_out_noise and state.steps % STEPS_BETWEEN_NOISE == 0:
                 self._follow(state.steps)
-            totals += losses.detach() * (x.shape[1] / data.longest)
+            totals += torch.stack([nll, kl / data.sizes]) * (x.shape[1] / data.longest)
         return totals.cpu()
 
-    def _nll(self, output: Tensor | list[Any], y: Tensor) -> Tensor:
+    def _learns(self, lengthscale: Lengthscale) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Give what leaves a gradient in the parameters, of inputs and targets."""
+        models, sizes, likelihood = self.stack, self.data.sizes, self.likelihood
+        if isinstance(models, InTurn):
+            return partial(models.learn, likelihood=likelihood, lengthscale=lengthscale, num_data=sizes)
+        precisions = precisions_of(models, num_data=sizes, lengthscale=lengthscale)
+
+        def slope(output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            nll, g = likelihood.slope(output.flatten(0, 1), y.flatten(0, 1))
+            return nll.view(len(y), -1).mean(1), g.view_as(output) / y.shape[1]
+
+        return lambda x, y: models.learn(x, partial(slope, y=y), precisions, sizes)
+
+    def _nll(self, output: Tensor, y: Tensor) -> Tensor:
         """Of each row of each model, shape (models, B)."""
-        if isinstance(output, list):
-            return torch.stack([self.likelihood.nll(*each) for each in zip(output, y, strict=True)])
         return self.likelihood.nll(output.flatten(0, 1), y.flatten(0, 1)).view(len(y), -1)
 
     def scores(self) -> list[float] | None:

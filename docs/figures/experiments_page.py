@@ -52,7 +52,8 @@ def listed(values: Iterable[float], digits: int = 2) -> str:
 def gained(finding: Mapping[str, Any]) -> tuple[str, str, str]:
     """What a finding gains with its 95 % interval over seeds, the number of seeds, and the verdict of both."""
     scale, digits = finding.get("scale", 1), finding.get("digits", 2)
-    ahead, behind = ([scale * value for value in quoted.reached(path)] for path in finding["gain"])
+    paths = [[paths] if isinstance(paths, str) else paths for paths in finding["gain"]]
+    ahead, behind = ([scale * value for path in each for value in quoted.reached(path)] for each in paths)
     mean, half = interval(ahead, behind)
     least, most = mean - half, mean + half
     verdict = "reproduced" if least > 0 else "contradicted" if most < 0 else "undecided"

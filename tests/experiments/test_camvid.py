@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,11 +17,14 @@ from gumdrop.likelihoods import ClassificationPrediction
 
 Image = pytest.importorskip("PIL.Image")
 from gumdrop.attribution.pictures import ImageFileError  # noqa: E402
+from gumdrop_experiments.camvid.draws import miou_by_draws, normalised_by  # noqa: E402
 from gumdrop_experiments.camvid.networks import NETWORKS  # noqa: E402
 from gumdrop_experiments.camvid.page import by_depth, page  # noqa: E402
 from gumdrop_experiments.camvid.scores import (  # noqa: E402
     PixelScores,
     calibration_by_averages,
+    confusion,
+    mean_iou,
     noisy_log_probabilities,
     pixel_nll,
 )
@@ -234,6 +238,33 @@ def test_some_variants_of_a_u_net_in_bfloat16(tmp_path):
     assert "Calibration error of each class" in (out / "report.html").read_text()
 
 
+def test_maps_can_be_normalised_without_masks_and_by_the_picture() -> None:
+    model = gd.learn_dropout(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 5, 1)), p=0.5)
+    model[1].running_mean.fill_(7)
+    crops = torch.randn(3, 2, 3, 8, 8).unbind()
+    found = normalised_by(model.eval(), crops)
+    assert found["masked training"] is model
+    expected = torch.cat([model[0](x) for x in crops]).mean((0, 2, 3))
+    torch.testing.assert_close(found["training without masks"][1].running_mean, expected)
+    picture = model[3](nn.functional.batch_norm(model[0](crops[0]), None, None, training=True).relu())
+    torch.testing.assert_close(found["the picture"](crops[0]), picture)
+    assert model[1].running_mean.tolist() == [7] * 4
+
+
+def test_draws_are_averaged_as_probabilities_and_as_logits() -> None:
+    model = gd.learn_dropout(nn.Sequential(nn.Conv2d(3, 6, 1), nn.Tanh(), nn.Conv2d(6, 4, 1)), p=0.5).eval()
+    pictures = [(4 * torch.randn(1, 3, 9, 9), torch.randint(4, (1, 9, 9))) for _ in range(2)]
+    found = miou_by_draws(model, pictures, num_classes=4, num_samples=5, autocast=nullcontext)
+    assert found["draws"] == [1, 3, 5]
+    drawn = torch.cat([torch.stack(list(gd.sample(model, x, num_samples=5, seed=0))) for x, _ in pictures], 1)
+    truth = torch.cat([y for _, y in pictures])
+    for i, n in enumerate(found["draws"]):
+        label = {"probabilities": drawn[:n].softmax(2).mean(0).argmax(1), "logits": drawn[:n].mean(0).argmax(1)}
+        for how, found_label in label.items():
+            assert found[how][i] == pytest.approx(mean_iou(confusion(truth, found_label, 4)))
+    assert found["probabilities"][0] == found["logits"][0]
+
+
 @pytest.mark.parametrize("name", ["56", "small", "unet"])
 def test_rates_are_drawn_in_the_order_in_which_data_pass_them(name):
     model = gd.learn_dropout(NETWORKS[name](4), exclude=["first"], report=lambda report: None).eval()
@@ -249,7 +280,7 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
     folder, out = tmp_path / "data", tmp_path / "out"
     write_pictures(folder / "camvid", {"train": 8, "val": 2, "test": 4})
     words = ["reproduce", "camvid", "--data", str(folder), "--out", str(out), "--height", "40", "--width", "48"]
-    words += ["--crop", "32", "--epochs", "6", "--num-samples", "3", "--seeds", "1", "--fits", "1"]
+    words += ["--crop", "32", "--epochs", "6", "--num-samples", "3", "--seeds", "1", "--fits", "1", "--draws"]
     assert cli.main(words) == 0
     found = json.loads((out / "results.json").read_text())["results"]
     assert list(found) == ["none", "fixed 0.2", "learned", "learned, aleatoric head"]
@@ -264,6 +295,8 @@ def test_a_small_run_on_drawn_shapes(tmp_path):
     for how, scores in found["learned"][0]["averages"].items():
         assert scores["probabilities, of a class"]["ece"] == pytest.approx(found["learned"][0][how]["ece"], abs=1e-6)
         assert scores["logarithms, all"]["overconfidence"] < scores["probabilities, all"]["overconfidence"] + 1e-6
+    by_draws = found["learned"][0]["by_draws"]["masked training"]
+    assert by_draws["probabilities"][-1] == pytest.approx(found["learned"][0]["draws"]["miou"])
     assert "camvid-maps.png" in {path.name for path in out.iterdir()}
 
     shown = {name: torch.zeros(40, 48, dtype=torch.uint8) for name in ("truth", "prediction", "aleatoric", "epistemic")}

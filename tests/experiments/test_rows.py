@@ -21,8 +21,12 @@ def data(tmp_path):
 
 def test_every_way_is_scored_with_and_without_the_prior(data, tmp_path) -> None:
     words = ["--quick", "--sets", "mnist", "--sets", "kin8nm", "--least-steps", 4, "--most-steps", 8, "--epochs", 1]
-    words += ["--num-samples", 2, "--test-images", 100]
-    found = reproduced("rows", tmp_path / "out", *words, data=data)["sets"]
+    words += ["--num-samples", 2, "--test-images", 100, "--protocols"]
+    results = reproduced("rows", tmp_path / "out", *words, data=data)
+    protocols = {each["label"]: (each["rows"], each["held_out"], each["steps"]) for each in results["protocols"]}
+    assert list(protocols.values()) == [(60, 12, 4), (120, 60, 4), (60, 12, 2), (60, 12, 4), (120, 60, 2)]
+    assert results["protocols"][0]["nll"] != results["protocols"][3]["nll"]
+    found = results["sets"]
     sizes = {name: [size["rows"] for size in each["sizes"]] for name, each in found.items()}
     assert sizes == {"mnist": [100, 120], "kin8nm": [70]}
     for each in found.values():

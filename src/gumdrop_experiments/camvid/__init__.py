@@ -64,6 +64,9 @@ class Settings(BaseSettings):
     variants: tuple[str, ...] = flag((), recorded=False, known=("variant", "gumdrop_experiments.camvid.ALL_VARIANTS"))
     """Ways to train now, in this order: none, fixed 0.2, learned and learned, aleatoric head, by default; also learned
     from 0.05 and learned from 0.01, which begin with other rates than .1. More of them can be added with --resume."""
+    draws: bool = flag(False, recorded=False)
+    """Score networks with fixed 0.2 and with learned rates also by other statistics of their batch normalisation, by
+    averages of probabilities and of logits, and by fewer draws."""
     threads: int | None = flag(1, recorded=False)
     """Of the processor; as torch would have it if None."""
 

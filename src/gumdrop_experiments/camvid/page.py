@@ -12,7 +12,7 @@ from gumdrop_experiments.camvid import ALL_VARIANTS, BY_CLASS
 from gumdrop_experiments.camvid.study import TRAIN, VALIDATION
 from gumdrop_experiments.data.camvid import CAMVID_CLASSES, CAMVID_COLOURS, VOID
 from gumdrop_experiments.harness import Plain, WithPictures
-from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots
+from gumdrop_experiments.pages import Page, Picture, Table, dress, mean_and_error, subplots, with_error
 
 Results = Mapping[str, Sequence[Plain]]
 SCORES = {
@@ -31,6 +31,11 @@ CURVES = "Training loss, and mean IoU after each epoch of the validation picture
 AVERAGES = (
     "The first networks scored as the report does, too: it averages logarithms of probabilities, over all pixels, of "
     "which those without a class are never right."
+)
+AVERAGED = ("probabilities", "logits")
+BY_DRAWS = (
+    "Mean IoU, %, by the statistics that normalise maps, by what of the draws is averaged, and by their number; means "
+    "over networks, standard errors in brackets."
 )
 CALIBRATION = "How sure the first network of each kind was of a pixel, and how often right."
 NOTES = (
@@ -61,6 +66,7 @@ def page(found: WithPictures) -> Page:
             Picture("camvid-classes", "The same for each class by itself.", _draw_class_calibration(results)),
             _class_calibration(results),
             _averages(results),
+            *_by_draws(results),
             *([Picture("camvid-rates", RATES, _rates(results))] if "learned" in results else []),
             _classes(results),
             Picture("camvid-curves", CURVES, _curves(results)),
@@ -126,6 +132,19 @@ def _averages(results: Results) -> Table:
                 rows.append([f"{variant}, {how.replace('_', ' ')}", *name.split(", "), *errors])
     columns = ["dropout", "mean of", "pixels", "calibration error, %", "confidence − accuracy, %"]
     return Table(AVERAGES, columns, rows)
+
+
+def _by_draws(results: Results) -> list[Table]:
+    rows = []
+    for variant, runs in results.items():
+        found = [run["by_draws"] for run in runs if "by_draws" in run]
+        for statistics, first in found[0].items() if found else ():
+            each = [one[statistics] for one in found]
+            heads = ["no draws", *(f"{how} of {n}" for how in AVERAGED for n in first["draws"])]
+            ious = zip(*([one["no draws"], *one["probabilities"], *one["logits"]] for one in each), strict=True)
+            means = (mean_and_error(100 * iou for iou in of_networks) for of_networks in ious)
+            rows.append([variant, statistics, *(with_error(pair, ".1f") for pair in means)])
+    return [Table(BY_DRAWS, ["dropout", "statistics of", *heads], rows)] if rows else []
 
 
 def _classes(results: Results) -> Table:

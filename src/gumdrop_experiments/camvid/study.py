@@ -19,6 +19,7 @@ from gumdrop.prediction import predict_classification, sample
 from gumdrop.training import FitResult, fit
 from gumdrop_experiments.camvid import ALL_VARIANTS, VARIANTS, Settings
 from gumdrop_experiments.camvid.crops import Crops, as_input
+from gumdrop_experiments.camvid.draws import miou_by_draws, normalised_by
 from gumdrop_experiments.camvid.networks import NETWORKS
 from gumdrop_experiments.camvid.scores import (
     PixelScores,
@@ -67,6 +68,11 @@ def study(settings: Settings, run: Run) -> WithPictures:
         averages = run.parts({part_name("averages", v): partial(_averages, scenes, v) for v in averaged})
         for variant in averaged:
             results[variant][0]["averages"] = averages[part_name("averages", variant)]
+        if settings.draws:
+            pairs = [(variant, seed) for variant in averaged for seed in seeds[variant]]
+            by_draws = run.parts({part_name(f"draws {v}", s): partial(_by_draws, scenes, v, s) for v, s in pairs})
+            for variant, seed in pairs:
+                results[variant][seed - run.options.seed]["by_draws"] = by_draws[part_name(f"draws {variant}", seed)]
         return WithPictures(results, _maps(scenes, "learned", run.options.seed) if "learned" in chosen else [])
 
 
@@ -237,6 +243,22 @@ def _averages(scenes: _Scenes, variant: str) -> Plain:
             yield torch.log_softmax(stacked, dim=2).cpu(), truth
 
     return {how: calibration_by_averages(log_probabilities(draws=how == "draws")) for how in ("no_draws", "draws")}
+
+
+def _by_draws(scenes: _Scenes, variant: str, seed: int) -> Plain:
+    """Score a network with each kind of statistics of its normalisation."""
+    settings, device = scenes.settings, scenes.run.options.device
+    model, (pictures, labels) = _trained(scenes, variant, seed), scenes.test
+    with seeded(seed), scenes.autocast():
+        sampler = BatchSampler(RandomSampler(range(len(scenes.train.labels))), settings.batch_size, drop_last=False)
+        crops = [
+            x.to(device) for x, _ in DataLoader(Crops(scenes.train, settings.crop), sampler=sampler, batch_size=None)
+        ]
+        models = normalised_by(model, crops)
+    inputs = [as_input(picture).to(device) for picture in pictures.split(1)]
+    how: Plain = {"num_classes": NUM_CLASSES, "num_samples": settings.num_samples, "autocast": scenes.autocast}
+    pairs = list(zip(inputs, labels.split(1), strict=True))
+    return {name: miou_by_draws(each, pairs, **how) for name, each in models.items()}
 
 
 def _maps(scenes: _Scenes, variant: str, seed: int) -> Sequence[dict[str, Tensor]]:

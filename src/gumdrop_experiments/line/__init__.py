@@ -12,7 +12,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="a noisy line from 10 to 10,000 points: noise, ignorance and the learned rates against the truth",
-    minutes=25,
+    minutes=39,
     quick_minutes=1,
     source="stored runs of Gal, Hron & Kendall 2017 (arXiv:1705.07832), Fig. 1",
     threads=None,

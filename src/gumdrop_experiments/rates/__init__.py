@@ -10,7 +10,7 @@ from gumdrop_experiments.harness import About, BaseSettings, RunOptions, flag
 
 ABOUT = About(
     shows="what a wrong rate costs: none, fixed, a grid and learned ones, over tables that want different rates",
-    minutes=85,
+    minutes=90,
     quick_minutes=2,
     source="none; the tables are UCI's, airfoil, bike sharing, MNIST, those of scikit-learn and simulated ones",
     data=("tables", "uci", "mnist"),

@@ -13,7 +13,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="nats against the number of rows: no dropout, fixed rates, the best of a grid, learned rates",
-    minutes=110,
+    minutes=130,
     quick_minutes=1,
     source="none",
     data=("mnist", "uci", "tables"),
@@ -43,6 +43,8 @@ class Settings(BaseSettings):
     --resume."""
     seeds: int = flag(5, least=1, quick=1, recorded=False)
     """Samples of rows of each size. More can be added with --resume."""
+    protocols: bool = flag(False, recorded=False)
+    """Train 1,000 digits by other protocols, too: shorter, slower, or with digits held out beside them."""
     done: bool = flag(False, recorded=False)
     """Compute no more, and write results, figures and page of the parts that are done; with --resume."""
 

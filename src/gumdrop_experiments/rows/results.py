@@ -42,6 +42,14 @@ def regrets(sizes: Sequence[Plain]) -> Plain:
     return regret
 
 
+def protocol_summary(label: str, plan: Plain, runs: Sequence[Plain]) -> Plain:
+    """Gather the test scores of all ways under one protocol, and what learned rates gain on the grid."""
+    grid = [run[min(FIXED, key=lambda way: float(run[way]["held_out_nll"]))] for run in runs]
+    records = {way: grid if way == GRID else [run[way] for run in runs] for way in LABELS}
+    nll = {way: [record["test"]["nll"] for record in its] for way, its in records.items()}
+    return {"label": label, **plan, "nll": nll, "gain": interval(nll[GRID], nll[LEARNED])}
+
+
 def _of_size(parts: Sequence[Plain]) -> Plain:
     chosen: dict[str, list[str]] = {}
     ways: dict[str, Plain] = {}

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from gumdrop_experiments.pages import rounded
 from gumdrop_experiments.rates.ensembles import ALMOST_NONE, fixed
 from gumdrop_experiments.rates.sets import SETS as TABLES
 from gumdrop_experiments.rows import SETS, Settings
-from gumdrop_experiments.rows.results import FIXED, LEARNED, OFF, regrets, summary
+from gumdrop_experiments.rows.results import FIXED, LEARNED, OFF, protocol_summary, regrets, summary
 from gumdrop_experiments.scoring import class_scores
 from gumdrop_experiments.shift.study import noisy
 from gumdrop_experiments.training import seeded
@@ -35,6 +35,16 @@ NOISE, PIXELS = 0.45, 2
 """SD of the noise in units of the brightest pixel, and how far digits are moved, to the right and down."""
 EARLY_SIZE, EARLY_SEEDS = 5000, 2
 """Parts of at most so many rows and of the first seeds come first, those of more rows last."""
+PROTOCOL_ROWS = 1000
+PROTOCOLS: dict[str, tuple[bool, bool, float]] = {
+    "as above": (False, False, 1.0),
+    "held out beside the digits": (True, False, 1.0),
+    "short": (False, True, 1.0),
+    "a third of the learning rate": (False, False, 1 / 3),
+    "held out beside, short": (True, True, 1.0),
+}
+"""Whether as many digits are held out beside those to learn from, whether epochs are those of the flag however few the
+steps, and what the learning rate is multiplied by."""
 
 Rows = tuple[Tensor, Tensor]
 Sample = tuple[Rows, dict[str, Rows]]
@@ -68,6 +78,7 @@ def study(settings: Settings, run: Run) -> Plain:
         if not works:
             raise ValueError(f"`done` shows the parts that are done, and {run.folder} has none; leave it out")
     parts = run.parts({_name(*work): partial(_part, *work, settings, run.options.seed) for work in works})
+    protocols = _protocols(settings, run) if settings.protocols else []
     hidden = {problem.name: len(problem.hidden) for problem, _, _ in works}
     sets: dict[str, Plain] = {
         name: {
@@ -78,7 +89,27 @@ def study(settings: Settings, run: Run) -> Plain:
         for name in settings.sets or SETS
         if name in hidden
     }
-    return {"sets": sets, "regret": regrets([size for its in sets.values() for size in its["sizes"]])}
+    regret = regrets([size for its in sets.values() for size in its["sizes"]])
+    return {"sets": sets, "regret": regret, "protocols": protocols}
+
+
+def _protocols(settings: Settings, run: Run) -> list[Plain]:
+    """Train all ways on the same number of digits by each protocol, with the prior."""
+    digits, first = _problem("mnist", settings, run.options), run.options.seed
+    size = min(PROTOCOL_ROWS, digits.num_rows // 2)
+    calls: dict[tuple[str, int], Callable[[], Plain]] = {}
+    plans: dict[str, Plain] = {}
+    for label, (is_beside, is_short, pace) in PROTOCOLS.items():
+        plan = plans[label] = _plan(size, settings, beside=size if is_beside else 0, is_short=is_short)
+        problem = replace(digits, lr=digits.lr * pace)
+        calls |= {
+            (label, seed): partial(_ways, problem, plan, seed, settings, first, LENGTHSCALES["prior"])
+            for seed in range(settings.seeds)
+        }
+    names = {key: f"protocol-{list(PROTOCOLS).index(key[0])}-{key[1]}" for key in calls}
+    parts = run.parts({names[key]: call for key, call in calls.items()})
+    runs = {label: [parts[names[label, seed]] for seed in range(settings.seeds)] for label in PROTOCOLS}
+    return [protocol_summary(label, plans[label], runs[label]) for label in PROTOCOLS]
 
 
 def _name(problem: _Problem, size: int, seed: int) -> str:
@@ -89,7 +120,7 @@ def _problem(name: str, settings: Settings, options: RunOptions) -> _Problem:
     if name == "mnist":
         train, test = read_digits(options)
         test = test.rows(_shuffled(len(test.labels), options.seed)[: settings.test_images])
-        return _Problem(name, len(train.labels), 10, (256, 256), 1e-3, partial(_digits, train, test, options.seed))
+        return _Problem(name, len(train.labels), 10, (256, 256), 3e-3, partial(_digits, train, test, options.seed))
     table = TABLES[name]
     folder = data_folder(options, str(table.folder)).parent
     (split,) = table.read(folder, 1, options.seed)
@@ -125,28 +156,37 @@ def _rows(name: str, folder: Path, first: int, size: int, seed: int) -> Sample:
 # One sample of rows
 
 
-def _plan(size: int, settings: Settings) -> dict[str, int]:
-    """How many rows are held out, and how networks are trained on the others."""
-    held_out, batch_size = min(size // HELD_OUT, MOST_HELD_OUT), min(128, max(32, size // 20))
-    a_pass = math.ceil((size - held_out) / batch_size)
-    epochs = max(settings.epochs, math.ceil(settings.least_steps / a_pass))
+def _plan(size: int, settings: Settings, *, beside: int = 0, is_short: bool = False) -> dict[str, int]:
+    """How many rows are held out, of these or beside them, and how networks are trained on the others."""
+    held_out, batch_size = beside or min(size // HELD_OUT, MOST_HELD_OUT), min(128, max(32, size // 20))
+    rows = size + beside
+    a_pass = math.ceil((rows - held_out) / batch_size)
+    epochs = settings.epochs if is_short else max(settings.epochs, math.ceil(settings.least_steps / a_pass))
     epochs = min(epochs, max(1, settings.most_steps // a_pass))
-    plan = {"rows": size, "held_out": held_out, "batch_size": batch_size}
+    plan = {"rows": rows, "held_out": held_out, "batch_size": batch_size}
     return plan | {"epochs": epochs, "steps": epochs * a_pass}
 
 
 def _part(problem: _Problem, size: int, seed: int, settings: Settings, first: int) -> Plain:
-    """Train all ways on one sample, with and without the prior, and score them."""
-    (train, tests), plan = problem.draw(size, seed), _plan(size, settings)
-    ways: dict[str, Plain] = {prior: {} for prior in LENGTHSCALES}
-    for prior, lengthscale in LENGTHSCALES.items():
-        for together in (list(FIXED), [LEARNED]):
-            networks = [_network(problem, train[0].shape[1], way, first + seed) for way in together]
-            fits = _trained(problem, train, networks, plan, lengthscale, first + seed)
-            for way, network, fit in zip(together, networks, fits, strict=True):
-                draws = 1 if way == OFF else settings.num_samples
-                ways[prior][way] = _scores(problem, network, fit, tests, draws, first + seed)
+    """Train all ways on one sample, with and without the prior."""
+    plan = _plan(size, settings)
+    ways = {prior: _ways(problem, plan, seed, settings, first, value) for prior, value in LENGTHSCALES.items()}
     return {"seed": first + seed, "plan": plan, "ways": ways}
+
+
+def _ways(
+    problem: _Problem, plan: Plain, seed: int, settings: Settings, first: int, lengthscale: float | None
+) -> Plain:
+    """Train all ways on one sample with one prior, and score them."""
+    train, tests = problem.draw(plan["rows"], seed)
+    ways: Plain = {}
+    for together in (list(FIXED), [LEARNED]):
+        networks = [_network(problem, train[0].shape[1], way, first + seed) for way in together]
+        fits = _trained(problem, train, networks, plan, lengthscale, first + seed)
+        for way, network, fit in zip(together, networks, fits, strict=True):
+            draws = 1 if way == OFF else settings.num_samples
+            ways[way] = _scores(problem, network, fit, tests, draws, first + seed)
+    return ways
 
 
 def _network(problem: _Problem, num_inputs: int, way: str, seed: int) -> nn.Module:

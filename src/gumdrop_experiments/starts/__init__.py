@@ -10,7 +10,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="whether learned rates depend on their start, and what the temperature of relaxed masks costs",
-    minutes=15,
+    minutes=35,
     quick_minutes=1,
     source="none; Gal, Hron & Kendall 2017 (arXiv:1705.07832) take a temperature of .1",
     data=("mnist", "uci"),

@@ -7,7 +7,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="the estimators as they come beside Gaussian processes, linear models, boosted trees and MC dropout",
-    minutes=40,
+    minutes=103,
     quick_minutes=2,
     source="none; scikit-learn's models in the same run",
     data=("uci",),

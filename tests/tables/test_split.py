@@ -9,14 +9,13 @@ import pandas as pd
 import pytest
 import torch
 
-from gumdrop.ensembles import Architecture
 from gumdrop.ensembles.folds import folds_of
 from gumdrop.tables import TableError
 from gumdrop.tables.fitting.data import read_data
 from gumdrop.tables.fitting.fit import fit_table
 from gumdrop.tables.fitting.settings import FitSettings, Reading
+from gumdrop.tables.fitting.train import train_until_stopped
 from gumdrop.tables.notes import repeated_note
-from gumdrop.tables.task import task_of
 
 from builders.tables import NO_GRADE, QUICK, write_table
 
@@ -166,12 +165,8 @@ def test_groups_are_held_out_whole(sizes) -> None:
 
 def test_networks_are_watched_on_whole_groups(table, tmp_path) -> None:
     data = read(table, split_by="town")
-    task = task_of(data.schema.target)
-
-    def build(architecture, encoding):
-        return task.network(data.schema.num_features, architecture, encoding)
-
-    fitted = data.fit(build, Architecture((4,)), QUICK, tmp_path / "state", False)
+    settings = dataclasses.replace(QUICK, hidden=(4,))
+    fitted = train_until_stopped(data, settings, tmp_path, False, print)[0].fitted
     town = data.frame["town"].to_numpy()[data.train]
     for held_out in fitted.held_out:
         assert set(town[held_out.numpy()]).isdisjoint(np.delete(town, held_out.numpy()))

@@ -3,18 +3,21 @@ PYTHON ?= python3.11
 VENV := .venv
 EXPERIMENTS := line uci tuning tables rivals gaps rates rows starts decisions labels attribution pairs gradients mnist shift regularisation rotation co2 cartpole sentiment g2p transformers camvid
 DATA :=
-# What matrix libraries take on other processors, and the tests whose numbers come from these.
-KERNELS := MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 ATEN_CPU_CAPABILITY=default
+# Which tests `make test` runs; with none named, `make test MARKS=`, all of them.
+MARKS := not slow
+# What torch and its matrix library take on an old processor and on one of today without AVX512, each in a process of its
+# own that runs all the tests whose numbers come from these.
+KERNELS := MKL_CBWR=COMPATIBLE//env:ATEN_CPU_CAPABILITY=default MKL_CBWR=AVX2//env:ATEN_CPU_CAPABILITY=avx2
 NUMERICAL := attribution functional layers metrics networks/test_conversion.py objective prediction tables/test_shapley.py
 # The oldest versions in an environment of their own, and the tests that they run: all but those of what needs a newer torch.
 LOWEST := .venv-lowest
 LIBRARY := estimators functional layers metrics networks objective prediction tables training test_core_imports.py
 BIN := $(VENV)/bin
-SPHINX = $(BIN)/python -m sphinx --fail-on-warning --keep-going -d build/doctrees
+SPHINX = $(BIN)/python -m sphinx --jobs auto --fail-on-warning --keep-going -d build/doctrees
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore house test test-slow test-kernels test-lowest faults lint types docs docs-quick docs-serve docs-links \
+.PHONY: help demo explore house test tests test-slow test-kernels test-lowest faults lint types docs docs-quick docs-serve docs-links \
   docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-fits benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
@@ -29,16 +32,17 @@ demo: $(VENV)/installed-cli ## Fit, predict and report on real data; prints wher
 explore: $(VENV)/installed-dev ## Serve the interactive page on this machine
 	$(BIN)/gumdrop explore
 
-test: $(VENV)/installed-dev lint types ## Run every check: tests, doctests, lint and types
-	$(BIN)/pytest -n auto
+test: $(VENV)/installed-dev ## Run every check, at the same time: tests, doctests, lint and types
+	$(MAKE) --jobs lint types tests
+
+tests: $(VENV)/installed-dev
+	$(BIN)/pytest -n auto -m '$(MARKS)'
 
 test-slow: $(VENV)/installed-dev ## Run the tests that `make test` leaves out since they take long
 	$(BIN)/pytest -n auto -m slow
 
 test-kernels: $(VENV)/installed-dev ## Check the numerical part with the kernels of other processors
-	for kernel in $(KERNELS); do \
-	  echo $$kernel && env $$kernel $(BIN)/pytest -q -n auto $(NUMERICAL:%=tests/%) || exit 1; \
-	done
+	$(BIN)/pytest -q --dist each $(KERNELS:%=--tx popen//env:%) -k 'not compil and not lightning' $(NUMERICAL:%=tests/%)
 
 test-lowest: ## Run the tests of the library with the lowest versions that it allows, in an environment of their own
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)

@@ -69,6 +69,7 @@ sphinx_gallery_conf = {
     "reset_modules": ("gallery_style.reset",),
     "image_srcset": ["2x"],
     "download_all_examples": False,
+    "parallel": True,  # as many examples at once as `sphinx --jobs` says
     "show_signature": False,
     "capture_repr": (),
     "write_computation_times": False,

@@ -1,12 +1,13 @@
 """Predictions of counts: a mixture of Poisson distributions, against scipy's."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy import special, stats
-from torch import Tensor, nn
+from torch import nn
 
 import gumdrop as gd
 from gumdrop.likelihoods import CountPrediction
@@ -101,15 +102,13 @@ def test_rates_beyond_all_measure_stay_numbers(log_rate: float) -> None:
 def test_joined_rows() -> None:
     whole = mixture(6, 2)
     assert whole.draw_log_rates is not None
-    parts = [
+    first, rest = (
         CountPrediction(whole.mean[rows], whole.epistemic[rows], whole.draw_log_rates[:, rows])
         for rows in (slice(2), slice(2, 6))
-    ]
-    joined = CountPrediction.joined(parts)
+    )
     y = torch.ones(6, 2)
-    assert torch.equal(joined.log_prob(y), whole.log_prob(y))
-    forgetful = CountPrediction(whole.mean, whole.epistemic, None)
-    assert CountPrediction.joined([whole, forgetful]).draw_log_rates is None
+    assert torch.equal(CountPrediction.joined([first, rest]).log_prob(y), whole.log_prob(y))
+    assert CountPrediction.joined([whole, replace(whole, draw_log_rates=None)]).draw_log_rates is None
 
 
 def test_errors() -> None:
@@ -124,10 +123,7 @@ def test_errors() -> None:
             prediction.quantile(wrong)
         with pytest.raises(ValueError, match="`coverage` must be strictly between 0 and 1"):
             prediction.interval(wrong)
-
-    def forget(value: Tensor) -> CountPrediction:
-        return CountPrediction(value, value, None)
-
-    for call in (lambda p: p.log_prob(torch.ones(4)), lambda p: p.cdf(torch.ones(4)), lambda p: p.interval()):
+    one = torch.ones(4)
+    for name, *given in (("log_prob", one), ("cdf", one), ("interval",)):
         with pytest.raises(ValueError, match="the draws were not kept; predict with `keep_draws=True`"):
-            call(forget(torch.ones(4)))
+            getattr(CountPrediction(one, one, None), name)(*given)

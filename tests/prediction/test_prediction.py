@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from builders import reference as ref
 from builders.models import fingerprint, mixed_model
 from builders.rates import set_logit
+
+PREDICTIONS: list[Callable[..., Any]] = [gd.sample, gd.predict_regression, gd.predict_classification]
 
 
 def linear(num_units: int, num_outputs: int = 1, *, p: float, **options: Any) -> Any:
@@ -71,36 +74,24 @@ def single_layer_lstm() -> nn.LSTM:
 
 
 class TestNothingLeftBehind:
-    @pytest.mark.parametrize("fresh", [False, True])
-    def test_draw(self, fresh: bool) -> None:
-        model, x = mixed_model(), torch.randn(5, 6)
-        before = fingerprint(model)
-        drawn = gd.draw(model, fresh=fresh)
-        drawn(x)
-        with pytest.raises(ValueError, match="must have 6 units"):
-            drawn(torch.zeros(5, 7))
-        assert fingerprint(model) == before
-
-    @pytest.mark.parametrize("predict", [gd.sample, gd.predict_regression, gd.predict_classification])
     @pytest.mark.parametrize("seed", [0, None])
-    def test_predictions(self, predict: Callable[..., Any], seed: int | None) -> None:
+    def test_in_a_model_by_draws_and_predictions(self, seed: int | None) -> None:
+        """Also while an exception, and with it the frame that it left, is still held."""
         model, x = mixed_model(), torch.randn(5, 6)
         before, copy_of_x = fingerprint(model), x.clone()
-        predict(model, x, num_samples=4, seed=seed)
+        for fresh in (False, True):
+            drawn = gd.draw(model, seed=seed, fresh=fresh)
+            drawn(x)
+            with pytest.raises(ValueError, match="must have 6 units"):
+                drawn(torch.zeros(5, 7))
+        for predict in (gd.sample, gd.predict_regression, gd.predict_classification):
+            predict(model, x, num_samples=4, seed=seed)
         assert fingerprint(model) == before
+        for predict, message in ((gd.predict_regression, "halves"), (gd.predict_classification, "C >= 2")):
+            with pytest.raises(ValueError, match=message) as held:
+                predict(model, x, output=lambda y: y[:, :1], seed=seed)
+            assert (fingerprint(model), held.type) == (before, ValueError)
         assert torch.equal(x, copy_of_x)
-
-    def test_predictions_after_an_exception(self) -> None:
-        """Also while the exception, and with it the frame that it left, is still held."""
-        model, x = mixed_model(), torch.randn(5, 6)
-        before = fingerprint(model)
-        with pytest.raises(ValueError, match="halves") as held:
-            gd.predict_regression(model, x, output=lambda y: y[:, :1])
-        assert fingerprint(model) == before
-        with pytest.raises(ValueError, match="C >= 2") as also_held:
-            gd.predict_classification(model, x, output=lambda y: y[:, :1])
-        assert fingerprint(model) == before
-        assert held.value is not also_held.value
 
     def test_batch_statistics_do_not_change_and_are_used(self) -> None:
         model = nn.Sequential(nn.BatchNorm1d(3), gd.learn_dropout(nn.Linear(3, 1)))
@@ -196,25 +187,15 @@ class TestDraw:
         with torch.no_grad():
             torch.testing.assert_close(drawn(x[..., :6]), drawn(x)[..., :4])
 
-    def test_transformer_fast_path(self) -> None:
-        """The fused path of an encoder layer in eval skips dropout under no_grad."""
-        model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True).eval()
-        x = torch.randn(3, 5, 8)
-        drawn = gd.draw(model, fresh=True)
-        with torch.no_grad():
-            assert not torch.equal(drawn(x), drawn(x))
-        y = gd.sample(model, x, num_samples=5, seed=0)
-        assert (y.var(0) > 0).all()
-        assert torch.backends.mha.get_fastpath_enabled()
-
     @pytest.mark.parametrize(
         "make",
         [
             lambda: nn.MultiheadAttention(8, 2, dropout=0.5, batch_first=True),
             lambda: nn.LSTM(8, 8, 2, dropout=0.5, batch_first=True),
             lambda: nn.AlphaDropout(0.5),
+            lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True),
         ],
-        ids=["attention", "lstm", "alpha"],
+        ids=["attention", "lstm", "alpha", "fast path"],
     )
     def test_dropout_that_takes_no_masks(self, make: Callable[[], nn.Module]) -> None:
         """It is on while sampling, from the same seed the same, and a draw of it is an error and not a constant."""
@@ -234,13 +215,14 @@ class TestDraw:
                 assert not torch.equal(call(drawn), outputs[-1])
         assert torch.equal(outputs[0], outputs[1])
         assert not torch.equal(outputs[0], outputs[2])
-        with pytest.raises(ValueError, match="no dropout"):
-            gd.draw(model)
+        assert torch.backends.mha.get_fastpath_enabled()
+        if not isinstance(model, nn.TransformerEncoderLayer):
+            with pytest.raises(ValueError, match="no dropout"):
+                gd.draw(model)
 
     def test_draw_switches_off_what_it_cannot_keep(self) -> None:
         model = gd.learn_dropout(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)).eval()
-        x = torch.randn(3, 5, 8)
-        drawn = gd.draw(model, seed=0)
+        x, drawn = torch.randn(3, 5, 8), gd.draw(model, seed=0)
         with torch.no_grad():
             assert torch.equal(drawn(x), drawn(x))
 
@@ -257,14 +239,11 @@ class TestDraw:
         ids=["none", "zero", "lstm", "single layer", "attention", "alpha"],
     )
     def test_error_if_nothing_is_stochastic(self, model: nn.Module) -> None:
-        x = torch.randn(2, 3)
         before = fingerprint(model)
-        for fresh in (False, True):
+        draws = [partial(gd.draw, fresh=False), partial(gd.draw, fresh=True)]
+        for call in (*draws, *(partial(predict, x=torch.ones(2, 3)) for predict in PREDICTIONS)):
             with pytest.raises(ValueError, match=r"`model` has no dropout.*gumdrop.learn_dropout"):
-                gd.draw(model, fresh=fresh)
-        for predict in (gd.sample, gd.predict_regression, gd.predict_classification):
-            with pytest.raises(ValueError, match="`model` has no dropout"):
-                predict(model, x)
+                call(model)
         assert fingerprint(model) == before
 
 
@@ -354,21 +333,18 @@ class TestPlainDropout:
 class TestInvariance:
     @pytest.fixture
     def model(self) -> nn.Module:
-        torch.manual_seed(0)
         return mixed_model()
 
-    def test_row_order(self, model: nn.Module) -> None:
+    def test_order_and_batches_of_rows(self, model: nn.Module) -> None:
         x, order = torch.randn(10, 6), torch.randperm(10)
         y = gd.sample(model, x, num_samples=7, seed=0)
         torch.testing.assert_close(gd.sample(model, x[order], num_samples=7, seed=0), y[:, order])
         torch.testing.assert_close(gd.sample(model, x[3:4], num_samples=7, seed=0), y[:, 3:4])
 
-    @pytest.mark.parametrize("batch_size", [1, 3, 9, 1000])
-    def test_batch_size(self, model: nn.Module, batch_size: int) -> None:
-        x = torch.randn(10, 6)
         for predict, name in ((gd.predict_regression, "epistemic"), (gd.predict_classification, "probabilities")):
-            whole, batched = (predict(model, x, num_samples=7, seed=0, batch_size=size) for size in (None, batch_size))
-            torch.testing.assert_close(getattr(batched, name), getattr(whole, name))
+            whole, *batched = (predict(model, x, num_samples=7, seed=0, batch_size=size) for size in (None, 1, 3, 1000))
+            for result in batched:
+                torch.testing.assert_close(getattr(result, name), getattr(whole, name))
 
     def test_seed(self, model: nn.Module) -> None:
         x = torch.randn(4, 6)
@@ -399,65 +375,49 @@ class TestInvariance:
         assert torch.equal(second(x), expected)
 
 
-class TwoInputs(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = linear(6, 2, p=0.4)
-
-    def forward(self, left: Tensor, right: Tensor) -> Tensor:
-        return self.layer(torch.cat([left, 2 * right], dim=1))
-
-
 class Wrapped(nn.Module):
+    """Two inputs, and an answer by its name."""
+
     def __init__(self) -> None:
         super().__init__()
         self.layer = linear(6, 2, p=0.4)
 
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        return {"logits": self.layer(x)}
+    def forward(self, left: Tensor, right: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.layer(torch.cat([left, 2 * right], dim=1))}
+
+
+X = torch.ones(5, 6)
 
 
 class TestInputs:
-    def test_tuple_list_and_mapping(self) -> None:
-        model = TwoInputs()
-        left, right = torch.randn(5, 2), torch.randn(5, 4)
-        y = gd.sample(model, (left, right), num_samples=3, seed=0)
-        assert y.shape == (3, 5, 2)
-        for x in ({"right": right, "left": left}, [left, right]):
-            assert torch.equal(gd.sample(model, x, num_samples=3, seed=0), y)  # type: ignore[arg-type]
-        batched = gd.sample(model, {"right": right, "left": left}, num_samples=3, seed=0, batch_size=2)
-        torch.testing.assert_close(batched, y)
-        assert gd.predict_regression(model, (left, right), seed=0).mean.shape == (5, 1)
-        assert gd.predict_classification(model, (left, right), seed=0).label.shape == (5,)
+    def test_tuple_list_and_mapping_in_and_a_mapping_out(self) -> None:
+        model, left, right = Wrapped(), torch.randn(5, 2), torch.randn(5, 4)
+        y = gd.sample(model.layer, torch.cat([left, 2 * right], 1), num_samples=3, seed=0)
+        for size in (None, 2):
+            for x in ((left, right), [left, right], {"right": right, "left": left}):
+                found = gd.sample(model, x, num_samples=3, seed=0, batch_size=size, output=lambda r: r["logits"])
+                torch.testing.assert_close(found, y)
+        for predict in PREDICTIONS:
+            predict(model, (left, right), output=lambda result: result["logits"])
+            with pytest.raises(TypeError, match=r"the model returned a dict; pass `output`.*result.logits"):
+                predict(model, (left, right))
 
-    def test_output(self) -> None:
-        model, x = Wrapped(), torch.randn(5, 6)
-        with pytest.raises(TypeError, match=r"the model returned a dict; pass `output`.*result.logits"):
-            gd.sample(model, x)
-        y = gd.sample(model, x, num_samples=3, seed=0, output=lambda result: result["logits"])
-        torch.testing.assert_close(y, gd.sample(model.layer, x, num_samples=3, seed=0))
-        for predict in (gd.predict_regression, gd.predict_classification):
-            predict(model, x, output=lambda result: result["logits"])
-            with pytest.raises(TypeError, match="pass `output`"):
-                predict(model, x)
-
-    @pytest.mark.parametrize("predict", [gd.sample, gd.predict_regression, gd.predict_classification])
-    def test_errors(self, predict: Callable[..., Any]) -> None:
-        model, x = linear(6, 2, p=0.4), torch.randn(5, 6)
-        with pytest.raises(ValueError, match="`num_samples` must be at least 1, got 0"):
-            predict(model, x, num_samples=0)
-        with pytest.raises(ValueError, match="`batch_size` must be at least 1, got 0; None takes all"):
-            predict(model, x, batch_size=0)
-        with pytest.raises(ValueError, match=r"`x` must hold tensors with the same number of rows.* got \[0\]"):
-            predict(model, x[:0])
-        with pytest.raises(ValueError, match=r"same number of rows, at least 1, got \[4, 5\]"):
-            predict(model, (x, x[:4]))
-        with pytest.raises(ValueError, match="same number of rows"):
-            predict(model, ())
-        with pytest.raises(TypeError, match=r"`x` must be a tensor, a tuple or mapping of tensors, .* got ndarray"):
-            predict(model, x.numpy())
-        with pytest.raises(TypeError, match=r"`x` must hold tensors with rows .* got ndarray at 'other'; name what"):
-            predict(model, {"input": x, "other": x.numpy()})
+    @pytest.mark.parametrize(
+        ("wrong", "error", "message"),
+        [
+            ({"num_samples": 0}, ValueError, "`num_samples` must be at least 1, got 0"),
+            ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1, got 0; None takes all"),
+            ({"x": X[:0]}, ValueError, r"`x` must hold tensors with the same number of rows.* got \[0\]"),
+            ({"x": (X, X[:4])}, ValueError, r"same number of rows, at least 1, got \[4, 5\]"),
+            ({"x": ()}, ValueError, "same number of rows"),
+            ({"x": X.numpy()}, TypeError, "`x` must be a tensor, a tuple or mapping of tensors, .* got ndarray"),
+            ({"x": {"a": X, "other": X.numpy()}}, TypeError, "hold tensors with rows .* got ndarray at 'other'; name"),
+        ],
+    )
+    def test_errors(self, wrong: dict[str, Any], error: type[Exception], message: str) -> None:
+        for predict in PREDICTIONS:
+            with pytest.raises(error, match=message):
+                predict(linear(6, 2, p=0.4), **{"x": X} | wrong)
 
 
 class TestRegression:
@@ -516,14 +476,16 @@ class TestRegression:
         for name in ("mean", "epistemic", "aleatoric", "variance", "std"):
             torch.testing.assert_close(getattr(lean, name), getattr(kept, name))
         assert lean.draw_means is None
-        for call in (
-            lambda: lean.quantile(0.5),
-            lambda: lean.interval(),
-            lambda: lean.cdf(torch.zeros(5, 2)),
-            lambda: lean.log_prob(torch.zeros(5, 2)),
+        at = torch.zeros(5, 2)
+        for name, *given in (
+            ("quantile", 0.5),
+            ("interval",),
+            ("cdf", at),
+            ("log_prob", at),
+            ("log_probability", at, at),
         ):
             with pytest.raises(ValueError, match="the draws were not kept; predict with `keep_draws=True`"):
-                call()
+                getattr(lean, name)(*given)
 
     def test_other_units(self, model: nn.Module, x: Tensor) -> None:
         """What is said of s y + t is what was said of y, in other words."""

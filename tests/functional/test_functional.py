@@ -1,6 +1,5 @@
 """Masks, scales, entropy and KL terms against naive twins, limits, derivatives and extremes."""
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -84,15 +83,6 @@ class TestLimits:
         soft = fn.dropout_scale(a, noise, temperature=1e-5)
         torch.testing.assert_close(soft, fn.dropout_scale(a, noise, hard=True), rtol=1e-9, atol=1e-9)
 
-    @pytest.mark.parametrize("hard", [False, True])
-    def test_small_p_passes_on_and_large_p_drops_all(self, hard: bool) -> None:
-        noise = torch.rand(100).clamp(1e-3, 1 - 1e-3)
-        x = torch.randn(100)
-        torch.testing.assert_close(fn.concrete_dropout(x, torch.tensor(-30.0), noise=noise, hard=hard), x)
-        dropped = fn.concrete_dropout(x, torch.tensor(30.0), noise=noise, hard=hard)
-        torch.testing.assert_close(dropped, torch.zeros(100))
-        assert fn.bernoulli_entropy(torch.tensor([-200.0, 200.0])).tolist() == [0.0, 0.0]
-
     @pytest.mark.parametrize("p", [0.05, 0.2, 0.5, 0.8])
     def test_mean_and_variance_of_the_factor(self, p: float) -> None:
         noise = torch.rand(400_000)
@@ -157,23 +147,6 @@ class TestDerivatives:
         kl = total_kl(torch.zeros(1), torch.zeros(1), torch.ones(1), [tensor])
         assert kl.item() == pytest.approx(tensor.double().square().sum().item(), rel=1e-4)
 
-    @pytest.mark.parametrize("temperature", [0.1, 0.7])
-    def test_gradient_is_the_one_pass_formula(self, temperature: float) -> None:
-        """Sum of x g (z e^a - z (1 - z) (1 + e^a) / t)."""
-        a, noise = leaf(ref.logit(0.3)), torch.rand(7, 5, dtype=torch.float64)
-        x, g = torch.randn(7, 5, dtype=torch.float64), torch.randn(7, 5, dtype=torch.float64)
-        y = fn.concrete_dropout(x, a, noise=noise, temperature=temperature)
-        (gradient,) = torch.autograd.grad(y, a, g)
-        expected, twin = 0.0, 0.0
-        for i, j in np.ndindex(7, 5):
-            z = ref.sigmoid((ref.logit(noise[i, j].item()) - a.item()) / temperature)
-            e = math.exp(a.item())
-            xg = x[i, j].item() * g[i, j].item()
-            expected += xg * (z * e - z * (1 - z) * (1 + e) / temperature)
-            twin += xg * ref.soft_scale_slope(a.item(), noise[i, j].item(), temperature)
-        assert gradient.item() == pytest.approx(expected, rel=1e-9)
-        assert gradient.item() == pytest.approx(twin, rel=1e-9)
-
     def test_hard_mask_has_a_gradient_for_x_alone(self) -> None:
         a, x = leaf(ref.logit(0.25)), leaf([1.0] * 6)
         y = fn.concrete_dropout(x, a, noise=double(NOISE), hard=True)
@@ -183,35 +156,17 @@ class TestDerivatives:
 
 
 class TestDtypes:
-    @pytest.mark.parametrize("dtype", DTYPES)
-    @pytest.mark.parametrize("hard", [False, True])
-    def test_output_and_gradients_keep_their_dtypes(self, dtype: torch.dtype, hard: bool) -> None:
-        x = torch.randn(8, 3).to(dtype).requires_grad_()
-        a = torch.tensor(-1.0, requires_grad=True)
-        y = fn.concrete_dropout(x, a, hard=hard)
-        assert y.dtype == dtype
-        y.sum().backward()
-        assert x.grad is not None
-        assert x.grad.dtype == dtype
-        assert hard or (a.grad is not None and a.grad.dtype == torch.float32)
-
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-    def test_noise_and_mask_are_float32_for_half_precision(self, dtype: torch.dtype) -> None:
-        """bfloat16 uniforms have 2^8 values: a rate below 0.004 would drop nothing or far too much."""
-        torch.manual_seed(1)
-        x = torch.ones(200_000, dtype=dtype)
-        a = torch.tensor(ref.logit(0.001))
-        y = fn.concrete_dropout(x, a, hard=True)
-        torch.manual_seed(1)
-        expected = torch.rand(200_000) < 0.001
-        assert torch.equal(y == 0, expected)
-        assert fn.dropout_scale(a.to(dtype), torch.rand(3)).dtype == torch.float32
-
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     def test_half_precision_rounds_only_the_result(self, dtype: torch.dtype) -> None:
-        x, noise, a = torch.randn(100).to(dtype), torch.rand(100), torch.tensor(ref.logit(0.3))
+        """bfloat16 uniforms have 2^8 values: a rate below 0.004 would drop nothing or far too much."""
+        x, noise, a = torch.randn(200_000).to(dtype), torch.rand(200_000), torch.tensor(ref.logit(0.001))
         y = fn.concrete_dropout(x, a, noise=noise)
         assert torch.equal(y, fn.concrete_dropout(x.float(), a, noise=noise).to(dtype))
+        torch.manual_seed(1)
+        y = fn.concrete_dropout(torch.ones_like(x), a, hard=True)
+        torch.manual_seed(1)
+        assert torch.equal(y == 0, torch.rand(200_000) < 0.001)
+        assert fn.dropout_scale(a.to(dtype), noise).dtype == torch.float32
 
     def test_rate_gradient_is_summed_in_float32(self) -> None:
         """A sum of 2^16 small terms in bfloat16 would stop growing at 256."""
@@ -314,6 +269,7 @@ def test_finite_for_every_logit_dtype_temperature_and_noise(
                 assert value == pytest.approx(expected, rel=near, abs=1e-4)
         y.backward(torch.ones_like(y))
         assert x.grad is not None
+        assert x.grad.dtype == x_dtype
         assert not x.grad.isnan().any()
         assert all(
             g == g and (abs(g) < math.inf or not _fits([s], x_dtype)) for g, s in zip(x.grad, scales, strict=True)
@@ -323,7 +279,7 @@ def test_finite_for_every_logit_dtype_temperature_and_noise(
             terms = [v * s if v else 0.0 for v, s in zip(x.tolist(), slopes, strict=True)]
             assert a.grad is not None
             assert not a.grad.isnan()
-            if _fits([sum(abs(term) for term in terms)], p_dtype):
+            if fits.all() and _fits([sum(abs(term) for term in terms)], p_dtype):  # of outputs that did not overflow
                 assert a.grad.isfinite()
 
 
@@ -388,13 +344,6 @@ class TestTransforms:
         rates = torch.func.vmap(dropped, in_dims=(None, 0), randomness="same")(x, torch.tensor([-9.0, 0.0, 9.0]))
         kept = (rates > 0).sum(1).tolist()
         assert kept[0] > kept[1] > kept[2]
-
-    def test_hessian_of_the_kl(self) -> None:
-        hessian = torch.func.jacrev(torch.func.jacrev(lambda a: fn.dropout_kl(a, double([1.0, 2.0]), 2)))(
-            double([0.2, -1.0])
-        )
-        assert hessian[0, 1] == hessian[1, 0] == 0
-        assert hessian.diagonal().isfinite().all()
 
 
 def kept_bytes(function: Callable[[], Tensor], *free: Tensor) -> int:
@@ -540,17 +489,6 @@ class TestSite:
             expected = fn.dropout_scale(site.p_logit, torch.rand(50, 6), temperature=temperature)
             torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
             assert result.requires_grad
-
-    def test_fix(self, site: ConcreteDropout) -> None:
-        keys = list(site.state_dict())
-        site.fix()
-        site.fix()  # twice is once
-        assert site.is_fixed
-        assert list(site.state_dict()) == keys
-        assert not list(site.parameters())
-        assert site.p.item() == pytest.approx(0.4)
-        assert not site(torch.ones(5, 6)).requires_grad
-        assert copy.deepcopy(site).is_fixed
 
     def test_repr(self, site: ConcreteDropout) -> None:
         assert repr(site) == "ConcreteDropout(num_units=6, one rate, temperature=0.1)"

@@ -64,7 +64,6 @@ def by_autograd(loss: Callable[[Tensor], Tensor], scaled: Tensor) -> Tensor:
 
 WAYS: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]] = {
     "grad": lambda loss, scaled: torch.func.grad(loss)(scaled),
-    "compiled": lambda loss, scaled: by_autograd(torch.compile(loss, backend="aot_eager"), scaled),
     "vmap": lambda loss, scaled: torch.func.vmap(torch.func.grad(loss), randomness="same")(scaled.expand(2))[1],
     "around vmap": lambda loss, scaled: by_autograd(
         lambda value: torch.func.vmap(loss, randomness="same")(value.expand(2))[1], scaled

@@ -249,12 +249,6 @@ def test_the_command_says_what_a_damaged_file_lacks(path, tmp_path, capsys) -> N
 # Files that are not whole
 
 
-def test_a_truncated_file_is_refused(path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(TableError, match=r"rows\.parquet is cut short or damaged .*write it again"):
-        TableStream(path)
-
-
 def test_a_file_that_is_damaged_inside_is_refused_when_it_is_read(path) -> None:
     contents = bytearray(path.read_bytes())
     contents[200:2000] = bytes(1800)

@@ -12,14 +12,14 @@ BUDGETS = {
     "export": 1350,
     "functional": 460,
     "layers": 2065,
-    "likelihoods": 1676,
+    "likelihoods": 1732,
     "machine": 440,
     "metrics": 860,
     "networks": 1696,
     "objective": 350,
     "prediction": 1740,
     "tables": 7080,
-    "training": 2151,
+    "training": 2490,
     "views": 2610,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""

@@ -44,10 +44,12 @@ class TestLikelihoods:
             naive = -ref.normal_log_density(first[1], first[0], math.exp(first[2]))
             assert nll[0].item() == pytest.approx(naive, rel=1e-5)
 
+    @pytest.mark.parametrize("temperature", [1.0, 2.5])
     @pytest.mark.parametrize("likelihood", [*LIKELIHOODS.values(), Gaussian(log_variance=-0.7)], ids=repr)
-    def test_slopes_are_those_of_autograd(self, likelihood: Likelihood) -> None:
+    def test_slopes_are_those_of_autograd(self, likelihood: Likelihood, temperature: float) -> None:
         output = torch.randn(6, 4)
         y = torch.randn(6, 2 if likelihood == Gaussian() else 4)
+        likelihood = likelihood.tempered(temperature)
         if likelihood.name == "categorical":
             y = torch.tensor([0, 3, 1, 1, 2, 0])
         elif not likelihood.is_density:

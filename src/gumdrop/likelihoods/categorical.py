@@ -2,14 +2,22 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from gumdrop.functional.floats import widened
-from gumdrop.likelihoods.likelihood import Likelihood, Prediction, check_same_shape, per_example
+from gumdrop.likelihoods.likelihood import (
+    Likelihood,
+    Prediction,
+    changes,
+    check_same_shape,
+    check_temperature,
+    per_example,
+)
 
 _NO_LABEL = torch.iinfo(torch.int64).min  # PyTorch's own default would ignore -100 unasked
 
@@ -158,24 +166,25 @@ class ClassificationPrediction(Prediction):
 class Categorical(Likelihood):
     """One of C classes; the output holds their logits, shape (N, C, ...)."""
 
-    temperature: float = 1.0
-    """Logits of a prediction are divided by it, see `gumdrop.metrics.fit_temperature`."""
+    temperature: Tensor | float = 1.0
+    """Logits are divided by it, see `gumdrop.metrics.fit_temperature` and `gumdrop.training.fit_rates`."""
     name = "categorical"
 
     def __post_init__(self) -> None:
         """Check the temperature."""
-        if not self.temperature > 0:
-            raise ValueError(
-                f"`temperature` must be positive, got {self.temperature}; 1 leaves the probabilities as they are"
-            )
+        check_temperature(self.temperature)
 
     def nll(self, output: Tensor, target: Tensor) -> Tensor:
         """Negative log likelihood, see `categorical_nll`."""
-        return categorical_nll(output, target)
+        return categorical_nll(self._tempered(output), target)
+
+    def tempered(self, temperature: Tensor | float) -> Self:
+        """Divide the logits by another number."""
+        return replace(self, temperature=temperature)
 
     def slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Negative log likelihood and its derivative, by hand, in a fifth of the time of autograd."""
-        if output.ndim != 2:
+        if output.ndim != 2 or changes(self.temperature):
             return super().slope(output, target)
         _check_classes(output, target)
         log_p, places = torch.log_softmax(output, dim=1), target.long().unsqueeze(1)
@@ -202,7 +211,7 @@ class Categorical(Likelihood):
         return torch.log_softmax(self._tempered(logits), dim=2)
 
     def _tempered(self, logits: Tensor) -> Tensor:
-        return widened(logits) if self.temperature == 1 else widened(logits) / self.temperature
+        return widened(logits) / self.temperature if changes(self.temperature) else widened(logits)
 
     def predict(
         self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True
@@ -229,7 +238,7 @@ class Bernoulli(Categorical):
 
     def nll(self, output: Tensor, target: Tensor) -> Tensor:
         """Negative log likelihood, see `bernoulli_nll`."""
-        return bernoulli_nll(output, target)
+        return bernoulli_nll(self._tempered(output), target)
 
     slope = Likelihood.slope
 

@@ -2,14 +2,21 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from gumdrop.functional.floats import finite_exp, widened
-from gumdrop.likelihoods.likelihood import Lengthscale, Likelihood, check_same_shape, per_example
+from gumdrop.likelihoods.likelihood import (
+    Lengthscale,
+    Likelihood,
+    changes,
+    check_same_shape,
+    check_temperature,
+    per_example,
+)
 from gumdrop.likelihoods.mixture import RegressionPrediction
 from gumdrop.likelihoods.running import RunningMoments
 
@@ -53,20 +60,36 @@ class Gaussian(Likelihood):
 
     log_variance: Tensor | float | None = None
     """Noise of a network whose output is the mean alone: a number, or shape (D,)."""
+    temperature: Tensor | float = 1.0
+    """Variances of the noise are multiplied by it, see `gumdrop.training.fit_rates`."""
     name = "gaussian"
     is_density = True
     lengthscale: ClassVar[Lengthscale] = "regression"
     watched_lengthscale: ClassVar[Lengthscale] = "weak"
 
+    def __post_init__(self) -> None:
+        """Check the temperature."""
+        check_temperature(self.temperature)
+
     def nll(self, output: Tensor, target: Tensor) -> Tensor:
         """Negative log likelihood, see `gaussian_nll`."""
+        return gaussian_nll(*self._parameters(output), target)
+
+    def tempered(self, temperature: Tensor | float) -> Self:
+        """Multiply the variances of the noise, of all outputs alike."""
+        return replace(self, temperature=temperature)
+
+    def _parameters(self, output: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and log variances."""
         if self.log_variance is None:
-            return gaussian_nll(*split_gaussian(output), target)
-        return gaussian_nll(output, torch.as_tensor(self.log_variance, device=output.device), target)
+            mean, log_variance = split_gaussian(output)
+        else:
+            mean, log_variance = output, torch.as_tensor(self.log_variance, device=output.device)
+        return mean, _tempered(log_variance, self.temperature)
 
     def slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Negative log likelihood and its derivative, by hand, in a tenth of the time of autograd."""
-        if self.log_variance is not None:
+        if self.log_variance is not None or changes(self.temperature):
             return super().slope(output, target)
         mean, log_variance = split_gaussian(output)
         check_same_shape("mean", mean, target)
@@ -85,7 +108,7 @@ class Gaussian(Likelihood):
         moments, kept = RunningMoments(), []
         aleatoric: Any = 0.0
         for result in draws:
-            mean, variance = gaussians_of(widened(result), self.log_variance)
+            mean, variance = gaussians_of(widened(result), self.log_variance, self.temperature)
             moments.add(mean)
             aleatoric = aleatoric + (variance / num_samples).sum(0)  # divided first: it may be huge
             if keep_draws:
@@ -105,7 +128,16 @@ def split_gaussian(output: Tensor) -> tuple[Tensor, Tensor]:
     return mean, log_variance
 
 
-def gaussians_of(result: Tensor, log_variance: Tensor | float | None) -> tuple[Tensor, Tensor]:
+def _tempered(log_variance: Tensor, temperature: Tensor | float) -> Tensor:
+    """Log of the variances times a temperature."""
+    if not changes(temperature):
+        return log_variance
+    return widened(log_variance) + torch.as_tensor(temperature, device=log_variance.device).log()
+
+
+def gaussians_of(
+    result: Tensor, log_variance: Tensor | float | None, temperature: Tensor | float = 1.0
+) -> tuple[Tensor, Tensor]:
     """Read means and variances, (S, N, D) each, out of what a network returned in some draws."""
     if result.ndim < 3:
         raise ValueError(
@@ -121,7 +153,7 @@ def gaussians_of(result: Tensor, log_variance: Tensor | float | None) -> tuple[T
             raise ValueError(
                 f"`log_variance` must be a number or have shape {tuple(mean.shape[2:])}, got {tuple(log_noise.shape)}"
             )
-    return mean, noise_variance(log_noise).expand_as(mean)
+    return mean, noise_variance(_tempered(log_noise, temperature)).expand_as(mean)
 
 
 def noise_variance(log_variance: Tensor) -> Tensor:

@@ -175,7 +175,7 @@ class Hurdle(Gaussian):
 
     def nll(self, output: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy of the atoms and, where the target is none, `gaussian_nll` of the number."""
-        mean, log_variance = split_gaussian(output)
+        mean, log_variance = self._parameters(output)
         which, density = target[:, 1].long(), gaussian_nll(mean[:, :1], log_variance[:, :1], target[:, :1])
         if self.bound is not None:
             distance = (self.bound - mean[:, 0]) * torch.exp(-0.5 * log_variance[:, 0])

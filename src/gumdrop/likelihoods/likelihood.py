@@ -130,6 +130,10 @@ class Likelihood(ABC):
             A `Prediction`.
         """
 
+    def tempered(self, temperature: Tensor | float) -> Self:
+        """Give it a temperature, the number by which predictions are less sure; the same where there is no such."""
+        return self
+
     def prior(self, lengthscale: Lengthscale | None = None) -> Lengthscale:
         """Prior of the weights: the one that is given, or that which suits this likelihood."""
         return self.lengthscale if lengthscale is None else lengthscale
@@ -193,6 +197,17 @@ class FunctionLikelihood(Likelihood):
     def predict(self, draws: Iterable[Tensor], num_samples: int, *, keep_draws: bool = True) -> Any:
         """A function knows no prediction."""
         raise ValueError("a likelihood that is a function makes no prediction; draw outputs with `gumdrop.sample`")
+
+
+def check_temperature(temperature: Tensor | float) -> None:
+    """Refuse a temperature that is not positive."""
+    if not temperature > 0:
+        raise ValueError(f"`temperature` must be positive, got {temperature}; 1 leaves the probabilities as they are")
+
+
+def changes(temperature: Tensor | float) -> bool:
+    """Tell whether a temperature changes anything; one that is learned does."""
+    return isinstance(temperature, Tensor) or temperature != 1
 
 
 def per_example(nll: Tensor) -> Tensor:

@@ -123,7 +123,8 @@ class _FoldDraws(torch.autograd.Function):
         batched = [t.movedim(dim, 0) for t, dim in zip(tensors, in_dims[2:], strict=True) if dim is not None]
         of_draw: Tensor | slice = slice(None)
         size, copied = info.batch_size, 1
-        if in_dims[2] is None and all(tensor.ndim == 2 and tensor.is_cpu for tensor in batched):
+        is_hard = not torch.is_grad_enabled()  # relaxed masks differ everywhere, and have a gradient
+        if is_hard and in_dims[2] is None and all(tensor.ndim == 2 and tensor.is_cpu for tensor in batched):
             # The same sequences in all draws, which few masks of few inputs tell apart: .4 of the time of a small LSTM.
             rows, of_draw = torch.cat(batched, 1).unique(dim=0, return_inverse=True)
             batched, size, copied = list(rows.split([tensor.shape[1] for tensor in batched], 1)), len(rows), COPIED

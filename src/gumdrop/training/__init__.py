@@ -1,8 +1,9 @@
 """Train one model, or many small ones as one batched program; both are stopped and resumed without a trace.
 
 `fit` trains one model, on one processor or on many machines (`processes/`), and `fit_stacked` many. Both run the loop
-of `epochs.py`, by the choices of a `TrainingSettings`; `tune_strength` lets held-out rows say how
-much dropout there is to be. A checkpoint holds all that the rest of a run depends on.
+of `epochs.py`, by the choices of a `TrainingSettings`; `tune_strength` lets held-out rows say how much dropout there is
+to be, and `fit_rates` what a network drops that is trained already. A checkpoint holds all that the rest of a run
+depends on.
 Imports `networks`, `objective`, `prediction` and the rooms below.
 """
 
@@ -13,6 +14,7 @@ from gumdrop.machine.lazy import names_on_use
 if TYPE_CHECKING:
     from gumdrop.training.checkpoints import CheckpointError
     from gumdrop.training.epochs import epoch_seed
+    from gumdrop.training.held_out_rates import FittedRates, fit_rates
     from gumdrop.training.records import EpochRecord, FitResult
     from gumdrop.training.rows import RowSource
     from gumdrop.training.settings import TrainingSettings
@@ -25,6 +27,7 @@ else:
         {
             "gumdrop.training.checkpoints": ["CheckpointError"],
             "gumdrop.training.epochs": ["epoch_seed"],
+            "gumdrop.training.held_out_rates": ["FittedRates", "fit_rates"],
             "gumdrop.training.records": ["EpochRecord", "FitResult"],
             "gumdrop.training.rows": ["RowSource"],
             "gumdrop.training.settings": ["TrainingSettings"],
@@ -40,12 +43,14 @@ __all__ = [
     "CheckpointError",
     "EpochRecord",
     "FitResult",
+    "FittedRates",
     "RowSource",
     "TrainingSettings",
     "TunedStrength",
     "choose_strength",
     "epoch_seed",
     "fit",
+    "fit_rates",
     "fit_stacked",
     "tune_strength",
 ]

@@ -162,5 +162,11 @@ def _log_likelihood(
     """Log likelihood of each row under the average of drawn functions, shape (N,)."""
     device = next(model.parameters()).device
     x, y = (part.to(device) for part in rows)
-    draws = torch.stack([-likelihood.nll(each, y) for each in sample(model, x, num_samples=num_samples, seed=seed)])
-    return (torch.logsumexp(draws, dim=0) - math.log(num_samples)).cpu()
+    return mixture_log_likelihood(likelihood, sample(model, x, num_samples=num_samples, seed=seed), y).cpu()
+
+
+def mixture_log_likelihood(likelihood: Likelihood, draws: Tensor, y: Tensor) -> Tensor:
+    """Log likelihood of each row under the average of what S functions say, draws (S, N, ...), shape (N,)."""
+    count = len(draws)
+    nll = likelihood.nll(draws.flatten(0, 1), y.repeat(count, *[1] * (y.ndim - 1))).unflatten(0, (count, len(y)))
+    return torch.logsumexp(-nll, dim=0) - math.log(count)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gumdrop.tables import TableError
-from gumdrop.tables.errors import far_off
+from gumdrop.tables.notes import far_off
 from gumdrop.tables.results import FitResults
 from gumdrop.views import html
 from gumdrop.views.report import rows, write_report
@@ -51,32 +51,21 @@ def test_every_size_of_result_gives_a_small_page_that_needs_nothing(case: str) -
     assert not re.search(r"(src|href)=\"(?!#|data:)", page)
     assert not re.search(r"https?:|@import|<script|url\((?!#)", page)
     assert not re.search(r"\b(nan|inf|None|Undefined)\b", words_of(page))
-
-
-@pytest.mark.parametrize("case", ["regression", "classification", "200 classes"])
-def test_ids_on_a_page_are_unique_and_every_reference_has_one(case: str) -> None:
-    page = render(CASES[case]())
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="|url\()#([^")]+)', page)) <= set(ids)
 
 
-def test_the_same_results_give_the_same_page() -> None:
-    assert render(regression_results()) == render(regression_results())
-
-
-def test_figures_take_their_colours_from_the_page() -> None:
-    figures = "".join(re.findall(r"<figure.*?</svg>", render(regression_results()), flags=re.DOTALL))
-    assert "currentColor" in figures
-    assert "var(--c1)" in figures
-    assert not re.findall(r"(?:fill|stroke): #[0-9a-f]{6}", figures)
-
-
 def test_each_figure_has_a_label_and_a_caption_and_each_drawn_row_its_numbers() -> None:
     results = regression_results()
     page = render(results)
+    assert page == render(regression_results()), "the same results give the same page"
     figures = re.findall(r"<figure.*?</figure>", page, flags=re.DOTALL)
     assert len(figures) == 6
+    drawn = "".join(figure.partition("</svg>")[0] for figure in figures)
+    assert "currentColor" in drawn
+    assert "var(--c1)" in drawn
+    assert not re.findall(r"(?:fill|stroke): #[0-9a-f]{6}", drawn)
     assert all('role="img" aria-label="' in figure and "What good looks like." in figure for figure in figures)
     assert page.count("<title>row ") == results["table"]["test_rows"]
     assert f"<title>row {results['test']['row'][7]}: observed" in page
@@ -128,9 +117,6 @@ def test_bad_folders_are_explained(tmp_path: Path, content: str | None, message:
     with pytest.raises(TableError, match=re.escape(message)):
         write_report(tmp_path)
     assert not (tmp_path / "report.html").exists()
-
-
-def test_an_absent_folder_is_explained(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="There is no folder"):
         write_report(tmp_path / "absent")
 
@@ -167,6 +153,40 @@ def test_the_members_and_what_they_were_watched_on_are_told() -> None:
     assert "The model asks itself 100 times" in text
     assert "The network learned without 30 of the 352 training rows. Its errors" in text
     assert "their range" not in text
+
+
+GONE = "No dropout is left: every learned rate has gone to 0."
+LATER = {"rows": 440, "features": ["bmi"], "train_rows": 352, "watched_rows": [30], "test_rows": 88, "name": "a.csv"}
+SAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "stopped": ({"stopped": {"done": 7, "planned": 20}}, "stopped by hand after 7 of 20 epochs"),
+    "stopped later": (
+        {"stopped": {"done": 20, "planned": 20}},
+        "comparison with fixed and with no dropout was stopped",
+    ),
+    "rates at 0": ({"rates_note": GONE}, GONE),
+    "one thread": ({"environment": {"hardware": "x86_64 CPU, 1 threads"}}, "x86_64 CPU, 1 thread gumdrop"),
+    "split": ({"table": LATER | {"split": "those of later.csv"}}, "test rows, those of later.csv"),
+    "encoded": (
+        {"table": LATER | {"encoded_features": 17}},
+        "The networks see them as 17 numbers (encoded features): one",
+    ),
+}
+"""What is changed in the results, and the words that it makes."""
+
+
+@pytest.mark.parametrize("case", SAYS)
+def test_what_is_in_the_results_is_told_and_else_it_is_not(case: str) -> None:
+    change, words = SAYS[case]
+    assert words in told(regression_results() | change)
+    assert words not in told(regression_results())
+
+
+def test_a_fit_without_comparison_says_so() -> None:
+    results = regression_results()
+    first, *_, last = results["scores"]
+    alone = {"scores": [first, last | {"unskilled": True}], "settings": results["settings"] | {"compare": False}}
+    assert "No other model was trained to compare it with (--no-compare)" in told(results | alone)
+    assert "was trained to compare it with" not in told(results)
 
 
 def test_headline_compares_with_the_best_other_model() -> None:
@@ -214,28 +234,6 @@ def test_coverage_is_told_with_its_interval() -> None:
     test["observed"][:4] = [value + 1e4 for value in test["mean"][:4]]
     assert "36 of 40 true values (90.0 %)" in told(results)
     assert "may be anything from 77 % to 96 %" in told(results)
-
-
-def test_a_stopped_training_is_told() -> None:
-    assert "stopped by hand" not in told(regression_results())
-    page = told(regression_results() | {"stopped": {"done": 7, "planned": 20}})
-    assert "stopped by hand after 7 of 20 epochs" in page
-    page = told(regression_results() | {"stopped": {"done": 20, "planned": 20}})
-    assert "comparison with fixed and with no dropout was stopped" in page
-
-
-def test_a_fit_without_comparison_and_its_test_rows_are_told() -> None:
-    results = regression_results()
-    first, *_, last = results["scores"]
-    alone = results | {
-        "scores": [first, last | {"unskilled": True}],
-        "settings": results["settings"] | {"compare": False},
-    }
-    table = results["table"] | {"split": "those of later.csv"}
-    page = told(alone | {"table": table})
-    assert "No other model was trained to compare it with (--no-compare)" in page
-    assert "test rows, those of later.csv" in page
-    assert "was trained to compare it with" not in told(results)
 
 
 def test_points_of_every_figure_tell_their_numbers_where_they_are_drawn() -> None:
@@ -303,6 +301,7 @@ def test_auroc_of_a_known_order() -> None:
     test["predicted"] = ["Adelie"] * 15 + ["Chinstrap"] * 5
     text = told(results)
     assert "less sure than a right one in 100 % of all such pairs" in text
+    assert re.search(r"most frequent mistake is “\w+” taken for “\w+”", text)
     test["predicted"] = ["Adelie"] * 20
     assert "Not one test row is predicted wrong" in told(results)
 
@@ -360,13 +359,10 @@ def _alike(rows: int) -> dict[str, list[float]]:
 
 def test_error_of_groups_is_told_with_what_chance_makes_of_it() -> None:
     results = regression_results(400)
-    groups = [np.sqrt(np.mean(np.random.default_rng(i).choice(_errors(results), 80, False) ** 2)) for i in range(200)]
+    errors = np.subtract(results["test"]["observed"], results["test"]["mean"])
+    groups = [np.sqrt(np.mean(np.random.default_rng(i).choice(errors, 80, False) ** 2)) for i in range(200)]
     low, high = map(float, re.findall(r"a group lies between ([\d.]+) and ([\d.]+)", told(results))[0])
     assert 0.9 < np.mean((low < np.array(groups)) & (np.array(groups) < high)) < 0.99
-
-
-def _errors(results: dict[str, Any]) -> np.ndarray:
-    return np.abs(np.subtract(results["test"]["observed"], results["test"]["mean"]))
 
 
 def _gain(mean: float, se: float) -> dict[str, float]:
@@ -425,6 +421,10 @@ def test_level_with_the_best_ends_where_the_interval_holds_0() -> None:
     ):
         _with_skill(results, "distance", (5.0, 5.0), paired)
         assert words in told(results)
+    _with_skill(results, "distance", (5.0, 5.0), [3.0, -3.0, 3.0])  # named once
+    words = "difference): gradient-boosted trees (nearer to the true value and higher log likelihood). ★"
+    assert words in told(results)
+    _with_skill(results, "distance", (5.0, 5.0), [5.0, 2.1, 9.0])
     results["paired"][1]["gains"]["log likelihood"] = _gain(-0.6, 0.1)
     text = told(results)
     assert (
@@ -469,13 +469,6 @@ def test_the_interval_of_the_error_is_that_of_the_rows() -> None:
     assert test.error_margin() == pytest.approx(2.0227 * spread, rel=1e-4)
     text = told(regression_results(1) | {"paired": []})
     assert "error (RMSE)which one row cannot tell from chance" in text
-
-
-def test_a_model_is_named_once_in_what_is_ahead() -> None:
-    results = regression_results()
-    _with_skill(results, "distance", (5.0, 5.0), [3.0, -3.0, 3.0])
-    words = "difference): gradient-boosted trees (nearer to the true value and higher log likelihood). ★"
-    assert words in told(results)
 
 
 def test_ranking_better_than_chance_is_said_of_a_model_that_does_not_beat_frequencies() -> None:
@@ -539,34 +532,6 @@ def test_a_difference_has_the_places_of_its_interval(mean: float, se: float, tex
     assert cells[0] == text
 
 
-@pytest.mark.parametrize("share", [0.9125, float(np.float32(0.9125)), 0.91249998])
-def test_a_share_half_way_is_rounded_up_in_either_precision(share: float) -> None:
-    assert html.tenths(share) == "91.3\xa0%"
-
-
-def test_one_thread_is_one_thread() -> None:
-    results = regression_results()
-    results["environment"]["hardware"] = "x86_64 CPU, 1 threads"
-    assert "x86_64 CPU, 1 thread gumdrop" in told(results)
-
-
-def test_encoded_features_are_told_from_columns() -> None:
-    results = regression_results()
-    results["table"]["encoded_features"] = 17
-    assert "The networks see them as 17 numbers (encoded features): one for a column of numbers" in told(results)
-
-
-def test_the_most_frequent_mistake_is_in_quotes() -> None:
-    assert re.search(r"most frequent mistake is “\w+” taken for “\w+”", told(classification_results()))
-
-
-@pytest.mark.parametrize(
-    ("share", "text"), [(0.13477, "13"), (0.0949, "9.5"), (0.0996, "10"), (0.9946, "99.5"), (1.0, "100")]
-)
-def test_shares_are_rounded_once(share: float, text: str) -> None:
-    assert html.percent(share) == f"{text}\xa0%"
-
-
 def test_the_chance_band_of_wrong_rows_is_that_of_exact_counting() -> None:
     results = classification_results(200, classes=2)
     results["test"]["predicted"] = ["Adelie"] * 200
@@ -587,11 +552,6 @@ def test_there_is_one_calibration_error_on_a_page() -> None:
     assert f"{points:.1f} %" in text
 
 
-def test_rates_that_went_to_0_are_told_in_the_words_of_the_results() -> None:
-    words = "No dropout is left: every learned rate has gone to 0."
-    assert words in told(regression_results() | {"rates_note": words})
-
-
 def test_what_may_be_a_typing_error_stands_at_the_top() -> None:
     (note,) = far_off("price", np.array([*range(100), 1e9]), np.arange(1, 102))
     text = told(regression_results() | {"notes": ["a note", note]})
@@ -610,6 +570,13 @@ def test_prices_are_written_out() -> None:
     assert not re.search(r"\de\+?\d", words_of(page) + "".join(re.findall(r"<text.*?</text>", page, flags=re.DOTALL)))
     assert re.search(r">[0-9.]+ M</text>", page)
     assert re.search(r"it is off by \d{3},\d{3}", words_of(page))
+
+
+def test_shares_are_rounded_once_and_half_way_up_in_either_precision() -> None:
+    for share, text in {0.13477: "13", 0.0949: "9.5", 0.0996: "10", 0.9946: "99.5", 1.0: "100"}.items():
+        assert html.percent(share) == f"{text}\xa0%"
+    for share in (0.9125, float(np.float32(0.9125)), 0.91249998):
+        assert html.tenths(share) == "91.3\xa0%"
 
 
 def test_training_tale_follows_the_numbers() -> None:

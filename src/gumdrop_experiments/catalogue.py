@@ -20,6 +20,7 @@ NAMES = (
     "pairs",
     "gradients",
     "transformers",
+    "lora",
     "mnist",
     "shift",
     "regularisation",

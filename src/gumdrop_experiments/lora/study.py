@@ -1,0 +1,127 @@
+"""Adapters and paths under each way to set their rates; what a way has to choose, rows for development choose."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from sklearn.datasets import load_digits
+
+from gumdrop.machine.files import replacing
+from gumdrop_experiments.data.mnist import DigitImages, read_digits
+from gumdrop_experiments.data.texts import SST, SST_TREES
+from gumdrop_experiments.harness import Plain, data_folder, part_name
+from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.lora import Settings, adapters, depth
+from gumdrop_experiments.pages import mean_and_error
+
+Arm = tuple[Sequence[str], str]
+"""The ways that it chooses from, and how they predict."""
+ADAPTER_ARMS: dict[str, Arm] = {
+    "no dropout": (["none"], "one pass"),
+    "BERT's and peft's .1": (["usual"], "one pass"),
+    "BERT's and peft's .1, MC dropout": (["usual"], "draws"),
+    "fixed rate": ([f"peft {p:g}" for p in adapters.RATES], "one pass"),
+    "fixed rate, MC dropout": ([f"peft {p:g}" for p in adapters.RATES], "draws"),
+    "masks of ranks, fixed rate": ([f"ranks {p:g}" for p in adapters.RATES], "draws"),
+    "one half, prior": ([f"half {prior}" for prior in adapters.PRIORS], "draws"),
+    **{
+        f"learned, {says}": ([f"learned {place} {prior}" for prior in adapters.PRIORS], "draws")
+        for place, says in {"inputs": "inputs", "ranks": "ranks", "own": "wherever there is dropout"}.items()
+    },
+}
+DEPTH_ARMS: dict[str, Arm] = {
+    "no dropout": (["none"], "one pass"),
+    "linear rule": ([f"linear {p:g}" for p in depth.LAST_RATES], "one pass"),
+    "linear rule, draws": ([f"linear {p:g}" for p in depth.LAST_RATES], "draws"),
+    "learned, the ELBO": (["learned 1"], "draws"),
+    "learned, strength chosen": ([f"learned {s:g}" for s in depth.STRENGTHS], "draws"),
+    "strength chosen, one pass": ([f"learned {s:g}" for s in depth.STRENGTHS], "one pass"),
+}
+TEST_IMAGES, HELD_OUT, QUICK_ROWS = 2000, 297, 40
+SCORES = ("accuracy", "nll", "ece")
+
+
+def study(settings: Settings, run: Run) -> Plain:
+    """Train all, choose, and compare."""
+    seed, folder = run.options.seed, data_folder(run.options, "sst", sources=SST, files=[SST_TREES])
+    words, num_words = adapters.read(folder)
+    train, test = read_digits(run.options)
+    sets = {"digits": (_small_digits(), None), "MNIST": (train, test.rows(slice(TEST_IMAGES)))}
+    if run.options.quick:
+        words = {part: (x[:QUICK_ROWS], y[:QUICK_ROWS]) for part, (x, y) in words.items()}
+        sets["MNIST"] = train, test.rows(slice(QUICK_ROWS))
+    seeds, counts = range(seed, seed + settings.seeds), (settings.few, settings.more)
+    base = run.folder / "base.pt"
+    run.part("base", partial(_base, base, words["phrases"], num_words, settings.base_steps, seed))
+    parts: dict[str, Callable[[], Any]] = {
+        part_name("sst", count, way, seed): partial(_adapted, base, num_words, words, count, way, settings.steps, seed)
+        for count in counts
+        for way in adapters.WAYS
+        for seed in seeds
+    }
+    tasks = [(network, name) for name in sets for network in depth.NETWORKS]
+    for network, name in tasks:
+        for way in depth.WAYS:
+            for seed in seeds:
+                one = partial(_deep, network, way, sets[name], settings.images, settings.epochs, seed)
+                parts[part_name(network, name, way, seed)] = one
+    done = run.parts(parts)
+    return {
+        "adapters": {str(count): _compared(ADAPTER_ARMS, done, ("sst", count), seeds) for count in counts},
+        "paths": {" on ".join(task): _compared(DEPTH_ARMS, done, task, seeds) for task in tasks},
+    }
+
+
+def _base(place: Path, rows: adapters.Rows, num_words: int, steps: int, seed: int) -> Plain:
+    """Train the base, and leave its weights in a file."""
+    model = adapters.pretrained(rows, num_words, steps, seed)
+    with replacing(place, "wb") as file:
+        torch.save(model.state_dict(), file)
+    return {"phrases": len(rows[0])}
+
+
+def _adapted(
+    base: Path, num_words: int, words: dict[str, adapters.Rows], count: int, name: str, steps: int, seed: int
+) -> Plain:
+    way, (sentences, labels) = adapters.WAYS[name], words["train"]
+    drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:count]
+    weights = torch.load(base, weights_only=True)
+    model = adapters.adapted(weights, num_words, (sentences[drawn], labels[drawn]), way, steps, seed)
+    found: Plain = {"rates": adapters.rates_of(model) if way.is_learned else {}}
+    for part in ("dev", "test"):
+        kinds = {"one pass": False} if name == "none" else {"one pass": False, "draws": True}
+        found[part] = {kind: adapters.scored(model, words[part], drawn=drawn) for kind, drawn in kinds.items()}
+    return found
+
+
+def _small_digits() -> DigitImages:
+    """The digits of scikit-learn, 8 x 8 pixels each."""
+    images, labels = load_digits(return_X_y=True)
+    return DigitImages(torch.tensor(images, dtype=torch.float32).view(-1, 1, 8, 8) / 16, torch.tensor(labels))
+
+
+def _deep(
+    network: str, way: str, data: tuple[DigitImages, DigitImages | None], count: int, epochs: int, seed: int
+) -> Plain:
+    """Train on some of the images, and test on others: the rest, where there is no set of their own."""
+    train, test = data
+    order = torch.randperm(len(train.labels), generator=torch.Generator().manual_seed(seed))
+    some, held_out, rest = order[:count], order[count : count + HELD_OUT], order[count + HELD_OUT :]
+    split = depth.Split(train.rows(some), train.rows(held_out), train.rows(rest) if test is None else test)
+    return depth.trained(network, way, split, epochs, seed)
+
+
+def _compared(arms: Mapping[str, Arm], done: Plain, words: tuple[Any, ...], seeds: range) -> Plain:
+    """Score each arm on test rows, with the way that rows for development choose, seed by seed."""
+    found: Plain = {}
+    for arm, (ways, kind) in arms.items():
+        chosen = []
+        for seed in seeds:
+            parts = {way: done[part_name(*words, way, seed)] for way in ways}
+            best = min(ways, key=lambda way: parts[way]["dev"][kind]["nll"])
+            chosen.append({"way": best, **parts[best]["test"][kind], "rates": parts[best]["rates"]})
+        means = {score: mean_and_error([each[score] for each in chosen]) for score in SCORES}
+        found[arm] = {**means, "chosen": chosen}
+    return found

@@ -1,0 +1,48 @@
+"""`gumdrop reproduce lora` on made-up reviews and digits, and the networks that it trains."""
+
+import pytest
+import torch
+
+import gumdrop as gd
+from gumdrop_experiments.lora import depth
+
+from builders.digits import write_digits
+from builders.reproduced import reproduced
+from builders.reviews import write_reviews
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_every_way_is_trained_scored_and_drawn(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("peft", reason="needs the package peft")
+    from gumdrop_experiments.lora import adapters, study
+
+    monkeypatch.setattr(study, "HELD_OUT", 40)
+    write_reviews(tmp_path / "data" / "sst")
+    write_digits(tmp_path / "data" / "mnist", count=120)
+    found = reproduced("lora", tmp_path / "out", "--quick", "--few", 32, "--more", 40, data=tmp_path / "data")
+    assert list(found["adapters"]) == ["32", "40"]
+    assert list(found["paths"]) == ["ResNet on digits", "ViT on digits", "ResNet on MNIST", "ViT on MNIST"]
+    for arms in found["adapters"].values():
+        assert list(arms) == list(study.ADAPTER_ARMS)
+        assert {len(arms[arm]["chosen"]) for arm in arms} == {1}
+        (learned,) = arms["learned, wherever there is dropout"]["chosen"]
+        assert len(learned["rates"]) == 11 + 8  # adapters, and the dropout of the BERT
+    assert set(adapters.WAYS) >= {way for ways, _ in study.ADAPTER_ARMS.values() for way in ways}
+    for arms in found["paths"].values():
+        assert all(len(each["rates"]) == depth.DEPTH for arm in arms.values() for each in arm["chosen"])
+
+
+@pytest.mark.parametrize("name", depth.NETWORKS)
+@pytest.mark.parametrize("side", [8, 28])
+def test_paths_have_the_rates_of_a_way(name, side) -> None:
+    x = torch.randn(3, 1, side, side)
+    rates = {way: list(gd.dropout_rates(depth.network(name, side, way)).values()) for way in depth.WAYS}
+    assert rates["linear 0.3"] == pytest.approx([0.3 * i / 8 for i in range(1, 9)], rel=1e-4)
+    assert rates["learned 30"] == pytest.approx([0.1] * 8, rel=1e-4)
+    assert max(rates["none"]) < 1e-5
+    model = depth.network(name, side, "learned 30").train()
+    model(x).sum().backward()
+    sites = [module for module in model.modules() if type(module).__name__ == "DropInPlace"]
+    assert {(site.num_units, site.strength) for site in sites} == {(1, 30.0)}
+    assert model.eval()(x).shape == (3, 10)

@@ -21,7 +21,7 @@ class Settings(BaseSettings):
     """The flags of `lora`."""
 
     seeds: int = flag(5, least=1, quick=1)
-    """Samples of sentences and images, and networks trained on each."""
+    """Samples of sentences, and adapters trained on each."""
     few: int = flag(500, least=32, quick=60)
     """Sentences to adapt to."""
     more: int = flag(2000, least=32, quick=80)
@@ -32,5 +32,7 @@ class Settings(BaseSettings):
     """Steps of the adapters."""
     images: int = flag(1000, least=50, quick=60)
     """Images to train on."""
-    epochs: int = flag(15, least=1, quick=1)
+    image_seeds: int = flag(3, least=1, quick=1)
+    """Samples of images, and networks trained on each."""
+    epochs: int = flag(10, least=1, quick=1)
     """Passes over them."""

@@ -52,7 +52,8 @@ def study(settings: Settings, run: Run) -> Plain:
     if run.options.quick:
         words = {part: (x[:QUICK_ROWS], y[:QUICK_ROWS]) for part, (x, y) in words.items()}
         sets["MNIST"] = train, test.rows(slice(QUICK_ROWS))
-    seeds, counts = range(seed, seed + settings.seeds), (settings.few, settings.more)
+    seeds, image_seeds = range(seed, seed + settings.seeds), range(seed, seed + settings.image_seeds)
+    counts = (settings.few, settings.more)
     base = run.folder / "base.pt"
     run.part("base", partial(_base, base, words["phrases"], num_words, settings.base_steps, seed))
     parts: dict[str, Callable[[], Any]] = {
@@ -64,13 +65,13 @@ def study(settings: Settings, run: Run) -> Plain:
     tasks = [(network, name) for name in sets for network in depth.NETWORKS]
     for network, name in tasks:
         for way in depth.WAYS:
-            for seed in seeds:
+            for seed in image_seeds:
                 one = partial(_deep, network, way, sets[name], settings.images, settings.epochs, seed)
                 parts[part_name(network, name, way, seed)] = one
     done = run.parts(parts)
     return {
         "adapters": {str(count): _compared(ADAPTER_ARMS, done, ("sst", count), seeds) for count in counts},
-        "paths": {" on ".join(task): _compared(DEPTH_ARMS, done, task, seeds) for task in tasks},
+        "paths": {" on ".join(task): _compared(DEPTH_ARMS, done, task, image_seeds) for task in tasks},
     }
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from torch import nn
 
 import gumdrop as gd
-from gumdrop_experiments.lora import depth
+from gumdrop_experiments.lora import depth, laplace
 
 from builders.digits import write_digits
 from builders.reproduced import reproduced
@@ -46,3 +47,36 @@ def test_paths_have_the_rates_of_a_way(name, side) -> None:
     sites = [module for module in model.modules() if type(module).__name__ == "DropInPlace"]
     assert {(site.num_units, site.strength) for site in sites} == {(1, 30.0)}
     assert model.eval()(x).shape == (3, 10)
+
+
+def test_the_posterior_is_that_of_the_whole_gauss_newton_matrix() -> None:
+    torch.manual_seed(0)
+    first, last = nn.Linear(3, 5, bias=False), nn.Linear(5, 2)
+    frozen = nn.Linear(5, 5).requires_grad_(requires_grad=False)
+    model = nn.Sequential(first, nn.Tanh(), frozen, last).double()
+    x, new = torch.randn(2, 6, 4, 3).double()  # rows of four positions, whose logits are averaged
+
+    def logits(rows: torch.Tensor) -> torch.Tensor:
+        return model(rows).mean(1)
+
+    def slopes(rows: torch.Tensor) -> torch.Tensor:
+        weights = [first.weight, torch.cat([last.weight, last.bias.unsqueeze(1)], 1).detach().requires_grad_()]
+        by_row = []
+        for row in rows:
+            hidden = frozen(torch.tanh(row @ weights[0].T)).mean(0)
+            odds = (weights[1][1] - weights[1][0]) @ torch.cat([hidden, hidden.new_ones(1)])
+            by_row.append(torch.cat([g.flatten() for g in torch.autograd.grad(odds, weights)]))
+        return torch.stack(by_row)
+
+    (f, g), (f_new, g_new) = (laplace.log_odds(model, lambda rows=rows: logits(rows)) for rows in (x, new))
+    torch.testing.assert_close(f, logits(x).diff(dim=1).squeeze(1).detach())
+    torch.testing.assert_close(g_new, slopes(new))
+    q = f.sigmoid()
+    precision = 0.3 * torch.eye(g.shape[1]) + (q * (1 - q) * g.T) @ g
+    exact = (g_new @ precision.inverse() * g_new).sum(1)
+    variance = laplace.variances((f, g), g_new, 0.3)
+    torch.testing.assert_close(variance, exact)
+    log_p = laplace.log_probabilities(f_new, variance)
+    torch.testing.assert_close(log_p.exp().sum(1), torch.ones(6).double())
+    draws = (f_new + exact.sqrt() * torch.randn(200_000, 6).double()).sigmoid().mean(0)
+    torch.testing.assert_close(log_p[:, 1].exp(), draws, rtol=0, atol=0.03)

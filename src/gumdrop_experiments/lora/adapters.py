@@ -13,6 +13,7 @@ import gumdrop as gd
 from gumdrop.likelihoods import ClassificationPrediction
 from gumdrop_experiments.data.texts import Vocabulary, read_sst, read_sst_phrases
 from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.lora import laplace
 from gumdrop_experiments.scoring import class_scores
 from gumdrop_experiments.training import seeded, take_step
 
@@ -160,3 +161,21 @@ def scored(model: nn.Module, rows: Rows, *, drawn: bool) -> Plain:
         output=lambda result: result.logits,
     )
     return class_scores(prediction, labels)
+
+
+def laplace_scored(model: nn.Module, train: Rows, parts: dict[str, Rows]) -> dict[str, Plain]:
+    """Score Laplace's approximation at the precision that sentences for development choose, by part."""
+
+    def odds(tokens: Tensor) -> tuple[Tensor, Tensor]:
+        return laplace.log_odds(model, lambda: model(**_inputs(tokens)).logits)
+
+    fitted, found = odds(train[0]), {part: odds(tokens) for part, (tokens, _) in parts.items()}
+    tried = []
+    for precision in laplace.PRECISIONS:
+        scores: dict[str, Plain] = {}
+        for part, (f, slopes) in found.items():
+            log_p = laplace.log_probabilities(f, laplace.variances(fitted, slopes, precision))
+            prediction = ClassificationPrediction.from_log_probabilities(log_p)
+            scores[part] = {**class_scores(prediction, parts[part][1]), "precision": precision}
+        tried.append(scores)
+    return min(tried, key=lambda scores: scores["dev"]["nll"])

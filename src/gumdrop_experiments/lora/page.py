@@ -38,7 +38,9 @@ NOTES = (
     "learn that of sentences. What is said here need not hold for large models.",
     "MC dropout averages 10 draws at the rates of training. Masks of ranks stand between the two maps of an adapter, "
     "one for each example: at fixed rates, and at learned ones, as DALorRA (arXiv:2607.02182) learns them, without its "
-    "schedule. The arm 'one half, prior' has the prior of learned rates and a rate of 1/2.",
+    "schedule. The arm 'one half, prior' has the prior of learned rates and a rate of 1/2. Laplace: the whole "
+    "Gauss-Newton matrix of adapters and head, and linearised log-odds; the sentences for development choose the "
+    "precision of its prior, from .001 to 1,000.",
     "ResNet: eight blocks of two convolutions, 16 and 32 channels. ViT: four layers of 48 units on 16 patches. AdamW "
     "in one cycle, the best epoch on 297 held-out images, which choose the last rate of the linear rule (.1, .3, .5) "
     "or the strength of the entropy (1, 30, 300), too.",

@@ -18,12 +18,14 @@ from gumdrop_experiments.pages import mean_and_error
 
 Arm = tuple[Sequence[str], str]
 """The ways that it chooses from, and how they predict."""
+PEFT = [f"peft {p:g}" for p in adapters.RATES]
 ADAPTER_ARMS: dict[str, Arm] = {
     "no dropout": (["none"], "one pass"),
     "BERT's and peft's .1": (["usual"], "one pass"),
     "BERT's and peft's .1, MC dropout": (["usual"], "draws"),
-    "fixed rate": ([f"peft {p:g}" for p in adapters.RATES], "one pass"),
-    "fixed rate, MC dropout": ([f"peft {p:g}" for p in adapters.RATES], "draws"),
+    "fixed rate": (PEFT, "one pass"),
+    "fixed rate, MC dropout": (PEFT, "draws"),
+    "fixed rate, Laplace": (PEFT, "Laplace"),
     "masks of ranks, fixed rate": ([f"ranks {p:g}" for p in adapters.RATES], "draws"),
     "one half, prior": ([f"half {prior}" for prior in adapters.PRIORS], "draws"),
     **{
@@ -89,11 +91,16 @@ def _adapted(
     way, (sentences, labels) = adapters.WAYS[name], words["train"]
     drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:count]
     weights = torch.load(base, weights_only=True)
-    model = adapters.adapted(weights, num_words, (sentences[drawn], labels[drawn]), way, steps, seed)
+    rows = sentences[drawn], labels[drawn]
+    model = adapters.adapted(weights, num_words, rows, way, steps, seed)
     found: Plain = {"rates": adapters.rates_of(model) if way.is_learned else {}}
-    for part in ("dev", "test"):
-        kinds = {"one pass": False} if name == "none" else {"one pass": False, "draws": True}
-        found[part] = {kind: adapters.scored(model, words[part], drawn=drawn) for kind, drawn in kinds.items()}
+    judged = {part: words[part] for part in ("dev", "test")}
+    kinds = {"one pass": False} if name == "none" else {"one pass": False, "draws": True}
+    for part, each in judged.items():
+        found[part] = {kind: adapters.scored(model, each, drawn=drawn) for kind, drawn in kinds.items()}
+    if name in PEFT:
+        for part, scores in adapters.laplace_scored(model, rows, judged).items():
+            found[part]["Laplace"] = scores
     return found
 
 

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import gumdrop as gd
 from gumdrop.layers import ConcreteDropout
-from gumdrop.likelihoods import LIKELIHOODS, Gaussian, Likelihood
+from gumdrop.likelihoods import LIKELIHOODS, Gaussian, Hurdle, Likelihood
 
 from builders import reference as ref
 from builders.rates import set_logit
@@ -27,6 +27,14 @@ def array(value: Tensor) -> np.ndarray:
 
 def double(values: object) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
+
+
+class Laplace(Gaussian):
+    """A likelihood of a user, on the outputs of another."""
+
+    def nll(self, output: Tensor, target: Tensor) -> Tensor:
+        mean, log_scale = output.chunk(2, dim=-1)
+        return -distributions.Laplace(mean, log_scale.exp()).log_prob(target).sum(-1)
 
 
 class TestLikelihoods:
@@ -45,13 +53,19 @@ class TestLikelihoods:
             assert nll[0].item() == pytest.approx(naive, rel=1e-5)
 
     @pytest.mark.parametrize("temperature", [1.0, 2.5])
-    @pytest.mark.parametrize("likelihood", [*LIKELIHOODS.values(), Gaussian(log_variance=-0.7)], ids=repr)
+    @pytest.mark.parametrize(
+        "likelihood",
+        [*LIKELIHOODS.values(), Gaussian(log_variance=-0.7), Hurdle(), Hurdle(bound=-0.3), Laplace()],
+        ids=repr,
+    )
     def test_slopes_are_those_of_autograd(self, likelihood: Likelihood, temperature: float) -> None:
         output = torch.randn(6, 4)
-        y = torch.randn(6, 2 if likelihood == Gaussian() else 4)
+        y = torch.randn(6, 4 if likelihood == Gaussian(log_variance=-0.7) or not likelihood.is_density else 2)
         likelihood = likelihood.tempered(temperature)
         if likelihood.name == "categorical":
             y = torch.tensor([0, 3, 1, 1, 2, 0])
+        elif likelihood.name == "hurdle":
+            y[:, 1] = torch.tensor([0, 1, 1, 0, 0, 1])
         elif not likelihood.is_density:
             y = (y > 0).float()
         with torch.no_grad():

@@ -240,8 +240,6 @@ class Bernoulli(Categorical):
         """Negative log likelihood, see `bernoulli_nll`."""
         return bernoulli_nll(self._tempered(output), target)
 
-    slope = Likelihood.slope
-
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """Turn logits of some draws, (S, N, ...), into log probabilities of no and yes, (S, N, 2, ...)."""
         logits = self._tempered(logits)

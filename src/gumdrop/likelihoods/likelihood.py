@@ -97,6 +97,12 @@ class Likelihood(ABC):
     """The same where held-out rows guard against the rest. Standard normal weights leave better probabilities on most
     sets of classes."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give a class with a likelihood of its own the slope by autograd, never the closed form of its parent."""
+        super().__init_subclass__(**options)
+        if "nll" in vars(cls) and "slope" not in vars(cls):
+            cls.slope = Likelihood.slope  # type: ignore[method-assign]
+
     @abstractmethod
     def nll(self, output: Tensor, target: Tensor) -> Tensor:
         """Negative log likelihood of each example.

@@ -6,7 +6,7 @@ from builders import house
 
 BUDGETS = {
     "attribution": 1330,
-    "cli": 1010,
+    "cli": 950,
     "ensembles": 1645,
     "estimators": 1190,
     "export": 1350,
@@ -18,9 +18,9 @@ BUDGETS = {
     "networks": 1696,
     "objective": 350,
     "prediction": 1740,
-    "tables": 7080,
+    "tables": 7128,
     "training": 2490,
-    "views": 2610,
+    "views": 2580,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

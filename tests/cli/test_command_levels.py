@@ -8,6 +8,7 @@ import pytest
 
 from gumdrop.cli import main
 from gumdrop.tables import load_table_model, read_table
+from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.model_file import checksum_of
 from gumdrop.tables.prediction import predict_frame
 
@@ -79,4 +80,6 @@ def test_many_levels_are_refused(graded, tmp_path) -> None:
         (tmp_path / name).write_text(text)
     (tmp_path / "model.safetensors").write_bytes((graded / "run" / "model.safetensors").read_bytes())
     with pytest.raises(ValueError, match="writes at most 100 columns, and 'grade' has 498 levels: leave it away"):
-        predict_frame(load_table_model(tmp_path), read_table(graded / "wines.csv").frame, levels=True)
+        predict_frame(
+            load_table_model(tmp_path), read_table(graded / "wines.csv").frame, PredictionSettings(levels=True)
+        )

@@ -15,6 +15,7 @@ from gumdrop.export.serving import ServedModel
 from gumdrop.export.table_scale import ScaledMoments
 from gumdrop.likelihoods import RegressionPrediction, TargetScale
 from gumdrop.tables import load_table_model, read_table
+from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.prediction import predict_frame
 
 CHOOSING = ["--epochs", "10", "--members", "2", "--draws", "12", "--quiet", "--no-compare"]
@@ -66,7 +67,7 @@ def test_the_choice_is_said(paid, capsys) -> None:
 def test_the_levels_of_counts_from_0_on_add_up(paid, tmp_path) -> None:
     model, frame = load_table_model(paid / "counts"), read_table(paid / "people.csv").frame
     assert model.schema.target.steps.first == 0
-    found = predict_frame(model, frame, levels=True).frame
+    found = predict_frame(model, frame, PredictionSettings(levels=True)).frame
     total = found[[name for name in found if name.startswith("p(")]].sum(axis=1)
     assert ((total > 0.8) & (total <= 1 + 1e-5)).all()
 

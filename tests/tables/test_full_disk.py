@@ -131,7 +131,7 @@ def test_a_stopped_fit_moves_its_checkpoints_without_room_for_copies(ready, monk
 
     monkeypatch.setattr(table_fit, "train_twins", lambda *_: ({}, Stopped(2, 2)))
     monkeypatch.setattr(Path, "write_bytes", stop)
-    monkeypatch.setattr(table_fit, "save_model", lambda model, place: None)
+    monkeypatch.setattr("gumdrop.tables.fitting.fit.save_model", lambda model, place: None)
     table_fit.fit_table(
         ready / "rows.csv", "y", tmp_path / "fit", settings=table_fit.FitSettings(hidden=(8,), num_members=1, epochs=2)
     )

@@ -1,16 +1,17 @@
 """``gumdrop compare``: folders of `gumdrop fit` side by side."""
 
+from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Json
 from gumdrop.cli.places import STDIN, check_free
 from gumdrop.tables.folders import model_folder
-from gumdrop.views.terminal import Voice, print_json
+from gumdrop.views.terminal import Voice
 
 
 def compare(
     first: Path, second: Path, /, *others: Path, out: Path | None = None, overwrite: Flag = False, machine: Json = False
-) -> int:
+) -> None:
     """Compare fits of one target: their scores, row by row with the first, and what they differ in.
 
     Args:
@@ -20,9 +21,6 @@ def compare(
         out: Page to write.
         overwrite: Replace the page if it exists.
         machine: Write one JSON object to standard output, and words to standard error.
-
-    Returns:
-        Exit status.
     """
     from gumdrop.tables.comparison import compare_runs
     from gumdrop.tables.plain import plain
@@ -31,15 +29,9 @@ def compare(
     if out is not None:
         check_free(out, Path(STDIN), overwrite)
     given = (first, second, *others)
-    found = compare_runs([model_folder(folder, voice.say) for folder in given], list(map(str, given)))
+    comparison = compare_runs([model_folder(folder, voice.say) for folder in given], list(map(str, given)))
 
     from gumdrop.views.comparison import show_comparison, write_page
 
-    if machine:
-        print_json({"command": "compare", **plain(found)})
-    else:
-        show_comparison(voice, found)
-    if out is not None:
-        write_page(found, out)
-        voice.say(f"Look at  {out}")
-    return 0
+    show, write = partial(show_comparison, comparison=comparison), partial(write_page, comparison)
+    voice.answer({"command": "compare", **plain(comparison)}, show, out, write)

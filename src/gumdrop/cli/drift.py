@@ -1,16 +1,17 @@
 """``gumdrop drift``: how a new table differs from what a model was trained on."""
 
+from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Flag, Json
-from gumdrop.cli.places import check_free, table_name
+from gumdrop.cli.places import check_page, table_name
 from gumdrop.tables.folders import model_folder
-from gumdrop.views.terminal import Voice, print_json
+from gumdrop.views.terminal import Voice
 
 
 def drift(
     folder: Path, table: Path, /, *, page: Path | None = None, overwrite: Flag = False, machine: Json = False
-) -> int:
+) -> None:
     """Tell which columns of a table are not distributed as in training, and whether the model is less sure of its rows.
 
     Args:
@@ -20,9 +21,6 @@ def drift(
         overwrite: Replace the page if it exists.
         machine: Write one JSON object to standard output, and words to standard error.
 
-    Returns:
-        Exit status.
-
     Raises:
         TableError: If the table is too short to tell.
     """
@@ -31,8 +29,7 @@ def drift(
 
     voice = Voice(machine)
     whole = model_folder(folder, voice.say)
-    if page is not None:
-        check_free(page, table, overwrite, "--page")
+    check_page(page, table, overwrite)
     check_early(table)
 
     from gumdrop.tables.drift import LEAST_ROWS  # torch and all: what can be refused was
@@ -40,7 +37,7 @@ def drift(
     from gumdrop.tables.plain import plain
     from gumdrop.tables.prediction import predict_frame
     from gumdrop.tables.reading.table import read_table
-    from gumdrop.views.drift import show_drift
+    from gumdrop.views.drift import show_drift, write_page
 
     model = load_table_model(whole)
     read = read_table(table, decimal=model.schema.decimal)
@@ -48,19 +45,10 @@ def drift(
         few = f"{table} has {len(read.frame)} rows, and fewer than {LEAST_ROWS} cannot tell"
         raise TableError(f"{few}: `gumdrop predict` names cells that training did not have")
     predicted = predict_frame(model, read.frame, most_scored=0)
-    found = predicted.drift
-    assert found is not None, "there are rows"
-    notes = [*read.notes, *(note for note in predicted.notes if note not in found.notes)]
-    for note in notes:
-        voice.say(note)
-    if machine:
-        told = {"page": str(page)} if page is not None else {}
-        print_json({"command": "drift", "folder": str(folder), **plain(found), "notes": notes, **told})
-    else:
-        show_drift(voice, found)
-    if page is not None:
-        from gumdrop.views.drift import write_page  # matplotlib
-
-        write_page(found, page, name=table_name(table), target=model.schema.target.name, notes=notes)
-        voice.say(f"Look at  {page}")
-    return 0
+    drift = predicted.drift
+    assert drift is not None, "there are rows"
+    notes = [*read.notes, *(note for note in predicted.notes if note not in drift.notes)]
+    voice.say_all(notes)
+    told = {"command": "drift", "folder": str(folder), **plain(drift), "notes": notes}
+    write = partial(write_page, drift, name=table_name(table), target=model.schema.target.name, notes=notes)
+    voice.answer(told, partial(show_drift, drift=drift), page, write)

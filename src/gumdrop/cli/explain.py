@@ -1,11 +1,12 @@
 """``gumdrop explain``: which columns drive the predictions of a model."""
 
+from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Count, Flag, Json
 from gumdrop.cli.places import STDIN, check_free, stem
 from gumdrop.tables.folders import model_folder
-from gumdrop.views.terminal import Voice, print_json
+from gumdrop.views.terminal import Voice
 
 
 def explain(
@@ -20,7 +21,7 @@ def explain(
     seed: int = 0,
     overwrite: Flag = False,
     machine: Json = False,
-) -> int:
+) -> None:
     """Show which columns drive the predictions, and which drive what the model is unsure of for want of data.
 
     Each row is compared with the training rows that were kept with the model: a column's share is what its value
@@ -38,9 +39,6 @@ def explain(
         overwrite: Replace the page if it exists.
         machine: Write one JSON object to standard output, and words to standard error; the page is written only if
             --out names it.
-
-    Returns:
-        Exit status.
     """
     from gumdrop.tables.reading.source import check_early
 
@@ -58,15 +56,15 @@ def explain(
     from gumdrop.tables.plain import plain
     from gumdrop.views.explanation import show_explanation, write_page
 
-    model = load_table_model(whole)
-    found = explain_table(
-        model, table, most=most, orders=orders, against=against, seed=seed, progress=True, notify=voice.say
+    explanation = explain_table(
+        load_table_model(whole),
+        table,
+        most=most,
+        orders=orders,
+        against=against,
+        seed=seed,
+        progress=True,
+        notify=voice.say,
     )
-    if machine:
-        print_json({"command": "explain", "folder": str(folder), **plain(found)})
-    else:
-        show_explanation(voice, found)
-    if place is not None:
-        write_page(found, place)
-        voice.say(f"Look at  {place}")
-    return 0
+    told = {"command": "explain", "folder": str(folder), **plain(explanation)}
+    voice.answer(told, partial(show_explanation, explanation=explanation), place, partial(write_page, explanation))

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
-from gumdrop.cli.flags import Flag, Json
+from gumdrop.cli.flags import FIELDS, Flag, Json
 from gumdrop.cli.places import STDIN, stem
-from gumdrop.tables.fitting.settings import FLAGS, FitSettings, Reading
-from gumdrop.views.terminal import Voice, print_json
+from gumdrop.tables.fitting.settings import FitSettings, Reading
+from gumdrop.views.terminal import Voice
 
 if TYPE_CHECKING:
     from gumdrop.tables.results import FitResults, Stopped
-
-
-def _flag(name: str) -> str:
-    return FLAGS.get(name, name).replace("_", "-")
-
-
-FIELDS = Parameter(name="*", name_transform=_flag, negative_iterable=(), consume_multiple=True)
-"""A field of these records is a flag, written nowhere else."""
 
 
 def fit(
@@ -70,47 +61,35 @@ def fit(
     from gumdrop.views.report import write_report
 
     voice = Voice(machine)
-    told: list[FitResults] = []
+    made: list[FitResults] = []
 
     def finish(results: FitResults, folder: Path) -> None:
         write_report(folder, results, name=place.resolve().name)
-        told.append(results)
+        made.append(results)
 
-    fit_table(
-        table,
-        target,
-        place,
-        reading=reading,
-        settings=settings,
-        overwrite=overwrite,
-        progress=not quiet,
-        notify=voice.say,
-        finish=finish,
-    )
-    if not told:  # another process of this fit writes and tells
+    told: dict[str, Any] = {"overwrite": overwrite, "progress": not quiet, "notify": voice.say, "finish": finish}
+    fit_table(table, target, place, reading=reading, settings=settings, **told)
+    if not made:  # another process of this fit writes and tells
         return 0
-    _tell(told[0], place, voice, machine)
-    return _stopped(voice, told[0].stopped, place)
+    voice.answer(_told(made[0], place) if machine else {}, partial(_show, results=made[0], place=place))
+    return _stopped(voice, made[0].stopped, place)
 
 
-def _tell(results: FitResults, place: Path, voice: Voice, machine: bool) -> None:
-    """Show the scores and what to do next, or write what a machine needs of the results."""
+def _show(voice: Voice, results: FitResults, place: Path) -> None:
+    """Show the scores and what to do next."""
     from gumdrop.views.info import show_scores
 
-    if machine:
-        _print_results(results, place)
-    else:
-        show_scores(voice, results)
-        voice.say(f"Look at  {place / 'report.html'}")
-        voice.say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
+    show_scores(voice, results)
+    voice.say(f"Look at  {place / 'report.html'}")
+    voice.say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
 
 
-def _print_results(results: FitResults, place: Path) -> None:
-    """Write what a machine needs of the results as the command's JSON object."""
+def _told(results: FitResults, place: Path) -> dict[str, object]:
+    """What a machine needs of the results."""
     keys = ("task", "target", "table", "scores", "paired", "rates", "rates_note", "stopped", "notes", "seconds")
-    told = results.to_json()
+    known = results.to_json()
     folder = {"command": "fit", "folder": str(place), "report": str(place / "report.html")}
-    print_json(folder | {key: told[key] for key in keys})
+    return folder | {key: known[key] for key in keys}
 
 
 def _stopped(voice: Voice, stopped: Stopped | None, place: Path) -> int:

@@ -7,12 +7,22 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import App, Parameter, validators
 from cyclopts.config import Toml
 
+from gumdrop.tables.fitting.settings import FLAGS
+
 T = TypeVar("T")
 Several = Annotated[tuple[T, ...], Parameter(consume_multiple=True, negative="")]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 Fraction = Annotated[float, Parameter(validator=validators.Number(gt=0, lt=1))]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Flag = Annotated[bool, Parameter(negative="")]
+
+
+def _flag(name: str) -> str:
+    return FLAGS.get(name, name).replace("_", "-")
+
+
+FIELDS = Parameter(name="*", name_transform=_flag, negative_iterable=(), consume_multiple=True)
+"""A field of these records is a flag, written nowhere else."""
 
 
 def config_from_flag(app: App, commands: tuple[str, ...], arguments: Any) -> None:

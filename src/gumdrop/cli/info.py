@@ -1,21 +1,19 @@
 """``gumdrop info``: what a folder of `gumdrop fit` holds."""
 
+from functools import partial
 from pathlib import Path
 
 from gumdrop.cli.flags import Json
 from gumdrop.tables.folders import model_folder
-from gumdrop.views.terminal import Voice, print_json
+from gumdrop.views.terminal import Voice
 
 
-def info(folder: Path, /, *, machine: Json = False) -> int:
+def info(folder: Path, /, *, machine: Json = False) -> None:
     """Tell what a folder of `gumdrop fit` holds: columns, target, rates, versions, and how well it did.
 
     Args:
         folder: What `gumdrop fit` left.
         machine: Write one JSON object to standard output.
-
-    Returns:
-        Exit status.
     """
     voice = Voice(machine)
     whole = model_folder(folder, voice.say)
@@ -24,9 +22,5 @@ def info(folder: Path, /, *, machine: Json = False) -> int:
     from gumdrop.tables.plain import plain
     from gumdrop.views.info import show_info
 
-    found = table_info(whole)
-    if machine:
-        print_json({"command": "info", "folder": str(folder), **plain(found)})
-    else:
-        show_info(voice, found)
-    return 0
+    known = table_info(whole)
+    voice.answer({"command": "info", "folder": str(folder), **plain(known)}, partial(show_info, known=known))

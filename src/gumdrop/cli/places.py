@@ -48,3 +48,9 @@ def check_free(place: Path, table: Path, overwrite: bool, flag: str = "--out") -
         raise TableError(f"{place} would be a file of the table itself; name another one with {flag}")
     if place.exists() and not overwrite:
         raise TableError(f"{place} exists already; name another file with {flag}, or add --overwrite")
+
+
+def check_page(page: Path | None, table: Path, overwrite: bool) -> None:
+    """The same for the page of a command, if there is to be one."""
+    if page is not None:
+        check_free(page, table, overwrite, "--page")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
-from gumdrop.cli.flags import Flag, Fraction, Json, Several
-from gumdrop.cli.places import STDIN, check_free, stem, table_name, with_coverage
+from gumdrop.cli.flags import FIELDS, Flag, Json
+from gumdrop.cli.places import STDIN, check_free, check_page, stem, table_name, with_coverage
+from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.folders import model_folder
-from gumdrop.views.terminal import Voice, print_json
+from gumdrop.views.terminal import Voice
 
 if TYPE_CHECKING:
     from gumdrop.tables.model import TableModel
@@ -25,15 +24,12 @@ def predict(
     /,
     *,
     out: Path | None = None,
-    keep: Several[str] = (),
-    coverage: Fraction | None = None,
-    quantiles: Annotated[tuple[Fraction, ...], Parameter(consume_multiple=True, negative="")] = (),
-    levels: Flag = False,
+    settings: Annotated[PredictionSettings, FIELDS] = PredictionSettings(),
     stream: Flag = False,
     page: Path | None = None,
     overwrite: Flag = False,
     machine: Json = False,
-) -> int:
+) -> None:
     """Predict the rows of a new table, with their uncertainty.
 
     Args:
@@ -41,10 +37,7 @@ def predict(
         table: CSV or Parquet file with the columns that the model was trained on; - for standard input.
         out: CSV or Parquet file to write, or - for standard output; by default the table's name with
             `.predictions.csv` for its ending, and standard output for standard input.
-        keep: Columns of the table to carry along, such as one that names the rows.
-        coverage: Probability of the intervals; by default that of the fit.
-        quantiles: Probabilities of quantiles to write as columns, such as .1 .5 .9.
-        levels: Write the probability of each level as a column, for a target that is recorded in steps, such as grades.
+        settings: What is wanted of the predictions.
         stream: Read a Parquet or Arrow file, or a folder of them, in pieces, and write predictions as they come, so
             that neither need fit into memory.
         page: Page to write beside: figures of the predictions and of both parts of their uncertainty, the rows that are
@@ -53,9 +46,6 @@ def predict(
         machine: Write one JSON object to standard output, and words to standard error; it holds the predictions
             unless --out names a file, or the table is a stream.
 
-    Returns:
-        Exit status.
-
     Raises:
         ValueError: If predictions of a stream are to be in the JSON object or on a page, or both files are one.
     """
@@ -63,61 +53,58 @@ def predict(
 
     to_pipe = str(table) == STDIN or (machine and not stream)
     place = out or Path(STDIN if to_pipe else stem(table) + ".predictions.csv")
-    to_stdout = str(place) == STDIN
-    if stream and machine and to_stdout:
+    if (to_stdout := str(place) == STDIN) and stream and machine:
         raise ValueError("the JSON object cannot hold the predictions of a stream: name a file with --out")
-    voice = Voice(machine or to_stdout)
+    voice = Voice(machine, is_piped=to_stdout)
     whole = model_folder(folder, voice.say)
     if not to_stdout:
         check_free(place, table, overwrite)
-    if page is not None:
-        _check_page(page, place, table, stream, overwrite)
+    _check_page(page, place, table, stream, overwrite)
     if not stream:
-        check_early(table, keep)
+        check_early(table, settings.keep)
 
     from gumdrop.tables.model_file import load_table_model  # torch and all: what can be refused was
-    from gumdrop.tables.plain import plain
 
-    model = with_coverage(load_table_model(whole), coverage)
-    wanted = {"keep": keep, "quantiles": quantiles, "levels": levels}
+    model = with_coverage(load_table_model(whole), settings.coverage)
     if stream:
-        predicted, num_rows = _predict_pieces(model, table, place, **wanted)
+        predicted, num_rows = _predict_pieces(model, table, place, settings)
     else:
-        place_of_frame = None if machine and to_stdout else place
-        predicted, num_rows = _predict_whole(model, table, place_of_frame, page, **wanted)
-    for note in predicted.notes:
-        voice.say(note)
-    summary: dict[str, object] = {"command": "predict", "rows": num_rows}
-    summary |= {"columns": list(predicted.frame), "notes": predicted.notes}
-    summary |= {"unseen": predicted.unseen, "missing": predicted.missing, "outside": predicted.outside}
+        file = None if machine and to_stdout else place
+        predicted, num_rows = _predict_whole(model, table, file, page, settings)
+    voice.say_all(predicted.notes)
     if (scored := predicted.evaluation) is not None:
         voice.say(f"scores on {scored.rows:,} rows that hold the target: {scored.words}")
-        summary |= {"scores": scored.scores, "scored_rows": scored.rows}
-    summary["drift"] = plain(predicted.drift)
     if not to_stdout:
         voice.say(f"{num_rows} rows -> {place}")
-        summary["out"] = str(place)
-    elif machine:
-        summary["predictions"] = json.loads(predicted.frame.to_json(orient="records", double_precision=15))
-    if page is not None:
-        voice.say(f"Look at  {page}")
-        summary["page"] = str(page)
-    if machine:
-        print_json(summary)
-    return 0
+    told = _told(predicted, num_rows, None if to_stdout else place) if machine else {}
+    voice.answer(told, lambda voice: None, page)
 
 
-def _check_page(page: Path, place: Path, table: Path, stream: bool, overwrite: bool) -> None:
+def _told(predicted: Predicted, num_rows: int, place: Path | None) -> dict[str, object]:
+    """What a machine is told; the predictions themselves if no file has them."""
+    from gumdrop.tables.plain import plain
+
+    told: dict[str, object] = {"command": "predict", "rows": num_rows, "columns": list(predicted.frame)}
+    told |= {name: getattr(predicted, name) for name in ("notes", "unseen", "missing", "outside")}
+    if (scored := predicted.evaluation) is not None:
+        told |= {"scores": scored.scores, "scored_rows": scored.rows}
+    told["drift"] = plain(predicted.drift)
+    if place is not None:
+        return told | {"out": str(place)}
+    return told | {"predictions": json.loads(predicted.frame.to_json(orient="records", double_precision=15))}
+
+
+def _check_page(page: Path | None, place: Path, table: Path, stream: bool, overwrite: bool) -> None:
     """Refuse a page of a stream, and one where the predictions or something else is."""
-    if stream:
+    if page is not None and stream:
         raise ValueError("--page is not written of a stream: leave it away, or predict a sample of the rows")
-    if page.resolve() == place.resolve():
+    if page is not None and page.resolve() == place.resolve():
         raise ValueError(f"--page and --out must be two files, got {page} twice: name another one with --page")
-    check_free(page, table, overwrite, "--page")
+    check_page(page, table, overwrite)
 
 
 def _predict_whole(
-    model: TableModel, table: Path, place: Path | None, page: Path | None, **wanted: Any
+    model: TableModel, table: Path, place: Path | None, page: Path | None, settings: PredictionSettings
 ) -> tuple[Predicted, int]:
     """Predict a table in memory, write the predictions and the page where there is a place, and count the rows."""
     from gumdrop.tables.prediction import predict_frame
@@ -125,7 +112,7 @@ def _predict_whole(
     from gumdrop.tables.writing import written_table
 
     read = read_table(table, decimal=model.schema.decimal)
-    predicted = predict_frame(model, read.frame, **wanted)
+    predicted = predict_frame(model, read.frame, settings)
     predicted.frame.insert(0, "row", range(1, len(predicted.frame) + 1))
     if place is not None:
         with written_table(place) as write:
@@ -138,7 +125,7 @@ def _predict_whole(
     return predicted, len(predicted.frame)
 
 
-def _predict_pieces(model: TableModel, table: Path, place: Path, **wanted: Any) -> tuple[Predicted, int]:
+def _predict_pieces(model: TableModel, table: Path, place: Path, settings: PredictionSettings) -> tuple[Predicted, int]:
     """Predict a table that is read in pieces, write predictions as they come, and count the rows."""
     from gumdrop.tables.prediction import predict_stream
     from gumdrop.tables.streams.pieces import TableStream
@@ -146,5 +133,5 @@ def _predict_pieces(model: TableModel, table: Path, place: Path, **wanted: Any) 
 
     stream = TableStream(table)
     with written_table(place) as write:
-        predicted = predict_stream(model, stream, write, **wanted, progress=True)
+        predicted = predict_stream(model, stream, write, settings, progress=True)
     return predicted, stream.num_rows

@@ -4,6 +4,7 @@ Shapley values of the columns, see `gumdrop.tables.shapley`: all encoded columns
 together, so a category counts once, and the same draws of the networks answer all questions.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,8 +54,7 @@ def explain_rows(
     seed: int = 0,
 ) -> RowShares:
     """Return what drives the predictions of encoded rows, (N, F), against background rows, (B, F)."""
-    background = model.background if background is None else background
-    _check_background(background)
+    background = _checked(model.background if background is None else background)
     task = model.task
     labels = task.labels(model.predict_encoded(x))
 
@@ -82,32 +82,22 @@ def explain_table(
     Of more than 60 columns the 40 with the most leverage (`gumdrop.tables.explanation`) are told apart, and all others
     count as one. A sentence for each thing that the reader should know goes to ``notify``.
     """
-    from tqdm.auto import tqdm
-
     background = _background(model, against)
-    _check_background(background)
     rows, notes = ([], []) if table is None else _rows_to_explain(model, table, most)
-    usual = _usual_rows(background, OVERALL_CALLS // (2 * OVERALL_ORDERS * (min(len(model.schema.names), MANY) + 1)))
-    columns, names = None, model.schema.names
+    names, columns, largest = model.schema.names, None, OVERALL_CALLS // (2 * OVERALL_ORDERS)
+    usual = _usual_rows(background, largest // (min(len(names), MANY) + 1))
     if len(names) > MANY:
         columns = leading_columns(model, torch.cat([usual, *(x for _, _, x in rows)]), background, LEADING)
         notes.append(_many_note(len(names)))
-        names = [*(names[k] for k in columns), f"{len(names) - LEADING:,} other columns"]
-    orders = orders or (ORDERS if columns is None else ORDERS_OF_MANY)
     for note in notes:
         notify(note)
-    explained, sizes = [], []
-    with tqdm(total=len(rows) + len(usual), desc="rows", disable=None if progress else True) as bar:
-        for number, values, x in rows:
-            shares = explain_rows(model, x, background=background, columns=columns, orders=orders, seed=seed)
-            shown_values = values if columns is None else [*(values[k] for k in columns), "–"]
-            explained.append(_explained(model, number, shown_values, x, shares))
-            bar.update()
-        for x in usual.split(1):
-            sizes.append(
-                explain_rows(model, x, background=background, columns=columns, orders=OVERALL_ORDERS, seed=seed)
-            )
-            bar.update()
+    orders = orders or (ORDERS if columns is None else ORDERS_OF_MANY)
+    shares = functools.partial(explain_rows, model, background=background, columns=columns, seed=seed)
+    of_rows, of_usual = _over_rows(shares, [x for _, _, x in rows], usual, orders, progress)
+    explained = [
+        _explained(model, number, _told_apart(values, columns, "–"), x, its_shares)
+        for (number, values, x), its_shares in zip(rows, of_rows, strict=True)
+    ]
     if columns is not None and explained:
         notes.append(_error_note(explained, orders))
         notify(notes[-1])
@@ -115,25 +105,45 @@ def explain_table(
     return TableExplanation(
         target=ExplainedTarget(target.name, model.unit, target.task),
         coverage=model.coverage,
-        columns=names,
+        columns=_told_apart(names, columns, f"{len(names) - LEADING:,} other columns"),
         background=Background(len(background), "training" if against is None else against.name),
         orders=orders,
         seed=seed,
         rows=explained,
-        overall=_overall(sizes),
+        overall=_overall(of_usual),
         notes=notes,
     )
 
 
-def _check_background(background: Tensor) -> None:
+def _over_rows(
+    shares: Callable[..., RowShares], rows: list[Tensor], usual: Tensor, orders: int, progress: bool
+) -> tuple[list[RowShares], list[RowShares]]:
+    """Explain rows, and in fewer orders those that stand for the model as a whole."""
+    from tqdm.auto import tqdm
+
+    with tqdm(total=len(rows) + len(usual), desc="rows", disable=None if progress else True) as bar:
+
+        def told(x: Tensor, orders: int) -> RowShares:
+            bar.update()
+            return shares(x, orders=orders)
+
+        return [told(x, orders) for x in rows], [told(x, OVERALL_ORDERS) for x in usual.split(1)]
+
+
+def _told_apart(cells: list[str], columns: Sequence[int] | None, others: str) -> list[str]:
+    return cells if columns is None else [*(cells[k] for k in columns), others]
+
+
+def _checked(background: Tensor) -> Tensor:
     if not len(background):
         raise TableError("the model was fitted with --background 0: name a table to compare with, --against TABLE.csv")
+    return background
 
 
 def _background(model: TableModel, against: Path | None) -> Tensor:
     """Encoded rows that stand for the usual one."""
     if against is None:
-        return model.background
+        return _checked(model.background)
     return torch.from_numpy(model.schema.encode_inputs(read_table(against, decimal=model.schema.decimal).frame).x)
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +12,16 @@ import torch
 
 from gumdrop.tables.drift import Drift, find_drift
 from gumdrop.tables.errors import TableError, check_present
+from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
-from gumdrop.tables.notes import encoding_notes, extra_notes
+from gumdrop.tables.notes import encoding_notes, extra_notes, without_target
+from gumdrop.tables.reading.table import read_table
 from gumdrop.tables.schema.schema import Encoded
 from gumdrop.tables.scoring import Evaluation, evaluate, known_target
 from gumdrop.tables.streams.pieces import TableStream
 from gumdrop.tables.task import Prediction
 
-MOST_SCORED = 2000
-"""Rows that `predict_frame` scores; the CRPS takes the square of the draws for each."""
+SETTINGS = PredictionSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,34 +49,42 @@ class Predicted:
 def predict_frame(
     model: TableModel,
     frame: pd.DataFrame,
+    settings: PredictionSettings = SETTINGS,
     *,
-    keep: Sequence[str] = (),
-    quantiles: Sequence[float] = (),
-    levels: bool = False,
-    most_scored: int = MOST_SCORED,
+    most_scored: int = 2000,
 ) -> Predicted:
-    """Predict a table, and score what is predicted of rows whose target is known."""
-    check_present(frame.columns, keep)
+    """Predict a table, and score some rows whose target is known: the CRPS takes the square of the draws for each."""
+    check_present(frame.columns, settings.keep)
     starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
     scored, unscored = _rows_to_score(model, frame, most_scored)
     found = []
     kept: list[Any] = []
     for start in starts:
         part = frame.iloc[start : start + ROWS_OF_A_PART]
-        predicted, encoded, prediction = _predict_part(model, part, keep, quantiles, levels)
+        predicted, encoded, prediction = _predict_part(model, part, settings)
         found.append((predicted, encoded))
         here = scored[(scored >= start) & (scored < start + len(part))] - start
         kept += [prediction.rows(torch.from_numpy(here))] if len(here) else []
     whole = functools.reduce(_joined, (encoded for _, encoded in found))
     predictions = pd.concat([part for part, _ in found], ignore_index=True)
     notes = [
-        *extra_notes(model.schema, list(frame.columns), keep),
+        *extra_notes(model.schema, list(frame.columns), settings.keep),
         *encoding_notes(model.schema, whole, model.background),
     ]
     evaluation = evaluate(model, frame.iloc[scored], type(kept[0]).joined(kept)) if kept else None
     drift = find_drift(model, frame, predictions[model.task.epistemic].to_numpy())
     notes += [*unscored, *(drift.notes if drift else [])]
     return Predicted(predictions, whole.unseen, whole.missing, whole.outside, notes, evaluation, drift)
+
+
+def predict_known(model: TableModel, table: object) -> tuple[Predicted, pd.DataFrame, np.ndarray]:
+    """Predict and score the rows of a table whose target is known; these rows, and their numbers from 1, beside."""
+    read, target = read_table(table, decimal=model.schema.decimal), model.schema.target.name
+    known = known_target(model, read.frame)
+    frame = read.frame.iloc[known]
+    predicted = predict_frame(model, frame, most_scored=len(frame))
+    left_out = without_target(read.frame[target].notna().to_numpy(), target)
+    return dataclasses.replace(predicted, notes=[*read.notes, *left_out, *predicted.notes]), frame, known + 1
 
 
 def _rows_to_score(model: TableModel, frame: pd.DataFrame, most: int) -> tuple[np.ndarray, list[str]]:
@@ -94,41 +103,42 @@ def predict_stream(
     model: TableModel,
     stream: TableStream,
     write: Callable[[pd.DataFrame], object],
+    settings: PredictionSettings = SETTINGS,
     *,
-    keep: Sequence[str] = (),
-    quantiles: Sequence[float] = (),
-    levels: bool = False,
     progress: bool = False,
 ) -> Predicted:
     """Predict a table that does not fit into memory."""
     from tqdm.auto import tqdm
 
-    names = list(dict.fromkeys([*model.schema.names, *keep]))
+    names = list(dict.fromkeys([*model.schema.names, *settings.keep]))
     check_present(stream.names, names)
     whole, columns = None, None
     with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:
         for piece in stream.pieces:
             for _, frame in stream.read(piece, names):
-                kept = frame.astype({name: stream.dtype(name) for name in keep})
-                part, encoded, _ = _predict_part(model, kept, keep, quantiles, levels)
+                kept = frame.astype({name: stream.dtype(name) for name in settings.keep})
+                part, encoded, _ = _predict_part(model, kept, settings)
                 part.insert(0, "row", frame.index + 1)
                 write(part)
                 whole, columns = encoded if whole is None else _joined(whole, encoded), part[:0]
                 bar.update(len(part))
     assert whole is not None, "a stream has rows"
     assert columns is not None
-    notes = [*extra_notes(model.schema, stream.names, keep), *encoding_notes(model.schema, whole, model.background)]
+    notes = [
+        *extra_notes(model.schema, stream.names, settings.keep),
+        *encoding_notes(model.schema, whole, model.background),
+    ]
     return Predicted(columns, whole.unseen, whole.missing, whole.outside, notes)
 
 
 def _predict_part(
-    model: TableModel, frame: pd.DataFrame, keep: Sequence[str], quantiles: Sequence[float], levels: bool
+    model: TableModel, frame: pd.DataFrame, settings: PredictionSettings
 ) -> tuple[pd.DataFrame, Encoded, Prediction]:
     """Predict a few rows; what is odd in them comes without the encoded rows, which nobody needs any more."""
-    predictions, rows, prediction = model.predict_part(frame, quantiles, levels)
-    if both := [name for name in ("row", *predictions.columns) if name in keep]:
+    predictions, rows, prediction = model.predict_part(frame, settings.quantiles, settings.levels)
+    if both := [name for name in ("row", *predictions.columns) if name in settings.keep]:
         raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
-    for place, name in enumerate(dict.fromkeys(keep)):
+    for place, name in enumerate(dict.fromkeys(settings.keep)):
         predictions.insert(place, name, frame[name].array)
     counts = dataclasses.replace(rows, x=rows.x[:0], odd_cells={}, unknown=rows.unknown[:0])
     return predictions, counts, prediction

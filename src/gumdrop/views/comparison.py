@@ -9,56 +9,56 @@ from gumdrop.views.html import write
 from gumdrop.views.terminal import Voice, columns_table
 
 
-def show_comparison(voice: Voice, found: RunComparison) -> None:
+def show_comparison(voice: Voice, comparison: RunComparison) -> None:
     """Show a comparison in a terminal."""
-    names = [run.name for run in found.runs]
-    scores = columns_table(title(found), "", *names)
-    for name in score_names(found):
-        scores.add_row(name, *(shown_score(run.scores.get(name)) for run in found.runs))
-    scores.add_row("rows to train on", *(f"{run.train_rows:,}" for run in found.runs))
-    scores.add_row("test rows", *(f"{run.test_rows:,}" for run in found.runs))
+    names = [run.name for run in comparison.runs]
+    scores = columns_table(title(comparison), "", *names)
+    for name in score_names(comparison):
+        scores.add_row(name, *(shown_score(run.scores.get(name)) for run in comparison.runs))
+    scores.add_row("rows to train on", *(f"{run.train_rows:,}" for run in comparison.runs))
+    scores.add_row("test rows", *(f"{run.test_rows:,}" for run in comparison.runs))
     voice.show(scores)
-    for each in found.against:
+    for each in comparison.against:
         if each.differences:
-            rows = columns_table(headline(found, each), "", "difference", "95% interval", "")
+            rows = columns_table(headline(comparison, each), "", "difference", "95% interval", "")
             for difference in each.differences:
                 rows.add_row(difference.score, *told(difference))
             voice.show(rows)
-        if words := refusal(found, each):
+        if words := refusal(comparison, each):
             voice.say(words)
-    if found.settings:
+    if comparison.settings:
         rows = columns_table("Settings that differ", "", *names)
-        for name, values in found.settings.items():
+        for name, values in comparison.settings.items():
             rows.add_row(name.replace("_", " "), *map(shown_setting, values))
         voice.show(rows)
-    if found.columns:
+    if comparison.columns:
         rows = columns_table("Columns that differ", "", *names)
-        for name, used in found.columns.items():
+        for name, used in comparison.columns.items():
             rows.add_row(name, *("used" if each else "" for each in used))
         voice.show(rows)
 
 
-def title(found: RunComparison) -> str:
+def title(comparison: RunComparison) -> str:
     """What is predicted."""
-    return f"Predicting {found.target}" + (f" ({found.unit})" if found.unit else "")
+    return f"Predicting {comparison.target}" + (f" ({comparison.unit})" if comparison.unit else "")
 
 
-def score_names(found: RunComparison) -> list[str]:
+def score_names(comparison: RunComparison) -> list[str]:
     """Scores of any of the runs."""
-    return list(dict.fromkeys(name for run in found.runs for name in run.scores))
+    return list(dict.fromkeys(name for run in comparison.runs for name in run.scores))
 
 
-def headline(found: RunComparison, each: Against) -> str:
+def headline(comparison: RunComparison, each: Against) -> str:
     """What is compared row by row."""
-    return f"{each.name} against {found.runs[0].name}, on the same {each.rows:,} test rows"
+    return f"{each.name} against {comparison.runs[0].name}, on the same {each.rows:,} test rows"
 
 
-def refusal(found: RunComparison, each: Against) -> str:
+def refusal(comparison: RunComparison, each: Against) -> str:
     """Why a run is not compared row by row; empty if it is."""
     if each.same:
         return "" if each.differences else f"{each.name}: the results hold no numbers of single rows."
-    first = found.runs[0]
-    own = next(run for run in found.runs if run.name == each.name)
+    first = comparison.runs[0]
+    own = next(run for run in comparison.runs if run.name == each.name)
     return (
         f"{first.name} and {each.name} were not tested on the same rows ({first.test_rows:,} and {own.test_rows:,} "
         f"rows, {each.rows:,} in both): the luck of the rows is part of how their scores differ, so nothing is said of "
@@ -89,15 +89,18 @@ def shown_setting(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def write_page(found: RunComparison, place: Path) -> None:
+def write_page(comparison: RunComparison, place: Path) -> None:
     """Write a comparison as a page."""
     write(
         place,
         "compare.html.j2",
-        found=found,
-        title=title(found),
-        names=score_names(found),
-        against=[(headline(found, x), refusal(found, x), x, [*map(told, x.differences)]) for x in found.against],
+        found=comparison,
+        title=title(comparison),
+        names=score_names(comparison),
+        against=[
+            (headline(comparison, x), refusal(comparison, x), x, [*map(told, x.differences)])
+            for x in comparison.against
+        ],
         score=shown_score,
         setting=shown_setting,
     )

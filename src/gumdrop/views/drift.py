@@ -11,36 +11,36 @@ DRAWN = 6
 """Columns that the page draws."""
 
 
-def show_drift(voice: Voice, found: Drift) -> None:
+def show_drift(voice: Voice, drift: Drift) -> None:
     """Show what differs in a terminal."""
-    if not found.columns:
-        voice.say(f"{found.rows:,} rows: no column is distributed otherwise than in training, as far as they can tell")
+    if not drift.columns:
+        voice.say(f"{drift.rows:,} rows: no column is distributed otherwise than in training, as far as they can tell")
     else:
-        voice.say(f"{found.rows:,} rows: {found.unlike}")
+        voice.say(f"{drift.rows:,} rows: {drift.unlike}")
         heads = ("column", "what changed most", "training", "here", "PSI")
         rows = columns_table("Columns that differ", *heads, numbers_from=2)
-        for column in found.columns:
+        for column in drift.columns:
             rows.add_row(column.name, column.what, f"{column.before:.1%}", f"{column.now:.1%}", f"{column.psi:.2f}")
         voice.show(rows)
-    more = "which is more than chance makes" if found.more_uncertain else "which is no more than chance makes"
+    more = "which is more than chance makes" if drift.more_uncertain else "which is no more than chance makes"
     voice.say(
-        f"{found.above:.0%} of the rows have a larger epistemic uncertainty than nine tenths of the test rows of the "
+        f"{drift.above:.0%} of the rows have a larger epistemic uncertainty than nine tenths of the test rows of the "
         f"fit had, {more}"
     )
 
 
-def write_page(found: Drift, place: Path, *, name: str, target: str, notes: Sequence[str]) -> None:
+def write_page(drift: Drift, place: Path, *, name: str, target: str, notes: Sequence[str]) -> None:
     """Write what differs as a page."""
-    unknown = max((column.unknown for column in found.columns), default=0.0)
-    outside = max((column.outside for column in found.columns), default=0.0)
+    unknown = max((column.unknown for column in drift.columns), default=0.0)
+    outside = max((column.outside for column in drift.columns), default=0.0)
     shown = [
-        Tile(f"{len(found.columns)} of {found.num_columns}", "columns differ", "by more than chance, and by much"),
+        Tile(f"{len(drift.columns)} of {drift.num_columns}", "columns differ", "by more than chance, and by much"),
         Tile(percent(outside), "outside the training range", "in the column where this is most"),
         Tile(percent(unknown), "missing or never seen", "in the column where this is most"),
     ]
-    pictures = [_picture(k, column) for k, column in enumerate(found.columns[:DRAWN])]
-    tiles = shown if found.columns else shown[:1]
-    write(place, "drift.html.j2", drift=found, name=name, target=target, shown=tiles, pictures=pictures, notes=notes)
+    pictures = [_picture(k, column) for k, column in enumerate(drift.columns[:DRAWN])]
+    tiles = shown if drift.columns else shown[:1]
+    write(place, "drift.html.j2", drift=drift, name=name, target=target, shown=tiles, pictures=pictures, notes=notes)
 
 
 def _picture(key: int, column: ColumnDrift) -> Picture:

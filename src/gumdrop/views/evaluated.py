@@ -1,6 +1,5 @@
 """The page of `gumdrop evaluate`: scores of a table that holds the target, and where its rows surprise the model."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,13 +38,11 @@ def write_page(
     *,
     name: str,
     fitted: FitResults | None,
-    notes: Sequence[str],
 ) -> None:
     """Write the scores of ``rows``, numbered from 1, of a table as a page."""
     evaluation, schema = predicted.evaluation, model.schema
     assert evaluation is not None, "the target is known"
-    before = fitted_scores(fitted)
-    make = {"regression": _numbers, "classification": _classes}[schema.target.task]
+    before, make = fitted_scores(fitted), {"regression": _numbers, "classification": _classes}[schema.target.task]
     surprise, words, view = make(model, predicted.frame, table)
     scores = [(score, v, before.get(score)) for score, v in (evaluation.scores | ranked(evaluation.ranking)).items()]
     worst = [
@@ -72,7 +69,7 @@ def write_page(
         drift=predicted.drift,
         columns=schema.names,
         rows=worst,
-        notes=notes,
+        notes=predicted.notes,
     )
 
 

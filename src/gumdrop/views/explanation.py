@@ -17,28 +17,28 @@ DRAWN = 25
 """Columns of a row that the page tells apart, and their sum beside."""
 
 
-def show_explanation(voice: Voice, found: TableExplanation, *, rows: int = 3, columns: int = 10) -> None:
+def show_explanation(voice: Voice, explanation: TableExplanation, *, rows: int = 3, columns: int = 10) -> None:
     """Show an explanation in a terminal."""
-    for row in found.rows[:rows]:
-        voice.show(_row_table(found, row, columns))
-    if len(found.rows) > rows:
-        voice.say(f"and {len(found.rows) - rows} more rows on the page")
-    overall = found.overall
-    table = columns_table(f"Mean size over {overall.rows} usual rows", "column", *headings(found))
+    for row in explanation.rows[:rows]:
+        voice.show(_row_table(explanation, row, columns))
+    if len(explanation.rows) > rows:
+        voice.say(f"and {len(explanation.rows) - rows} more rows on the page")
+    overall = explanation.overall
+    table = columns_table(f"Mean size over {overall.rows} usual rows", "column", *headings(explanation))
     for k in _ordered(overall.explained, overall.epistemic, 2 * columns)[: 2 * columns]:
-        table.add_row(found.columns[k], readable(overall.explained[k], 3), readable(overall.epistemic[k], 3))
+        table.add_row(explanation.columns[k], readable(overall.explained[k], 3), readable(overall.epistemic[k], 3))
     voice.show(table)
 
 
-def _row_table(found: TableExplanation, row: ExplainedRow, columns: int) -> Table:
+def _row_table(explanation: TableExplanation, row: ExplainedRow, columns: int) -> Table:
     """The columns that count most for a row, between the usual row and this one."""
-    table = columns_table(headline(found, row), "column", "value", *headings(found), numbers_from=2)
+    table = columns_table(headline(explanation, row), "column", "value", *headings(explanation), numbers_from=2)
     shares, epistemic = row.explained.shares, row.epistemic.shares
     table.add_row("usual row", "", readable(row.explained.usual), readable(row.epistemic.usual))
     table.add_section()
     order = _ordered(shares, epistemic, columns)
     for k in order[:columns]:
-        table.add_row(found.columns[k], row.values[k] or "(missing)", signed(shares[k]), signed(epistemic[k]))
+        table.add_row(explanation.columns[k], row.values[k] or "(missing)", signed(shares[k]), signed(epistemic[k]))
     if rest := order[columns:]:
         sums = (signed(sum(each[k] for k in rest)) for each in (shares, epistemic))
         table.add_row(f"{len(rest)} others", "", *sums)
@@ -47,22 +47,22 @@ def _row_table(found: TableExplanation, row: ExplainedRow, columns: int) -> Tabl
     return table
 
 
-def headings(found: TableExplanation) -> tuple[str, str]:
+def headings(explanation: TableExplanation) -> tuple[str, str]:
     """What the two kinds of shares are of, with their units."""
-    target = found.target
+    target = explanation.target
     if target.task == "regression":
         unit = f" ({target.unit})" if target.unit else ""
         return f"{target.name}{unit}", f"epistemic{unit or ' (same unit)'}"
     return "probability", "epistemic (nats)"
 
 
-def headline(found: TableExplanation, row: ExplainedRow) -> str:
+def headline(explanation: TableExplanation, row: ExplainedRow) -> str:
     """What is predicted for a row, in one line."""
-    target = found.target
+    target = explanation.target
     if isinstance(row.prediction, str) or row.lower is None or row.upper is None:
         return f"Row {row.row}: {target.name} {row.prediction} ({row.explained.value:.0%} sure)"
     unit = f" {target.unit}" if target.unit else ""
-    interval = f"{found.coverage:.0%} interval {readable(row.lower)} to {readable(row.upper)}"
+    interval = f"{explanation.coverage:.0%} interval {readable(row.lower)} to {readable(row.upper)}"
     return f"Row {row.row}: {target.name} {readable(row.prediction)}{unit}, {interval}"
 
 
@@ -113,19 +113,19 @@ def _groups(row: ExplainedRow) -> list[list[int]]:
     return [*([k] for k in order[:DRAWN]), *([order[DRAWN:]] if order[DRAWN:] else [])]
 
 
-def write_page(found: TableExplanation, place: Path) -> None:
+def write_page(explanation: TableExplanation, place: Path) -> None:
     """Write an explanation as a page."""
-    what, epistemic = headings(found)
-    groups = [_groups(row) for row in found.rows]
-    both = zip(found.rows, groups, strict=True)
+    what, epistemic = headings(explanation)
+    groups = [_groups(row) for row in explanation.rows]
+    both = zip(explanation.rows, groups, strict=True)
     write(
         place,
         "explain.html.j2",
-        found=found,
+        found=explanation,
         what=what,
         epistemic=epistemic,
-        overall_order=_ordered(found.overall.explained, found.overall.epistemic, 40),
+        overall_order=_ordered(explanation.overall.explained, explanation.overall.epistemic, 40),
         groups=groups,
         falls=[(waterfall(row.explained, of_row), waterfall(row.epistemic, of_row)) for row, of_row in both],
-        headlines=[headline(found, row) for row in found.rows],
+        headlines=[headline(explanation, row) for row in explanation.rows],
     )

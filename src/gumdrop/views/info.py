@@ -16,49 +16,49 @@ NAMES = {"relu": "ReLU", "silu": "SiLU"}
 """Activations, as they are written."""
 
 
-def show_info(voice: Voice, found: TableInfo) -> None:
+def show_info(voice: Voice, known: TableInfo) -> None:
     """Show what is known of a model in a terminal."""
-    target, networks = found.target, found.networks
+    target, networks = known.target, known.networks
     unit = f" ({target.unit})" if target.unit else ""
-    voice.say(f"{target.task} of '{target.name}'{unit} from {len(found.columns)} columns")
+    voice.say(f"{target.task} of '{target.name}'{unit} from {len(known.columns)} columns")
     if target.classes:
         voice.say(f"classes: {', '.join(target.classes)}")
     if target.steps is not None:
         voice.say(f"recorded in {target.steps.words}")
-    if (table := found.table) is not None:
+    if (table := known.table) is not None:
         voice.say(
             f"table: {table.name}, {table.rows:,} rows: {table.train_rows:,} to train, {_tested(table, 'to test')}"
         )
     hidden = " and ".join(map(str, networks.hidden))
     bins = f" behind {networks.num_bins} bins of the inputs" if networks.num_bins else ""
-    voice.say(f"likelihood: {found.likelihood}")
-    for note in found.scale:
+    voice.say(f"likelihood: {known.likelihood}")
+    for note in known.scale:
         voice.say(note)
     voice.say(
         f"networks: {networks.members} with {hidden} hidden units ({NAMES[networks.activation]}){bins}, "
         f"{networks.parameters:,} parameters, {networks.draws} draws"
     )
     uses = "unknown cells are drawn from and explanations compare with"
-    voice.say(f"kept with the model: {found.background_rows} encoded training rows, which {uses}")
-    versions = found.environment or {}
-    voice.say(f"made with: gumdrop {found.gumdrop}" + "".join(f", {k} {in_words(v)}" for k, v in versions.items()))
-    if found.stopped:
-        voice.say(f"stopped by hand after {found.stopped.done} of {found.stopped.planned} epochs")
+    voice.say(f"kept with the model: {known.background_rows} encoded training rows, which {uses}")
+    versions = known.environment or {}
+    voice.say(f"made with: gumdrop {known.gumdrop}" + "".join(f", {k} {in_words(v)}" for k, v in versions.items()))
+    if known.stopped:
+        voice.say(f"stopped by hand after {known.stopped.done} of {known.stopped.planned} epochs")
     columns = columns_table("Columns", "name", "kind", "training values", numbers_from=3)
-    for column in found.columns:
+    for column in known.columns:
         columns.add_row(column.name, column.kind, column.what)
     voice.show(columns)
-    _show_rates(voice, found)
-    if found.scores and found.table:
-        voice.show(scores_table(found.scores, f"Held-out figures, {_tested(found.table, 'test rows')}"))
+    _show_rates(voice, known)
+    if known.scores and known.table:
+        voice.show(scores_table(known.scores, f"Held-out figures, {_tested(known.table, 'test rows')}"))
 
 
-def _show_rates(voice: Voice, found: TableInfo) -> None:
+def _show_rates(voice: Voice, known: TableInfo) -> None:
     rates = columns_table("Learned dropout rates", "layer", "mean", "range over the networks")
-    for rate in found.rates:
+    for rate in known.rates:
         rates.add_row(rate.label, f"{rate.p:.3f}", f"{rate.least:.3f} to {rate.most:.3f}")
     voice.show(rates)
-    if note := rates_in_words(found.rates, found.networks.members):
+    if note := rates_in_words(known.rates, known.networks.members):
         voice.say(note)
 
 

@@ -1,7 +1,8 @@
 """What commands say: words for people, or one JSON object for machines."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -12,25 +13,43 @@ out_console = Console(highlight=False)
 err_console = Console(highlight=False, stderr=True)
 
 
-MOST = 1000
-"""Columns of a line in a pipe, at most."""
-
-
 class Voice:
-    """Where the words of a command go: to standard error if standard output belongs to a machine."""
+    """What a command says: words for a person; or one JSON object for a machine, and words to standard error."""
 
-    def __init__(self, machine: bool = False) -> None:
-        self._console = err_console if machine else out_console
+    def __init__(self, machine: bool = False, *, is_piped: bool = False) -> None:
+        self._machine, self._console = machine, err_console if machine or is_piped else out_console
+
+    def answer(
+        self,
+        told: Mapping[str, object],
+        show: Callable[["Voice"], object],
+        page: Path | None = None,
+        write: Callable[[Path], object] = lambda page: None,
+    ) -> None:
+        """Give what was found: as a page if one is wanted, and as an object or shown."""
+        if page is not None:
+            write(page)
+        if self._machine:
+            print_json({**told, **({} if page is None else {"page": str(page)})})
+        else:
+            show(self)
+        if page is not None:
+            self.say(f"Look at  {page}")
 
     def say(self, text: str) -> None:
         """Print a sentence, wrapped on a screen and on one line in a pipe."""
         self._console.print(text, markup=False, soft_wrap=not self._console.is_terminal)
 
+    def say_all(self, notes: Iterable[str]) -> None:
+        """Print a sentence for each thing that a reader should know."""
+        for note in notes:
+            self.say(note)
+
     def show(self, table: Table) -> None:
         """Print a table, as narrow as a screen, and in a pipe as wide as it is."""
         console = self._console
         if not console.is_terminal:
-            table.width = console.measure(table, options=console.options.update(max_width=MOST)).maximum
+            table.width = console.measure(table, options=console.options.update(max_width=1000)).maximum
         console.print(table, soft_wrap=not console.is_terminal)
 
 

@@ -27,6 +27,7 @@ from gumdrop.tables.fitting.split import (
 )
 from gumdrop.tables.notes import encoding_notes, repeated_note, table_notes, without_target
 from gumdrop.tables.reading.table import Table, name_of, read_table
+from gumdrop.tables.results import TableFacts
 from gumdrop.tables.schema.inference import infer_schema, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.rows import StreamedTable, open_stream
@@ -87,6 +88,20 @@ class TableData:
         """Passes that were made; a long one over a stream is several epochs."""
         return len(fitted.members[0].history) if self.streamed is None else self.schedule(settings)[1]
 
+    def facts(self, watched_rows: list[int]) -> TableFacts:
+        """What the results say of the table."""
+        return TableFacts(
+            name=self.name,
+            sha256=self.table.sha256,
+            rows=self.num_rows,
+            train_rows=self.num_train,
+            watched_rows=watched_rows,
+            test_rows=len(self.test),
+            split=self.words,
+            features=self.schema.names,
+            encoded_features=self.schema.num_features,
+        )
+
     def part(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
         """Inputs and targets of some rows, as the network takes them."""
         targets = self.frame[[self.schema.target.name]].iloc[rows]  # no copy of the other columns
@@ -144,8 +159,7 @@ def split_and_encode(
     schema = with_statistics(whole, frame.iloc[parts.train]) if streamed is None else streamed.survey.exact(whole)
     encoded = schema.encode_inputs(frame)
     notes += [*table_notes(frame, whole, rows), *encoding_notes(schema, encoded), *advice(whole, settings, column)]
-    notes += task_of(schema.target).notes
-    x, unknown = encoded.x, encoded.unknown
+    notes, x, unknown = notes + task_of(schema.target).notes, encoded.x, encoded.unknown
     if other is not None:
         frame, rows, beside = other.below(frame), np.concatenate([rows, other.rows]), other.encoded(schema)
         x, unknown = np.concatenate([x, beside.x]), np.concatenate([unknown, beside.unknown])

@@ -30,7 +30,7 @@ from gumdrop.tables.plain import plain
 from gumdrop.tables.profile import Profile, column_profiles
 from gumdrop.tables.rates import named_rates, rates_in_words
 from gumdrop.tables.reading.spelling import plain_numbers
-from gumdrop.tables.results import FitResults, TableFacts, TargetFacts, write_results
+from gumdrop.tables.results import FitResults, Stopped, TargetFacts, write_results
 from gumdrop.tables.scoring import OURS, mean_record, test_part
 from gumdrop.tables.task import Cut, Prediction
 from gumdrop.training import CheckpointError
@@ -82,13 +82,11 @@ def fit_table(
     """
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
-            alone = dataclasses.replace(settings, compare=False)
-            told: dict[str, Any] = {"progress": progress, "notify": notify, "finish": finish}
-            return fit_table(table, target, Path(folder) / "model", reading=reading, settings=alone, **told)
-    place, group = Path(out), with_long_timeout(process_group())
-    started = time.monotonic()
+            alone = {"reading": reading, "settings": dataclasses.replace(settings, compare=False), "progress": progress}
+            return fit_table(table, target, Path(folder) / "model", **alone, notify=notify, finish=finish)  # type: ignore[arg-type]
+    place, group, started = Path(out), with_long_timeout(process_group()), time.monotonic()
     if not group.is_first:
-        progress, notify = False, _silent
+        progress, notify = False, lambda note: None
     with contextlib.ExitStack() as stack:
         full = f"the disk is full: {place} is as it was, and {place}.partial keeps what was trained"
         stack.enter_context(saying_that_the_disk_is_full(f"{full}; make room and try again"))
@@ -97,17 +95,7 @@ def fit_table(
         _announce(data, reading, notify)
         if overwrite:
             group.from_first(lambda: forget_training(partial))
-        try:
-            trained, stopped = train_until_stopped(data, settings, partial, progress, notify)
-            twins: dict[str, TableModel] = {}
-            if data.streamed is None and settings.compare and stopped is None:
-                as_long = dataclasses.replace(settings, epochs=data.passes(settings, trained.fitted))
-                twins, stopped = train_twins(data, as_long, trained.architecture, partial, progress)
-        except CheckpointError as error:
-            raise TableError(
-                f"{error}. It is left from a stopped fit: the same table and settings go on with it, and --overwrite "
-                "begins anew"
-            ) from error
+        trained, twins, stopped = _trained(data, settings, partial, progress, notify)
         for note in trained.model.scale_notes:
             notify(note)
         if group.is_first:
@@ -119,6 +107,23 @@ def fit_table(
             finish(results, new)
             put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
     return trained.model
+
+
+def _trained(
+    data: TableData, settings: FitSettings, partial: Path, progress: bool, notify: Callable[[str], object]
+) -> tuple[TrainedModel, dict[str, TableModel], Stopped | None]:
+    """Train the model and, where it was not stopped, those to compare with; and say where it was."""
+    try:
+        trained, stopped = train_until_stopped(data, settings, partial, progress, notify)
+        if data.streamed is not None or not settings.compare or stopped is not None:
+            return trained, {}, stopped
+        as_long = dataclasses.replace(settings, epochs=data.passes(settings, trained.fitted))
+        return trained, *train_twins(data, as_long, trained.architecture, partial, progress)
+    except CheckpointError as error:
+        raise TableError(
+            f"{error}. It is left from a stopped fit: the same table and settings go on with it, and --overwrite "
+            "begins anew"
+        ) from error
 
 
 def _write_rest(
@@ -171,17 +176,7 @@ def _results(
     results = FitResults(
         gumdrop=VERSION,
         task=target.task,
-        table=TableFacts(
-            name=data.name,
-            sha256=data.table.sha256,
-            rows=data.num_rows,
-            train_rows=data.num_train,
-            watched_rows=[len(rows) for rows in fitted.held_out],
-            test_rows=len(data.test),
-            split=data.words,
-            features=data.schema.names,
-            encoded_features=data.schema.num_features,
-        ),
+        table=data.facts([len(rows) for rows in fitted.held_out]),
         target=TargetFacts(name=target.name, unit=data.unit, classes=list(target.classes), step=target.step or None),
         environment=environment(),
         settings=plain(settings) | decided,
@@ -243,7 +238,3 @@ def _write_predictions(data: TableData, model: TableModel, prediction: Predictio
     tested.insert(1, "observed", data.frame.iloc[data.test][data.schema.target.name].to_numpy())
     tested.to_csv(place / "predictions.csv", index=False)
     return tested
-
-
-def _silent(note: str) -> None:
-    """Say nothing."""

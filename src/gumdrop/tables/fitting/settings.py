@@ -91,9 +91,7 @@ class FitSettings:
     def __post_init__(self) -> None:
         """Check the ranges."""
         for name in ("coverage", "test_fraction"):
-            value = getattr(self, name)
-            if not 0 < value < 1:
-                raise ValueError(f"`{name}` must be strictly between 0 and 1, got {value}")
+            check_probability(name, getattr(self, name))
         for name, (least, most) in RANGES.items():
             value, flag = getattr(self, name), f" (--{FLAGS[name]})" if name in FLAGS else ""
             if value is not None and value < least:
@@ -129,6 +127,33 @@ class FitSettings:
             raise ValueError(f"`split_as` ({self.split_as}) says what a column is: name it with `split_by`")
         if self.stream and (self.test is not None or self.split_by is not None):
             raise ValueError("`stream` tests on a random sample: leave it away with `test` and `split_by`")
+
+
+@dataclass(frozen=True)
+class PredictionSettings:
+    """What is wanted of predictions; each field is a flag of `gumdrop predict`."""
+
+    keep: tuple[str, ...] = ()
+    """Columns of the table to carry along, such as one that names the rows."""
+    coverage: float | None = None
+    """Probability of the intervals; by default that of the fit."""
+    quantiles: tuple[float, ...] = ()
+    """Probabilities of quantiles to write as columns, such as .1 .5 .9."""
+    levels: bool = False
+    """Write the probability of each level as a column, for a target that is recorded in steps, such as grades."""
+
+    def __post_init__(self) -> None:
+        """Check the probabilities."""
+        if self.coverage is not None:
+            check_probability("coverage", self.coverage)
+        for quantile in self.quantiles:
+            check_probability("quantiles", quantile)
+
+
+def check_probability(name: str, value: float) -> None:
+    """Refuse what is no probability of something that may be or not."""
+    if not 0 < value < 1:
+        raise ValueError(f"`{name}` must be strictly between 0 and 1, got {value}")
 
 
 RANGES = {

@@ -4,11 +4,25 @@ Every function draws on the axes it is given, or on a fresh figure outside pyplo
 returns the axes. Colours come from `INK` and `PALETTE`, so that a page can replace them by its own.
 """
 
-from gumdrop.views.plots.classes import confusion, reliability
-from gumdrop.views.plots.columns import residuals_by_category, residuals_by_number
-from gumdrop.views.plots.drift import shares_by_bin
-from gumdrop.views.plots.predicted import distribution, frequencies, sorted_intervals, uncertainty_parts
-from gumdrop.views.plots.regression import calibration, predicted_against_observed
+from gumdrop.views.plots.errors import (
+    error_after_rejection,
+    error_by_uncertainty,
+    error_rejection_curve,
+    grouped_error,
+    residuals_by_category,
+    residuals_by_number,
+)
+from gumdrop.views.plots.predictions import (
+    calibration,
+    confusion,
+    distribution,
+    frequencies,
+    predicted_against_observed,
+    reliability,
+    shares_by_bin,
+    sorted_intervals,
+    uncertainty_parts,
+)
 from gumdrop.views.plots.style import (
     BLUE,
     GREEN,
@@ -23,12 +37,6 @@ from gumdrop.views.plots.style import (
     set_apart,
 )
 from gumdrop.views.plots.training import rates_over_training, site_colours, training_curve
-from gumdrop.views.plots.uncertainty import (
-    error_after_rejection,
-    error_by_uncertainty,
-    error_rejection_curve,
-    grouped_error,
-)
 
 __all__ = [
     "BLUE",

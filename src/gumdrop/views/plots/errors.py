@@ -1,7 +1,11 @@
-"""Whether uncertainty announces errors."""
+"""Figures of errors: whether uncertainty announces them, and residuals against the columns that predict."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
 from gumdrop.views.plots.style import (
@@ -10,6 +14,7 @@ from gumdrop.views.plots.style import (
     INK,
     ORANGE,
     PERCENT,
+    SIZE,
     Amounts,
     Numbers,
     Summary,
@@ -17,6 +22,9 @@ from gumdrop.views.plots.style import (
     axes_or_new,
     dress,
     evenly,
+    evenly_spread,
+    set_apart,
+    shortened_text,
 )
 
 
@@ -92,3 +100,67 @@ def _sorted_costs(order_by: ArrayLike, error: ArrayLike, power: int) -> Numbers:
     _, group, counts = np.unique(np.asarray(order_by, dtype=float), return_inverse=True, return_counts=True)
     costs = np.bincount(group, weights=np.asarray(error, dtype=float) ** power) / counts
     return np.repeat(costs, counts)
+
+
+BINS = 6
+MOST = 6.0
+"""Standard deviations at which a residual is drawn at the edge."""
+DAY = FuncFormatter(lambda days, _: str(np.datetime64(round(days), "D"))[:7])
+
+
+def residuals_by_number(
+    values: ArrayLike, residuals: ArrayLike, *, name: str, dates: bool = False, ax: Axes | None = None
+) -> Axes:
+    """Standardised residuals against a column of numbers, or of days, with their mean in parts of equal size."""
+    x, y = np.asarray(values, dtype=float), np.asarray(residuals, dtype=float)
+    ax = _frame(ax, x + set_apart(x), y)
+    edges = np.unique(np.quantile(x, np.arange(1, BINS) / BINS, method="inverted_cdf"))
+    part = np.searchsorted(edges, x)
+    for k in np.unique(part):
+        _mean(ax, float(np.median(x[part == k])), y[part == k])
+    ax.xaxis.set_major_locator(
+        MaxNLocator(3 if dates else 4, steps=[1, 2, 2.5, 5, 10], integer=bool((x == x.round()).all()))
+    )
+    ax.xaxis.set_major_formatter(DAY if dates else Amounts())
+    return dress(ax, shortened_text(name, 32), "residual (SD)")
+
+
+def residuals_by_category(
+    labels: Sequence[str], residuals: ArrayLike, *, name: str, most: int = 6, ax: Axes | None = None
+) -> Axes:
+    """Standardised residuals in each category, with their mean; of many categories those with most rows."""
+    names, place, counts = np.unique(np.array(labels), return_inverse=True, return_counts=True)
+    y = np.asarray(residuals, dtype=float)
+    shown = np.sort(np.argsort(-counts, kind="stable")[: most if len(names) <= most else most - 1])
+    rank = np.full(len(names), len(shown))
+    rank[shown] = np.arange(len(shown))
+    x = rank[place]
+    words = [shortened_text(str(names[i]) or "(missing)", 9) for i in shown]
+    words += [f"{len(names) - len(shown)} others"] if len(shown) < len(names) else []
+    ax = _frame(ax, x + 0.3 * evenly_spread(len(x)), y)
+    for k in np.unique(x):
+        _mean(ax, float(k), y[x == k])
+    ax.set_xticks(np.arange(len(words)), words, parse_math=False)
+    return dress(ax, shortened_text(name, 32), "residual (SD)")
+
+
+def _frame(ax: Axes | None, x: np.ndarray, y: np.ndarray) -> Axes:
+    """Points of rows around 0, in front of the band of one standard deviation."""
+    if ax is None:
+        ax = Figure(figsize=(3.3, 2.3), layout="constrained").add_subplot()
+    ax.axhspan(-1, 1, color=INK, alpha=0.07, linewidth=0)
+    ax.axhline(0, color=INK, linewidth=1, alpha=0.55)
+    pick = evenly(len(x), 200)
+    ax.scatter(x[pick], np.clip(y[pick], -MOST, MOST), s=9, c=BLUE, alpha=0.55, linewidths=0)
+    reach = min(MOST, max(3.0, float(np.abs(y).max()))) + 0.3
+    ax.set_ylim(-reach, reach)
+    ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.yaxis.set_major_formatter(Amounts())
+    ax.tick_params(labelsize=SIZE)
+    return ax
+
+
+def _mean(ax: Axes, place: float, residuals: np.ndarray) -> None:
+    """The mean of some rows, with its 95 % interval."""
+    half = 1.96 * residuals.std(ddof=1) / np.sqrt(len(residuals)) if len(residuals) > 1 else 0.0
+    ax.errorbar(place, residuals.mean(), half, color=ORANGE, marker="D", markersize=4.5, linewidth=1.8, zorder=4)

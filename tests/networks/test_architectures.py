@@ -1,10 +1,12 @@
-"""Architectures of transformers, built small: what ``docs/models.md`` says of them."""
+"""Architectures of transformers, built small: what ``docs/models.md`` says of them, and what their files hold."""
 
+import copy
 import os
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 import gumdrop as gd
@@ -136,13 +138,20 @@ SEVERAL_TIMES = {"ALBERT"}
 TIME_FIRST = {"XLNet": ["transformer.layer.*.ff.*"]}
 WITHOUT_EXAMPLES = {"DeBERTa v2": "pos_", "Swin v2": "continuous_position_bias"}
 """Layers whose input belongs to no example."""
+RATES = ("dropout", "dropout_rate", "dropout_prob", "pdrop", "drop_path_rate")
+"""What a configuration calls a rate, at the end of its name."""
 
 
-def build(name):
+def build(name, *, rate=None):
+    """Make a model with random weights, with all rates of its configuration at one value."""
     cls, sizes, inputs, sites = MODELS[name]
     model_class = getattr(T, cls)
+    config = model_class.config_class(**sizes)
+    for attribute in vars(config):
+        if rate is not None and attribute.endswith(RATES) and getattr(config, attribute) is not None:
+            setattr(config, attribute, rate)
     torch.manual_seed(0)
-    return model_class(model_class.config_class(**sizes)), inputs(), sites
+    return model_class(config), inputs(), sites
 
 
 def convert(model, **options):
@@ -153,6 +162,19 @@ def convert(model, **options):
 
 def logits(result):
     return result.logits
+
+
+def sample(model, inputs, num_samples=2, **options):
+    return gd.sample(model, inputs, num_samples=num_samples, seed=0, output=logits, **options)
+
+
+@torch.no_grad()
+def assert_nothing_drops_near_rate_0(model, inputs):
+    """With rates near 0 a training pass is an eval pass, up to rounding."""
+    for block in dropout_blocks(model):
+        set_logit(block.site, -40.0)
+    expected = logits(model.eval()(**inputs))
+    torch.testing.assert_close(logits(model.train()(**inputs)), expected, rtol=1e-4, atol=1e-4)
 
 
 def inputs_of_sites(model, inputs):
@@ -189,11 +211,16 @@ def check_a_step(model, inputs):
 @pytest.mark.parametrize("name", MODELS)
 def test_what_the_page_says(name):
     model, inputs, sites = build(name)
+    keys = list(model.state_dict())
+    with torch.no_grad():
+        expected = logits(model.eval()(**inputs))
     report = convert(model, time_first=TIME_FIRST.get(name, ()), plain_dropout="remove")
     assert name in PAGE
     assert len(report.converted) == sites
+    assert [key for key in model.state_dict() if "concrete_dropout" not in key] == keys
     with torch.no_grad():
-        seen = inputs_of_sites(model.eval(), inputs)
+        torch.testing.assert_close(logits(model(**inputs)), expected)
+        seen = inputs_of_sites(model, inputs)
     assert {site for site, rows in seen.items() if not rows} == NEVER_CALLED.get(name, set())
     assert any(len(rows) > 1 for rows in seen.values()) == (name in SEVERAL_TIMES)
     for site, rows in seen.items():
@@ -201,52 +228,34 @@ def test_what_the_page_says(name):
         if not (inside_windows or WITHOUT_EXAMPLES.get(name, "none of them") in site):
             assert set(rows) <= {3}, site
     check_a_step(model, inputs)
-    first, second = gd.sample(model, inputs, num_samples=2, seed=0, output=logits)
-    assert not torch.equal(first, second)
+    draws = sample(model, inputs)
+    assert not torch.equal(*draws)
+    if set(inputs) == {"input_ids"}:
+        torch.testing.assert_close(sample(model, inputs, batch_size=2), draws)
 
 
 @pytest.mark.parametrize("name", ["BERT", "DeBERTa v2", "T5", "BART", "GPT-2", "Swin", "Wav2Vec2"])
 def test_removed_dropout_is_off(name):
-    """With rates near 0 a training pass is then an eval pass, up to rounding."""
     model, inputs, _ = build(name)
     report = convert(model, plain_dropout="remove")
     assert bool(report.removed) == (name != "Swin")
-    with torch.no_grad():
-        for block in dropout_blocks(model):
-            set_logit(block.site, -40.0)
-        expected = logits(model.eval()(**inputs))
-        torch.testing.assert_close(logits(model.train()(**inputs)), expected, rtol=1e-4, atol=1e-4)
-
-
-RATES = ("dropout", "dropout_rate", "pdrop", "drop_path_rate")
-"""What a configuration calls a rate, at the end of its name."""
+    assert_nothing_drops_near_rate_0(model, inputs)
 
 
 @pytest.mark.parametrize("include", [["*"], []], ids=["all", "own"])
 @pytest.mark.parametrize("name", ["BERT", "GPT-2", "Llama", "T5", "Whisper", "ViT", "ConvNeXt", "Swin"])
 def test_all_dropout_is_learned_or_named(name, include):
-    """With all rates of the configuration on; with rates near 0 a training pass is then an eval pass."""
-    cls, sizes, inputs, _ = MODELS[name]
-    config = getattr(T, cls).config_class(**sizes)
-    for attribute in vars(config):
-        if attribute.endswith((*RATES, "dropout_prob")) and getattr(config, attribute) is not None:
-            setattr(config, attribute, 0.2)
-    torch.manual_seed(0)
-    model, x = getattr(T, cls)(config), inputs()
+    model, x, _ = build(name, rate=0.2)
     keys = list(model.state_dict())
     report = convert(model, plain_dropout="learn", include=include)
     assert [key for key in model.state_dict() if "concrete_dropout" not in key] == keys
     assert not [why for why in report.left.values() if "acts as before" in why]
     assert report.in_place
-    draws = gd.sample(model, x, num_samples=8, seed=0, output=logits)
-    assert torch.equal(gd.sample(model, x, num_samples=8, seed=0, output=logits), draws)
+    draws = sample(model, x, 8)
+    assert torch.equal(sample(model, x, 8), draws)
     assert draws.std(0).any()
     check_a_step(model, x)
-    with torch.no_grad():
-        for block in dropout_blocks(model):
-            set_logit(block.site, -40.0)
-        expected = logits(model.eval()(**x))
-        torch.testing.assert_close(logits(model.train()(**x)), expected, rtol=1e-4, atol=1e-4)
+    assert_nothing_drops_near_rate_0(model, x)
 
 
 def test_peft_keeps_a_copy_and_adapters_start_from_the_dropout_in_front_of_them():
@@ -266,3 +275,128 @@ def test_peft_keeps_a_copy_and_adapters_start_from_the_dropout_in_front_of_them(
     assert not any(
         isinstance(m, nn.Linear) and name in report.left for name, m in model.named_modules() if "lora" in name
     )
+
+
+# Files
+
+
+def move_rates(model):
+    for block in dropout_blocks(model):
+        set_logit(block.site, block.site.p_logit.detach() + torch.rand(()))
+    return model
+
+
+def assert_same_draws(inputs, model, other):
+    assert gd.dropout_rates(other) == gd.dropout_rates(model)
+    assert torch.equal(*(sample(each, inputs) for each in (model, other)))
+
+
+@pytest.mark.parametrize("name", ["BERT", "T5", "ResNet"])
+def test_files_of_a_converted_model_open_as_those_of_the_model_it_was(name, tmp_path):
+    """The rates are in them too."""
+    model, inputs, _ = build(name, rate=0.0)
+    convert(model)
+    move_rates(model).save_pretrained(tmp_path)
+    plain = type(model).from_pretrained(tmp_path, local_files_only=True)
+    torch.testing.assert_close(logits(plain.eval()(**inputs)), logits(model.eval()(**inputs)))
+    convert(plain)
+    missing, unexpected = plain.load_state_dict(load_file(tmp_path / "model.safetensors"), strict=False)
+    assert set(missing) <= set(getattr(model, "_tied_weights_keys", None) or ())
+    assert unexpected == []
+    assert_same_draws(inputs, model, plain)
+
+
+# Models that are built without memory, as `from_pretrained` does
+
+
+class Classifier(T.BertForSequenceClassification):
+    """A class that converts itself; one rate starts where a dropout of the model was."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.extra = nn.Sequential(nn.Dropout(0.3), nn.Linear(2, 2))
+        gd.learn_dropout(self, p=0.05, report=lambda report: None)
+
+
+class Part(T.BertForSequenceClassification):
+    """A class that converts the model inside it."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert = gd.learn_dropout(self.bert, p=0.05, report=lambda report: None)
+
+
+class Head(T.BertForSequenceClassification):
+    """A class that converts no more than a layer of PyTorch."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        gd.learn_dropout(self.classifier, p=0.05)
+
+
+def dirty_memory(monkeypatch, value):
+    """Let tensors that nobody fills hold a value, as memory may that was used before."""
+    empty_like = torch.empty_like
+
+    def dirty(*args, **kwargs):
+        made = empty_like(*args, **kwargs)
+        return made.fill_(value) if made.is_floating_point() and made.device.type == "cpu" else made
+
+    monkeypatch.setattr(torch, "empty_like", dirty)
+
+
+@pytest.fixture
+def bert():
+    return build("BERT", rate=0.0)[0]
+
+
+@pytest.fixture
+def plain_checkpoint(bert, tmp_path):
+    bert.save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("cls", [Classifier, Part, Head])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rates_start_where_they_should_from_a_plain_checkpoint(cls, dtype, plain_checkpoint, monkeypatch):
+    dirty_memory(monkeypatch, 5.8e28)
+    model = cls.from_pretrained(plain_checkpoint, local_files_only=True, dtype=dtype)
+    expected = gd.dropout_rates(cls(model.config))
+    assert gd.dropout_rates(model) == expected
+    assert expected.get("extra.1", 0.3) == pytest.approx(0.3)
+    assert {block.site.p_logit.dtype for block in dropout_blocks(model)} == {torch.float32}
+
+
+@pytest.mark.parametrize("cls", [Classifier, Part, Head])
+def test_rates_come_back_from_a_checkpoint_of_its_own(cls, bert, tmp_path, monkeypatch):
+    model = move_rates(cls(bert.config))
+    model.save_pretrained(tmp_path)
+    dirty_memory(monkeypatch, 5.8e28)
+    assert_same_draws(words(), model, cls.from_pretrained(tmp_path, local_files_only=True))
+
+
+def test_a_rate_that_was_learned_is_not_initialised_again(bert, plain_checkpoint):
+    for model in (
+        Classifier(bert.config),
+        Classifier.from_pretrained(plain_checkpoint, local_files_only=True),
+    ):
+        before = gd.dropout_rates(move_rates(model))
+        for each in (model, copy.deepcopy(model)):
+            each.init_weights()
+            assert gd.dropout_rates(each) == before
+
+
+def test_one_key_that_is_missing(bert, tmp_path, monkeypatch):
+    """Rates that a checkpoint has are loaded, and those that it lacks start."""
+    model = Classifier(bert.config)
+    with torch.no_grad():
+        for block in dropout_blocks(model):
+            set_logit(block.site, -1.0)
+    state = model.state_dict()
+    lost = [key for key in state if key.startswith(("classifier.concrete", "extra.1.concrete"))]
+    model.save_pretrained(tmp_path, state_dict={key: value for key, value in state.items() if key not in lost})
+    dirty_memory(monkeypatch, 5.8e28)
+    rates = gd.dropout_rates(Classifier.from_pretrained(tmp_path, local_files_only=True))
+    assert len(lost) == 2
+    assert (rates.pop("classifier"), rates.pop("extra.1")) == (pytest.approx(0.05), pytest.approx(0.3))
+    assert set(rates.values()) == {torch.tensor(-1.0).sigmoid().item()}

@@ -2,8 +2,17 @@
 
 import pytest
 
+from builders.digits import write_digits
+
 
 @pytest.fixture(autouse=True)
 def _no_collection(monkeypatch) -> None:
     """The memory of each method is measured after a collection, which takes longer than the methods do here."""
     monkeypatch.setattr("gc.collect", lambda *_: 0)
+
+
+@pytest.fixture
+def digits(tmp_path):
+    """A folder of data sets that has made-up digits."""
+    write_digits(tmp_path / "data" / "mnist")
+    return tmp_path / "data"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 
 import pytest
@@ -11,7 +10,6 @@ import torch
 from torch import nn
 
 import gumdrop as gd
-from gumdrop import cli
 
 pytest.importorskip("rapidfuzz")
 
@@ -21,6 +19,8 @@ from gumdrop_experiments.g2p.words import Rows
 from gumdrop_experiments.harness.options import RunOptions
 from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.networks.spellers import ByLength, PooledReader, Speller, phone_nll
+
+from builders.reproduced import reproduce, reproduced
 
 
 @pytest.fixture
@@ -33,14 +33,9 @@ def data(tmp_path):
 
 
 def test_every_setting_runs_and_what_is_said_is_judged(data, tmp_path):
-    out = tmp_path / "out"
-    words = ["reproduce", "g2p", "--data", str(data), "--out", str(out)]
-    words += ["--pooled-epochs", "1", "--epochs", "15", "--num-samples", "3", "--test-words", "6"]
-    words += ["--regularisers", "1e-3", "1e-5"]  # weights so dear, and masks so cheap, that rates fall
-    assert cli.main(words) == 0
-    contents = json.loads((out / "results.json").read_text())
-    assert contents["figures"] == [f"g2p-{name}.png" for name in ("pooled", "doubt", "spellers")]
-    found, ways = contents["results"], ("learned", "learned, given factors")
+    words = ["--pooled-epochs", 1, "--epochs", 15, "--num-samples", 3, "--test-words", 6]
+    words += ["--regularisers", 1e-3, 1e-5]  # weights so dear, and masks so cheap, that rates fall
+    found, ways = reproduced("g2p", tmp_path / "out", *words, data=data), ("learned", "learned, given factors")
     assert list(found["pooled"]) == [*(f"fixed {p:g}" for p in (0, 0.1, 0.2, 0.3, 0.4)), "broken", *ways]
     learned, given = (found["pooled"][way]["rates"]["head"][0] for way in ways)
     assert given < 0.1 < learned
@@ -56,14 +51,9 @@ def test_every_setting_runs_and_what_is_said_is_judged(data, tmp_path):
 
 
 def test_networks_are_trained_as_reported_and_more_of_them_later(data, tmp_path):
-    out = tmp_path / "out"
-    words = ["reproduce", "g2p", "--data", str(data), "--out", str(out), "--as-reported", "--pooled-epochs", "2"]
-    words += ["--test-words", "6", "--resume", "--networks"]
-    assert cli.main([*words, "broken"]) == 0
-    assert cli.main([*words, "fixed 0.1", "broken"]) == 0
-    contents = json.loads((out / "results.json").read_text())
-    assert contents["figures"] == ["g2p-pooled.png"]
-    found = contents["results"]
+    words = ["--as-reported", "--pooled-epochs", 2, "--test-words", 6, "--resume", "--networks"]
+    assert reproduce("g2p", tmp_path / "out", *words, "broken", data=data) == 0
+    found = reproduced("g2p", tmp_path / "out", *words, "fixed 0.1", "broken", data=data)
     assert list(found["pooled"]) == ["fixed 0.1", "broken"]
     assert not found["spellers"]
     assert all(len(scores) == 2 for each in found["pooled"].values() for scores in each["history"].values())
@@ -77,13 +67,10 @@ def test_networks_are_trained_as_reported_and_more_of_them_later(data, tmp_path)
 
 def test_networks_of_several_seeds_speak_together(data, tmp_path):
     out = tmp_path / "out"
-    words = ["reproduce", "g2p", "--data", str(data), "--out", str(out), "--epochs", "2", "--test-words", "6"]
-    words += ["--num-samples", "3", "--resume", "--networks", "speller learned"]
-    assert cli.main(words) == 0
-    assert list(json.loads((out / "results.json").read_text())["results"]["spellers"]) == ["learned"]
+    words = ["--epochs", 2, "--test-words", 6, "--num-samples", 3, "--resume", "--networks", "speller learned"]
+    assert list(reproduced("g2p", out, *words, data=data)["spellers"]) == ["learned"]
     first = (out / "parts" / "speller-learned.json").read_text()
-    assert cli.main([*words, "--members", "2"]) == 0
-    found = json.loads((out / "results.json").read_text())["results"]
+    found = reproduced("g2p", out, *words, "--members", 2, data=data)
     assert list(found["spellers"]) == ["learned", "2 learned together"]
     assert list(found["further_seeds"]) == ["learned, seed 1"]
     spellers = found["spellers"] | found["further_seeds"]
@@ -95,7 +82,7 @@ def test_networks_of_several_seeds_speak_together(data, tmp_path):
 
 
 def test_networks_are_known(data, capsys):
-    assert cli.main(["reproduce", "g2p", "--data", str(data), "--networks", "learned, given factors"]) == 2
+    assert reproduce("g2p", data.parent / "out", "--networks", "learned, given factors", data=data) == 2
     assert "there is no network 'learned, given factors'" in capsys.readouterr().err
 
 

@@ -9,22 +9,15 @@ from gumdrop_experiments.labels.rounds import first_labels, pool_of
 from gumdrop_experiments.labels.study import summary
 from gumdrop_experiments.labels.ways import WAYS, build
 
-from builders.digits import write_digits
 from builders.reproduced import reproduce, reproduced
 
 SMALL = ("--labels", 26, "--by", 3, "--pool", 40, "--num-samples", 6, "--test-images", 60, "--epoch-images", 32)
 
 
-@pytest.fixture
-def data(tmp_path):
-    write_digits(tmp_path / "data" / "mnist")
-    return tmp_path / "data"
-
-
-def test_each_way_asks_and_a_stopped_run_goes_on_where_it_stopped(data, tmp_path, monkeypatch) -> None:
+def test_each_way_asks_and_a_stopped_run_goes_on_where_it_stopped(digits, tmp_path, monkeypatch) -> None:
     ways = ("fixed-batchbald", "learned-batchbald", "none-entropy", "fixed-random", "fixed-bald-1")
     words = (*SMALL, "--pools", "mnist", "--ways", *ways)
-    whole = reproduced("labels", tmp_path / "whole", *words, data=data)
+    whole = reproduced("labels", tmp_path / "whole", *words, data=digits)
     assert whole["test_images"] == 60
     found = whole["pools"]["mnist"]
     assert set(found) == set(ways)
@@ -46,9 +39,9 @@ def test_each_way_asks_and_a_stopped_run_goes_on_where_it_stopped(data, tmp_path
         return more_of(*words)
 
     monkeypatch.setattr(rounds, "_more", stop)
-    assert reproduce("labels", stopped, *words, data=data) == 130
+    assert reproduce("labels", stopped, *words, data=digits) == 130
     monkeypatch.setattr(rounds, "_more", more_of)
-    assert reproduced("labels", stopped, *words, "--resume", data=data) == whole
+    assert reproduced("labels", stopped, *words, "--resume", data=digits) == whole
 
 
 def test_the_repeated_pool_has_each_digit_three_times_with_noise() -> None:

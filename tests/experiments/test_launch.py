@@ -93,11 +93,6 @@ def test_what_is_done_is_kept_a_crash_is_tried_again_and_an_error_is_named(tmp_p
     assert not list(out.rglob("*.partial"))
 
 
-def test_jobs_are_at_least_one() -> None:
-    with pytest.raises(ValueError, match="`jobs` must be at least 1, got 0"):
-        RunOptions(jobs=0)
-
-
 JOB = """
 import pathlib, sys, test_launch
 from gumdrop import cli

@@ -7,23 +7,16 @@ import torch
 from gumdrop_experiments.mnist import study
 from gumdrop_experiments.scoring import class_scores, plain_prediction
 
-from builders.digits import write_digits
 from builders.reproduced import reproduce, reproduced, results_of
 
 
-@pytest.fixture
-def data(tmp_path):
-    write_digits(tmp_path / "data" / "mnist")
-    return tmp_path / "data"
-
-
-def test_a_run_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> None:
+def test_a_run_leaves_its_numbers_and_figures(digits, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(study, "QUICK_WIDTHS", (8,))
     monkeypatch.setattr(study, "QUICK_WIDTH", 16)
     monkeypatch.setattr(study._Work, "passes", lambda work, num_data: 2)
     out = tmp_path / "out"
     words = ("--quick", "--sizes", "60", "240", "--epochs", "1", "--num-samples", "5")
-    results = reproduced("mnist", out, *words, data=data)
+    results = reproduced("mnist", out, *words, data=digits)
     small, large = results["sizes"]
     assert (small["num_data"], large["num_data"]) == (60, 240)
     assert set(large["search"]) == set(study.FIXED)
@@ -36,16 +29,16 @@ def test_a_run_leaves_its_numbers_and_figures(data, tmp_path, monkeypatch) -> No
     assert large["fixed"][0]["rates_over_training"][-1] == pytest.approx([inputs] + [hidden] * 3, abs=1e-3)
     assert [each["width"] for each in results["widths"]] == [8, 16]
     assert "784-16-16-16-10" in (out / "report.html").read_text()
-    assert reproduce("mnist", out, *words, "--resume", data=data) == 0
+    assert reproduce("mnist", out, *words, "--resume", data=digits) == 0
     assert results_of(out) == results
 
 
-def test_settings_out_of_range_are_errors(data, tmp_path, capsys) -> None:
+def test_settings_out_of_range_are_errors(digits, tmp_path, capsys) -> None:
     for words, said in {
         ("--sizes", "500"): "`sizes` must lie between 60 and 240, got [500]",
         ("--seeds", "0"): "`seeds` must be at least 1, got 0",
     }.items():
-        assert reproduce("mnist", tmp_path / "out", *words, data=data) == 2
+        assert reproduce("mnist", tmp_path / "out", *words, data=digits) == 2
         assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 import torch
 
 from gumdrop.networks import dropout_rates
@@ -11,19 +10,12 @@ from gumdrop_experiments.networks.convolutional import tutorial_lenet, tutorial_
 from gumdrop_experiments.regularisation import training
 from gumdrop_experiments.regularisation.training import NETWORKS
 
-from builders.digits import write_digits
 from builders.reproduced import reproduce, reproduced
 
 
-@pytest.fixture
-def data(tmp_path):
-    write_digits(tmp_path / "data" / "mnist")
-    return tmp_path / "data"
-
-
-def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(data, tmp_path, monkeypatch) -> None:
+def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(digits, tmp_path, monkeypatch) -> None:
     words = ("--epochs", "2", "--lenet-epochs", "1")
-    whole = reproduced("regularisation", tmp_path / "whole", *words, data=data)
+    whole = reproduced("regularisation", tmp_path / "whole", *words, data=digits)
     assert (whole["settings"]["epochs"], whole["test_images"]) == ({"perceptron": 2, "lenet": 1}, 240)
     networks = whole["networks"]
     assert list(networks) == list(NETWORKS)
@@ -54,10 +46,10 @@ def test_errors_are_counted_and_a_stopped_run_goes_on_where_it_stopped(data, tmp
 
     scores_of = training._scores
     monkeypatch.setattr(training, "_scores", stop)
-    assert reproduce("regularisation", stopped, *words, data=data) == 130
+    assert reproduce("regularisation", stopped, *words, data=digits) == 130
     assert [path.name for path in (stopped / "parts").glob("*.checkpoint")] == ["perceptron-learned.checkpoint"]
     monkeypatch.setattr(training, "_scores", scores_of)
-    assert reproduced("regularisation", stopped, *words, "--resume", data=data) == whole
+    assert reproduced("regularisation", stopped, *words, "--resume", data=digits) == whole
 
 
 def test_networks_of_the_tutorial() -> None:

@@ -67,25 +67,21 @@ def test_a_run_leaves_results_figures_parts_and_a_page(tmp_path) -> None:
     assert "A quick run" not in page
 
 
-def test_the_command_in_the_results_gives_the_same_results(tmp_path) -> None:
+def test_the_command_in_the_results_gives_the_same_results(tmp_path, monkeypatch) -> None:
     sums(tmp_path / "a", quick=True, sizes=(7, 3))
-    words = results_of(tmp_path / "a")["command"].split()[1:]
-    assert cli.main([*words, "--out", str(tmp_path / "b")]) == 0
-    a, b = results_of(tmp_path / "a"), results_of(tmp_path / "b")
-    assert {**a, "seconds": 0} == {**b, "seconds": 0}
-    assert "A quick run" in (tmp_path / "b" / "report.html").read_text()
+    a = results_of(tmp_path / "a")
+    assert a["width"] == 2  # that of a quick run
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(a["command"].split()[1:]) == 0
+    default = tmp_path / "runs" / "sums"
+    assert {**a, "seconds": 0} == {**results_of(default), "seconds": 0}
+    assert "A quick run" in (default / "report.html").read_text()
 
 
 def test_the_command_has_one_flag_for_several_values() -> None:
     settings = {"regularisers": [0.01, 100.0], "ways": ["fixed 0.5", "learned"], "dataset": [], "splits": None}
     words = "gumdrop reproduce uci --regularisers 0.01 100.0 --ways 'fixed 0.5' learned"
     assert command_line("uci", settings) == words
-
-
-def test_the_default_folder(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    sums()
-    assert (tmp_path / "runs" / "sums" / "report.html").is_file()
 
 
 # Stop and resume
@@ -131,17 +127,12 @@ def test_other_settings_are_named(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_folder_of_something_else_is_left_alone(tmp_path, resume) -> None:
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(FileExistsError, match="holds something that is no run"):
-        sums(tmp_path, resume=resume)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_out_may_not_be_a_file(tmp_path) -> None:
+@pytest.mark.parametrize("out", ["", "thesis.tex"])
+def test_what_is_no_run_is_left_alone(tmp_path, out, resume) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(FileExistsError, match="no run"):
-        sums(tmp_path / "thesis.tex")
+        sums(tmp_path / out, resume=resume)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_damaged_part_says_what_to_do(tmp_path) -> None:
@@ -198,11 +189,6 @@ def test_a_training_goes_on_from_its_checkpoint(tmp_path, monkeypatch) -> None:
 # Options and data
 
 
-def test_a_seed_is_not_negative() -> None:
-    with pytest.raises(ValueError, match="`seed` must be at least 0, got -1"):
-        RunOptions(seed=-1)
-
-
 def test_the_folder_of_a_data_set(tmp_path, monkeypatch) -> None:
     options = RunOptions(data=tmp_path / "data")
     with pytest.raises(FileNotFoundError, match=r"data has no folder 'uci'; .* with --data"):
@@ -248,7 +234,12 @@ def test_shared_flags_are_told_by_each_experiment(capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"), [(["--seed", "-1"], "`seed` must be at least 0"), (["--sead", "1"], "--sead")]
+    ("words", "message"),
+    [
+        (["--seed", "-1"], "`seed` must be at least 0, got -1"),
+        (["--jobs", "0"], "`jobs` must be at least 1, got 0"),
+        (["--sead", "1"], "--sead"),
+    ],
 )
 def test_a_bad_flag_is_one_line(words, message, capsys) -> None:
     assert cli.main(["reproduce", "sums", *words]) == 2
@@ -289,12 +280,6 @@ def test_what_fails_before_the_first_part_leaves_nothing(tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match="no sizes"):
         sums(tmp_path / "out", sizes=())
     assert not (tmp_path / "out").exists()
-
-
-def test_a_quick_run_records_the_smaller_settings(tmp_path) -> None:
-    sums(tmp_path, quick=True)
-    assert results_of(tmp_path)["width"] == 2
-    assert results_of(tmp_path)["results"]["sums"]["N=2"] == [2, 2]
 
 
 # The page

@@ -3,12 +3,10 @@
 import copy
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 import gumdrop as gd
@@ -16,22 +14,21 @@ from gumdrop.networks import mlp
 from gumdrop.objective.kl import CAPS
 from gumdrop.training import fit, fit_stacked
 
+from builders import reference as ref
+
 
 def network(*sizes: int, **options: Any) -> nn.Module:
     layers = [layer for pair in itertools.pairwise(sizes) for layer in (nn.Linear(*pair), nn.ReLU())]
     return gd.learn_dropout(nn.Sequential(*layers[:-1]), **options)
 
 
-def by_hand(model: Any, precision_of: Callable[[nn.Linear], float]) -> float:
-    """KL of a chain of Linear layers by loops over its layers and units."""
+def by_hand(model: Any, scale: float) -> float:
+    """KL of a chain of Linear layers under a share of fan-in."""
     total = 0.0
-    for layer in model:
-        if isinstance(layer, nn.Linear):
-            p = torch.sigmoid(layer.concrete_dropout.p_logit.detach().double()).expand(layer.in_features)
-            entropy = -(p * p.log() + (1 - p) * (1 - p).log())
-            squares = layer.weight.detach().double().square().sum(0) / (1 - p)
-            bias = layer.bias.detach().double().square().sum()
-            total += float(precision_of(layer) / 2 * (squares.sum() + bias) - entropy.sum())
+    for layer in model[::2]:
+        p = layer.concrete_dropout.p_logit.detach().double().sigmoid().expand(layer.in_features)
+        weight, bias = (value.detach().double().numpy() for value in (layer.weight, layer.bias))
+        total += ref.kl(p.tolist(), weight, [bias], precision=scale * layer.in_features)
     return total
 
 
@@ -43,7 +40,7 @@ class TestStrength:
         count = 6 * 40 + 40 + 40 * 2 + 2
         for num_data in (1, 20, 3000, 10**6):
             scale = min(1.0, 2 * CAPS[name] * num_data / count)
-            expected = by_hand(model, lambda layer, scale=scale: scale * layer.in_features)
+            expected = by_hand(model, scale)
             for rows in (num_data, torch.tensor(num_data)):
                 kl = gd.kl_divergence(model, num_data=rows, lengthscale=name)
                 assert kl.item() == pytest.approx(expected, rel=1e-4, abs=1e-3)
@@ -123,38 +120,6 @@ class TestChoice:
         assert [result.history[0].kl for result in stacked] == pytest.approx(expected, rel=1e-4)
         for model, pair, kl in zip(models, data, expected, strict=True):
             assert fit(copy.deepcopy(model), pair, **options).history[0].kl == pytest.approx(kl, rel=1e-4)
-
-
-class TestWhatIsLearned:
-    """Under fan-in, both of these learn nothing."""
-
-    @staticmethod
-    def trained(model: nn.Module, loss_of: Callable[..., Any], x: Tensor, y: Tensor, epochs: int) -> nn.Module:
-        optimizer = torch.optim.AdamW(gd.parameter_groups(model, rate_lr=5e-3), lr=5e-3)
-        for _ in range(epochs):
-            for rows in torch.randperm(len(x)).split(32):
-                loss = gd.negative_elbo(
-                    loss_of(model(x[rows]), y[rows]), model, num_data=len(x), likelihood="categorical"
-                )
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-        return model
-
-    def test_digits(self) -> None:
-        x, y = load_digits(return_X_y=True)
-        inputs, labels = torch.tensor(x / 16, dtype=torch.float32), torch.tensor(y)
-        model = self.trained(network(64, 128, 128, 10), gd.categorical_nll, inputs[:800], labels[:800], epochs=6)
-        prediction = gd.predict_classification(model, inputs[1200:], seed=0)
-        assert (prediction.probabilities.argmax(1) == labels[1200:]).float().mean() > 0.85
-
-    def test_a_wide_regression(self) -> None:
-        x = torch.randn(200, 5)
-        y = x[:, :1] * x[:, 1:2] + 0.1 * torch.randn(200, 1)
-        model = self.trained(
-            network(5, 200, 200, 2), lambda out, target: gd.gaussian_nll(*out.chunk(2, -1), target), x, y, epochs=20
-        )
-        assert (gd.predict_regression(model, x, seed=0).mean - y).square().mean() < 0.5 * y.var()
 
 
 class TestWarning:

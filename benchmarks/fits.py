@@ -15,9 +15,9 @@ import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
-from gumdrop.ensembles import Architecture, EnsembleSettings, Rows, fit, schedule
+from gumdrop.ensembles import Architecture, EnsembleSettings, Rows, fit
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.likelihoods import Categorical, Gaussian
+from gumdrop.likelihoods import Categorical, Gaussian, Likelihood
 from gumdrop_experiments.data.uci import Split
 from gumdrop_experiments.rates.sets import SETS, TableOfRates
 
@@ -31,10 +31,10 @@ TABLES = ("noisy", "diabetes", "friedman", "cancer", "smooth")
 """Tables of `gumdrop reproduce rates`, of 200 to 2,000 training rows."""
 
 
-def changes(num_rows: int) -> dict[str, EnsembleSettings]:
+def changes(num_rows: int, likelihood: Likelihood) -> dict[str, EnsembleSettings]:
     """The default, and fits with one choice changed."""
     default = EnsembleSettings(seed=SEED)
-    _, epochs = schedule(num_rows)
+    _, epochs = default.schedule(num_rows, likelihood)
     return {
         DEFAULT: default,
         "one strength of dropout": replace(default, strength=1.0),
@@ -44,7 +44,7 @@ def changes(num_rows: int) -> dict[str, EnsembleSettings]:
     }
 
 
-def measured(data: Split, num_classes: int, settings: EnsembleSettings) -> dict[str, float]:
+def measured(data: Split, num_classes: int, likelihood: Likelihood, settings: EnsembleSettings) -> dict[str, float]:
     """Fit, and score the test rows."""
 
     def build(architecture: Architecture, encoding: PiecewiseLinear | None) -> nn.Module:
@@ -52,7 +52,6 @@ def measured(data: Split, num_classes: int, settings: EnsembleSettings) -> dict[
         return architecture.network(data.x_train.shape[1], outputs, encoding, homoscedastic_noise=not num_classes)
 
     started = time.process_time()
-    likelihood = Categorical() if num_classes else Gaussian()
     fitted = fit(build, Rows(data.x_train, data.y_train), settings, likelihood)
     seconds = time.process_time() - started
     nats = fitted.model.predict(data.x_test, seed=0).log_prob(data.y_test).double().mean().item()
@@ -62,9 +61,10 @@ def measured(data: Split, num_classes: int, settings: EnsembleSettings) -> dict[
 def compared(table: TableOfRates) -> dict[str, dict[str, float]]:
     """Fit in turns, and give the mean seconds, their ratio to the default's, and the gain on it in nats."""
     rounds = []
+    likelihood = Categorical() if table.num_classes else Gaussian()
     for data in table.read(None, SPLITS, SEED):
-        settings = changes(len(data.x_train))
-        rounds.append({name: measured(data, table.num_classes, each) for name, each in settings.items()})
+        settings = changes(len(data.x_train), likelihood)
+        rounds.append({name: measured(data, table.num_classes, likelihood, each) for name, each in settings.items()})
     return {
         name: {
             "seconds": statistics.mean(found[name]["seconds"] for found in rounds),

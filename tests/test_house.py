@@ -7,7 +7,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1330,
     "cli": 950,
-    "ensembles": 1645,
+    "ensembles": 1684,
     "estimators": 1190,
     "export": 1350,
     "functional": 460,
@@ -18,14 +18,14 @@ BUDGETS = {
     "networks": 1696,
     "objective": 350,
     "prediction": 1740,
-    "tables": 7128,
+    "tables": 7131,
     "training": 2490,
     "views": 2580,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 17_165
+EXPERIMENTS = 17_175
 """Lines of all experiments."""
 
 

@@ -8,7 +8,7 @@ from gumdrop.tables.fitting.settings import FitSettings, Reading
 NO_GRADE, NO_PRICE = Reading(drop=("grade",)), Reading(drop=("price",))
 
 
-QUICK = FitSettings(hidden=(12,), num_members=3, epochs=4, num_samples=12)
+QUICK = FitSettings(hidden=(12,), num_members=3, epochs=4, num_samples=12, strength=1.0)
 
 
 def write_table(path, num_rows: int = 120, seed: int = 0):

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+KINDS = ("activation", "bins", "epochs", "lengthscale", "num members", "pace", "strength", "target_scale")
 DEPENDS = (
     "made with:",
     "The rate of",
     "No dropout is left",
     "'progression' is never below 0",
-    *(f" {name} " for name in ("activation", "bins", "epochs", "lengthscale", "pace", "strength", "target_scale")),
+    *(f" {name} " for name in KINDS),
 )
 """Lines that depend on the machine, on how long was trained, or on the networks that held-out rows choose."""
 VERDICT = re.compile(r"\b(better|worse|may be chance|no more|more)\b")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, choose, choosing, fit, fit_ensembles
 from gumdrop.ensembles.architecture import candidates, num_many_valued
 from gumdrop.ensembles.correction import members_of_folds
+from gumdrop.ensembles.fitting import joined
 from gumdrop.layers import PiecewiseLinear, dropout_blocks
 from gumdrop.likelihoods import Categorical, Gaussian
 from gumdrop.networks import mlp
@@ -63,7 +64,7 @@ def test_the_same_seed_chooses_and_trains_the_same() -> None:
     torch.testing.assert_close(one.model.state_dict(), other.model.state_dict(), rtol=0, atol=0)
     assert [len(member.history) for member in one.members] == [12, 12]  # as was asked
     assert one.scores.isnan().all()
-    assert one.strength == 1  # there is nothing to choose by
+    assert one.strengths == (1,)  # there is nothing to choose by
 
 
 def test_many_inputs_have_fewer_bins_and_very_many_none() -> None:
@@ -121,9 +122,9 @@ def test_the_ensemble_has_the_strength_that_held_out_rows_prefer(monkeypatch: py
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(150, 3, generator=generator)
     y = x[:, :1].tanh() + x[:, 1:2] * x[:, 2:3]  # without noise, so that much dropout is wrong
-    scores: list[dict[float, float]] = []
+    scores: list[dict[tuple[float, ...], float]] = []
 
-    def seen(given: dict[float, Tensor], weights: Tensor | None) -> float:
+    def seen(given: dict[tuple[float, ...], Tensor], weights: Tensor | None) -> tuple[float, ...]:
         scores.append({strength: each.mean().item() for strength, each in given.items()})
         return choose_strength(given, weights)
 
@@ -131,17 +132,28 @@ def test_the_ensemble_has_the_strength_that_held_out_rows_prefer(monkeypatch: py
     settings = EnsembleSettings(num_members=5, epochs=60, batch_size=32)
     kind = Architecture((32, 32), "silu", lengthscale="faint")
     fitted = fit(of_three, Rows(x, y), settings, Gaussian(), architecture=kind)
-    assert list(scores[0]) == [0.25, 1.0, 4.0]
-    assert scores[0][4.0] < scores[0][1.0] - 0.2
-    assert fitted.scores.mean().item() == scores[0][fitted.strength]
-    assert strengths_in(fitted.model.members) == {fitted.strength}
+    assert list(scores[0]) == [(0.25, 2.0), (0.25,), (2.0,)]
+    assert scores[0][2.0,] < scores[0][0.25,] - 0.1
+    assert fitted.scores.mean().item() == scores[0][fitted.strengths] == max(scores[0].values())
+    assert strengths_in(fitted.model.members) == set(fitted.strengths)
+
+
+def test_networks_of_all_strengths_are_one_ensemble_over_common_folds() -> None:
+    rows, settings = line(), replace(QUICK, num_members=4)
+    makes = [partial(NUMBERS, Architecture((4,)), None)] * 2
+    fits = fit_ensembles(makes, [rows, rows], settings, Gaussian())
+    both = joined([fits[0]._replace(strengths=(0.25,)), fits[1]._replace(strengths=(2.0,))], rows, settings)
+    assert [each.tolist() for each in fits[0].held_out] == [each.tolist() for each in fits[1].held_out]
+    assert list(both.model.members) == [*fits[0].model.members, *fits[1].model.members]
+    assert (both.strengths, len(both.members), len(both.held_out)) == ((0.25, 2.0), 8, 8)
+    assert both.scores.nanmean() > min(each.scores.nanmean() for each in fits)
 
 
 def test_a_strength_that_is_given_is_taken_and_long_tables_take_the_elbo() -> None:
     fitted = fit(NUMBERS, line(), replace(QUICK, strength=2.0), Gaussian())
-    assert fitted.strength == 2
+    assert fitted.strengths == (2,)
     assert strengths_in(fitted.model.members) == {2.0}
-    assert EnsembleSettings().strengths_for(100) == (0.25, 1.0, 4.0)
+    assert EnsembleSettings().strengths_for(100) == (0.25, 2.0)
     assert EnsembleSettings().strengths_for(20_000) == (1.0,)
     with pytest.raises(ValueError, match="`strength` must be positive and finite, got 0"):
         EnsembleSettings(strength=0.0)

@@ -28,12 +28,12 @@ from gumdrop.ensembles import (
 from gumdrop.ensembles import noise as noise_module
 from gumdrop.ensembles.correction import settle
 from gumdrop.ensembles.folds import folds_of, threads_for
+from gumdrop.ensembles.settings import TRIED
 from gumdrop.likelihoods import Categorical, ClassificationPrediction, Gaussian, Likelihood, RegressionPrediction
 from gumdrop.metrics import central_coverage, interval_coverage
 from gumdrop.networks import mlp
 from gumdrop.prediction import predict_classification, predict_regression
 from gumdrop.training import TrainingSettings
-from gumdrop.training.strength import STRENGTHS
 
 MAKE = partial(mlp, 2, 1, hidden=[16], homoscedastic_noise=True)
 NUMBERS, CLASSES = Gaussian(), partial(mlp, 2, 3, hidden=[32])
@@ -139,6 +139,9 @@ def test_the_schedule_takes_enough_steps_and_passes(num_rows) -> None:
     assert steps > 600
     assert epochs == 20 or steps < 5100
     assert schedule(num_rows, batch_size=7, epochs=3) == (7, 3)
+    for_classes = schedule(num_rows, is_density=False)
+    assert for_classes[0] == batch_size
+    assert for_classes[1] == 20 or for_classes[1] / epochs == pytest.approx(0.4, abs=0.02)
     for likelihood, prior in ((NUMBERS, "weak"), (Categorical(), 1.0)):
         for given, expected in ((None, prior), ("faint", "faint")):
             settings = EnsembleSettings(lengthscale=given).of_members(likelihood, epochs=1, batch_size=8)
@@ -460,7 +463,9 @@ def test_classes_are_learned_and_each_member_keeps_its_best_epoch() -> None:
     assert (prediction.label == y[200:]).float().mean() > 0.85
     assert prediction.log_prob(y[200:]).mean() > -0.5
     for member in fit.members:
-        assert member.history[member.best_epoch - 1].validation_nll == min(r.validation_nll for r in member.history)
+        scores = [record.validation_nll for record in member.history if record.validation_nll is not None]
+        assert member.history[member.best_epoch - 1].validation_nll == min(scores)
+        assert len(scores) == 30  # every second of 60 epochs
     assert torch.equal(prediction.probabilities, fit.model.predict(x[200:], seed=0).probabilities)
     assert not torch.equal(prediction.probabilities, fit.model.predict(x[200:], seed=1).probabilities)
 
@@ -516,7 +521,7 @@ def test_weights_move_an_ensemble() -> None:
 
 
 def test_small_networks_train_on_one_thread_and_the_number_of_threads_is_left_alone(monkeypatch) -> None:
-    networks = [mlp(8, 1, hidden=[64, 64])] * (10 * len(STRENGTHS))  # those of all strengths take steps together
+    networks = [mlp(8, 1, hidden=[64, 64])] * (10 * len(TRIED))  # those of all strengths take steps together
     assert [threads_for(networks, schedule(rows)[0]) for rows in (100, 2000, 8192, 10**6)] == [1, 1, 1, None]
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     asked: list[int] = []

@@ -13,7 +13,7 @@ References:
 
 from gumdrop.ensembles.architecture import Architecture, Build, candidates
 from gumdrop.ensembles.choosing import choose, fit
-from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of, fit_ensembles
+from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of, fit_ensembles, joined
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.models import ClassificationEnsemble, Ensemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
@@ -35,5 +35,6 @@ __all__ = [
     "ensemble_of",
     "fit",
     "fit_ensembles",
+    "joined",
     "schedule",
 ]

@@ -1,7 +1,7 @@
-"""Choose networks for a table: a few kinds are tried for a short while, then trained with several strengths of dropout.
+"""Choose networks for a table: a few kinds are tried for a short while, then trained with two strengths of dropout.
 
-Held-out rows decide both. Short pilots rank the kinds: the choice costs less than the training, and takes no row of a
-test.
+Held-out rows decide on both. Short pilots rank the kinds: the choice costs less than the training, and takes no row of
+a test.
 """
 
 import copy
@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from gumdrop.ensembles.architecture import Architecture, Build, candidates, num_many_valued
-from gumdrop.ensembles.fitting import EnsembleFit, fit_ensembles
+from gumdrop.ensembles.fitting import EnsembleFit, fit_ensembles, joined
 from gumdrop.ensembles.folds import schedule
 from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling, which_atom
@@ -44,9 +44,10 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | str = False,
 ) -> EnsembleFit:
-    """Train an ensemble of the kind of networks, and with the strength of dropout, that held-out rows prefer.
+    """Train an ensemble of the kind of networks, and with the strengths of dropout, that held-out rows prefer.
 
-    The networks of all strengths train as one program; where the settings name a strength it is the only one.
+    The networks of all strengths train as one program; where the settings name a strength it is the only one. Held-out
+    rows choose between the networks of one strength and those of all.
 
     Args:
         build: Builds one network.
@@ -71,9 +72,9 @@ def fit(
     fits = _fits(
         build, architecture, rows, settings, likelihood, scale, strengths, checkpoint=checkpoint, progress=progress
     )
-    scores = {strength: fit.scores for strength, fit in zip(strengths, fits, strict=True)}
-    chosen = process_group().from_first(lambda: choose_strength(scores, rows.weights))
-    return fits[strengths.index(chosen)]._replace(strength=chosen)
+    tried = {fit.strengths: fit for fit in ([joined(fits, rows, settings), *fits] if len(fits) > 1 else fits)}
+    scores = {strengths: fit.scores for strengths, fit in tried.items()}
+    return tried[process_group().from_first(lambda: choose_strength(scores, rows.weights))]
 
 
 def _fits(
@@ -98,7 +99,8 @@ def _fits(
 
     data = [replace(rows, y=scaling.encoded(rows.y))] * len(strengths)
     makes = [partial(network, strength) for strength in strengths]
-    return fit_ensembles(makes, data, architecture.settings(settings), likelihood, scaling=scaling, **options)
+    fits = fit_ensembles(makes, data, architecture.settings(settings), likelihood, scaling=scaling, **options)
+    return [fit._replace(strengths=(strength,)) for fit, strength in zip(fits, strengths, strict=True)]
 
 
 def choose(
@@ -110,7 +112,7 @@ def choose(
     scale: TargetScale = PLAIN,
     progress: bool | str = False,
 ) -> Architecture:
-    """Train each kind of networks for a fifth of the time, and choose the one with the best held-out log likelihood.
+    """Train each kind of networks for a short while, and choose the one with the best held-out log likelihood.
 
     Each member of such a pilot holds another fifth of the rows out, so that all rows judge. If targets have a lower
     bound, the best kind is also tried on their square root and their logarithm, and censored where the bound is the one

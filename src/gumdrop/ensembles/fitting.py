@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles.correction import settle
-from gumdrop.ensembles.folds import MOST_HELD_OUT, folds_of, schedule, threads_for
+from gumdrop.ensembles.folds import MOST_HELD_OUT, folds_of, threads_for
 from gumdrop.ensembles.models import ClassificationEnsemble, Ensemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.rows import Rows
@@ -35,8 +36,9 @@ class EnsembleFit(NamedTuple):
     scores: Tensor
     """Log likelihood of each row under the members that held it out, shape (N,); NaN where there is none: all rows for
     numbers without ``input_noise``, and those of a fold beyond the first 2,000."""
-    strength: float = 1.0
-    """What the entropy of the masks counted, see `gumdrop.networks.set_strength`."""
+    strengths: tuple[float, ...] = (1.0,)
+    """What the entropy of the masks counted, see `gumdrop.networks.set_strength`; members of several are side by side.
+    """
 
 
 def fit_ensembles(
@@ -90,7 +92,7 @@ def fit_ensembles(
     models, orders = _untrained(makes, rows, count, settings)
     most_folds = round(1 / settings.held_out_fraction)
     folds = [folds_of(order, count, most_folds, each.groups) for order, each in zip(orders, rows, strict=True)]
-    batch_size, epochs = schedule(most, batch_size=settings.batch_size, epochs=settings.epochs)
+    batch_size, epochs = settings.schedule(most, likelihood)
     members = [model for each in models for model in each]
     weights = [each.weights for each in rows for _ in range(count)]
     with limited_threads(threads_for(members, batch_size)):
@@ -112,6 +114,27 @@ def fit_ensembles(
         model, scores = ensemble_of(networks, each, outside, settings, likelihood, scaling, is_kept=is_kept)
         fits.append(EnsembleFit(model, results[i * count : (i + 1) * count], outside, scores))
     return fits
+
+
+def joined(fits: Sequence[EnsembleFit], rows: Rows, settings: EnsembleSettings) -> EnsembleFit:
+    """Mix the members of all fits of one data set, with one noise, whose folds they share.
+
+    Args:
+        fits: The fits.
+        rows: The data set, with targets in their units.
+        settings: The settings.
+
+    Returns:
+        One fit.
+    """
+    first = fits[0].model
+    scaling = first.scaling if isinstance(first, RegressionEnsemble) else AS_IT_IS
+    members = [member for fit in fits for member in fit.model.members]
+    outside = [held_out for fit in fits for held_out in fit.held_out]
+    seen = replace(rows, y=scaling.encoded(rows.y))
+    model, scores = ensemble_of(members, seen, outside, settings, first.likelihood, scaling)
+    strengths = tuple(strength for fit in fits for strength in fit.strengths)
+    return EnsembleFit(model, [result for fit in fits for result in fit.members], outside, scores, strengths)
 
 
 def ensemble_of(
@@ -159,4 +182,5 @@ def _untrained(
             for each in models:
                 for model in each:
                     set_strength(model, settings.strength)
-        return models, [torch.randperm(len(each), dtype=torch.int32) for each in rows]
+        orders: dict[int, Tensor] = {}  # networks of one data set share its folds
+        return models, [orders.setdefault(id(each), torch.randperm(len(each), dtype=torch.int32)) for each in rows]

@@ -13,6 +13,8 @@ __all__ = ["MOST_HELD_OUT", "folds_of", "haste", "schedule", "stretches_of", "th
 
 ROWS_PER_FOLD = 10
 STEPS, LEAST_EPOCHS = 2500, 20
+STEPS_OF_CLASSES = 1000
+"""Members for classes keep their best epoch, which mostly comes early."""
 MOST_HASTE = 4.0
 """How many times fewer steps are made up for by going faster; beyond, it was not tried."""
 MOST_HELD_OUT = 5000
@@ -23,7 +25,9 @@ STRETCHES = 10
 """Stretches of time whose rows are held out together."""
 
 
-def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None = None) -> tuple[int, int]:
+def schedule(
+    num_rows: int, *, batch_size: int | None = None, epochs: int | None = None, is_density: bool = True
+) -> tuple[int, int]:
     """Batch size and number of epochs for a data set; what is given is kept.
 
     Args:
@@ -31,6 +35,7 @@ def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None
         batch_size: Rows per step; None for 128, and above 8,192 rows for the power of two above N / 64, at most 1,024.
         epochs: Passes over the rows; None for those that 2,500 batches of the power of two above N / 16 make, of 32 to
             128 rows, and at least 20.
+        is_density: Whether targets are numbers; classes take 1,000 batches where numbers take 2,500.
 
     Returns:
         Batch size and number of epochs.
@@ -41,7 +46,7 @@ def schedule(num_rows: int, *, batch_size: int | None = None, epochs: int | None
     """
     slow = _slow_batch(num_rows)
     if epochs is None:
-        epochs = max(LEAST_EPOCHS, round(STEPS * slow / num_rows))
+        epochs = max(LEAST_EPOCHS, round((STEPS if is_density else STEPS_OF_CLASSES) * slow / num_rows))
     return max(128, slow) if batch_size is None else batch_size, epochs
 
 

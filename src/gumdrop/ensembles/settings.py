@@ -3,18 +3,21 @@
 import math
 from dataclasses import dataclass
 
-from gumdrop.ensembles.folds import haste
+from gumdrop.ensembles.folds import haste, schedule
 from gumdrop.likelihoods import Lengthscale, Likelihood
-from gumdrop.training import STRENGTHS, TrainingSettings
+from gumdrop.training import TrainingSettings
 
 __all__ = ["EnsembleSettings"]
 
-EVALUATIONS = 40
+EVALUATIONS = 25
 """Of the held-out rows in a training without early stopping; one in every epoch would take as long as the training."""
 RAREST = 10
 """Epochs between two evaluations, at most, so that a training that is stopped early has had some."""
-VALIDATION_SAMPLES = 8
-"""Draws that pick the best of some hundred epochs; twenty would take longer than the training."""
+VALIDATION_SAMPLES = 4
+"""Draws that pick the best epoch, the same each time; twenty would take longer than the training."""
+TRIED = (0.25, 2.0)
+"""Strengths of dropout: weaker than the ELBO's for what has little noise, and stronger. Networks of both together are
+mostly better than those of one."""
 MANY_MEMBERS, FEW_MEMBERS, MANY_ROWS = 10, 5, 10_000
 
 
@@ -31,7 +34,7 @@ class EnsembleSettings:
     """
 
     num_members: int | None = None
-    """Networks in the ensemble, M, at least 1; None for 10, and 5 from 10,000 rows on, where they differ less."""
+    """Networks of each strength, M, at least 1; None for 10, and 5 from 10,000 rows on, where they differ less."""
     epochs: int | None = None
     """Passes over the rows; None for what `gumdrop.ensembles.schedule` says."""
     batch_size: int | None = None
@@ -44,7 +47,7 @@ class EnsembleSettings:
     weights, which on most sets leave better probabilities, because the fold guards against the rest."""
     strength: float | None = None
     """What the entropy of the masks counts, see `gumdrop.networks.set_strength`. None for what the networks come with;
-    where these are chosen, for what held-out rows prefer of `gumdrop.training.STRENGTHS`; from 10,000 rows on for 1,
+    where these are chosen, for what held-out rows prefer of 1/4, 2 and networks of both; from 10,000 rows on for 1,
     since strengths there do not differ by what they cost."""
     held_out_fraction: float = 0.2
     """Share of the rows that each member does not train on, as one of its folds; above 0, at most 1/2. Of ten members,
@@ -56,7 +59,7 @@ class EnsembleSettings:
     """Gain in nats per row that counts as better."""
     input_noise: bool = True
     """For numbers, let the noise depend on the inputs and correct it for the spread of the members; one variance for
-    each member otherwise."""
+    each member, and nothing to choose a strength by, otherwise."""
     seed: int = 0
     """Seed of initial weights, folds, shuffling and masks."""
 
@@ -80,6 +83,10 @@ class EnsembleSettings:
         """
         return self.num_members or (MANY_MEMBERS if num_rows < MANY_ROWS else FEW_MEMBERS)
 
+    def schedule(self, num_rows: int, likelihood: Likelihood) -> tuple[int, int]:
+        """Choose batch size and number of epochs, see `gumdrop.ensembles.schedule`."""
+        return schedule(num_rows, batch_size=self.batch_size, epochs=self.epochs, is_density=likelihood.is_density)
+
     def strengths_for(self, num_rows: int) -> tuple[float, ...]:
         """Choose the strengths of dropout that are tried where networks are chosen.
 
@@ -91,7 +98,7 @@ class EnsembleSettings:
         """
         if self.strength is not None:
             return (self.strength,)
-        return STRENGTHS if num_rows < MANY_ROWS else (1.0,)
+        return TRIED if num_rows < MANY_ROWS and self.input_noise else (1.0,)
 
     def of_members(
         self, likelihood: Likelihood, *, epochs: int, batch_size: int, num_rows: int | None = None

@@ -244,7 +244,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self.history_ = [member.history for member in fitted.members]
         self.n_iter_ = len(self.history_[0])
         self.dropout_rates_ = np.array([list(dropout_rates(member).values()) for member in self.ensemble_.members])
-        self.strength_ = fitted.strength
+        self.strengths_ = fitted.strengths
         self._seed = seed
 
     def _drawn_seed(self) -> int:

@@ -40,7 +40,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     Args:
         hidden_layer_sizes: Units of the hidden layers of each network, which then read the inputs as they are; None
             chooses sizes, and whether inputs are cut into bins, by held-out rows, see `gumdrop.ensembles.fit`.
-        n_members: Networks in the ensemble; None for 10, and 5 from 10,000 rows on.
+        n_members: Networks of each strength; None for 10, and 5 from 10,000 rows on.
         max_iter: Epochs; None for what `gumdrop.ensembles.schedule` says, at least 20.
         batch_size: Rows per step; None for 128 to 1,024, more for more rows.
         learning_rate_init: Largest learning rate, for batches of a 16th of the rows; larger batches have up
@@ -63,8 +63,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     Attributes:
         ensemble_: The `gumdrop.ensembles.RegressionEnsemble`, of standardised rows;
             ``ensemble_.scaling.scale.kind`` tells whether its networks see the target, its root or its logarithm.
-        dropout_rates_: Learned rate of each layer, inputs first, shape (n_members, n_layers).
-        strength_: Strength of dropout that was taken.
+        dropout_rates_: Learned rate of each layer of each network, inputs first, shape (n_networks, n_layers).
+        strengths_: Strengths of dropout of the networks that were taken.
         history_: For each member a list with a `gumdrop.training.EpochRecord` for each epoch.
         n_iter_: Epochs that were made.
         n_features_in_: Number of columns.

@@ -2,8 +2,8 @@
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,11 +21,15 @@ STRENGTHS = (0.25, 1.0, 4.0)
 """Strengths that held-out rows choose from: the ELBO, and a factor of four on both sides of it."""
 
 
-def choose_strength(scores: Mapping[float, Tensor], weights: Tensor | None = None) -> float:
+Strength = TypeVar("Strength", bound=Hashable)
+
+
+def choose_strength(scores: Mapping[Strength, Tensor], weights: Tensor | None = None) -> Strength:
     """Choose the strength with the best held-out scores, or 1 where the gain on it may be chance.
 
     Args:
-        scores: For each strength the held-out log likelihood of each row, shape (N,); NaN for rows that have none.
+        scores: For each strength, or several, the held-out log likelihood of each row, shape (N,); NaN for rows that
+            have none.
         weights: Weight of each row; 1 if None.
 
     Returns:
@@ -38,12 +42,11 @@ def choose_strength(scores: Mapping[float, Tensor], weights: Tensor | None = Non
         3.0
     """
     means = {strength: mean_score(each, weights) for strength, each in scores.items()}
+    elbo = next((strength for strength in scores if strength == 1), None)
     if any(mean != mean for mean in means.values()):  # NaN
-        return 1.0 if 1.0 in scores else next(iter(scores))
+        return next(iter(scores)) if elbo is None else elbo
     best = max(means, key=lambda strength: means[strength])
-    if 1.0 not in scores:
-        return best
-    return best if is_beyond_chance(scores[best] - scores[1.0], weights) else 1.0
+    return best if elbo is None or is_beyond_chance(scores[best] - scores[elbo], weights) else elbo
 
 
 def is_beyond_chance(gains: Tensor, weights: Tensor | None = None) -> bool:

@@ -1,17 +1,17 @@
 """Ensembles that differ in their rates: same kind of networks, number of folds and steps, and held-out noise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles import EnsembleFit, EnsembleSettings, Rows, ensemble_of, fit_ensembles, schedule
+from gumdrop.ensembles import EnsembleFit, EnsembleSettings, Rows, ensemble_of, fit_ensembles, joined
 from gumdrop.layers import dropout_blocks
 from gumdrop.likelihoods import Likelihood
 from gumdrop.networks import fix_dropout
-from gumdrop.training import FitResult, fit_stacked
+from gumdrop.training import FitResult, choose_strength, fit_stacked
 
 ALMOST_NONE = 1e-50
 """A rate that is 0 in float32."""
@@ -47,7 +47,7 @@ class Setup(NamedTuple):
         """
         y, settings = self.train[1], self.settings
         rows = torch.arange(len(y))
-        batch_size, epochs = schedule(len(y), batch_size=settings.batch_size, epochs=settings.epochs)
+        batch_size, epochs = settings.schedule(len(y), self.likelihood)
         of_members = settings.of_members(self.likelihood, epochs=epochs, batch_size=batch_size, num_rows=len(y))
         results: list[FitResult] = []
         for i, (member, data, held_out) in enumerate(zip(members, train, like.held_out, strict=True)):
@@ -90,3 +90,11 @@ def by_held_out_rows(fits: Sequence[EnsembleFit]) -> int:
     """Find the ensemble with the best held-out log likelihood; one without any never is, unless all are."""
     means = [float(fit.scores.nanmean()) for fit in fits]
     return max(range(len(fits)), key=lambda i: (means[i] == means[i], means[i]))
+
+
+def chosen(setup: Setup, fits: Mapping[float, EnsembleFit]) -> EnsembleFit:
+    """Choose strengths of an ensemble by held-out rows, as `gumdrop.ensembles.fit` does."""
+    tried = [fits[strength]._replace(strengths=(strength,)) for strength in EnsembleSettings().strengths_for(0)]
+    tried.insert(0, joined(tried, Rows(*setup.train), setup.settings))
+    strengths = choose_strength({fit.strengths: fit.scores for fit in tried})
+    return next(fit for fit in tried if fit.strengths == strengths)

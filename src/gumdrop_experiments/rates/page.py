@@ -30,8 +30,9 @@ NOTES = (
     "All ways share the networks (chosen by held-out rows of the training part, with the rates of the ELBO), the "
     "number of steps and of folds, and the noise on held-out rows; they differ in their rates alone. 'No dropout' and "
     "the fixed rates keep the prior on the weights. The grid takes of these the one with the best held-out log "
-    "likelihood, at the cost of training all; the strength is chosen in the same way of .25, 1 and 4, and stays 1 "
-    "where the gain is within one standard error.",
+    "likelihood, at the cost of training all. An ensemble has the networks of strength .25, those of 2 or all of "
+    "both, whichever has the best held-out log likelihood; one network has a strength of .25, 1 or 4, and 1 where the "
+    "gain is within one standard error.",
     "A single network is the first of the ensemble, with the noise of its own held-out rows. Gaps hold out the middle "
     "third of the rows in the order of one input. The best way is the best of the same test rows, so that regrets of a "
     "few thousandths may be chance: standard errors over splits are in the tables.",

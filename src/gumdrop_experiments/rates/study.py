@@ -21,12 +21,14 @@ from gumdrop_experiments.harness.run import Run
 from gumdrop_experiments.pages import mean_and_error
 from gumdrop_experiments.rates import Settings
 from gumdrop_experiments.rates.arms import ARMS, Trained
-from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, by_held_out_rows, fixed, learned
+from gumdrop_experiments.rates.ensembles import ALMOST_NONE, Setup, by_held_out_rows, chosen, fixed, learned
 from gumdrop_experiments.rates.results import ELBO, FIXED, GRID, HELD_OUT, OFF, SIZES, beside_grid, gains, summary
 from gumdrop_experiments.rates.sets import FOLDERS, SETS, TableOfRates
 
 Name = TypeVar("Name", str, float)
 NUM_SAMPLES = 100
+EVERY_STRENGTH = tuple(sorted({*STRENGTHS, *EnsembleSettings().strengths_for(0)}))
+"""Of one network and of ensembles."""
 LARGE = 10_000
 """Training rows from which a table is held against the grid by itself; `gumdrop fit` there trains one strength."""
 QUICK_SPLITS, QUICK_EPOCHS = 2, 3
@@ -79,14 +81,14 @@ def part(table: TableOfRates, rows: Split, seed: int, epochs: int | None, arms: 
     setup = Setup(partial(build, kind, kind.encoding(rows.x_train)), train, kind.settings(settings), likelihood)
     layers = len(kind.hidden) + 1
     rates = dict(zip((OFF, *map(str, FIXED)), (ALMOST_NONE, *FIXED), strict=True))
-    of_strengths = setup.fit([partial(learned, setup.build, [strength] * layers) for strength in STRENGTHS])
+    of_strengths = setup.fit([partial(learned, setup.build, [strength] * layers) for strength in EVERY_STRENGTH])
     of_rates = setup.fit([partial(fixed, setup.build, [p] * layers) for p in rates.values()])
-    trained = Trained(dict(zip(STRENGTHS, of_strengths, strict=True)), dict(zip(rates, of_rates, strict=True)))
+    trained = Trained(dict(zip(EVERY_STRENGTH, of_strengths, strict=True)), dict(zip(rates, of_rates, strict=True)))
     first = Trained(_first(setup, trained.learned), _first(setup, trained.fixed))
     found = {
         "bins": kind.bins_per_input,
-        "ensemble": _scored(trained, rows, seed),
-        "single": _scored(first, rows, seed),
+        "ensemble": _scored(trained, chosen(setup, trained.learned), rows, seed),
+        "single": _scored(first, _of_single(first.learned), rows, seed),
     }
     return {**found, "arms": {name: _arm(name, setup, trained, rows, seed) for name in arms}} if arms else found
 
@@ -110,22 +112,27 @@ def _arm(name: str, setup: Setup, trained: Trained, rows: Split, seed: int) -> P
     return {"log_likelihood": _score(fit, rows, seed)[0].mean().item(), "chosen": chosen, "rates": _rates(fit)}
 
 
-def _scored(trained: Trained, rows: Split, seed: int) -> Plain:
-    """Log likelihood and error of the test part with each rate, and what held-out rows chose."""
-    strength = choose_strength({strength: fit.scores for strength, fit in trained.learned.items()})
+def _of_single(fits: Mapping[float, EnsembleFit]) -> EnsembleFit:
+    """Choose a strength of one network, as `gumdrop.training.tune_strength` does."""
+    strength = choose_strength({strength: fits[strength].scores for strength in STRENGTHS})
+    return fits[strength]._replace(strengths=(strength,))
+
+
+def _scored(trained: Trained, chosen: EnsembleFit, rows: Split, seed: int) -> Plain:
+    """Log likelihood and error of the test part with each rate, and with the one that held-out rows chose."""
     grid = list(trained.fixed)[by_held_out_rows(list(trained.fixed.values()))]
     test = {name: _score(fit, rows, seed) for name, fit in trained.fixed.items()}
     of_strengths = {name: _score(fit, rows, seed) for name, fit in trained.learned.items()}
     test[GRID] = test[grid]
-    test[ELBO], test[HELD_OUT] = of_strengths[1.0], of_strengths[strength]
+    test[ELBO], test[HELD_OUT] = of_strengths[1.0], _score(chosen, rows, seed)
     return {
         "log_likelihood": {name: log_p.mean().item() for name, (log_p, _) in test.items()},
         "error": {name: error for name, (_, error) in test.items()},
         "gain_on_grid": {name: mean_and_error((log_p - test[GRID][0]).tolist()) for name, (log_p, _) in test.items()},
-        "strength": strength,
+        "strength": " and ".join(f"{strength:g}" for strength in chosen.strengths),
         "by_strength": {str(name): log_p.mean().item() for name, (log_p, _) in of_strengths.items()},
         "grid": grid,
-        "rates": _rates(trained.learned[strength]),
+        "rates": _rates(chosen),
     }
 
 

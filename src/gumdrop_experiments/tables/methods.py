@@ -96,7 +96,7 @@ def _fixed_single(task: Task) -> Prediction:
     x, y, x_test, in_units = _tensors(task)
     with seeded(task.seed):
         model = _fixed_network(x.shape[1], task.num_classes)
-    batch_size, epochs = schedule(len(x), epochs=task.epochs)
+    batch_size, epochs = schedule(len(x), epochs=task.epochs, is_density=not task.num_classes)
     fit(
         model,
         (x, y),

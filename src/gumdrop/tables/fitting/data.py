@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from gumdrop.ensembles import EnsembleFit, Rows, schedule
+from gumdrop.ensembles import EnsembleFit, Rows
 from gumdrop.ensembles.streaming import stream_schedule
 from gumdrop.tables.cells import completer, mark_unknown
 from gumdrop.tables.errors import TableError, check_present
@@ -81,7 +81,7 @@ class TableData:
     def schedule(self, settings: FitSettings) -> tuple[int, int]:
         """Batch size and passes."""
         if self.streamed is None:
-            return schedule(self.num_train, batch_size=settings.batch_size, epochs=settings.epochs)
+            return settings.ensemble().schedule(self.num_train, task_of(self.schema.target).likelihood)
         return stream_schedule(self.num_train, batch_size=settings.batch_size, passes=settings.epochs)
 
     def passes(self, settings: FitSettings, fitted: EnsembleFit) -> int:

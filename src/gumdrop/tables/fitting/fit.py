@@ -117,8 +117,11 @@ def _trained(
         trained, stopped = train_until_stopped(data, settings, partial, progress, notify)
         if data.streamed is not None or not settings.compare or stopped is not None:
             return trained, {}, stopped
-        as_long = dataclasses.replace(settings, epochs=data.passes(settings, trained.fitted))
-        return trained, *train_twins(data, as_long, trained.architecture, partial, progress)
+        fitted = trained.fitted
+        alike = dataclasses.replace(
+            settings, epochs=data.passes(settings, fitted), num_members=len(fitted.model.members)
+        )
+        return trained, *train_twins(data, alike, trained.architecture, partial, progress)
     except CheckpointError as error:
         raise TableError(
             f"{error}. It is left from a stopped fit: the same table and settings go on with it, and --overwrite "

@@ -75,7 +75,7 @@ def train_until_stopped(
 def train_twins(
     data: TableData, settings: FitSettings, architecture: Architecture, folder: Path, progress: bool
 ) -> tuple[dict[str, TableModel], Stopped | None]:
-    """Train the same ensemble at a fixed rate and without dropout; an interruption costs these comparisons alone."""
+    """Train as many networks at a fixed rate and without dropout; an interruption costs these comparisons alone."""
     models: dict[str, TableModel] = {}
     settings = dataclasses.replace(settings, strength=1.0)  # of no effect on rates that are fixed
     try:

@@ -15,7 +15,7 @@ BUDGETS = {
     "likelihoods": 1734,
     "machine": 440,
     "metrics": 860,
-    "networks": 1696,
+    "networks": 1765,
     "objective": 350,
     "prediction": 1740,
     "tables": 7131,

@@ -4,6 +4,7 @@ import copy
 import inspect
 import math
 import pickle
+import types
 
 import pytest
 import torch
@@ -275,6 +276,47 @@ def test_what_is_excluded_or_cannot_learn_is_named():
     assert report.in_place == {}
     with pytest.raises(ValueError, match=r"nothing to convert \(0: AlphaDropout\(p=0\.5\); it acts as before"):
         gd.learn_dropout(nn.Sequential(nn.AlphaDropout()), plain_dropout="learn")
+
+
+class Hidden(nn.Module):
+    """Rates that are no attributes, that code asks about, or that have another name."""
+
+    def __init__(self):
+        super().__init__()
+        self.p, self.config = 0.9, types.SimpleNamespace(layerdrop=0.1, hidden_dropout=0.6, other=0.7)
+        self.dropout, self.drop, self.drop_rate, self.block_drop = 0.2, nn.Dropout(0.3), 0.4, 0.5
+        self.inner = nn.ModuleDict({"dropout": nn.Identity()})
+
+    def forward(self, x):
+        if self.dropout > 0:
+            x = F.dropout(x, self.dropout, self.training)
+        x = x + self.drop(x) if self.training and self.drop.p else x
+        x = x + F.dropout(self.inner.dropout(x), p=self.drop_rate, training=self.training)
+        x = F.dropout1d(x, float(self.block_drop), training=self.training) * self.config.layerdrop
+        return nn.functional.dropout(F.dropout(x, 0.25, self.training), training=self.training)
+
+    def built(self):
+        return self.config.hidden_dropout
+
+
+def test_rates_that_are_no_numbers_of_a_module_are_named():
+    """A number that is called something else learns where it is handed over as it is."""
+    model = nn.Sequential(Hidden())
+    report = report_of(model, plain_dropout="learn")
+    assert report.in_place == {"0.drop_rate": "drop_rate = 0.4 in the code of Hidden"}
+    assert {name: why.partition("; it acts as before, since ")[2] for name, why in report.left.items()} == {
+        "0.dropout": "its code asks whether it is 0",
+        "0.drop": "its code asks whether it is 0",
+        "0.block_drop": "its code was not seen to hand it to a function that drops",
+        "0.config.layerdrop": "only numbers that a module holds can learn",
+        "0.dropout()": "only numbers that a module holds can learn",
+    }
+    assert report.left["0.dropout()"].startswith("dropout() = 0.5 in the code of Hidden")
+    with pytest.warns(UserWarning, match=r"alone \(0\.config\.layerdrop: .*; 0\.drop: [^;]*; it [^;]*\); see"):
+        gd.learn_dropout(nn.Sequential(Hidden()), plain_dropout="learn", exclude=["0.dropout", "0.block_drop"])
+    report = report_of(nn.Sequential(Hidden(), nn.Linear(2, 2)), plain_dropout="remove")
+    assert {"0.dropout", "0.drop", "0.drop_rate", "0.block_drop"} == set(report.removed)
+    assert {"0.config.layerdrop", "0.dropout()"} == set(report.left)
 
 
 def test_without_layers_of_its_own_choice_dropout_finds_its_layers():

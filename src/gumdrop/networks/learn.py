@@ -92,8 +92,8 @@ def learn_dropout(
         plain_dropout: What becomes of dropout that is not replaced, wherever in the model it is. ``"keep"`` leaves it,
             ``"remove"`` sets its rate to 0, ``"learn"`` gives it a learned rate where it is, with one mask for each
             example, and names what cannot have one. That is all of ``nn.Dropout*``, stochastic depth, attention weights
-            (whole heads are dropped), unconverted recurrent modules, and numbers called dropout that code hands to
-            ``dropout`` or ``scaled_dot_product_attention``.
+            (whole heads are dropped), unconverted recurrent modules, and numbers of a module that its code
+            hands to ``dropout`` or ``scaled_dot_product_attention``.
         report: Called with the `ConversionReport`; ``report=print`` shows it.
 
     Returns:
@@ -155,11 +155,11 @@ def learn_dropout(
         raise ValueError(_nothing_to_convert(left | settled.left))
     if not _calls_each_site_once(model):
         open_passes(model)
+    stays = {n: why for n, why in settled.left.items() if plain_dropout != "keep" and not _matches(n, exclude)}
     if report is not None:
         converted = {name: type(layer).__name__ for name, layer in layers.items()}
         report(ConversionReport(converted, replaced | between, settled.in_place, left | settled.left, settled.removed))
-    elif unexpected or (learns and settled.left):
-        told = unexpected | (settled.left if learns else {})
+    elif told := unexpected | stays:
         warn(f"learn_dropout left weights or dropout alone ({_listed(told)}); see `custom` and `report`")
     return model
 

@@ -13,6 +13,7 @@ from gumdrop.layers.inner_dropout import drops_between_layers, inner_dropout
 from gumdrop.layers.kinds import kind_of
 from gumdrop.layers.numbers import attach_in_code, attach_in_place, methods_that_read
 from gumdrop.networks.choice import set_aside
+from gumdrop.networks.reading import depends_on, drops_by, rates_in_text
 from gumdrop.networks.tracing import Neighbours
 
 # Dropout that layers take over
@@ -112,8 +113,8 @@ def own_dropout(
         kind = dropout_kind_of(module, kinds)
         if isinstance(module, nn.RNNBase) and not drops_between_layers(module):
             continue
-        for attribute in [kind.rate] if kind is not None else _numbers(module):
-            p = vars(module).get(attribute)
+        rates = _numbers(module) if kind is None else {kind.rate: vars(module).get(kind.rate)}
+        for attribute, p in rates.items():
             if isinstance(p, float) and 0 < p <= 1:
                 own = OwnDropout(module, attribute, kind, p)
                 parent, _, child = name.rpartition(".")
@@ -121,10 +122,15 @@ def own_dropout(
                 yield (name if kind is not None else f"{name}.{attribute}".removeprefix(".")), around, child, own
 
 
-def _numbers(module: nn.Module) -> list[str]:
-    """Attributes that may be rates in the code of a module; what is not called dropout must be read there."""
-    names = [name for name in vars(module) if "drop" in name]
-    return [name for name in names if "dropout" in name or methods_that_read(type(module), name)]
+def _numbers(module: nn.Module) -> dict[str, Any]:
+    """Numbers that may be rates in the code of a module; an attribute that is not called dropout must be read there."""
+    cls: type = type(module)
+    numbers = {name: p for name, p in vars(module).items() if "drop" in name}
+    own = {name: p for name, p in numbers.items() if "dropout" in name or methods_that_read(cls, name)}
+    literal, names = rates_in_text(cls)
+    return (
+        own | {f"config.{name}": getattr(module.config, name, None) for name in sorted(names)} | {"dropout()": literal}
+    )
 
 
 class Settled(NamedTuple):
@@ -154,11 +160,13 @@ def settle(
     settled, idle = Settled({}, {}, {}), set_aside(model)[1]
     for name, around, child, own in list(own_dropout(model, kinds)):
         what = str(own)
-        if way == "remove":  # the module stays, because code around it may read the rate, as attention does
-            setattr(own.module, own.attribute, 0.0)
-            settled.removed[name] = what
-        elif way == "keep":
+        if way == "keep":
             settled.left[name] = f"{what}; it acts as before, on top of learned rates"
+        elif own.attribute not in vars(own.module):
+            settled.left[name] = f"{what}; it acts as before, since only numbers that a module holds can learn"
+        elif way == "remove":
+            setattr(own.module, own.attribute, 0.0)  # code around the module may read the rate, as attention does
+            settled.removed[name] = what
         elif any(fnmatch.fnmatchcase(name, pattern) for pattern in exclude):
             settled.left[name] = f"{what}; it acts as before, excluded by `exclude`"
         elif why_not := idle.get(id(own.module)) or _learn(own, make_site(name, own), around, child, units_last):
@@ -172,6 +180,9 @@ def _learn(own: OwnDropout, make_site: SiteMaker, around: nn.Module, child: str,
     """Place a site where a dropout is, or say why there is none."""
     if own.p == 1:
         return "it drops everything"
+    reader, rate = (own.module, own.attribute) if own.kind is None else (around, f"{child}.{own.attribute}")
+    if depends_on(type(reader), rate):
+        return "its code asks whether it is 0"
     if own.kind is None:
         return _learn_inside(own, make_site)
     if own.kind.why_not is None:
@@ -186,6 +197,8 @@ def _learn_inside(own: OwnDropout, make_site: SiteMaker) -> str | None:
     kind = kind_of(own.module)
     if own.attribute == "dropout" and kind is not None and kind.attach_own is not None and kind.accepts(own.module):
         kind.attach_own(own.module, make_site)
-    elif "dropout" not in own.attribute or not attach_in_code(own.module, own.attribute, make_site("shape")):
+        return None
+    is_rate = "dropout" in own.attribute or drops_by(type(own.module), own.attribute)
+    if not (is_rate and attach_in_code(own.module, own.attribute, make_site("shape"))):
         return "its code was not seen to hand it to a function that drops"
     return None

@@ -1,25 +1,84 @@
-"""What the text of a module's code does with the output of a child, where the code cannot be traced."""
+"""What the text of a module's code does with the output of a child, where it cannot be traced, and what it drops by."""
 
 import ast
+import functools
 import inspect
 import textwrap
 from collections.abc import Iterator
+from types import FunctionType
 
 from torch import nn
 
 from gumdrop.layers.numbers import methods_that_read
+
+DROP = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"}
+"""Functions of PyTorch that drop,"""
+PLACES = {"", "F", "functional", "nn.functional", "torch", "torch.nn.functional"}
+"""and what may stand in front of them."""
 
 
 def readers(module: nn.Module, child: str) -> list[str | None]:
     """Name the children that read what is dropped by a child, or at a number; None for each use of another kind."""
     found: list[str | None] = []
     for function in methods_that_read(type(module), child):
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        except OSError:  # code that is in no file
-            return [None]
-        found.extend(_readers(tree, child))
+        tree = _tree_of(function)
+        found.extend([None] if tree is None else _readers(tree, child))
     return found
+
+
+@functools.lru_cache(maxsize=512)
+def rates_in_text(cls: type) -> tuple[float, frozenset[str]]:
+    """Find rates in the forward of a class that no module holds: the largest literal, and names in `self.config`."""
+    literal, names = 0.0, set()
+    for function in methods_that_read(cls):
+        own = function.__code__.co_names
+        if "forward" in function.__name__ and (DROP.intersection(own) or "config" in own):
+            for node in ast.walk(_tree_of(function) or ast.Pass()):
+                rate = _rate_of(node) if isinstance(node, ast.Call) else None
+                if isinstance(rate, ast.Constant) and isinstance(rate.value, float):
+                    literal = max(literal, rate.value)
+                elif isinstance(node, ast.Attribute) and _child_of(node.value) == "config" and "drop" in node.attr:
+                    names.add(node.attr)
+    return literal, frozenset(names)
+
+
+def depends_on(cls: type, rate: str) -> bool:
+    """Tell whether code takes another way where a rate, ``drop.p``, is 0, as it is once a site stands for it."""
+    return any(isinstance(node, (ast.If, ast.IfExp)) and _reads(node.test, rate) for node in _nodes(cls, rate))
+
+
+def drops_by(cls: type, rate: str) -> bool:
+    """Tell whether code hands a rate, as it is, to a function that drops."""
+    rates = [_rate_of(node) for node in _nodes(cls, rate) if isinstance(node, ast.Call)]
+    return any(_reads(each, rate) and not isinstance(each, ast.Call) for each in rates if each is not None)
+
+
+def _reads(node: ast.AST, rate: str) -> bool:
+    return any(isinstance(each, ast.Attribute) and ast.unparse(each) == f"self.{rate}" for each in ast.walk(node))
+
+
+def _rate_of(call: ast.Call) -> ast.AST | None:
+    """Find the rate in the call of a function that drops; None if it is the call of another."""
+    place, _, name = ast.unparse(call.func).rpartition(".")
+    if name not in DROP or place not in PLACES:
+        return None
+    default = [ast.Constant(0.5)] if place else []  # that of PyTorch
+    return next(iter([word.value for word in call.keywords if word.arg == "p"] or call.args[1:2] or default), None)
+
+
+def _nodes(cls: type, rate: str) -> Iterator[ast.AST]:
+    """Walk over the methods that read a rate."""
+    for function in methods_that_read(cls, *rate.split(".")):
+        yield from ast.walk(_tree_of(function) or ast.Pass())
+
+
+@functools.lru_cache(maxsize=512)
+def _tree_of(function: FunctionType) -> ast.AST | None:
+    """Parse a method; None if its code is in no file."""
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except OSError:
+        return None
 
 
 def _readers(tree: ast.AST, child: str) -> Iterator[str | None]:
@@ -35,8 +94,9 @@ def _readers(tree: ast.AST, child: str) -> Iterator[str | None]:
 
 def _child_of(node: ast.AST) -> str | None:
     """Name of the attribute, where that is what stands here: ``self.name``."""
-    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return node.attr if is_own and isinstance(node, ast.Attribute) else None
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return node.attr
+    return None
 
 
 def _uses(tree: ast.AST, around: dict[ast.AST, ast.AST], value: ast.AST) -> Iterator[str | None]:
@@ -68,14 +128,11 @@ def _behind(tree: ast.AST, around: dict[ast.AST, ast.AST], start: ast.Assign, na
         for node in ast.iter_child_nodes(block)
         if isinstance(node, ast.Assign) and node.lineno > start.lineno and name in map(_name_of, node.targets)
     ]
+    first, last = start.end_lineno or 0, min(ends, default=1 << 30)
     for node in ast.walk(tree):
-        is_read = isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-        if (
-            is_read
-            and isinstance(node, ast.Name)
-            and (start.end_lineno or 0) < node.lineno <= min(ends, default=1 << 30)
-        ):
-            yield node
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id == name:
+            if first < node.lineno <= last:
+                yield node
 
 
 def _name_of(node: ast.AST) -> str | None:

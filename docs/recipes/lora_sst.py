@@ -5,7 +5,7 @@ is frozen. Adapters on its linear layers, and a new head, learn that of whole se
 without dropout, with the fixed rate that is customary, with one half, with one half and the prior on the weights that
 learned rates have, and with learned rates. The prior is chosen on the sentences for development. Run with
 ``python docs/recipes/lora_sst.py DATA``, DATA being the folder that holds ``sst/``; needs transformers and peft. Writes
-``docs/results/lora.json`` and ``docs/results/lora.png``.
+``docs/results/lora_sst.json`` and ``docs/results/lora_sst.png``.
 """
 
 import json
@@ -31,7 +31,7 @@ from gumdrop.machine.files import replacing
 from gumdrop_experiments.data.texts import Vocabulary, read_sst, read_sst_phrases
 from gumdrop_experiments.pages.axes import dress
 
-RESULTS = Path(__file__).parents[1] / "results" / "lora.json"
+RESULTS = Path(__file__).parents[1] / "results" / "lora_sst.json"
 START, LENGTH, SHORT = "[start]", 24, 5
 FIXED = {"fixed 0.1": 0.1, "fixed 0.5": 0.5}
 WITH_PRIOR = {"fixed 0.5, prior": 0.5, "learned": 0.1}

@@ -126,7 +126,7 @@ def test_a_rate_for_each_adapter(monkeypatch) -> None:
 
 def test_the_figures_of_the_page_are_those_of_the_results_file() -> None:
     page = (RECIPES.parent / "integrations.md").read_text(encoding="utf-8")
-    results = json.loads((RECIPES.parent / "results" / "lora.json").read_text(encoding="utf-8"))["results"]
+    results = json.loads((RECIPES.parent / "results" / "lora_sst.json").read_text(encoding="utf-8"))["results"]
     assert [result["sentences"] for result in results] == [500, 6920]
     for result in results:
         for method, scores in result["scores"].items():

@@ -14,6 +14,7 @@ NAMES = (
     "rates",
     "rows",
     "starts",
+    "injected",
     "decisions",
     "labels",
     "attribution",

@@ -34,6 +34,7 @@ def in_haste(monkeypatch, steps: dict[str, int]) -> None:
         "segmentation",
         "sequences",
         "start",
+        "trained",
     ],
 )
 def test_code_of_a_page_runs(page: str, monkeypatch) -> None:

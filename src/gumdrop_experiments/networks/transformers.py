@@ -92,7 +92,9 @@ class CharacterModel(nn.Module):
 class ReviewEncoder(nn.Module):
     """A small BERT of Hugging Face, from its configuration alone, that gives a class to a sentence."""
 
-    def __init__(self, num_words: int, *, size: int = 128, layers: int = 2, longest: int = 64) -> None:
+    def __init__(
+        self, num_words: int, *, size: int = 128, layers: int = 2, longest: int = 64, rate: float = 0.0
+    ) -> None:
         super().__init__()
         from transformers import BertConfig, BertForSequenceClassification
 
@@ -103,8 +105,8 @@ class ReviewEncoder(nn.Module):
             num_attention_heads=4,
             intermediate_size=2 * size,
             max_position_embeddings=longest,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
+            hidden_dropout_prob=rate,
+            attention_probs_dropout_prob=rate,
         )  # of two classes, unless told otherwise
         self.bert = BertForSequenceClassification(config)
 

@@ -1,0 +1,144 @@
+"""The eight networks, what they are trained on, the rows that are held out, and rows that are like none of these."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from gumdrop_experiments.data.mnist import MNIST, read_mnist
+from gumdrop_experiments.data.texts import SST, Vocabulary, read_sst
+from gumdrop_experiments.data.uci import read_splits
+from gumdrop_experiments.harness import RunOptions, data_folder
+from gumdrop_experiments.injected.networks import Reader, digit_network, perceptron, small_digit_network
+from gumdrop_experiments.networks.transformers import ReviewEncoder
+from gumdrop_experiments.shift.study import SHIFTS
+
+Pair = tuple[Tensor, Tensor]
+IMAGES, HELD_OUT_IMAGES, TEST_IMAGES, TEST_SENTENCES, QUICK_ROWS = 5000, 500, 1000, 1000, 100
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network and its data."""
+
+    build: Callable[[], nn.Module]
+    train: Pair
+    held_out: Pair
+    test: Pair
+    strange: Tensor
+    """Inputs that are like none of these."""
+    epochs: int
+    lr: float
+    batch_size: int = 32
+    shifted: Pair | None = None
+    """Changed test rows, with their targets."""
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether targets are classes rather than numbers."""
+        return not self.test[1].is_floating_point()
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def mixed_columns(x: Tensor, seed: int) -> Tensor:
+    """Take each column from rows of its own, which breaks what columns say together."""
+    order = torch.stack([torch.randperm(len(x), generator=_generator(seed + i)) for i in range(x[0].numel())], dim=1)
+    return x.flatten(1).gather(0, order).view_as(x)
+
+
+def mixed_words(sentences: Tensor, seed: int) -> Tensor:
+    """Put words of all sentences in the place of each."""
+    words = sentences[sentences != Vocabulary.PADDING]
+    drawn = words[torch.randint(len(words), sentences.shape, generator=_generator(seed))]
+    return torch.where(sentences == Vocabulary.PADDING, sentences, drawn)
+
+
+def _table(options: RunOptions, seed: int, *, name: str, epochs: int) -> Task:
+    """A fifth of the training rows of a split is held out."""
+    split = read_splits(data_folder(options, "uci") / name, most=seed + 1)[seed]
+    x, y = split.x_train, split.y_train
+    held_out, train = torch.randperm(len(x), generator=_generator(seed)).tensor_split([len(x) // 5])
+    return Task(
+        build=partial(perceptron, x.shape[1]),
+        train=(x[train], y[train]),
+        held_out=(x[held_out], y[held_out]),
+        test=(split.x_test, split.y_test),
+        strange=mixed_columns(split.x_test, seed),
+        epochs=epochs,
+        lr=3e-3,
+    )
+
+
+def _digits(options: RunOptions, seed: int) -> Task:
+    from sklearn.datasets import load_digits
+
+    images, labels = (torch.tensor(part) for part in load_digits(return_X_y=True))
+    images = images.float().view(-1, 1, 8, 8) / 16
+    parts = torch.randperm(len(labels), generator=_generator(seed)).tensor_split([1000, 1300])
+    train, held_out, test = ((images[rows], labels[rows]) for rows in parts)
+    return Task(small_digit_network, train, held_out, test, mixed_columns(test[0], seed), epochs=30, lr=3e-3)
+
+
+def _mnist(options: RunOptions, seed: int) -> Task:
+    """Test images that are turned, blurred or noisy are both strange and scored."""
+    folder = data_folder(options, "mnist", sources=MNIST)
+    train, test = read_mnist(folder), read_mnist(folder, train=False)
+    sizes = (QUICK_ROWS,) * 3 if options.quick else (HELD_OUT_IMAGES, IMAGES, TEST_IMAGES)
+    rows = torch.randperm(len(train.labels), generator=_generator(seed))[: sum(sizes[:2])]
+    held_out, rows = rows.tensor_split([min(sizes[0], len(rows) // 5)])
+    test = test.rows(torch.randperm(len(test.labels), generator=_generator(seed))[: sizes[2]])
+    changed = [shift.of(test.images, shift.steps[2]) for shift in SHIFTS.values()]
+    shifted = torch.cat(changed), test.labels.repeat(len(changed))
+    return Task(
+        build=digit_network,
+        train=(train.images[rows], train.labels[rows]),
+        held_out=(train.images[held_out], train.labels[held_out]),
+        test=(test.images, test.labels),
+        strange=shifted[0],
+        epochs=10,
+        lr=3e-3,
+        batch_size=64,
+        shifted=shifted,
+    )
+
+
+def _reviews(options: RunOptions, seed: int, *, build: Callable[[int], nn.Module], lr: float) -> Task:
+    """The development sentences are held out."""
+    folder = data_folder(options, "sst", sources=SST, files=[file.name for file in SST])
+    parts = [read_sst(folder, part) for part in ("train", "dev", "test")]
+    vocabulary = Vocabulary(parts[0].words)
+    sizes = (QUICK_ROWS,) * 3 if options.quick else (None, None, TEST_SENTENCES)
+    train, held_out, test = (
+        (vocabulary.encode(part.words[:size]), part.labels[:size]) for part, size in zip(parts, sizes, strict=True)
+    )
+    return Task(
+        build=partial(build, len(vocabulary)),
+        train=train,
+        held_out=held_out,
+        test=test,
+        strange=mixed_words(test[0], seed),
+        epochs=6,
+        lr=lr,
+        batch_size=64,
+    )
+
+
+TASKS: Mapping[str, Callable[[RunOptions, int], Task]] = {
+    "boston-housing": partial(_table, name="boston-housing", epochs=150),
+    "concrete-strength": partial(_table, name="concrete-strength", epochs=150),
+    "wine-quality-red": partial(_table, name="wine-quality-red", epochs=60),
+    "kin8nm": partial(_table, name="kin8nm", epochs=40),
+    "digits-cnn": _digits,
+    "mnist-cnn": _mnist,
+    "sst-lstm": partial(_reviews, build=Reader, lr=2e-3),
+    "sst-bert": partial(_reviews, build=partial(ReviewEncoder, rate=0.1), lr=3e-4),
+}
+"""All networks by name; each is made for a seed."""
+TABLES = tuple(TASKS)[:4]
+ONCE = ("sst-bert",)
+"""Networks that take too long for more than one seed."""

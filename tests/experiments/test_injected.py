@@ -1,0 +1,91 @@
+"""`gumdrop reproduce injected` on made-up tables, digits and reviews, and the ways that it compares."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from gumdrop.likelihoods import Categorical, Gaussian
+from gumdrop_experiments.injected import Settings, study, tasks, ways
+
+from builders.digits import write_digits
+from builders.reproduced import reproduced
+from builders.reviews import write_reviews
+from builders.uci import write_set
+
+
+@pytest.mark.slow
+def test_every_network_is_trained_and_every_way_scored(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("transformers", reason="needs the package transformers")
+    monkeypatch.setattr("gumdrop.training.held_out_rates.STEPS", 1)
+    monkeypatch.setattr("gumdrop.training.held_out_rates.MOST_ROWS", 16)
+    monkeypatch.setattr(tasks, "QUICK_ROWS", 40)
+    monkeypatch.setattr(ways, "GRID", (0.02, 0.2))
+    data = tmp_path / "data"
+    for name in tasks.TABLES:
+        write_set(data / "uci" / name)
+    write_digits(data / "mnist", count=120)
+    write_reviews(data / "sst")
+    found = reproduced("injected", tmp_path / "out", "--quick", "--num-samples", 3, data=data)
+    assert list(found["networks"]) == list(tasks.TASKS)
+    for name, network in found["networks"].items():
+        missing = {study.OWN} if name in {*tasks.TABLES, "digits-cnn"} else set()
+        missing |= {study.AS_IT_IS} if name in tasks.TABLES else set()
+        assert set(network["ways"]) == set(study.WAYS) - missing
+        assert network["ways"][study.TEMPERATURE]["log_likelihood_gain"] == [0, 0]
+        assert sum(network["ways"][study.FITTED]["kept"].values()) == 1
+        for way in network["ways"].values():
+            assert 0 <= way["auroc"][0] <= 1
+            assert math.isfinite(way["log_likelihood"][0])
+    assert found["counts"]["networks"] == 8
+
+
+def test_rates_are_counted_against_the_best_other_way() -> None:
+    def network(fitted: float, other: float, auroc: float) -> dict:
+        gains = {study.TEMPERATURE: 0.0, study.INJECTION: other, study.LAPLACE: -1.0, study.FITTED: fitted}
+        return {
+            "ways": {way: {"log_likelihood_gain": (each, 0), "auroc_gain": (auroc, 0)} for way, each in gains.items()}
+        }
+
+    found = {"a": network(0.05, 0.01, 0.03), "b": network(0.009, 0.01, 0.0), "c": network(-0.003, -0.1, 0.02)}
+    assert study.counts(found) == {"networks": 3, "near": 2, "ahead": 1, "behind temperature": 1, "found": 2}
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(-0.7), Categorical()], ids=["numbers", "classes"])
+def test_a_last_layer_has_the_posterior_of_its_gauss_newton_matrix(likelihood) -> None:
+    torch.manual_seed(0)
+    outputs = 1 if isinstance(likelihood, Gaussian) else 3
+    network = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, outputs))
+    x = torch.randn(20, 2)
+    y = torch.randn(20, 1) if outputs == 1 else torch.randint(3, (20,))
+    task = tasks.Task(lambda: network, (x, y), (x, y), (x, y), x, epochs=1, lr=0.1)
+    layer = ways.LastLayer(network, task, likelihood, Settings(num_samples=4000), seed=0)
+    features = network[:2](x).detach()
+
+    def nll(
+        weight: torch.Tensor, bias: torch.Tensor
+    ) -> torch.Tensor:  # linear in its parameters: Gauss-Newton is exact
+        return likelihood.nll(features @ weight.T + bias, y).sum()
+
+    weight, bias = network[2].weight.detach(), network[2].bias.detach()
+    hessian = torch.autograd.functional.hessian(
+        lambda w: nll(w[:, :-1], w[:, -1]), torch.cat([weight, bias[:, None]], 1)
+    )
+    torch.testing.assert_close(layer.precision, hessian.reshape_as(layer.precision).double(), rtol=1e-4, atol=1e-4)
+    drawn = layer.with_prior(10.0)(x[:1])
+    phi = torch.cat([features[0], torch.ones(1)]).double()
+    covariance = torch.linalg.inv(layer.precision + 10 * torch.eye(len(layer.precision)))
+    variance = covariance.view(outputs, 5, outputs, 5)[0, :, 0] @ phi @ phi
+    assert drawn[:, 0, 0].var().item() == pytest.approx(variance.item(), rel=0.1)
+
+
+def test_columns_and_words_are_mixed_and_stay_what_they_are() -> None:
+    x = torch.randn(50, 3)
+    mixed = tasks.mixed_columns(x, 0)
+    assert torch.equal(mixed.sort(0).values, x.sort(0).values)
+    assert not torch.equal(mixed, x)
+    sentences = torch.tensor([[3, 4, 0, 0], [5, 6, 7, 0]])
+    words = tasks.mixed_words(sentences, 0)
+    assert torch.equal(words == 0, sentences == 0)
+    assert set(words.unique().tolist()) <= {0, 3, 4, 5, 6, 7}

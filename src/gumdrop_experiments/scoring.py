@@ -1,6 +1,8 @@
-"""Classes as one function predicts them, and how good predicted classes are."""
+"""Classes as one function predicts them, and how good predictions and their uncertainty are."""
 
+import numpy as np
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from gumdrop.likelihoods import ClassificationPrediction
@@ -22,3 +24,9 @@ def class_scores(prediction: ClassificationPrediction, target: Tensor) -> dict[s
         "ece": calibration_error(prediction, target).item(),
         "brier": brier_score(prediction, target).item(),
     }
+
+
+def auroc(known: Tensor, unknown: Tensor) -> float:
+    """Area under the receiver's curve: how often an unknown row is more uncertain than a known one."""
+    truth = np.repeat([0, 1], [len(known), len(unknown)])
+    return float(roc_auc_score(truth, torch.cat([known, unknown]).numpy()))

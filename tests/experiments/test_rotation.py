@@ -8,7 +8,8 @@ import torch
 
 from gumdrop import cli
 from gumdrop_experiments.rotation import study
-from gumdrop_experiments.rotation.study import auroc, no_digits, rotated
+from gumdrop_experiments.rotation.study import no_digits, rotated
+from gumdrop_experiments.scoring import auroc
 
 from builders.digits import idx, write_digits
 

@@ -92,6 +92,14 @@ def read_digits(options: RunOptions) -> tuple[DigitImages, DigitImages]:
     return read_mnist(folder), read_mnist(folder, train=False)
 
 
+def small_digits() -> DigitImages:
+    """Read the digits of scikit-learn, 8 x 8 pixels each."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    return DigitImages(torch.tensor(images, dtype=torch.float32).view(-1, 1, 8, 8) / 16, torch.tensor(labels))
+
+
 def _find(folder: Path, split: str, what: str) -> Path:
     """Find the one file of a split; the archive counts where both it and its content are there."""
     spellings = ("t10k", "test") if split == "t10k" else (split,)

@@ -29,24 +29,6 @@ def small_digit_network() -> nn.Sequential:
     )
 
 
-def digit_network() -> nn.Sequential:
-    """Build a network for 28 x 28 digits, with the dropout of many tutorials: .25 of channels, .5 of units."""
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Dropout2d(0.25),
-        nn.Flatten(),
-        nn.Linear(32 * 7 * 7, 64),
-        nn.ReLU(),
-        nn.Dropout(0.5),
-        nn.Linear(64, 10),
-    )
-
-
 class Reader(nn.Module):
     """An LSTM that reads sentences from their ends, with dropout of what it reads and of what it has read."""
 

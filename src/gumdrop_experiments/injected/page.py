@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from gumdrop.views.plots import BLUE, INK, ORANGE
 from gumdrop_experiments.harness import Plain
-from gumdrop_experiments.injected.study import ENSEMBLE, FITTED, TEMPERATURE, WAYS
+from gumdrop_experiments.injected.study import AS_IT_IS, ENSEMBLE, FITTED, TEMPERATURE, WAYS
 from gumdrop_experiments.pages import GREY, Page, Picture, dots, edges_of, panels_of, table_of, with_error
 
 GAINS = (
@@ -55,7 +55,7 @@ def _caption(name: str, found: Plain) -> str:
 
 
 def _cells(found: Plain) -> Plain:
-    of_classes = "as it is" in found["ways"]
+    of_classes = AS_IT_IS in found["ways"]
     heads = {
         "log likelihood": ("log_likelihood", ".3f"),
         "gain (SE)": ("log_likelihood_gain", "+.3f"),

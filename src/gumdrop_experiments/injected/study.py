@@ -21,7 +21,7 @@ from gumdrop_experiments.injected import ways as ways_of
 from gumdrop_experiments.injected.tasks import ONCE, TABLES, TASKS, Task
 from gumdrop_experiments.injected.ways import LastLayer, Outputs, all_networks, many_functions, one_function, tempered
 from gumdrop_experiments.pages import mean_and_error
-from gumdrop_experiments.rotation.study import auroc
+from gumdrop_experiments.scoring import auroc
 from gumdrop_experiments.training import seeded, take_step
 
 AS_IT_IS, TEMPERATURE, OWN, INJECTION, LAPLACE = "as it is", "temperature", "own rates", "injection", "Laplace"
@@ -81,12 +81,10 @@ def _part(name: str, settings: Settings, run: Run, seed: int) -> Plain:
     seconds = time.process_time() - started
     drawn = partial(many_functions, converted, settings.num_samples, seed)
     scores[FITTED] = {**_scores(task, fitted.likelihood, drawn), "kept": fitted.kept, "rates": fitted.rates}
-    of_rate, last_layer = (
-        partial(ways_of.injected, converted, seed),
-        LastLayer(network, task, likelihood, settings, seed),
-    )
+    of_rate = partial(ways_of.injected, converted, seed)
     rates = {p: partial(of_rate, p, ways_of.GRID_SAMPLES) for p in ways_of.GRID}
     scores[INJECTION] = _best(task, likelihood, rates, lambda p: partial(of_rate, p, settings.num_samples))
+    last_layer = LastLayer(network, task, likelihood, settings, seed)
     priors = {precision: last_layer.with_prior(precision) for precision in ways_of.PRECISIONS}
     scores[LAPLACE] = _best(task, likelihood, priors)
     scores[ENSEMBLE] = _best(task, likelihood, {1.0: partial(all_networks, networks)})
@@ -130,8 +128,7 @@ def _scores(task: Task, likelihood: Likelihood, outputs: Outputs) -> Plain:
         return doubts
 
     (x, y), shifted = task.test, task.shifted
-    known = predicted(x)
-    strange = predicted(task.strange)
+    known, strange = predicted(x), predicted(task.strange)
     found = {
         "log_likelihood": known.log_prob(y).mean().item(),
         "auroc": auroc(doubt(known), doubt(strange)),

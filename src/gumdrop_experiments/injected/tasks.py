@@ -7,11 +7,12 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from gumdrop_experiments.data.mnist import MNIST, read_mnist
+from gumdrop_experiments.data.mnist import read_digits, small_digits
 from gumdrop_experiments.data.texts import SST, Vocabulary, read_sst
 from gumdrop_experiments.data.uci import read_splits
 from gumdrop_experiments.harness import RunOptions, data_folder
-from gumdrop_experiments.injected.networks import Reader, digit_network, perceptron, small_digit_network
+from gumdrop_experiments.injected.networks import Reader, perceptron, small_digit_network
+from gumdrop_experiments.networks.convolutional import digit_network
 from gumdrop_experiments.networks.transformers import ReviewEncoder
 from gumdrop_experiments.shift.study import SHIFTS
 
@@ -75,19 +76,15 @@ def _table(options: RunOptions, seed: int, *, name: str, epochs: int) -> Task:
 
 
 def _digits(options: RunOptions, seed: int) -> Task:
-    from sklearn.datasets import load_digits
-
-    images, labels = (torch.tensor(part) for part in load_digits(return_X_y=True))
-    images = images.float().view(-1, 1, 8, 8) / 16
-    parts = torch.randperm(len(labels), generator=_generator(seed)).tensor_split([1000, 1300])
-    train, held_out, test = ((images[rows], labels[rows]) for rows in parts)
-    return Task(small_digit_network, train, held_out, test, mixed_columns(test[0], seed), epochs=30, lr=3e-3)
+    digits = small_digits()
+    parts = torch.randperm(len(digits.labels), generator=_generator(seed)).tensor_split([1000, 1300])
+    train, held_out, test = map(digits.rows, parts)
+    return Task(small_digit_network, train, held_out, test, mixed_columns(test.images, seed), epochs=30, lr=3e-3)
 
 
 def _mnist(options: RunOptions, seed: int) -> Task:
     """Test images that are turned, blurred or noisy are both strange and scored."""
-    folder = data_folder(options, "mnist", sources=MNIST)
-    train, test = read_mnist(folder), read_mnist(folder, train=False)
+    train, test = read_digits(options)
     sizes = (QUICK_ROWS,) * 3 if options.quick else (HELD_OUT_IMAGES, IMAGES, TEST_IMAGES)
     rows = torch.randperm(len(train.labels), generator=_generator(seed))[: sum(sizes[:2])]
     held_out, rows = rows.tensor_split([min(sizes[0], len(rows) // 5)])
@@ -95,10 +92,10 @@ def _mnist(options: RunOptions, seed: int) -> Task:
     changed = [shift.of(test.images, shift.steps[2]) for shift in SHIFTS.values()]
     shifted = torch.cat(changed), test.labels.repeat(len(changed))
     return Task(
-        build=digit_network,
-        train=(train.images[rows], train.labels[rows]),
-        held_out=(train.images[held_out], train.labels[held_out]),
-        test=(test.images, test.labels),
+        build=partial(digit_network, channel_rate=0.25, unit_rate=0.5),
+        train=train.rows(rows),
+        held_out=train.rows(held_out),
+        test=test,
         strange=shifted[0],
         epochs=10,
         lr=3e-3,

@@ -1,6 +1,7 @@
 """What can be done with a trained network: each way gives outputs of functions for any rows, shape (S, N, ...)."""
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -50,10 +51,10 @@ def tempered(likelihood: Likelihood, outputs: Outputs, held_out: Pair) -> tuple[
     draws, y = outputs(held_out[0]), held_out[1]
 
     def cost(log_t: float) -> float:
-        return -log_likelihood(likelihood.tempered(float(torch.tensor(log_t).exp())), draws, y)
+        return -log_likelihood(likelihood.tempered(math.exp(log_t)), draws, y)
 
     found = minimize_scalar(cost, bounds=(-5, 5), method="bounded", options={"xatol": 0.005})
-    return likelihood.tempered(float(torch.tensor(found.x).exp())), -float(found.fun)
+    return likelihood.tempered(math.exp(found.x)), -float(found.fun)
 
 
 def noise_of(network: nn.Module, task: Task) -> Gaussian:

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sklearn.datasets import load_digits
 
 from gumdrop.machine.files import replacing
-from gumdrop_experiments.data.mnist import DigitImages, read_digits
+from gumdrop_experiments.data.mnist import DigitImages, read_digits, small_digits
 from gumdrop_experiments.data.texts import SST, SST_TREES
 from gumdrop_experiments.harness import Plain, data_folder, part_name
 from gumdrop_experiments.harness.run import Run
@@ -50,7 +49,7 @@ def study(settings: Settings, run: Run) -> Plain:
     seed, folder = run.options.seed, data_folder(run.options, "sst", sources=SST, files=[SST_TREES])
     words, num_words = adapters.read(folder)
     train, test = read_digits(run.options)
-    sets = {"digits": (_small_digits(), None), "MNIST": (train, test.rows(slice(TEST_IMAGES)))}
+    sets = {"digits": (small_digits(), None), "MNIST": (train, test.rows(slice(TEST_IMAGES)))}
     if run.options.quick:
         words = {part: (x[:QUICK_ROWS], y[:QUICK_ROWS]) for part, (x, y) in words.items()}
         sets["MNIST"] = train, test.rows(slice(QUICK_ROWS))
@@ -102,12 +101,6 @@ def _adapted(
         for part, scores in adapters.laplace_scored(model, rows, judged).items():
             found[part]["Laplace"] = scores
     return found
-
-
-def _small_digits() -> DigitImages:
-    """The digits of scikit-learn, 8 x 8 pixels each."""
-    images, labels = load_digits(return_X_y=True)
-    return DigitImages(torch.tensor(images, dtype=torch.float32).view(-1, 1, 8, 8) / 16, torch.tensor(labels))
 
 
 def _deep(

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from scipy.ndimage import rotate
-from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from gumdrop.likelihoods import ClassificationPrediction
@@ -18,6 +17,7 @@ from gumdrop_experiments.pages import rounded
 from gumdrop_experiments.regularisation.study import EPOCHS, QUICK_EPOCHS, digits_of
 from gumdrop_experiments.regularisation.training import NETWORKS, PERCEPTRON_LR, Digits, trained
 from gumdrop_experiments.rotation import Settings
+from gumdrop_experiments.scoring import auroc
 
 PICTURE = 9978
 ANGLES = tuple(range(50, 128, 7))
@@ -113,12 +113,6 @@ def _uncertainty(model: nn.Module, pictures: Tensor, seed: int) -> dict[str, Ten
         model, pictures.to(device), num_samples=COMPARED_SAMPLES, seed=seed, batch_size=1000
     )
     return {kind: getattr(prediction, kind).cpu() for kind in UNCERTAINTIES}
-
-
-def auroc(known: Tensor, unknown: Tensor) -> float:
-    """Area under the receiver's curve: how often an unknown picture is more uncertain than a known one."""
-    truth = np.repeat([0, 1], [len(known), len(unknown)])
-    return float(roc_auc_score(truth, torch.cat([known, unknown]).numpy()))
 
 
 def rotated(picture: Tensor, angles: tuple[int, ...]) -> Tensor:

@@ -82,8 +82,10 @@ def fit_table(
     """
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
-            alone = {"reading": reading, "settings": dataclasses.replace(settings, compare=False), "progress": progress}
-            return fit_table(table, target, Path(folder) / "model", **alone, notify=notify, finish=finish)  # type: ignore[arg-type]
+            place, alone = Path(folder) / "model", dataclasses.replace(settings, compare=False)
+            return fit_table(
+                table, target, place, reading=reading, settings=alone, progress=progress, notify=notify, finish=finish
+            )
     place, group, started = Path(out), with_long_timeout(process_group()), time.monotonic()
     if not group.is_first:
         progress, notify = False, lambda note: None
@@ -118,9 +120,7 @@ def _trained(
         if data.streamed is not None or not settings.compare or stopped is not None:
             return trained, {}, stopped
         fitted = trained.fitted
-        alike = dataclasses.replace(
-            settings, epochs=data.passes(settings, fitted), num_members=len(fitted.model.members)
-        )
+        alike = dataclasses.replace(settings, epochs=data.passes(settings, fitted), num_members=len(fitted.members))
         return trained, *train_twins(data, alike, trained.architecture, partial, progress)
     except CheckpointError as error:
         raise TableError(

@@ -40,7 +40,7 @@ class FitSettings:
     """Units of the hidden layers of each network, which are then ReLU networks of the plain inputs; by default held-out
     rows choose the networks."""
     num_members: int | None = None
-    """Networks, whose answers are mixed; by default 10, and 5 from 10,000 rows on."""
+    """Networks of each strength of dropout, whose answers are mixed; by default 10, and 5 from 10,000 rows on."""
     epochs: int | None = None
     """Passes over the training part; by default at least 20, and some 200 of tables with hundreds of rows."""
     batch_size: int | None = None

@@ -12,7 +12,14 @@ from gumdrop.machine.version import VERSION
 
 if TYPE_CHECKING:
     from gumdrop.layers import HomoscedasticNoise
-    from gumdrop.likelihoods import bernoulli_nll, categorical_nll, gaussian_nll, poisson_nll
+    from gumdrop.likelihoods import (
+        bernoulli_nll,
+        categorical_nll,
+        gaussian_nll,
+        negative_binomial_nll,
+        poisson_nll,
+        student_t_nll,
+    )
     from gumdrop.networks.learn import learn_dropout
     from gumdrop.networks.rates import dropout_rates, fix_dropout, parameter_groups
     from gumdrop.objective.elbo import negative_elbo
@@ -23,7 +30,14 @@ else:
         __name__,
         {
             "gumdrop.layers": ["HomoscedasticNoise"],
-            "gumdrop.likelihoods": ["bernoulli_nll", "categorical_nll", "gaussian_nll", "poisson_nll"],
+            "gumdrop.likelihoods": [
+                "bernoulli_nll",
+                "categorical_nll",
+                "gaussian_nll",
+                "negative_binomial_nll",
+                "poisson_nll",
+                "student_t_nll",
+            ],
             "gumdrop.networks.learn": ["learn_dropout"],
             "gumdrop.networks.rates": ["dropout_rates", "fix_dropout", "parameter_groups"],
             "gumdrop.objective.elbo": ["negative_elbo"],
@@ -52,6 +66,7 @@ __all__ = [
     "gaussian_nll",
     "kl_divergence",
     "learn_dropout",
+    "negative_binomial_nll",
     "negative_elbo",
     "parameter_groups",
     "poisson_nll",
@@ -60,6 +75,7 @@ __all__ = [
     "predict_counts",
     "predict_regression",
     "sample",
+    "student_t_nll",
 ]
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import gumdrop as gd
+from gumdrop.likelihoods import LIKELIHOODS
 from gumdrop.networks import mlp
 from gumdrop.objective.kl import CAPS
 from gumdrop.training import fit, fit_stacked
@@ -86,9 +87,9 @@ class TestStrength:
 
 
 class TestChoice:
-    @pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "bernoulli", "poisson"])
+    @pytest.mark.parametrize("likelihood", LIKELIHOODS)
     def test_of_the_loss(self, likelihood: str) -> None:
-        model, name = network(5, 300, 2), "regression" if likelihood == "gaussian" else "classification"
+        model, name = network(5, 300, 2), "regression" if LIKELIHOODS[likelihood].is_density else "classification"
         kl = gd.negative_elbo(torch.rand(8), model, num_data=30, likelihood=likelihood).kl
         assert kl == gd.kl_divergence(model, num_data=30, lengthscale=name) / 30
 

@@ -346,13 +346,14 @@ def test_a_checkpoint_knows_the_values_of_several_inputs(tmp_path) -> None:
         fit(Sum(), (parts | {"right": parts["right"] + 1}, y), **options)
 
 
-@pytest.mark.parametrize("likelihood", ["categorical", "bernoulli", "poisson"])
+@pytest.mark.parametrize("likelihood", ["student_t", "categorical", "bernoulli", "poisson", "negative_binomial"])
 def test_other_likelihoods(likelihood) -> None:
     x, y = wave()
-    target = {"categorical": (y > 0).long().squeeze(1), "bernoulli": (y > 0).float(), "poisson": y.exp().round()}
-    model = mlp(2, 2 if likelihood == "categorical" else 1, hidden=[8])
-    result = fit(model, (x, target[likelihood]), likelihood=likelihood, epochs=20, lr=2e-2)
+    target = {"categorical": (y > 0).long().squeeze(1), "bernoulli": (y > 0).float(), "student_t": y}
+    model = mlp(2, 1 if likelihood in ("bernoulli", "poisson") else 2, hidden=[8])
+    result = fit(model, (x, target.get(likelihood, y.exp().round())), likelihood=likelihood, epochs=20, lr=2e-2)
     assert result.history[-1].nll < result.history[0].nll
+    assert gd.predict(model, x, likelihood, num_samples=5, seed=0).rows(torch.arange(3)).log_prob is not None
 
 
 @pytest.mark.parametrize(

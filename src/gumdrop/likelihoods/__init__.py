@@ -18,9 +18,16 @@ from gumdrop.likelihoods.categorical import (
 )
 from gumdrop.likelihoods.gaussian import Gaussian, gaussian_nll
 from gumdrop.likelihoods.hurdle import Hurdle, HurdlePrediction
-from gumdrop.likelihoods.likelihood import FunctionLikelihood, Lengthscale, Likelihood, Prediction
+from gumdrop.likelihoods.likelihood import FunctionLikelihood, Lengthscale, Likelihood
 from gumdrop.likelihoods.mixture import RegressionPrediction
+from gumdrop.likelihoods.negative_binomial import (
+    NegativeBinomial,
+    NegativeBinomialPrediction,
+    negative_binomial_nll,
+)
 from gumdrop.likelihoods.poisson import CountPrediction, Poisson, poisson_nll
+from gumdrop.likelihoods.prediction import NumberPrediction, Prediction
+from gumdrop.likelihoods.student_t import StudentT, StudentTPrediction, student_t_nll
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
 __all__ = [
@@ -35,18 +42,27 @@ __all__ = [
     "HurdlePrediction",
     "Lengthscale",
     "Likelihood",
+    "NegativeBinomial",
+    "NegativeBinomialPrediction",
+    "NumberPrediction",
     "Poisson",
     "Prediction",
     "RegressionPrediction",
+    "StudentT",
+    "StudentTPrediction",
     "TargetScale",
     "bernoulli_nll",
     "categorical_nll",
     "gaussian_nll",
     "likelihood_of",
+    "negative_binomial_nll",
     "poisson_nll",
+    "student_t_nll",
 ]
 
-LIKELIHOODS: dict[str, Likelihood] = {each.name: each for each in (Gaussian(), Categorical(), Bernoulli(), Poisson())}
+LIKELIHOODS: dict[str, Likelihood] = {
+    each.name: each for each in (Gaussian(), StudentT(), Categorical(), Bernoulli(), Poisson(), NegativeBinomial())
+}
 """Those that have a name."""
 
 

@@ -12,12 +12,12 @@ from torch.nn import functional as F
 from gumdrop.functional.floats import widened
 from gumdrop.likelihoods.likelihood import (
     Likelihood,
-    Prediction,
     changes,
     check_same_shape,
     check_temperature,
     per_example,
 )
+from gumdrop.likelihoods.prediction import Prediction
 
 _NO_LABEL = torch.iinfo(torch.int64).min  # PyTorch's own default would ignore -100 unasked
 

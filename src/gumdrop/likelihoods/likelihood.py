@@ -1,8 +1,8 @@
-"""What the output of a network says of a target: a likelihood to train on, and a prediction made of draws."""
+"""What the output of a network says of a target: a likelihood to train on, which makes a prediction of draws."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -10,76 +10,6 @@ from torch import Tensor
 
 Lengthscale = float | Literal["classification", "regression", "fan_in", "weak", "faint"]
 """Prior of the weights, see `gumdrop.kl_divergence`."""
-
-
-@dataclass(frozen=True)
-class Prediction(ABC):
-    """What drawn functions say of N rows."""
-
-    by_draw: ClassVar[frozenset[str]] = frozenset()
-    """Fields whose draws are in dimension 0, and rows in dimension 1."""
-
-    @abstractmethod
-    def log_prob(self, target: Tensor) -> Tensor:
-        """Log probability, or density, of observations, in nats."""
-
-    def _tensors(self) -> dict[str, Tensor]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
-
-    def rows(self, places: Tensor) -> Self:
-        """Pick rows.
-
-        Args:
-            places: Their numbers.
-
-        Returns:
-            The prediction of these rows.
-        """
-        parts = self._tensors().items()
-        return replace(self, **{name: part.index_select(int(name in self.by_draw), places) for name, part in parts})
-
-    def with_rows(self, places: Tensor, other: Self) -> Self:
-        """Put the rows of another prediction in the place of some.
-
-        Args:
-            places: Numbers of these rows.
-            other: A prediction of as many rows, with the same number of draws.
-
-        Returns:
-            The prediction of all rows.
-        """
-        parts = self._tensors().items()
-        return replace(
-            self,
-            **{name: part.index_copy(int(name in self.by_draw), places, getattr(other, name)) for name, part in parts},
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Put predictions of different rows one below the other.
-
-        Args:
-            parts: Predictions of one kind, with the same number of draws each.
-
-        Returns:
-            One prediction with the rows of all, and with the draws if all parts have theirs.
-
-        Raises:
-            ValueError: If they are of different kinds of targets.
-        """
-        tensors = [part._tensors() for part in parts]
-        if len({part._kind for part in parts}) > 1:
-            raise ValueError(f"`parts` must be predictions of one kind, got {sorted({str(p._kind) for p in parts})}")
-        everywhere = [name for name in tensors[0] if all(name in each for each in tensors)]
-        absent = {name: None for each in tensors for name in each if name not in everywhere}
-        whole = {name: torch.cat([each[name] for each in tensors], dim=int(name in cls.by_draw)) for name in everywhere}
-        return replace(parts[0], **whole, **absent)
-
-    @property
-    def _kind(self) -> object:
-        """What must be the same in predictions that are joined."""
-        return None
 
 
 @dataclass(frozen=True)

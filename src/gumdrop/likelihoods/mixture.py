@@ -10,19 +10,15 @@ import torch
 from torch import Tensor
 
 from gumdrop.likelihoods import scaled_mixture
-from gumdrop.likelihoods.likelihood import Prediction
+from gumdrop.likelihoods.prediction import NumberPrediction
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
 
 @dataclass(frozen=True)
-class RegressionPrediction(Prediction):
+class RegressionPrediction(NumberPrediction):
     """A mixture of Gaussians for each row, one component for each drawn function; N rows, D outputs, S draws."""
 
     by_draw = frozenset({"draw_means", "draw_variances"})
-    mean: Tensor
-    """Predictive mean, shape (N, D), in units of the target."""
-    epistemic: Tensor
-    """Variance of the drawn functions' means, (N, D), squared units: what more data would remove."""
     aleatoric: Tensor
     """Mean of the drawn functions' noise variances, (N, D), squared units: what more data would not remove."""
     draw_means: Tensor | None
@@ -35,16 +31,6 @@ class RegressionPrediction(Prediction):
     @property
     def _kind(self) -> object:
         return self.scale
-
-    @property
-    def variance(self) -> Tensor:
-        """Total predictive variance, ``epistemic + aleatoric``, shape (N, D)."""
-        return self.epistemic + self.aleatoric
-
-    @property
-    def std(self) -> Tensor:
-        """Predictive standard deviation, shape (N, D), in units of the target."""
-        return self.variance.sqrt()
 
     def on(self, scale: TargetScale) -> Self:
         """Say that the draws are on a scale, such as that of a logarithm, and compute the moments of the target.
@@ -175,8 +161,7 @@ class RegressionPrediction(Prediction):
         Raises:
             ValueError: If the shape differs or the draws were not kept.
         """
-        if target.shape != self.mean.shape:
-            raise ValueError(f"`target` must have shape {tuple(self.mean.shape)}, got {tuple(target.shape)}")
+        self._check_target(target)
         at = self.scale.to_gaussian(target)
         result = scaled_mixture.in_parts(scaled_mixture.log_density, *self.components(), self.scale, at)
         if self.scale == PLAIN:
@@ -184,17 +169,7 @@ class RegressionPrediction(Prediction):
         return torch.where(self.scale.holds(target)[:, 0], result, math.log(torch.finfo(result.dtype).tiny))
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Probability that the target is at most a value, for each row and output.
-
-        Args:
-            value: Broadcasts to shape (N, D).
-
-        Returns:
-            Shape (N, D), in [0, 1].
-
-        Raises:
-            ValueError: If the draws were not kept.
-        """
+        """See `NumberPrediction.cdf`."""
         at = self.scale.to_gaussian(value)
         return scaled_mixture.in_parts(scaled_mixture.below, *self.components(), self.scale, at)
 
@@ -241,41 +216,9 @@ class RegressionPrediction(Prediction):
         ends = [[self.cdf(self.mean.new_tensor(level + side)) for side in (-step / 2, step / 2)] for level in levels]
         return torch.stack([above - below for below, above in ends], dim=-1)
 
-    def quantile(self, probability: float) -> Tensor:
-        """Quantile of the mixture, by bisection of its distribution function.
-
-        Args:
-            probability: In (0, 1).
-
-        Returns:
-            Shape (N, D), in units of the target.
-
-        Raises:
-            ValueError: If ``probability`` is out of range or the draws were not kept.
-        """
-        if not 0 < probability < 1:
-            raise ValueError(f"`probability` must be strictly between 0 and 1, got {probability}")
-        return self._quantile(probability)
-
     def _quantile(self, probability: float) -> Tensor:
         found = partial(scaled_mixture.quantile, probability=probability)
         return self.scale.from_gaussian(scaled_mixture.in_parts(found, *self.components(), self.scale))
-
-    def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
-        """Central interval that holds the target with a given probability.
-
-        Args:
-            coverage: Probability, in (0, 1).
-
-        Returns:
-            Lower and upper ends, each of shape (N, D).
-
-        Raises:
-            ValueError: If ``coverage`` is out of range or the draws were not kept.
-        """
-        if not 0 < coverage < 1:
-            raise ValueError(f"`coverage` must be strictly between 0 and 1, got {coverage}")
-        return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
 
 
 def _scale_of(parts: Sequence["RegressionPrediction"]) -> TargetScale:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from gumdrop.functional.floats import finite_exp, widened
-from gumdrop.likelihoods.likelihood import Likelihood, Prediction, check_same_shape, per_example
+from gumdrop.likelihoods.likelihood import Likelihood, check_same_shape, per_example
+from gumdrop.likelihoods.prediction import NumberPrediction
 from gumdrop.likelihoods.running import RunningMoments
 
 
@@ -38,14 +39,10 @@ def poisson_nll(log_rate: Tensor, target: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class CountPrediction(Prediction):
+class CountPrediction(NumberPrediction):
     """A mixture of Poisson distributions for each row, one for each drawn function; N rows, S draws."""
 
     by_draw = frozenset({"draw_log_rates"})
-    mean: Tensor
-    """Expected count, shape (N, ...): the mean of the drawn functions' rates."""
-    epistemic: Tensor
-    """Variance of the drawn functions' rates, (N, ...): what more data would remove."""
     draw_log_rates: Tensor | None
     """Log of each draw's rate, (S, N, ...); None if the draws were not kept."""
 
@@ -54,20 +51,24 @@ class CountPrediction(Prediction):
         """Mean of the drawn functions' noise variances, (N, ...): of Poisson counts it is ``mean``."""
         return self.mean
 
-    @property
-    def variance(self) -> Tensor:
-        """Total predictive variance, ``epistemic + aleatoric``, shape (N, ...)."""
-        return self.epistemic + self.aleatoric
-
-    @property
-    def std(self) -> Tensor:
-        """Predictive standard deviation, shape (N, ...)."""
-        return self.variance.sqrt()
-
     def _log_rates(self) -> Tensor:
         if self.draw_log_rates is None:
             raise ValueError("the draws were not kept; predict with `keep_draws=True`")
         return self.draw_log_rates
+
+    def _log_masses(self, counts: Tensor) -> Tensor:
+        """Log probability of counts under each draw, shape (S, N, ...)."""
+        log_rates = self._log_rates()
+        counts = counts.to(log_rates.dtype)
+        return counts * log_rates - finite_exp(log_rates) - torch.lgamma(counts + 1)
+
+    def _at_most(self, count: Tensor) -> Tensor:
+        """Probability under each draw that what is observed is at most a count, shape (S, N, ...), in float64."""
+        return torch.special.gammaincc(count + 1, finite_exp(self._log_rates().double()))
+
+    def _noise_variances(self) -> Tensor:
+        """Variance of a count under each draw, shape (S, N, ...), in float64."""
+        return finite_exp(self._log_rates().double())
 
     def log_prob(self, target: Tensor) -> Tensor:
         r"""Log probability of observed counts under the mixture, per row, in nats.
@@ -83,47 +84,20 @@ class CountPrediction(Prediction):
         Raises:
             ValueError: If the shape differs, a target is no count, or the draws were not kept.
         """
-        if target.shape != self.mean.shape:
-            raise ValueError(f"`target` must have shape {tuple(self.mean.shape)}, got {tuple(target.shape)}")
+        self._check_target(target)
         if not ((target >= 0) & (target % 1 == 0)).all():
             raise ValueError("`target` must hold counts: 0, 1, 2, ...")
-        log_rates = self._log_rates()
-        counts = target.to(log_rates.dtype)
-        log_p = counts * log_rates - finite_exp(log_rates) - torch.lgamma(counts + 1)
-        return torch.logsumexp(log_p.flatten(2).sum(2) if log_p.ndim > 2 else log_p, dim=0) - math.log(len(log_rates))
+        log_p = self._log_masses(target)
+        return torch.logsumexp(log_p.flatten(2).sum(2) if log_p.ndim > 2 else log_p, dim=0) - math.log(len(log_p))
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Probability that the count is at most a value.
-
-        Args:
-            value: Broadcasts to the shape of ``mean``.
-
-        Returns:
-            The shape of ``mean``, in [0, 1], in float64.
-
-        Raises:
-            ValueError: If the draws were not kept.
-        """
-        rates = finite_exp(self._log_rates().double())
-        at_most = torch.special.gammaincc(value.double().floor().clamp(min=0) + 1, rates).mean(0)
+        """See `NumberPrediction.cdf`; in float64."""
+        at_most = self._at_most(value.double().floor().clamp(min=0)).mean(0)
         return torch.where(value < 0, 0.0, at_most)
 
-    def quantile(self, probability: float) -> Tensor:
-        """Smallest count that is not exceeded with a given probability.
-
-        Args:
-            probability: In (0, 1).
-
-        Returns:
-            Whole numbers of the shape of ``mean``.
-
-        Raises:
-            ValueError: If ``probability`` is out of range or the draws were not kept.
-        """
-        if not 0 < probability < 1:
-            raise ValueError(f"`probability` must be strictly between 0 and 1, got {probability}")
+    def _quantile(self, probability: float) -> Tensor:
         rates = finite_exp(self._log_rates().double())
-        mean, variance = rates.mean(0), rates.mean(0) + rates.var(0, correction=0)
+        mean, variance = rates.mean(0), self._noise_variances().mean(0) + rates.var(0, correction=0)
         # Cantelli's inequality puts the quantile above the one and at most at the other, with room for rounding.
         odds, room = probability / (1 - probability), 1.01 * variance.sqrt()
         low = (mean - room * odds**-0.5).clamp(min=0).floor() - 1
@@ -133,22 +107,6 @@ class CountPrediction(Prediction):
             below = self.cdf(middle) < probability
             low, high = torch.where(below, middle, low), torch.where(below, high, middle)
         return high.to(self.mean)
-
-    def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
-        """Central interval that holds the count with at least a given probability; counts are whole, so often more.
-
-        Args:
-            coverage: Probability, in (0, 1).
-
-        Returns:
-            Lower and upper ends, both inside, each of the shape of ``mean``.
-
-        Raises:
-            ValueError: If ``coverage`` is out of range or the draws were not kept.
-        """
-        if not 0 < coverage < 1:
-            raise ValueError(f"`coverage` must be strictly between 0 and 1, got {coverage}")
-        return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
 
 
 @dataclass(frozen=True)

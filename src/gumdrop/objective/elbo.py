@@ -73,8 +73,8 @@ def negative_elbo(
         model: The converted model.
         num_data: Number of examples in the whole training set. It weighs the KL: the more data, the less the
             prior counts and the smaller the learned rates.
-        likelihood: What ``nll`` is of, ``"gaussian"``, ``"categorical"``, ``"bernoulli"`` or ``"poisson"``: it has the
-            prior that suits it.
+        likelihood: What ``nll`` is of, one of `gumdrop.likelihoods.LIKELIHOODS` such as ``"gaussian"`` or
+            ``"categorical"``: it has the prior that suits it.
         lengthscale: Prior, see `kl_divergence`, in the place of that of the likelihood: ``"regression"`` suits
             densities whose noise is learned, ``"classification"`` all else.
 

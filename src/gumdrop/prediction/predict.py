@@ -101,8 +101,9 @@ def predict(
     Args:
         model: A converted model, or one with plain ``nn.Dropout*``, trained on the likelihood.
         x: As for `sample`, like all that is not described here.
-        likelihood: ``"gaussian"`` for numbers, ``"categorical"`` for classes, ``"bernoulli"`` for yes or no,
-            ``"poisson"`` for counts, or a `gumdrop.likelihoods.Likelihood`.
+        likelihood: ``"gaussian"`` or, with heavy tails, ``"student_t"`` for numbers, ``"categorical"`` for classes,
+            ``"bernoulli"`` for yes or no, ``"poisson"`` or ``"negative_binomial"`` for counts, or a
+            `gumdrop.likelihoods.Likelihood`.
         num_samples: Number of functions, S.
         seed: Same seed, same prediction.
         batch_size: Rows that run at once, which bounds memory.
@@ -112,7 +113,7 @@ def predict(
         output: Takes the output tensor out of what the model returns.
 
     Returns:
-        A `gumdrop.likelihoods.RegressionPrediction`, `ClassificationPrediction` or `CountPrediction`.
+        The record of the likelihood, such as a `gumdrop.likelihoods.RegressionPrediction`.
 
     Raises:
         ValueError: As `sample`; or if the output does not fit the likelihood.

@@ -68,7 +68,7 @@ def fit(
             several as a tuple or mapping, which the model gets as arguments. Batches of a loader follow its own order
             and seed; its sampler or dataset is told the epoch by ``set_epoch``, if it has that.
         likelihood: ``"gaussian"`` (means and log variances in halves of the last output dimension),
-            ``"categorical"``, ``"bernoulli"``, ``"poisson"``, a `gumdrop.likelihoods.Likelihood`, or a function of
+            another of `gumdrop.likelihoods.LIKELIHOODS` such as ``"categorical"``, a likelihood, or a function of
             output and target that gives the negative log likelihood of each example, in nats, shape (N,).
         validation: Held-out inputs and targets, or a loader of them, which the model is not trained on.
         num_data: Size of the training set; the number of rows of ``train`` if None.

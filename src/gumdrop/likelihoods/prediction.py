@@ -1,0 +1,158 @@
+"""What drawn functions say of rows: records that are cut, joined and asked."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Prediction(ABC):
+    """What drawn functions say of N rows."""
+
+    by_draw: ClassVar[frozenset[str]] = frozenset()
+    """Fields whose draws are in dimension 0, and rows in dimension 1."""
+
+    @abstractmethod
+    def log_prob(self, target: Tensor) -> Tensor:
+        """Log probability, or density, of observations, in nats."""
+
+    def _tensors(self) -> dict[str, Tensor]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+    def rows(self, places: Tensor) -> Self:
+        """Pick rows.
+
+        Args:
+            places: Their numbers.
+
+        Returns:
+            The prediction of these rows.
+        """
+        parts = self._tensors().items()
+        return replace(self, **{name: part.index_select(int(name in self.by_draw), places) for name, part in parts})
+
+    def with_rows(self, places: Tensor, other: Self) -> Self:
+        """Put the rows of another prediction in the place of some.
+
+        Args:
+            places: Numbers of these rows.
+            other: A prediction of as many rows, with the same number of draws.
+
+        Returns:
+            The prediction of all rows.
+        """
+        parts = self._tensors().items()
+        return replace(
+            self,
+            **{name: part.index_copy(int(name in self.by_draw), places, getattr(other, name)) for name, part in parts},
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Put predictions of different rows one below the other.
+
+        Args:
+            parts: Predictions of one kind, with the same number of draws each.
+
+        Returns:
+            One prediction with the rows of all, and with the draws if all parts have theirs.
+
+        Raises:
+            ValueError: If they are of different kinds of targets.
+        """
+        tensors = [part._tensors() for part in parts]
+        if len({part._kind for part in parts}) > 1:
+            raise ValueError(f"`parts` must be predictions of one kind, got {sorted({str(p._kind) for p in parts})}")
+        everywhere = [name for name in tensors[0] if all(name in each for each in tensors)]
+        absent = {name: None for each in tensors for name in each if name not in everywhere}
+        whole = {name: torch.cat([each[name] for each in tensors], dim=int(name in cls.by_draw)) for name in everywhere}
+        return replace(parts[0], **whole, **absent)
+
+    @property
+    def _kind(self) -> object:
+        """What must be the same in predictions that are joined."""
+        return None
+
+
+@dataclass(frozen=True)
+class NumberPrediction(Prediction):
+    """What drawn functions say of the numbers of N rows: moments, and quantiles of a mixture."""
+
+    mean: Tensor
+    """Predictive mean, in units of the target, shape (N, D); of counts (N, ...), as of all that follows."""
+    epistemic: Tensor
+    """Variance of the drawn functions' means, (N, D), squared units: what more data would remove."""
+    if TYPE_CHECKING:
+
+        @property
+        def aleatoric(self) -> Tensor:
+            """Mean of the drawn functions' noise variances, (N, D), squared units: what more data would not remove."""
+
+    @property
+    def variance(self) -> Tensor:
+        """Total predictive variance, ``epistemic + aleatoric``, shape (N, D)."""
+        return self.epistemic + self.aleatoric
+
+    @property
+    def std(self) -> Tensor:
+        """Predictive standard deviation, shape (N, D), in units of the target."""
+        return self.variance.sqrt()
+
+    @abstractmethod
+    def cdf(self, value: Tensor) -> Tensor:
+        """Probability that the target is at most a value, for each row and output.
+
+        Args:
+            value: Broadcasts to shape (N, D).
+
+        Returns:
+            Shape (N, D), in [0, 1].
+
+        Raises:
+            ValueError: If the draws were not kept.
+        """
+
+    def quantile(self, probability: float) -> Tensor:
+        """Quantile of the mixture: of counts the smallest that is not exceeded with a given probability.
+
+        Args:
+            probability: In (0, 1).
+
+        Returns:
+            Shape (N, D), in units of the target.
+
+        Raises:
+            ValueError: If ``probability`` is out of range or the draws were not kept.
+        """
+        if not 0 < probability < 1:
+            raise ValueError(f"`probability` must be strictly between 0 and 1, got {probability}")
+        return self._quantile(probability)
+
+    @abstractmethod
+    def _quantile(self, probability: float) -> Tensor:
+        """As `quantile`, of a probability that is in its range."""
+
+    def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
+        """Central interval that holds the target with a given probability; counts are whole, so often with more.
+
+        Args:
+            coverage: Probability, in (0, 1).
+
+        Returns:
+            Lower and upper ends, both inside, each of shape (N, D).
+
+        Raises:
+            ValueError: If ``coverage`` is out of range or the draws were not kept.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"`coverage` must be strictly between 0 and 1, got {coverage}")
+        return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
+
+    def _check_target(self, target: Tensor) -> None:
+        if target.shape != self.mean.shape:
+            raise ValueError(f"`target` must have shape {tuple(self.mean.shape)}, got {tuple(target.shape)}")

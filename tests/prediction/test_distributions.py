@@ -1,0 +1,128 @@
+"""Student's t and negative binomial counts: densities, probabilities, quantiles and moments against scipy's."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import special, stats
+from torch import Tensor, nn
+
+import gumdrop as gd
+from gumdrop.layers import HomoscedasticNoise
+from gumdrop.likelihoods import NegativeBinomial, NegativeBinomialPrediction, StudentT, StudentTPrediction
+from gumdrop.likelihoods.incomplete_beta import incomplete_beta
+from gumdrop.training import fit
+
+S, N, D = 7, 5, 2
+PROBABILITIES = (0.001, 0.3, 0.95)
+
+
+def outputs(seed: int = 0) -> tuple[Tensor, Tensor]:
+    """What drawn functions return: two halves, (S, N, D) each."""
+    generator = torch.Generator().manual_seed(seed)
+    first, second = torch.randn(2, S, N, D, generator=generator, dtype=torch.float64)
+    return first + 1, 0.7 * second - 0.5
+
+
+def twin(likelihood: StudentT | NegativeBinomial, first: Tensor, second: Tensor) -> Any:
+    """The distributions of scipy, one for each draw, row and output."""
+    if isinstance(likelihood, StudentT):
+        return stats.t(likelihood.degrees, first.numpy(), np.exp(second.numpy() / 2))
+    size = np.exp(-second.numpy())
+    return stats.nbinom(size, size / (size + np.exp(first.numpy())))
+
+
+LIKELIHOODS = [StudentT(degrees=2.7), StudentT(degrees=30.0), NegativeBinomial()]
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
+def test_a_mixture_is_that_of_scipy(likelihood) -> None:
+    first, second = outputs()
+    prediction = likelihood.predict([torch.cat([first, second], -1)[:3], torch.cat([first, second], -1)[3:]], S)
+    each = twin(likelihood, first, second)
+    mean, variance = each.stats("mv")
+    np.testing.assert_allclose(prediction.mean, mean.mean(0), rtol=1e-9)
+    np.testing.assert_allclose(prediction.epistemic, mean.var(0), rtol=1e-9)
+    np.testing.assert_allclose(prediction.aleatoric, variance.mean(0), rtol=1e-9)
+    np.testing.assert_allclose(prediction.std, (mean.var(0) + variance.mean(0)) ** 0.5, rtol=1e-9)
+    y = torch.tensor(each.rvs(random_state=1)[0])
+    of_draws = (each.logpdf if isinstance(likelihood, StudentT) else each.logpmf)(y.numpy()).sum(2)
+    np.testing.assert_allclose(prediction.log_prob(y.double()), special.logsumexp(of_draws, 0) - np.log(S), rtol=1e-9)
+    torch.testing.assert_close(likelihood.nll(torch.cat([first, second], -1)[0], y), -torch.tensor(of_draws)[0])
+    for value in (-1.0, 0.0, 0.4, 3.0, 40.0):
+        np.testing.assert_allclose(prediction.cdf(torch.tensor(value)), each.cdf(value).mean(0), atol=1e-12)
+    for p in PROBABILITIES:
+        quantile = prediction.quantile(p)
+        assert (prediction.cdf(quantile + 1e-6) >= p).all()
+        below = quantile - (1e-6 if isinstance(likelihood, StudentT) else 1)
+        assert (prediction.cdf(below) < p).all()
+    lower, upper = prediction.interval(0.9)
+    torch.testing.assert_close(torch.stack([lower, upper]), torch.stack([prediction.quantile(p) for p in (0.05, 0.95)]))
+
+
+@pytest.mark.parametrize("size", [1e-3, 0.5, 30.0, 1e5])
+def test_the_incomplete_beta_function(size: float) -> None:
+    x = np.concatenate([[0.0, 1.0], stats.beta(size, 2.5).ppf(np.linspace(0.01, 0.99, 9))])
+    found = incomplete_beta(torch.tensor(size), torch.tensor(2.5), torch.from_numpy(x))
+    np.testing.assert_allclose(found, special.betainc(size, 2.5, x), atol=1e-9)
+
+
+def test_the_limits_are_a_gaussian_and_poisson_counts() -> None:
+    mean, s, y = torch.randn(4, 3), torch.randn(4, 3), torch.randint(0, 9, (4, 3))
+    gaussian = gd.gaussian_nll(mean.double(), s.double(), y.double())
+    torch.testing.assert_close(
+        gd.student_t_nll(mean.double(), s.double(), y.double(), 1e7), gaussian, atol=2e-3, rtol=0
+    )
+    poisson = gd.negative_binomial_nll(mean, torch.full_like(mean, -1e4), y)
+    torch.testing.assert_close(poisson, gd.poisson_nll(mean, y), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("degrees", [1.5, 2.0])
+def test_tails_without_a_variance(degrees: float) -> None:
+    prediction = StudentT(degrees=degrees).predict([torch.zeros(3, 4, 2)], 3)
+    assert prediction.variance.isinf().all()
+    assert prediction.quantile(0.999).squeeze().tolist() == pytest.approx([stats.t(degrees).ppf(0.999)] * 4, rel=1e-6)
+
+
+def test_held_out_noise_is_the_scale_of_the_likelihood() -> None:
+    """Where the squared scale is the mean of weighted squares, the likelihood is largest: closed form of EM."""
+    residuals, likelihood = torch.tensor(stats.t(3.0).rvs(4000, random_state=0))[:, None], StudentT(degrees=3.0)
+    log_square = torch.zeros(1, dtype=torch.float64)
+    for _ in range(60):
+        output = torch.cat([torch.zeros_like(residuals), log_square.expand_as(residuals)], -1)
+        log_square = likelihood.square_residuals(output, residuals).log()
+    found = stats.t.fit(residuals.numpy(), fdf=3.0, floc=0.0)[2]
+    assert log_square.div(2).exp().item() == pytest.approx(found, rel=1e-3)
+
+
+def test_one_far_value_moves_a_fit_little() -> None:
+    y = torch.linspace(-1, 1, 64).unsqueeze(1)
+    x, line = torch.cat([y, torch.ones_like(y)], dim=1), y.clone()
+    y[40] = 60.0
+    torch.manual_seed(0)
+    model = nn.Sequential(gd.learn_dropout(nn.Linear(2, 1), p=0.01), HomoscedasticNoise(1))
+    fit(model, (x, y), likelihood="student_t", epochs=100, lr=0.05, batch_size=64, lengthscale=1.0)
+    assert (model.eval()(x)[:, :1] - line).abs().max() < 0.3
+
+
+def test_errors() -> None:
+    first, second = outputs()
+    given = torch.cat([first, second], -1)
+    for likelihood in LIKELIHOODS:
+        kept, left = (likelihood.predict([given], S, keep_draws=keep) for keep in (True, False))
+        with pytest.raises(ValueError, match="the draws were not kept; predict with `keep_draws=True`"):
+            left.log_prob(torch.ones(N, D))
+        with pytest.raises(ValueError, match=r"`target` must have shape \(5, 2\), got \(5,\)"):
+            kept.log_prob(torch.ones(N))
+        with pytest.raises(ValueError, match="`probability` must be strictly between 0 and 1, got 1"):
+            kept.quantile(1.0)
+        with pytest.raises(ValueError, match="`coverage` must be strictly between 0 and 1, got 0"):
+            kept.interval(0.0)
+        assert isinstance(kept, StudentTPrediction | NegativeBinomialPrediction)
+        whole = type(kept).joined([kept.rows(torch.arange(2)), kept.rows(torch.arange(2, N))])
+        assert torch.equal(whole.cdf(torch.ones(())), kept.cdf(torch.ones(())))
+    with pytest.raises(ValueError, match="`degrees` must be finite and above 1, where a mean begins, got 1"):
+        StudentT(degrees=1.0)
+    with pytest.raises(ValueError, match=r"end the model with 2 D outputs, or with `gumdrop.HomoscedasticNoise"):
+        NegativeBinomial().nll(torch.zeros(4, 3), torch.zeros(4, 1))

@@ -61,6 +61,7 @@ types: $(VENV)/installed-dev ## Check types
 
 docs: $(VENV)/installed-docs ## Build the documentation site, its gallery included, into build/site
 	OMP_NUM_THREADS=1 $(SPHINX) -b html docs build/site
+	@if command -v node > /dev/null; then node docs/site/first_hits.js build/site; else echo "no node: the search is not tried"; fi
 
 docs-quick: $(VENV)/installed-docs ## Build the site without running the examples of its gallery
 	$(SPHINX) -b html -D plot_gallery=0 docs build/site

@@ -29,6 +29,7 @@ extensions = [
     # of docs/site
     "api_pages",
     "markdown_links",
+    "search_words",
     "mathml",
     "docstrings",
 ]

@@ -1,7 +1,7 @@
 """Docstrings of the house on the site.
 
 Single backticks and annotations become a link where they hold a public name or a page of `docs`, and code where they do
-not.
+not. An example stands in front of the arguments.
 """
 
 import re
@@ -21,6 +21,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", lambda app: setattr(app, "gumdrop_names", _full_names()))
     app.connect("missing-reference", _resolve)
     app.connect("autodoc-process-docstring", _keep_colons, priority=100)
+    app.connect("autodoc-process-docstring", _example_first, priority=200)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -46,3 +47,14 @@ def _keep_colons(app: Sphinx, kind: str, name: str, value: Any, options: Any, li
     """Napoleon takes what stands in front of a colon in the first line of an attribute for its type: put one before."""
     if kind in ("attribute", "property", "data"):
         lines[:0] = ["..", ""]  # a comment
+
+
+def _example_first(app: Sphinx, kind: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Move the example, up to the next line that is not indented, in front of the arguments."""
+    headed = [place for place, line in enumerate(lines) if re.fullmatch(r"[A-Z]\w+:", line)]
+    starts = [place for place in headed if lines[place] in ("Example:", "Examples:")]
+    if kind in ("function", "class") and starts:
+        start, first = starts[0], headed[0]
+        more = (place for place in range(start + 1, len(lines)) if lines[place] and not lines[place].startswith(" "))
+        end = next(more, len(lines))
+        lines[:] = [*lines[:first], *lines[start:end], "", *lines[first:start], *lines[end:]]

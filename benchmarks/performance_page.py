@@ -232,7 +232,9 @@ def regrets() -> str:
         [says, *(f"{regret[how][way]:.3f}" for regret in (ensemble, single) for how in ("mean", "worst"))]
         for way, says in ways.items()
     ]
-    return table(["nats per row lost", "ensemble: mean", "worst table", "one network: mean", "worst table"], lines)
+    return table(
+        ["nats per row below the best", "ensembles: mean", "worst table", "one network: mean", "worst table"], lines
+    )
 
 
 def methods() -> str:
@@ -255,7 +257,7 @@ def methods() -> str:
         held = [of[method]["coverage_90"] for of in sets if "coverage_90" in of[method]]
         share = f"{100 * min(held):.1f} to {100 * max(held):.1f} %"
         lines.append([says, f"{sum(lost) / len(lost):.3f}", f"{max(lost):.3f}", share])
-    return table(["nats per row lost", "mean", "worst set", "90 % intervals hold"], lines)
+    return table(["nats per row below the best", "mean", "worst set", "coverage of 90 % intervals"], lines)
 
 
 def own_dropout() -> str:

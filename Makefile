@@ -17,7 +17,7 @@ SPHINX = $(BIN)/python -m sphinx --jobs auto --fail-on-warning --keep-going -d b
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo explore house test tests test-slow test-kernels test-lowest faults lint types docs docs-quick docs-serve docs-links \
+.PHONY: help demo explore house test tests test-slow test-kernels test-lowest release-check faults lint types docs docs-quick docs-serve docs-links \
   docs-figures docs-tables \
   docs-trained docs-experiments benchmarks benchmark-prior benchmark-quick benchmark-training benchmark-fits benchmark-growth benchmark-segmentation \
   benchmark-prediction benchmark-rows benchmark-export benchmark-page benchmark-table benchmark-missing benchmark-scale benchmark-grid \
@@ -48,6 +48,15 @@ test-lowest: ## Run the tests of the library with the lowest versions that it al
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	PIP_CONSTRAINT=constraints-lowest.txt $(LOWEST)/bin/pip install -q -e '.[cli,parquet,sequences,sweeps]' hypothesis polars pytest pytest-xdist
 	$(LOWEST)/bin/pytest -q -n auto -W ignore::DeprecationWarning -k 'not compil and not export' $(LIBRARY:%=tests/%)
+
+release-check: ## Build sdist and wheel, install the wheel into an empty environment, and run the demo there
+	rm -rf build/release
+	$(PYTHON) -m venv build/release/tools
+	$(PYTHON) -m venv build/release/empty
+	build/release/tools/bin/pip install -q build
+	build/release/tools/bin/python -m build --outdir build/release/dist . > build/release/build.txt 2>&1 || { tail build/release/build.txt; exit 1; }
+	build/release/empty/bin/pip install -q "$$(ls $(CURDIR)/build/release/dist/*.whl)[cli]"
+	cd build/release && empty/bin/gumdrop demo --help > help.txt && OMP_NUM_THREADS=1 empty/bin/gumdrop demo
 
 faults: $(VENV)/installed-dev ## Plant faults in a copy of the library, one after the other, and name those that no test sees (half an hour)
 	$(BIN)/python tests/faults.py

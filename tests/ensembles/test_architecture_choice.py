@@ -142,7 +142,7 @@ def test_networks_of_all_strengths_are_one_ensemble_over_common_folds() -> None:
     rows, settings = line(), replace(QUICK, num_members=4)
     makes = [partial(NUMBERS, Architecture((4,)), None)] * 2
     fits = fit_ensembles(makes, [rows, rows], settings, Gaussian())
-    both = joined([fits[0]._replace(strengths=(0.25,)), fits[1]._replace(strengths=(2.0,))], rows, settings)
+    both = joined([fits[0]._replace(strengths=(0.25,)), fits[1]._replace(strengths=(2.0,))], rows, settings, Gaussian())
     assert [each.tolist() for each in fits[0].held_out] == [each.tolist() for each in fits[1].held_out]
     assert list(both.model.members) == [*fits[0].model.members, *fits[1].model.members]
     assert (both.strengths, len(both.members), len(both.held_out)) == ((0.25, 2.0), 8, 8)

@@ -34,7 +34,7 @@ def fit(
 
     Args:
         table: CSV file (also gzipped) with a header line, or Parquet file; - for standard input.
-        target: Column to predict; rows where it is missing are left out.
+        target: Column to predict; rows where it is missing are left out. With --lower and --upper what to call it.
         out: Folder to make; by default the table's name without its ending.
         reading: What the columns are.
         settings: The choices of the fit.
@@ -53,7 +53,8 @@ def fit(
     place = out or Path("table" if str(table) == STDIN else stem(table))
     check_out(place, overwrite=overwrite)
     if not settings.stream:
-        check_early(table, [target, *reading.drop, *([settings.split_by] if settings.split_by else [])])
+        whole = [target] if reading.lower is None else []
+        check_early(table, [*whole, *reading.known, *reading.drop, *([settings.split_by] if settings.split_by else [])])
     if settings.test is not None:
         check_early(settings.test)
 

@@ -72,7 +72,8 @@ def fit(
     fits = _fits(
         build, architecture, rows, settings, likelihood, scale, strengths, checkpoint=checkpoint, progress=progress
     )
-    tried = {fit.strengths: fit for fit in ([joined(fits, rows, settings), *fits] if len(fits) > 1 else fits)}
+    mixed = [joined(fits, rows, settings, likelihood)] if len(fits) > 1 else []
+    tried = {fit.strengths: fit for fit in [*mixed, *fits]}
     scores = {strengths: fit.scores for strengths, fit in tried.items()}
     return tried[process_group().from_first(lambda: choose_strength(scores, rows.weights))]
 
@@ -91,7 +92,8 @@ def _fits(
     encoding = architecture.encoding(rows.x)
     scaling = AS_IT_IS
     if likelihood.is_density:
-        scaling = Scaling.fitted(replace(scale, kind=architecture.target_scale), rows.y, rows.weights)
+        fitted = Scaling.of_intervals if likelihood.has_open_targets else Scaling.fitted
+        scaling = fitted(replace(scale, kind=architecture.target_scale), rows.y, rows.weights)
         likelihood = gaussian_on(scaling.scale) if scale.atoms else likelihood
 
     def network(strength: float) -> nn.Module:
@@ -116,7 +118,8 @@ def choose(
 
     Each member of such a pilot holds another fifth of the rows out, so that all rows judge. If targets have a lower
     bound, the best kind is also tried on their square root and their logarithm, and censored where the bound is the one
-    value that many rows share; one of these is chosen if it is better by more than chance.
+    value that many rows share; one of these is chosen if it is better by more than chance. Of targets that are known
+    in part, such as times, the logarithm is tried first.
 
     Args:
         build: Builds one network.
@@ -138,8 +141,10 @@ def choose(
     trial = _pilot(settings, len(rows), len(sample))
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
-    inside = sample.y[which_atom(sample.y, scale.atoms) == 0]
-    scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((inside > scale.bound).all()) else ()
+    seen = sample.y[:, 0] == sample.y[:, -1] if likelihood.has_open_targets else which_atom(sample.y, scale.atoms) == 0
+    scales: tuple[Kind, ...] = ("sqrt", "log") if scale.cuts and bool((sample.y[seen] > scale.bound).all()) else ()
+    if likelihood.has_open_targets and scales:  # the usual scale of times
+        kinds, scales = [replace(kind, target_scale="log") for kind in kinds], ("sqrt", "identity")
     if scale.atoms == (scale.bound,):
         scales += ("censored",)
 

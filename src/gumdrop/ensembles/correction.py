@@ -64,9 +64,10 @@ def _fit_noise(
     rows_of, x = partial(_rows_on, _device_of(ensemble)), rows.x
     weights = torch.ones(1).expand(len(rows)) if rows.weights is None else rows.weights.to(rows.y.dtype)
     x_seen, y_seen, weights_seen = rows_of(x, seen), rows_of(rows.y, seen), rows_of(weights, seen)
+    numbers = y_seen
     if isinstance(prediction, HurdlePrediction):  # the noise is that of rows which are no atoms
-        weights_seen = weights_seen * (y_seen[:, 1] == 0)
-    ensemble.noise.fit(x_seen, y_seen[:, : ensemble.noise.num_outputs], prediction, weights_seen)
+        weights_seen, numbers = weights_seen * (y_seen[:, 1] == 0), y_seen[:, :1]
+    ensemble.noise.fit(x_seen, numbers, prediction, weights_seen)
     factor = ensemble.noise(x_seen, prediction.mean)
     noisy = ensemble.noise.with_tail(prediction.scale_noise(factor))
     scores = ensemble.scaling.log_prob(noisy, y_seen)

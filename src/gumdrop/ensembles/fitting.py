@@ -116,13 +116,14 @@ def fit_ensembles(
     return fits
 
 
-def joined(fits: Sequence[EnsembleFit], rows: Rows, settings: EnsembleSettings) -> EnsembleFit:
+def joined(fits: Sequence[EnsembleFit], rows: Rows, settings: EnsembleSettings, likelihood: Likelihood) -> EnsembleFit:
     """Mix the members of all fits of one data set, with one noise, whose folds they share.
 
     Args:
         fits: The fits.
         rows: The data set, with targets in their units.
         settings: The settings.
+        likelihood: What they were trained on.
 
     Returns:
         One fit.
@@ -132,7 +133,7 @@ def joined(fits: Sequence[EnsembleFit], rows: Rows, settings: EnsembleSettings) 
     members = [member for fit in fits for member in fit.model.members]
     outside = [held_out for fit in fits for held_out in fit.held_out]
     seen = replace(rows, y=scaling.encoded(rows.y))
-    model, scores = ensemble_of(members, seen, outside, settings, first.likelihood, scaling)
+    model, scores = ensemble_of(members, seen, outside, settings, likelihood, scaling)
     strengths = tuple(strength for fit in fits for strength in fit.strengths)
     return EnsembleFit(model, [result for fit in fits for result in fit.members], outside, scores, strengths)
 
@@ -164,7 +165,7 @@ def ensemble_of(
     if not likelihood.is_density:
         ensemble: Ensemble = ClassificationEnsemble(members)
     else:
-        noise = NoiseFunction(rows.x.shape[1], 1 if scaling.scale.atoms else rows.y.shape[1])
+        noise = NoiseFunction(rows.x.shape[1], likelihood.num_outputs(rows.y))
         ensemble = RegressionEnsemble(members, noise, scaling).to(next(members[0].parameters()).device)
         if not settings.input_noise:
             return ensemble, torch.full((len(rows),), torch.nan)

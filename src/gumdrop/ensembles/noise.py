@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.likelihoods import RegressionPrediction
+from gumdrop.likelihoods.part_known import interval_log_likelihood
 from gumdrop.machine.optimizers import without_compiler
 
 __all__ = ["NoiseFunction", "weighted_mean"]
@@ -98,7 +99,7 @@ class NoiseFunction(nn.Module):
 
         Args:
             x: Inputs, shape (N, F).
-            y: Observations, shape (N, D).
+            y: Observations, shape (N, D); of one output that is known in part the ends of its intervals, (N, 2).
             prediction: What was predicted for them, with its draws.
             weights: How many equal rows each row stands for, shape (N,); 1 if None.
         """
@@ -109,7 +110,8 @@ class NoiseFunction(nn.Module):
         standard = ((features - self.center) / self.scale).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
         assert prediction.draw_means is not None
         assert prediction.draw_variances is not None
-        square = (y - prediction.draw_means).square()
+        means, of_intervals = prediction.draw_means, y.shape[1] > self.num_outputs
+        square = (y[:, : self.num_outputs] - means).square()
         log_variance = prediction.draw_variances.log()
         log_share = log_variance.log_softmax(0)  # of a draw in the noise of a row
         quantiles = _normal_quantiles(len(log_variance)).to(x)
@@ -125,7 +127,10 @@ class NoiseFunction(nn.Module):
             spread = tail * quantiles
             spread = spread - torch.logsumexp(log_share + spread, dim=0)  # so that the mean variance stays
             s = log_variance + spread + (standard * weight).sum(-1) + offset
-            nll = -(weights @ torch.logsumexp(-0.5 * (square * torch.exp(-s) + s), dim=0)).sum()
+            each = -0.5 * (square * torch.exp(-s) + s)
+            if of_intervals:
+                each = interval_log_likelihood(means, s, *y.split(1, dim=1))
+            nll = -(weights @ torch.logsumexp(each, dim=0)).sum()
             prior = WEIGHT_PRECISION * weight.square().sum() + OFFSET_PRECISION * offset.square().sum()
             prior = prior + TAIL_PRECISION * tail.square().sum()
             total = nll + 0.5 * prior

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gumdrop.ensembles.noise import weighted_mean
 from gumdrop.likelihoods import PLAIN, HurdlePrediction, RegressionPrediction, TargetScale
+from gumdrop.likelihoods.part_known import interval_moments
 from gumdrop.likelihoods.scaled_mixture import log_density
 from gumdrop.likelihoods.target_scale import Kind
 
@@ -33,6 +34,22 @@ class Scaling:
     """What is taken off the root or logarithm."""
     spread: float = 1.0
     """What it is then divided by."""
+
+    @classmethod
+    def of_intervals(cls, scale: TargetScale, y: Tensor, weights: Tensor | None = None) -> Scaling:
+        """Take the moments of the Gaussian on the scale under which targets, of which intervals are known, are likely.
+
+        Args:
+            scale: Where targets can lie, in their units.
+            y: Ends of the intervals, shape (N, 2).
+            weights: Weight of each row; 1 if None.
+
+        Returns:
+            The scaling.
+        """
+        counts = torch.ones(len(y)) if weights is None else weights
+        lower, upper = scale.to_gaussian(y.double()).unbind(1)
+        return cls(scale, *interval_moments(lower, upper, counts))
 
     @classmethod
     def fitted(cls, scale: TargetScale, y: Tensor, weights: Tensor | None = None) -> Scaling:
@@ -60,7 +77,7 @@ class Scaling:
     def encoded(self, y: Tensor) -> Tensor:
         """What networks see of targets, in the dtype that they train in."""
         seen = y.float() if y.is_floating_point() else y
-        if not self.scale.is_linear:
+        if not self.scale.is_linear or self.spread != 1:
             seen = ((self.scale.to_gaussian(y.double()) - self.center) / self.spread).float()
         if not self.scale.atoms:
             return seen

@@ -92,7 +92,9 @@ class ConcreteDropoutEnsemble(BaseEstimator):
 
         Args:
             X: Inputs, shape (n_samples, n_features); a sparse matrix is made dense, see ``docs/estimators.md``.
-            y: Targets, shape (n_samples,), or for a regression also (n_samples, n_outputs).
+            y: Targets, shape (n_samples,), or for a regression also (n_samples, n_outputs), or where they are known in
+                part a structured array with the fields event (true where the time was seen) and time, as of
+                scikit-survival, or lower and upper end (equal where it was seen, infinite or NaN for none).
             sample_weight: A row of weight 3 counts as three equal rows, one of weight 0 not at all.
             groups: Label of the group that each row belongs to, such as a patient, shape (n_samples,): rows of one
                 group are held out of a member together.
@@ -102,12 +104,17 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         Returns:
             This estimator.
         """
-        inputs, targets = validate_data(self, X, y, **NUMBERS, **self._targets)
+        inputs, targets = self._checked(X, y)
         weights = checked_weights(sample_weight, inputs)
         together = held_together(groups, times, weights)
         self._forget()
         self._train(dense(inputs), targets, weights, together)
         return self
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Validate rows to train on."""
+        inputs, targets = validate_data(self, X, y, **NUMBERS, **self._targets)
+        return inputs, targets
 
     def fit_stream(self, path: str | os.PathLike[str], target: str, *, columns: Sequence[str] | None = None) -> Self:
         """Train on the rows of a table that need not fit into memory, which is read in pieces.

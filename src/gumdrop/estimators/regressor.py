@@ -12,15 +12,17 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from gumdrop.ensembles import Architecture, RegressionEnsemble
-from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
+from gumdrop.estimators.ensemble import NUMBERS, ConcreteDropoutEnsemble
+from gumdrop.estimators.part_known import ends_of, is_event, records_of
 from gumdrop.estimators.rows import chunks, distinct, moments
 from gumdrop.layers import PiecewiseLinear
-from gumdrop.likelihoods import PLAIN, Gaussian, HurdlePrediction, RegressionPrediction, TargetScale
+from gumdrop.likelihoods import PLAIN, Gaussian, HurdlePrediction, PartKnown, RegressionPrediction, TargetScale
 from gumdrop.likelihoods.hurdle import gaussian_on
-from gumdrop.machine.recording import atoms_of, stays_positive, steps_of
+from gumdrop.machine.recording import atoms_of, stand_ins, stays_positive, steps_of
 
 if TYPE_CHECKING:
     from gumdrop.estimators.streaming import StreamedColumns
@@ -84,16 +86,24 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
     @property
     def _likelihood(self) -> Gaussian:
-        return gaussian_on(self._ends)
+        return PartKnown() if self._in_part else gaussian_on(self._ends)
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        records = records_of(y)
+        return super()._checked(X, y) if records is None else (validate_data(self, X, **NUMBERS), records)
 
     def _train(
         self, inputs: np.ndarray, observed: np.ndarray, weights: np.ndarray, together: np.ndarray | None = None
     ) -> None:
-        self._single = observed.ndim == 1
-        targets = observed.reshape(len(observed), -1)
+        self._single, self._in_part = observed.ndim == 1, observed.dtype.names is not None
+        targets = ends_of(observed) if self._in_part else observed.reshape(len(observed), -1)
+        numbers = stand_ins(targets)[:, None] if self._in_part else targets
         rows = distinct(inputs, targets, weights, together)
-        self._y_center, self._y_scale = moments(rows.y, rows.indices, rows.weights)
-        self._ends = _scale_of(targets[weights > 0])
+        self._y_center, self._y_scale = moments(numbers, rows.indices, rows.weights)
+        self._ends = _scale_of(numbers[weights > 0])
+        if self._in_part:  # there are no atoms, and no time is negative
+            least = 0.0 if is_event(observed) else self._ends.least
+            self._ends = replace(self._ends, least=least, atoms=())
         precise = np.float32 if self._ends == PLAIN else np.float64  # near a bound small differences count
         standard = np.empty((len(rows.indices), targets.shape[1]), dtype=precise)
         for part in chunks(len(standard)):
@@ -102,7 +112,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         self._fit_ensemble(rows, standard, self._ends.rescaled(1 / scale, -center / scale))
 
     def _describe(self, table: StreamedColumns) -> Target:
-        target, self._ends = table.regression_target(), PLAIN
+        target, self._ends, self._in_part = table.regression_target(), PLAIN, False
         self._single, self._y_center, self._y_scale = True, np.array([target.mean]), np.array([target.std])
         return target
 
@@ -215,13 +225,16 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
 
         Args:
             X: Inputs, shape (n_samples, n_features).
-            y: Observed targets, shape (n_samples,) or (n_samples, n_outputs).
+            y: Observed targets, shape (n_samples,) or (n_samples, n_outputs); what is known in part as `fit` takes it
+                counts by the probability of its interval.
 
         Returns:
             Shape (n_samples,).
         """
         validated = self._validated(X)
-        targets = torch.from_numpy(np.asarray(y, dtype=np.float64).reshape(validated.shape[0], -1))
+        records = records_of(y)
+        known = np.asarray(y, dtype=np.float64) if records is None else ends_of(records)
+        targets = torch.from_numpy(known.reshape(validated.shape[0], -1))
         parts = []
         for part in chunks(validated.shape[0]):
             prediction = self._distribution(validated[part])

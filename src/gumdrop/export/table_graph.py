@@ -37,6 +37,11 @@ class TableGraph(Graph):
     def __init__(self, model: TableModel, *, variant: Variant, num_samples: int) -> None:
         super().__init__(variant, num_samples)
         self.table = model
+        if model.schema.target.known:
+            raise ExportError(
+                f"'{model.schema.target.name}' is known in part, and its medians cannot be exported: "
+                "predict with `gumdrop predict` or `TableModel.predict`"
+            )
         if model.schema.target.atoms and variant in ("deterministic", "draw"):
             raise ExportError(
                 f"'{model.schema.target.name}' has values that many rows share, and the variant {variant!r} does not "

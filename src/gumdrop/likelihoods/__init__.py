@@ -25,6 +25,7 @@ from gumdrop.likelihoods.negative_binomial import (
     NegativeBinomialPrediction,
     negative_binomial_nll,
 )
+from gumdrop.likelihoods.part_known import PartKnown
 from gumdrop.likelihoods.poisson import CountPrediction, Poisson, poisson_nll
 from gumdrop.likelihoods.prediction import NumberPrediction, Prediction
 from gumdrop.likelihoods.student_t import StudentT, StudentTPrediction, student_t_nll
@@ -45,6 +46,7 @@ __all__ = [
     "NegativeBinomial",
     "NegativeBinomialPrediction",
     "NumberPrediction",
+    "PartKnown",
     "Poisson",
     "Prediction",
     "RegressionPrediction",

@@ -183,6 +183,10 @@ class Hurdle(Gaussian):
         of_atoms = F.cross_entropy(F.pad(widened(mean[:, 1:]), (1, 0)), which, reduction="none")
         return of_atoms + (which == 0) * density
 
+    def num_outputs(self, target: Tensor) -> int:
+        """One number, beside which atom it is."""
+        return 1
+
     def square_residuals(self, output: Tensor, target: Tensor) -> Tensor:
         """Of the number, where the target is no atom; the noise of the logits, which counts for nothing, stays at 1."""
         mean, log_variance = split_gaussian(output)

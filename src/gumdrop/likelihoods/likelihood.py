@@ -21,6 +21,8 @@ class Likelihood(ABC):
     is_density: ClassVar[bool] = False
     """Whether it is a density with a noise that is learned, which has no bound: a network that knows its rows by heart
     calls them noiseless and gains without end. Classes and counts leave at most the nats of a guess to gain."""
+    has_open_targets: ClassVar[bool] = False
+    """Whether targets are intervals, whose ends may be infinite."""
     lengthscale: ClassVar[Lengthscale] = "classification"
     """Default prior of a network: only a strong one holds a density, and leaves nothing of classes and counts."""
     watched_lengthscale: ClassVar[Lengthscale] = 1.0
@@ -65,6 +67,10 @@ class Likelihood(ABC):
         Returns:
             A `Prediction`.
         """
+
+    def num_outputs(self, target: Tensor) -> int:
+        """Numbers that a target holds, D."""
+        return target.shape[-1]
 
     def tempered(self, temperature: Tensor | float) -> Self:
         """Give it a temperature, the number by which predictions are less sure; the same where there is no such."""

@@ -153,7 +153,8 @@ class RegressionPrediction(NumberPrediction):
         mean over rows stays a number.
 
         Args:
-            target: Observations, shape (N, D).
+            target: Observations, shape (N, D); of one output also (N, 2), the ends of the interval that is known of
+                each, whose probability counts unless they are equal.
 
         Returns:
             Shape (N,).
@@ -161,12 +162,13 @@ class RegressionPrediction(NumberPrediction):
         Raises:
             ValueError: If the shape differs or the draws were not kept.
         """
-        self._check_target(target)
+        if target.shape != (len(self.mean), 2) or self.mean.shape[1] != 1:
+            self._check_target(target)
         at = self.scale.to_gaussian(target)
         result = scaled_mixture.in_parts(scaled_mixture.log_density, *self.components(), self.scale, at)
         if self.scale == PLAIN:
             return result
-        return torch.where(self.scale.holds(target)[:, 0], result, math.log(torch.finfo(result.dtype).tiny))
+        return torch.where(self.scale.holds(target[:, -1]), result, math.log(torch.finfo(result.dtype).tiny))
 
     def cdf(self, value: Tensor) -> Tensor:
         """See `NumberPrediction.cdf`."""

@@ -102,7 +102,9 @@ def rescaled(
 
 
 def log_density(means: Tensor, variances: Tensor, scale: TargetScale, value: Tensor) -> Tensor:
-    """Log density of targets, jointly over the outputs, shape (N,), by their values on the scale, (N, D)."""
+    """Log density of targets, (N,), by their values on the scale, (N, D), or the log mass of intervals by both ends."""
+    if value.shape[1] > means.shape[2]:
+        return _log_of_intervals(means, variances, scale, *value.split(1, dim=1))
     each = -0.5 * (math.log(2 * math.pi) + variances.log() + (value - means).square() / variances)
     result = torch.logsumexp(each.flatten(2).sum(2), dim=0) - math.log(len(means))
     return result if scale == PLAIN else result - (scale.log_slope(value) + _log_kept(means, variances, scale))[:, 0]
@@ -110,9 +112,21 @@ def log_density(means: Tensor, variances: Tensor, scale: TargetScale, value: Ten
 
 def log_mass(means: Tensor, variances: Tensor, scale: TargetScale, lower: Tensor, upper: Tensor) -> Tensor:
     """Log of the probability that targets lie between two ends, jointly over the outputs, shape (N,), in float64."""
+    return _log_mass_between(means, variances, scale, *(scale.to_gaussian(end.double()) for end in (lower, upper)))
+
+
+def _log_of_intervals(means: Tensor, variances: Tensor, scale: TargetScale, low: Tensor, high: Tensor) -> Tensor:
+    """Log of the mass between ends on the scale, (N, 1) each, and of the density where they are equal; float64."""
+    mass, seen = _log_mass_between(means, variances, scale, low.double(), high.double()), low == high
+    at = torch.where(seen, low, scale.floor if scale.cuts else 0.0)
+    return torch.where(seen[:, 0], log_density(means.double(), variances.double(), scale, at.double()), mass)
+
+
+def _log_mass_between(means: Tensor, variances: Tensor, scale: TargetScale, low: Tensor, high: Tensor) -> Tensor:
+    """As `log_mass`, of ends on the scale, in float64."""
     means, variances = means.double(), variances.double()
-    low, high = ((scale.to_gaussian(end.double()) - means) / variances.sqrt() for end in (lower, upper))
-    mass = torch.logsumexp(_log_normal_mass(low, high).flatten(2).sum(2), dim=0) - math.log(len(means))
+    low, high = ((end - means) / variances.sqrt() for end in (low, high))
+    mass = torch.logsumexp(log_normal_mass(low, high).flatten(2).sum(2), dim=0) - math.log(len(means))
     mass = mass - _log_kept(means, variances, scale).sum(1)
     return mass.clamp(min=math.log(torch.finfo(torch.float64).tiny))
 
@@ -212,7 +226,7 @@ def _log_kept(means: Tensor, variances: Tensor, scale: TargetScale) -> Tensor:
     return torch.logsumexp(_log_above(means, variances, scale.floor), dim=0) - math.log(len(means))
 
 
-def _log_normal_mass(low: Tensor, high: Tensor) -> Tensor:
+def log_normal_mass(low: Tensor, high: Tensor) -> Tensor:
     """Log of the probability of standard normal numbers between two ends, also far out."""
     right = low > 0  # there the lower tail is the accurate one
     low, high = torch.where(right, -high, low), torch.where(right, -low, high)

@@ -122,6 +122,17 @@ def atoms_of(values: np.ndarray) -> tuple[float, ...]:
     return ()
 
 
+def stand_ins(ends: np.ndarray) -> np.ndarray:
+    """Return a number for each interval, (N, 2) with infinity for an end that it lacks: its middle, or its one end.
+
+    Example:
+        >>> stand_ins(np.array([[2.0, 2.0], [3.0, 4.0], [5.0, np.inf]])).tolist()
+        [2.0, 3.5, 5.0]
+    """
+    lower, upper = np.where(np.isfinite(ends), ends, ends[:, ::-1]).T
+    return np.asarray((lower + upper) / 2)
+
+
 def _common_divisor(distances: np.ndarray, tolerance: float) -> float:
     """Largest number that all distances are multiples of, by Euclid's algorithm."""
     divisor = float(distances[0])

@@ -103,8 +103,10 @@ def _groups(
     columns: Iterable[Column], model: TableModel, observed: Tensor, tested: pd.DataFrame, inputs: pd.DataFrame
 ) -> list[Group]:
     """Rows of each category, and of each quarter of numbers and dates, if they are enough to say something."""
-    held, stated = model.task.promises(tested, observed, model.coverage)
-    groups = []
+    promises, groups = model.task.promises(tested, observed, model.coverage), []
+    if promises is None:
+        return []
+    held, stated = promises
     for column in columns:
         labels = _labels(column, inputs[column.name])
         for label in sorted(set(labels)):

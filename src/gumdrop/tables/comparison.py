@@ -171,7 +171,9 @@ def _row_scores(run: FitResults) -> dict[str, list[float]]:
     test = run.test
     missing = math.nan
     likelihood = None if test.log_likelihood is None else [missing if v is None else v for v in test.log_likelihood]
-    if isinstance(test, RegressionRows):
+    if isinstance(test, RegressionRows) and test.observed_upper is not None:
+        found = {}
+    elif isinstance(test, RegressionRows):
         observed, mean, lower, upper = (
             [missing if v is None else v for v in values]
             for values in (test.observed, test.mean, test.lower, test.upper)

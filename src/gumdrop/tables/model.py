@@ -15,6 +15,7 @@ from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks.mlp import ACTIVATIONS, Activation
 from gumdrop.tables.cells import completions, mark_unknown
+from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.profile import Profile
 from gumdrop.tables.reading.table import read_rows
 from gumdrop.tables.schema.schema import Encoded, TableSchema
@@ -106,13 +107,21 @@ class TableModel:
         """What the ensemble draws for every prediction, since these have one seed."""
         return self.ensemble.functions(self.num_samples, self.seed)
 
-    def predict(self, table: object, *, coverage: float | None = None, quantiles: Sequence[float] = ()) -> pd.DataFrame:
+    def predict(
+        self,
+        table: object,
+        *,
+        coverage: float | None = None,
+        quantiles: Sequence[float] = (),
+        at: Sequence[float] = (),
+    ) -> pd.DataFrame:
         """Predict the rows of a table, as ``gumdrop predict`` does.
 
         Args:
             table: Data frame, dict of columns or file, as `read_table` takes it, with the columns of the schema.
             coverage: Probability of the intervals; that of the model if None.
             quantiles: Probabilities of quantiles to give as columns, such as ``q10``.
+            at: Values to give the probability above as columns, such as ``p(>5)``: of times the survival.
 
         Returns:
             The columns of `prediction_frame`, the quantiles, and for each row the number of cells that are missing, of
@@ -125,21 +134,23 @@ class TableModel:
         """
         frame = read_rows(table, decimal=self.schema.decimal)
         model = self if coverage is None else replace(self, coverage=coverage)
+        settings = PredictionSettings(quantiles=tuple(quantiles), at=tuple(at))
         starts = range(0, len(frame), ROWS_OF_A_PART)  # bounds the memory that the draws take
-        parts = [model.predict_part(frame.iloc[start : start + ROWS_OF_A_PART], quantiles)[0] for start in starts]
+        parts = [model.predict_part(frame.iloc[start : start + ROWS_OF_A_PART], settings)[0] for start in starts]
         predictions = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
         return predictions.set_axis(table.index) if isinstance(table, pd.DataFrame) else predictions
 
     def predict_part(
-        self, frame: pd.DataFrame, quantiles: Sequence[float] = (), levels: bool = False
+        self, frame: pd.DataFrame, settings: PredictionSettings
     ) -> tuple[pd.DataFrame, Encoded, Prediction]:
         """Predict rows, not too many at once: the columns of `predict`, the encoded rows, and their prediction."""
         rows = self.schema.encode_inputs(frame)
         x = mark_unknown(self.schema, rows.x, rows.unknown, self.background)
         with limited_threads(1 if len(frame) < ROWS_FOR_THREADS else None):
             prediction = self.predict_encoded(x)
-            columns = self.task.columns(prediction, self.coverage) | self.task.quantiles(prediction, quantiles)
-            columns |= self.task.levels(prediction) if levels else {}
+            columns = self.task.columns(prediction, self.coverage) | self.task.quantiles(prediction, settings.quantiles)
+            columns |= self.task.above(prediction, settings.at)
+            columns |= self.task.levels(prediction) if settings.levels else {}
         columns |= {name: rows.odd_cells[kind] for kind, name in ODD.items()}
         return pd.DataFrame(columns), rows, prediction  # put together once: pandas takes its time
 

@@ -14,6 +14,7 @@ from gumdrop.tables.errors import MEND, MISSING, listed
 from gumdrop.tables.reading.spelling import plain_numbers
 from gumdrop.tables.schema.cells import OTHERS, drop_it, is_yes_no, labels_of, numbers_of
 from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
+from gumdrop.tables.schema.ends import ends_of
 from gumdrop.tables.schema.schema import Encoded, TableSchema
 
 CODES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0})
@@ -26,7 +27,12 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | Non
     rows = np.arange(1, len(frame) + 1) if rows is None else rows
     target, goal = schema.target, frame[schema.target.name]
     regression = target.task == "regression"
-    notes = far_off(target.name, numbers_of(target.name, goal), rows) if regression else commonest(target.name, goal)
+    if target.known:
+        notes = [_seen_note(target.name, ends_of(goal))]
+    elif regression:
+        notes = far_off(target.name, numbers_of(target.name, goal), rows)
+    else:
+        notes = commonest(target.name, goal)
     flat = [column.name for column in schema.columns if frame[column.name].nunique(dropna=False) == 1]
     if flat:
         notes.append(f"the same in every row, so of no use: {listed([repr(name) for name in flat])}")
@@ -52,6 +58,12 @@ def table_notes(frame: pd.DataFrame, schema: TableSchema, rows: np.ndarray | Non
                 words = " and ".join(map(repr, alike))
                 notes.append(f"'{column.name}' has {words}, which count as different; spell them alike if they are not")
     return notes
+
+
+def _seen_note(name: str, ends: np.ndarray) -> str:
+    """Say how many rows are seen."""
+    seen = int((ends[:, 0] == ends[:, 1]).sum())
+    return f"'{name}' was seen in {seen:,} of {len(ends):,} rows; of the others an interval is known"
 
 
 def commonest(name: str, labels: pd.Series) -> list[str]:
@@ -114,7 +126,7 @@ def without_target(known: np.ndarray, target: str) -> list[str]:
 
 def extra_notes(schema: TableSchema, columns: list[str], keep: Sequence[str]) -> list[str]:
     """Say which columns of a table the model has no use for."""
-    known = {*schema.names, schema.target.name, *keep}
+    known = {*schema.names, schema.target.name, *schema.target.known, *keep}
     extra = [name for name in columns if name not in known]
     return [f"not used, because training did not have them: {_quoted(extra)}"] if extra else []
 

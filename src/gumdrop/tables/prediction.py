@@ -80,17 +80,19 @@ def predict_frame(
 def predict_known(model: TableModel, table: object) -> tuple[Predicted, pd.DataFrame, np.ndarray]:
     """Predict and score the rows of a table whose target is known; these rows, and their numbers from 1, beside."""
     read, target = read_table(table, decimal=model.schema.decimal), model.schema.target.name
-    known = known_target(model, read.frame)
-    frame = read.frame.iloc[known]
+    whole = model.schema.with_ends(read.frame)
+    known = known_target(model, whole)
+    frame = whole.iloc[known]
     predicted = predict_frame(model, frame, most_scored=len(frame))
-    left_out = without_target(read.frame[target].notna().to_numpy(), target)
+    left_out = without_target(whole[target].notna().to_numpy(), target)
     return dataclasses.replace(predicted, notes=[*read.notes, *left_out, *predicted.notes]), frame, known + 1
 
 
 def _rows_to_score(model: TableModel, frame: pd.DataFrame, most: int) -> tuple[np.ndarray, list[str]]:
     """Places of rows whose target is known, spread evenly; and why there are none though the table has the column."""
     none, target = np.empty(0, dtype=np.int64), model.schema.target.name
-    if target not in frame.columns or frame[target].isna().all():
+    columns = model.schema.target.columns
+    if not {*columns} <= {*frame.columns} or frame[columns].isna().all(axis=None):
         return none, []
     try:
         known = known_target(model, frame)
@@ -135,7 +137,7 @@ def _predict_part(
     model: TableModel, frame: pd.DataFrame, settings: PredictionSettings
 ) -> tuple[pd.DataFrame, Encoded, Prediction]:
     """Predict a few rows; what is odd in them comes without the encoded rows, which nobody needs any more."""
-    predictions, rows, prediction = model.predict_part(frame, settings.quantiles, settings.levels)
+    predictions, rows, prediction = model.predict_part(frame, settings)
     if both := [name for name in ("row", *predictions.columns) if name in settings.keep]:
         raise TableError(f"column {both[0]!r} cannot be kept, because a column of the predictions has this name")
     for place, name in enumerate(dict.fromkeys(settings.keep)):

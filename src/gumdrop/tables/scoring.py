@@ -29,6 +29,7 @@ from gumdrop.tables.results import (
     UncertainRow,
     UncertainRows,
 )
+from gumdrop.tables.schema.ends import known_words
 from gumdrop.tables.task import Prediction, TableTask
 from gumdrop.training import EpochRecord
 
@@ -108,7 +109,7 @@ def _uncertain_rows(model: TableModel, tested: pd.DataFrame, inputs: pd.DataFram
         row = UncertainRow(
             row=int(tested["row"].iloc[i]),
             values=[shown(value) for value in inputs.iloc[i][names]],
-            observed=shown(tested["observed"].iloc[i]),
+            observed=shown(inputs[model.schema.target.name].iloc[i]),
             predicted=predicted,
             epistemic=float(measure[i]),
             interval=interval,
@@ -119,6 +120,8 @@ def _uncertain_rows(model: TableModel, tested: pd.DataFrame, inputs: pd.DataFram
 
 def shown(value: object) -> str:
     """A cell as a reader sees it; empty if it is missing."""
+    if isinstance(value, pd.Interval):
+        return known_words(value.left, value.right)
     if pd.isna(value):  # type: ignore[call-overload]
         return ""
     return cell(float(value)) if isinstance(value, numbers.Real) and not isinstance(value, bool) else str(value)
@@ -161,7 +164,7 @@ class Evaluation:
 
 def known_target(model: TableModel, frame: pd.DataFrame) -> np.ndarray:
     """Find the rows of a table that can be scored."""
-    target = model.schema.target.name
+    target, frame = model.schema.target.name, model.schema.with_ends(frame)
     check_present(frame.columns, [target])
     known = np.flatnonzero(frame[target].notna())
     if not len(known):
@@ -172,6 +175,7 @@ def known_target(model: TableModel, frame: pd.DataFrame) -> np.ndarray:
 
 def evaluate(model: TableModel, frame: pd.DataFrame, prediction: Prediction) -> Evaluation:
     """Score a prediction."""
+    frame = model.schema.with_ends(frame)
     observed = model.task.observed(model.schema.encode_target(frame), frame[model.schema.target.name])
     with limited_threads(1):
         scores = _scores(model, prediction, observed)

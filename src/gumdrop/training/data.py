@@ -74,9 +74,10 @@ def check_data(data: Data, name: str, likelihood: Likelihood) -> int:
     if len(x) != len(y) or len(x) == 0:
         raise ValueError(f"`{name}` must hold as many inputs as targets, at least 1, got {len(x)} and {len(y)}")
     for part, what in (*((value, "inputs") for value in x.tensors), (y, "targets")):
-        if (
-            isinstance(part, Tensor) and part.is_floating_point() and not torch.stack(part.aminmax()).isfinite().all()
-        ):  # without a copy of the data
+        if not isinstance(part, Tensor) or not part.is_floating_point():
+            continue
+        ends, is_open = torch.stack(part.aminmax()), what == "targets" and likelihood.has_open_targets
+        if ends.isnan().any() or not (is_open or ends.isfinite().all()):  # without a copy of the data
             bad = int((~part.isfinite()).sum())
             raise ValueError(f"the {what} in `{name}` hold {bad} values that are NaN or infinite; remove or fill them")
     likelihood.check(y, name)

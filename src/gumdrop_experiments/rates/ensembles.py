@@ -95,6 +95,6 @@ def by_held_out_rows(fits: Sequence[EnsembleFit]) -> int:
 def chosen(setup: Setup, fits: Mapping[float, EnsembleFit]) -> EnsembleFit:
     """Choose strengths of an ensemble by held-out rows, as `gumdrop.ensembles.fit` does."""
     tried = [fits[strength]._replace(strengths=(strength,)) for strength in EnsembleSettings().strengths_for(0)]
-    tried.insert(0, joined(tried, Rows(*setup.train), setup.settings))
+    tried.insert(0, joined(tried, Rows(*setup.train), setup.settings, setup.likelihood))
     strengths = choose_strength({fit.strengths: fit.scores for fit in tried})
     return next(fit for fit in tried if fit.strengths == strengths)

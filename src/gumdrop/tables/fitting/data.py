@@ -1,5 +1,6 @@
 """The data of a fit: rows in memory, encoded and in two parts; of a stream a sample, beside all others, which train."""
 
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from gumdrop.tables.fitting.split import (
 from gumdrop.tables.notes import encoding_notes, repeated_note, table_notes, without_target
 from gumdrop.tables.reading.table import Table, name_of, read_table
 from gumdrop.tables.results import TableFacts
+from gumdrop.tables.schema.ends import with_ends
 from gumdrop.tables.schema.inference import infer_schema, with_statistics
 from gumdrop.tables.schema.schema import TableSchema
 from gumdrop.tables.streams.rows import StreamedTable, open_stream
@@ -129,6 +131,8 @@ def read_data(path: object, target: str, reading: Reading, settings: FitSettings
     """Read a table, split and encode it."""
     if not settings.stream:
         return split_and_encode(path, read_table(path, decimal=reading.decimal), target, reading, settings)
+    if reading.known:
+        raise TableError("`stream` does not read targets that are known in part: leave `stream` away, or take a sample")
     if not isinstance(path, str | os.PathLike):
         raise TableError("`stream` reads files in pieces, and a data frame is in memory already: leave `stream` away")
     streamed = open_stream(Path(path), target, drop=reading.drop, seed=settings.seed)
@@ -144,6 +148,7 @@ def split_and_encode(
     streamed: StreamedTable | None = None,
 ) -> TableData:
     """Split and encode rows of a table."""
+    table = dataclasses.replace(table, frame=with_ends(table.frame, target, reading.known))
     check_present(table.frame.columns, [target])
     known = table.frame[target].notna().to_numpy()
     check_known(known, target)
@@ -152,7 +157,8 @@ def split_and_encode(
     frame, rows = with_target.reset_index(drop=True), numbers[known]
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
     drop = [*reading.drop, *([column.name] if column is not None and column.kind == "groups" else [])]
-    whole = infer_schema(frame, target, task=reading.task, drop=drop, dates=reading.dates, decimal=table.decimal)
+    columns = {"drop": drop, "known": reading.known}
+    whole = infer_schema(frame, target, task=reading.task, dates=reading.dates, decimal=table.decimal, **columns)
     other = None if settings.test is None else read_own_test(settings.test, whole)
     parts = _parts(frame, whole, column, other, settings)
     notes = [*table.notes, *without_target(known, target), *check_parts(parts, whole, frame)]

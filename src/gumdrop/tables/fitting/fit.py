@@ -238,6 +238,8 @@ def _write_predictions(data: TableData, model: TableModel, prediction: Predictio
     """Write the test part: number of each row, what was observed, and what is predicted."""
     tested = model.prediction_frame(prediction)
     tested.insert(0, "row", data.rows[data.test])
-    tested.insert(1, "observed", data.frame.iloc[data.test][data.schema.target.name].to_numpy())
+    observed = model.task.written(data.frame.iloc[data.test][data.schema.target.name])
+    for position, (name, values) in enumerate(observed.items(), 1):
+        tested.insert(position, name, values)
     tested.to_csv(place / "predictions.csv", index=False)
     return tested

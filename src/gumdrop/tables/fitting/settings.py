@@ -30,6 +30,26 @@ class Reading:
     """Order of dates such as 1/2/2024, where the column itself does not tell it."""
     decimal: Literal[".", ","] | None = None
     """Decimal mark of numbers such as 1,234, where the file itself does not tell it."""
+    event: str | None = None
+    """Column of what the target, a time, waits for: 1 where it was seen, 0 where it is only known to be later."""
+    lower: str | None = None
+    """Column of the lower end of what is known of the target, which is then no column itself; blank for none."""
+    upper: str | None = None
+    """Column of the upper end; equal to the lower one where the target was seen."""
+
+    def __post_init__(self) -> None:
+        """Check that one thing tells what is known of the target."""
+        if (self.lower is None) != (self.upper is None):
+            raise ValueError("`lower` and `upper` are the two ends of an interval: give both, blank cells are no end")
+        if self.event is not None and self.lower is not None:
+            raise ValueError("`event` and `lower` both tell what is known of the target: give one")
+        if self.known and self.task == "classification":
+            raise ValueError("`task` is classification, and `event`, `lower` and `upper` are of numbers: leave it away")
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Columns that tell what is known of the target, if not all is."""
+        return tuple(name for name in (self.event, self.lower, self.upper) if name is not None)
 
 
 @dataclass(frozen=True)
@@ -139,6 +159,8 @@ class PredictionSettings:
     """Probability of the intervals; by default that of the fit."""
     quantiles: tuple[float, ...] = ()
     """Probabilities of quantiles to write as columns, such as .1 .5 .9."""
+    at: tuple[float, ...] = ()
+    """Values to write the probability above as columns, such as 1 5 10: of times the survival."""
     levels: bool = False
     """Write the probability of each level as a column, for a target that is recorded in steps, such as grades."""
 

@@ -222,11 +222,12 @@ def read_own_test(path: str, schema: TableSchema) -> OwnTest:
     table, name = read_table(path, decimal=schema.decimal), Path(path).name
     target = schema.target.name
     with _naming(name):
-        check_present(table.frame.columns, [*schema.names, target])
-        known = table.frame[target].notna().to_numpy()
+        whole = schema.with_ends(table.frame)
+        check_present(whole.columns, [*schema.names, target])
+        known = whole[target].notna().to_numpy()
         if not known.any():
             raise TableError(f"no row has a '{target}', so none can test")
-        frame = table.frame[known]
+        frame = whole[known]
         schema.encode_target(frame)
     return OwnTest(
         name,

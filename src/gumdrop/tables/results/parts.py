@@ -171,6 +171,8 @@ class RegressionRows:
     """Standard deviation between the draws."""
     aleatoric_std: list[float | None]
     """Standard deviation of the noise."""
+    observed_upper: list[float | None] | None = field(default=None, metadata=SPARSE)
+    """Upper end of what is known of the value, whose lower end is `observed`; None where all is known."""
     log_likelihood: list[float | None] | None = field(default=None, metadata=SPARSE)
     """Log of what the model gave to the observed value, in nats; None in an older file."""
 

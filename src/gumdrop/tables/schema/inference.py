@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from gumdrop.machine.recording import atoms_of, stays_positive, steps_of
+from gumdrop.machine.recording import atoms_of, stand_ins, stays_positive, steps_of
 from gumdrop.tables.errors import TableError, check_present, check_unique
 from gumdrop.tables.reading.spelling import Decimal, plain_numbers
 from gumdrop.tables.reading.times import YEARS, Order, cycle_of, order_of
@@ -22,6 +22,7 @@ from gumdrop.tables.schema.cells import (
     refuse,
 )
 from gumdrop.tables.schema.columns import CategoryColumn, Column, MeasuredColumn
+from gumdrop.tables.schema.ends import check_learnable, ends_of
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
 
 _MIN_ROWS = 10
@@ -37,6 +38,7 @@ def infer_schema(
     drop: Sequence[str] = (),
     dates: Order | None = None,
     decimal: Decimal | None = None,
+    known: Sequence[str] = (),
 ) -> TableSchema:
     """Return how each column of a training table is encoded, with the statistics to do it.
 
@@ -57,7 +59,7 @@ def infer_schema(
         raise ValueError(f'`task` must be "regression" or "classification", got {task!r}')
     check_unique(list(frame.columns))
     check_present(frame.columns, [target, *drop])
-    names = [name for name in frame.columns if name not in {target, *drop}]
+    names = [name for name in frame.columns if name not in {target, *drop, *known}]
     if target in drop:
         raise TableError(f"column {target!r} is the target: take it out of `--drop` or name another target")
     if not names:
@@ -65,7 +67,7 @@ def infer_schema(
     if len(frame) < _MIN_ROWS:
         rows = f"{len(frame)} row{'s' if len(frame) != 1 else ''}"
         raise TableError(f"the table has {rows}: add some, at least {_MIN_ROWS} are needed")
-    goal = _infer_target(target, frame[target], task)
+    goal = _ends_target(target, frame[target], known) if known else _infer_target(target, frame[target], task)
     columns = in_one_message(
         lambda name: _infer_column(name, frame[name], dates),
         names,
@@ -78,7 +80,9 @@ def with_statistics(schema: TableSchema, frame: pd.DataFrame) -> TableSchema:
     """Give the columns of a schema the statistics of some rows, such as those to train on."""
     columns = in_one_message(lambda column: _renewed(column, frame[column.name]), schema.columns)
     target = schema.target
-    if target.task == "regression":
+    if target.known:
+        target = _ends_target(target.name, frame[target.name], target.known)
+    elif target.task == "regression":
         target = _number_target(target.name, numbers_of(target.name, frame[target.name]), "all rows to train on")
     return TableSchema(tuple(columns), target, schema.decimal)
 
@@ -146,6 +150,16 @@ def _number_target(name: str, values: np.ndarray, where: str = "every row") -> T
     target = Target(name, "regression", float(values.mean()), _spread(name, values, where))
     target, steps = replace(target, positive=stays_positive(values), atoms=atoms_of(values)), steps_of(values)
     return target if steps is None else replace(target, step=steps.size, first=steps.first, last=steps.last)
+
+
+def _ends_target(name: str, column: pd.Series, known: Sequence[str]) -> Target:
+    ends = ends_of(column)
+    check_learnable(ends, name, known)
+    values = stand_ins(ends)
+    std, positive = _spread(name, values, "every row"), len(known) == 1 or stays_positive(values)
+    step = steps.size if positive and (steps := steps_of(values)) else 0.0
+    target = Target(name, "regression", float(values.mean()), std, positive=positive, known=tuple(known))
+    return replace(target, step=step, last=step and float(values.max()))
 
 
 def _spread(name: str, values: np.ndarray, where: str) -> float:

@@ -23,6 +23,7 @@ from gumdrop.tables.schema.cells import (
     standardised_numbers,
 )
 from gumdrop.tables.schema.columns import Column, Odd
+from gumdrop.tables.schema.ends import ends_of, with_ends
 
 Task = Literal["regression", "classification"]
 
@@ -44,6 +45,8 @@ class Target:
         last: The highest level.
         positive: Whether the training values end at 0, so that nothing is expected below.
         atoms: Values that many training rows share, such as 0 of amounts of rain; they have probabilities of their own.
+        known: Columns that tell what is known of it, where that is not all: the event that a time was seen, or the
+            lower and the upper end of an interval.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Target:
     last: float = 0.0
     positive: bool = False
     atoms: tuple[float, ...] = ()
+    known: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that there is such a target."""
@@ -66,6 +70,11 @@ class Target:
             raise ValueError(f"{wrong[0]} is {getattr(self, wrong[0])!r}")
         if (self.task == "classification") != (len(self.classes) > 1):
             raise ValueError(f"{self.task} has {len(self.classes)} classes")
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of a table that tell what it is."""
+        return [*self.known] if len(self.known) == 2 else [self.name, *self.known]
 
     @property
     def steps(self) -> Steps | None:
@@ -180,12 +189,18 @@ class TableSchema:
         """How many cells of each column are marked, of those columns that have any."""
         return {name: count for name, count in zip(self.names, cells.sum(0).tolist(), strict=True) if count}
 
+    def with_ends(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Gather what a table knows of the target in one column, see `gumdrop.tables.schema.ends`."""
+        return with_ends(frame, self.target.name, self.target.known)
+
     def encode_target(self, frame: pd.DataFrame) -> np.ndarray:
         """Encode the target column of a table."""
-        target = self.target
+        target, frame = self.target, self.with_ends(frame)
         check_present(frame.columns, [target.name])
         column = frame[target.name]
         check_no_missing(target.name, column)
+        if target.known:
+            return (ends_of(column) - target.mean) / target.std
         if target.task == "regression":
             values = numbers_of(target.name, column)
             values = standardised_numbers(target.name, column, values, target.mean, target.std)

@@ -8,6 +8,7 @@ from typing import Any
 from gumdrop.tables.schema.schema import Target
 from gumdrop.tables.task.base import Cut, Measure, Prediction, TableTask
 from gumdrop.tables.task.classification import Classification
+from gumdrop.tables.task.part_known import PartKnownRegression
 from gumdrop.tables.task.regression import Regression
 
 __all__ = ["Classification", "Cut", "Measure", "Prediction", "Regression", "TableTask", "task_of"]
@@ -15,4 +16,6 @@ __all__ = ["Classification", "Cut", "Measure", "Prediction", "Regression", "Tabl
 
 def task_of(target: Target) -> TableTask[Any]:
     """What is to be done with a target."""
+    if target.known:
+        return PartKnownRegression(target)
     return Regression(target) if target.task == "regression" else Classification(target)

@@ -134,8 +134,16 @@ class TableTask(ABC, Generic[P]):
         """Lay the probabilities of the levels of a target that is recorded in steps out as columns, such as `p(3)`."""
 
     @abstractmethod
+    def above(self, prediction: P, values: Sequence[float]) -> dict[str, np.ndarray]:
+        """Lay the probability that the target is above some values out as columns, such as `p(>3)`."""
+
+    @abstractmethod
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Targets as scores take them: in units and float64, shape (N, 1), or class indices, shape (N,)."""
+
+    def written(self, cells: pd.Series) -> dict[str, np.ndarray]:
+        """What was observed, as columns of `predictions.csv`."""
+        return {"observed": cells.to_numpy()}
 
     @abstractmethod
     def test_rows(self, encoded: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -162,7 +170,7 @@ class TableTask(ABC, Generic[P]):
         """Stated against actual reliability."""
 
     @abstractmethod
-    def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> tuple[np.ndarray, np.ndarray]:
+    def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> tuple[np.ndarray, np.ndarray] | None:
         """Whether what is promised of each test row holds, and the probability that it was promised with."""
 
     @abstractmethod

@@ -75,6 +75,12 @@ class Classification(TableTask[ClassificationPrediction]):
         """Classes have none."""
         raise TableError("`--levels` are of numbers, and those of classes are always written: leave it away")
 
+    def above(self, prediction: ClassificationPrediction, values: Sequence[float]) -> dict[str, np.ndarray]:
+        """Classes are above nothing."""
+        if values:
+            raise TableError("`--at` is of numbers, and this model predicts classes: leave it away")
+        return {}
+
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Class indices."""
         return torch.from_numpy(encoded)

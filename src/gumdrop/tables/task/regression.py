@@ -170,6 +170,11 @@ class Regression(TableTask[RegressionPrediction]):
         probabilities = prediction.level_probabilities(steps.levels.tolist(), steps.size).squeeze(1).numpy()
         return {f"p({level:.10g})": each for level, each in zip(steps.levels, probabilities.T, strict=True)}
 
+    def above(self, prediction: RegressionPrediction, values: Sequence[float]) -> dict[str, np.ndarray]:
+        """Of times the survival."""
+        found = {value: 1 - prediction.cdf(prediction.mean.new_tensor(value)) for value in values}
+        return {f"p(>{value:.10g})": each.squeeze(1).numpy() for value, each in found.items()}
+
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Targets in units, in float64."""
         return torch.from_numpy(numbers_of(self.target.name, cells)).unsqueeze(1)
@@ -214,7 +219,7 @@ class Regression(TableTask[RegressionPrediction]):
         levels = torch.arange(5, 100, 5) / 100
         return Calibration(levels.tolist(), central_coverage(prediction, observed, levels).tolist())
 
-    def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> tuple[np.ndarray, np.ndarray]:
+    def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> tuple[np.ndarray, np.ndarray] | None:
         """That the number lies in its interval."""
         truth = observed.squeeze(1).numpy()
         held = (tested["lower"].to_numpy() <= truth) & (truth <= tested["upper"].to_numpy())

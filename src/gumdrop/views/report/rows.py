@@ -57,7 +57,7 @@ class TestRows:
 
     def __init__(self, results: FitResults) -> None:
         self.regression = isinstance(results.test, RegressionRows)
-        known = {name: values for name, values in vars(results.test).items() if name != "log_likelihood"}
+        known = {n: values for n, values in vars(results.test).items() if n not in ("log_likelihood", "observed_upper")}
         if self.regression:
             numbers = {name: np.asarray(values, dtype=float) for name, values in known.items()}
             keep = np.all([np.isfinite(values) for values in numbers.values()], axis=0)

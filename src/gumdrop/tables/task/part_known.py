@@ -1,0 +1,101 @@
+"""The target is a number that is known in part: a time that may not be over, a number in a range."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from gumdrop.ensembles.scaling import Scaling
+from gumdrop.likelihoods import PartKnown, RegressionPrediction
+from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
+from gumdrop.tables.schema.ends import ends_of
+from gumdrop.tables.task.base import Measure, mean_log_prob
+from gumdrop.tables.task.regression import Regression
+
+
+@dataclass(frozen=True)
+class PartKnownRegression(Regression):
+    """Predict a number of which an interval is known; a prediction is the median."""
+
+    unskilled = "one curve for all rows"
+
+    @property
+    def likelihood(self) -> PartKnown:
+        """Gaussian; its mass where the number is not seen."""
+        return PartKnown()
+
+    @property
+    def likelihood_words(self) -> str:
+        """The same, and what counts of a row that is not seen."""
+        return f"{super().likelihood_words}; of a row that is not seen the probability of its interval"
+
+    @property
+    def notes(self) -> list[str]:
+        """None: levels are no matter here."""
+        return []
+
+    def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, RegressionPrediction]:
+        """None: trees and lines take numbers that are seen."""
+        return {}
+
+    def blind(self, y_train: Tensor, num_rows: int) -> RegressionPrediction:
+        """Predict with one distribution, on the scale of a logarithm where the target ends at 0."""
+        scale = replace(self.scale, kind="log") if self.target.positive else self.scale
+        scaling = Scaling.of_intervals(scale, y_train)
+        alike = RegressionPrediction.gaussian(torch.zeros(num_rows, 1), torch.ones(num_rows, 1))
+        return self.in_units(scaling.in_units(alike))
+
+    def columns(self, prediction: RegressionPrediction, coverage: float) -> dict[str, np.ndarray]:
+        """The median in the place of the mean, which a tail that nobody saw decides on."""
+        return super().columns(prediction, coverage) | {"prediction": prediction.quantile(0.5).squeeze(1).numpy()}
+
+    def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
+        """Both ends in units, shape (N, 2)."""
+        return torch.from_numpy(ends_of(cells))
+
+    def written(self, cells: pd.Series) -> dict[str, np.ndarray]:
+        """The ends that there are: equal where the number was seen."""
+        ends = np.where(np.isinf(ends := ends_of(cells)), np.nan, ends)
+        return {"observed": ends[:, 0], "observed_upper": ends[:, 1]}
+
+    def measures(self, coverage: float, unit: str, num_samples: int) -> dict[str, Measure]:
+        """Log likelihood."""
+        given = "log density of what was seen, log probability of the interval of all else, in nats per row"
+        return {LIKELIHOOD: Measure("higher", f"{given} (it depends on the unit)", mean_log_prob)}
+
+    def guess_gains(
+        self, ours: RegressionPrediction, other: RegressionPrediction, observed: Tensor
+    ) -> tuple[str, Tensor]:
+        """How much nearer to what is known each median is."""
+        return "distance", (_distance(other, observed) - _distance(ours, observed)).flatten()
+
+    def calibration(self, prediction: RegressionPrediction, observed: Tensor) -> Calibration:
+        """Of quantiles: the share of rows below each; one that is not seen counts in part, as the prediction says."""
+        levels = torch.arange(5, 100, 5) / 100
+        low, high = (prediction.cdf(end.unsqueeze(1).to(prediction.mean)) for end in observed.unbind(1))
+        low = torch.where(observed[:, :1].isneginf(), 0.0, low)
+        high = torch.where(observed[:, 1:].isposinf(), 1.0, high)
+        below = ((levels - low) / (high - low).clamp(min=1e-9)).clamp(0, 1)
+        return Calibration(levels.tolist(), below.mean(0).tolist())
+
+    def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> None:
+        """None: of a row that is not seen nobody knows whether it lies in its interval."""
+
+    def rows(self, tested: pd.DataFrame) -> RegressionRows:
+        """The test part, with both ends of what is known."""
+        upper: list[Any] = [None if np.isnan(end) else end for end in tested["observed_upper"].tolist()]
+        lower = [None if np.isnan(end) else end for end in tested["observed"].tolist()]
+        return replace(super().rows(tested), observed=lower, observed_upper=upper)
+
+    def explained(self, prediction: RegressionPrediction, labels: Tensor | None) -> Tensor:
+        """The median, and the standard deviation of the drawn functions."""
+        return torch.cat([prediction.quantile(0.5), prediction.epistemic.sqrt()], dim=1)
+
+
+def _distance(prediction: RegressionPrediction, observed: Tensor) -> Tensor:
+    """How far the median is from what is known of each row, (N, 1)."""
+    median = prediction.quantile(0.5)
+    return (observed[:, :1] - median).clamp(min=0.0) + (median - observed[:, 1:]).clamp(min=0.0)

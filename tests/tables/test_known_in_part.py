@@ -1,0 +1,159 @@
+"""Tables whose target is known in part: times with an event, numbers between two ends."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gumdrop.cli import main
+from gumdrop.estimators import ConcreteDropoutRegressor
+from gumdrop.tables import Reading, TableError, fit_table, load_table_model
+from gumdrop.tables.results import read_results
+from gumdrop.tables.schema.schema import TableSchema
+
+from builders.tables import QUICK
+
+RNG = np.random.default_rng(0)
+AGE = RNG.normal(size=200)
+TIME, END = np.exp(2 - 0.8 * AGE + 0.4 * RNG.normal(size=200)), RNG.uniform(1, 30, 200)
+WEEKS = pd.DataFrame({"age": AGE, "arm": RNG.choice(["a", "b"], 200), "week": np.minimum(TIME, END),
+                      "left": (TIME <= END).astype(int)})  # fmt: skip
+WEEKS.loc[3, "week"] = np.nan
+EVENT = Reading(event="left")
+LEVELS = pd.DataFrame({"depth": AGE, "low": np.where(TIME > 4, TIME, np.nan), "high": np.where(TIME > 4, TIME, 4.0)})
+RANGE = Reading(lower="low", upper="high")
+LEARNS = dataclasses.replace(QUICK, epochs=40)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("weeks") / "run"
+    fit_table(WEEKS, "week", folder, reading=EVENT, settings=LEARNS)
+    return folder
+
+
+def test_a_time_is_predicted_by_its_survival(folder) -> None:
+    model = load_table_model(folder)
+    found = model.predict(WEEKS.drop(columns=["week", "left"]), at=[2, 20], quantiles=[0.5])
+    assert (found["p(>2)"] >= found["p(>20)"]).all()
+    assert np.array_equal(found["prediction"], found["q50"])
+    assert np.corrcoef(np.log(found["prediction"]), np.log(TIME))[0, 1] > 0.6
+    assert (found["prediction"] > 0).all()
+    assert model.schema.target.known == ("left",)
+    assert TableSchema.from_json(model.schema.to_json()) == model.schema
+    assert model.schema.names == ["age", "arm"]
+
+
+def test_rows_that_are_not_seen_count_with_what_is_known(folder) -> None:
+    results = read_results(folder)
+    assert "'week' was seen in" in results.notes[1]
+    assert "1 of 200 rows have no 'week'" in results.notes[0]
+    scores = {score.name: score.values["log likelihood"] for score in results.scores}
+    assert scores["learned dropout"] > scores["one curve for all rows"] + 0.2
+    written = pd.read_csv(folder / "predictions.csv")
+    rows = WEEKS.iloc[written["row"] - 1]
+    assert np.allclose(written["observed"], rows["week"])
+    assert np.array_equal(written["observed_upper"].notna(), rows["left"] == 1)
+    assert results.columns.importance[0].name == "age"
+    shares = np.array(results.calibration.observed, dtype=float)
+    assert (np.diff(shares) >= 0).all()
+    assert results.uncertain.rows[0].observed.startswith("over") or float(results.uncertain.rows[0].observed)
+
+
+def test_commands_of_a_time(folder, tmp_path, capsys) -> None:
+    WEEKS.head(20).to_csv(tmp_path / "new.csv", index=False)
+    assert main(["evaluate", str(folder), str(tmp_path / "new.csv"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 19
+    words = ["predict", str(folder), str(tmp_path / "new.csv"), "--at", "1", "5", "--out", str(tmp_path / "p.csv")]
+    assert main([*words, "--keep", "week"]) == 0
+    written = pd.read_csv(tmp_path / "p.csv")
+    assert {"p(>1)", "p(>5)", "week"} <= {*written}
+    assert main(["info", str(folder)]) == 0
+    assert "probability of its interval" in capsys.readouterr().out
+    again = ["fit", str(tmp_path / "new.csv"), "--config", str(folder / "config.toml"), "--epochs", "1", "--no-compare"]
+    assert main([*again, "--out", str(tmp_path / "again"), "--quiet"]) == 0
+    assert main(["compare", str(folder), str(tmp_path / "again")]) == 0
+    assert main(["export", str(folder)]) == 2
+    assert "cannot be exported" in capsys.readouterr().err
+
+
+def test_numbers_between_two_ends() -> None:
+    model = fit_table(LEVELS, "arsenic", reading=RANGE, settings=LEARNS)
+    found = model.predict(LEVELS[["depth"]])
+    assert np.corrcoef(np.log(found["prediction"]), np.log(TIME))[0, 1] > 0.6
+    assert model.schema.names == ["depth"]
+
+
+def changed(**cells) -> pd.DataFrame:
+    frame = WEEKS.astype(object)
+    for name, value in cells.items():
+        frame.loc[6, name] = value
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("frame", "reading", "message"),
+    [
+        (changed(week=-2.0), EVENT, r"'week' has '-2.0' in data row 7, which is a time before the start: count"),
+        (changed(left=2), EVENT, r"'left' has '2.0' in data row 7, which is neither 1 nor 0: write 1 where"),
+        (changed(left=None), EVENT, r"'left' has 'nan' in data row 7, which is neither 1 nor 0"),
+        (WEEKS.assign(left=0), EVENT, r"no row has the event 'left'.*wrong way round"),
+        (LEVELS.assign(low=9.0), RANGE, r"'low' has '9.0' in data row \d+ \(and .* which is above its 'high' of"),
+        (LEVELS.assign(low=np.nan), RANGE, r"'low' is missing in all rows"),
+        (LEVELS.assign(arsenic=1.0), RANGE, "`--target arsenic` is a column"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_cell(frame, reading, message) -> None:
+    with pytest.raises(TableError, match=message):
+        fit_table(frame, "arsenic" if reading is RANGE else "week", reading=reading, settings=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"lower": "low"}, "give both"),
+        ({"lower": "low", "upper": "high", "event": "left"}, "give one"),
+        ({"event": "left", "task": "classification"}, "leave it away"),
+    ],
+)
+def test_choices_that_contradict_each_other_are_refused(choices, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        Reading(**choices)
+
+
+def records(event, time) -> np.ndarray:
+    return np.array(list(zip(event, time, strict=True)), dtype=[("left", type(event[0])), ("week", float)])
+
+
+def test_the_regressor_takes_what_scikit_survival_takes() -> None:
+    X, seen, times = AGE[:, None], TIME <= END, np.minimum(TIME, END)
+    choices = {"hidden_layer_sizes": (12,), "n_members": 3, "max_iter": 30, "random_state": 0}
+    model = ConcreteDropoutRegressor(**choices).fit(X, y := records(seen.tolist(), times))
+    likelihood = model.log_prob(X, y)
+    assert likelihood.mean() > -2.6
+    prediction = model.predict_distribution(X)
+    later = 1 - prediction.cdf(prediction.mean.new_tensor(times)[:, None])[:, 0].numpy()
+    assert np.allclose(likelihood[~seen], np.log(later[~seen]))
+    frame = ConcreteDropoutRegressor(**choices).fit(X, pd.DataFrame({"left": seen, "week": times}))
+    assert np.array_equal(frame.predict(X), model.predict(X))
+    ends = ConcreteDropoutRegressor(**choices).fit(X, records(times.tolist(), np.where(seen, times, np.inf)))
+    assert np.corrcoef(ends.predict(X), model.predict(X))[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (
+            records([True] * 9 + [False], [1.0] * 9 + [-1.0]),
+            "`week` of `y` must be at least 0 and finite, got -1 in row 9",
+        ),
+        (records([False] * 10, [1.0] * 10), "`left` is false in all rows"),
+        (records([3.0] * 10, [1.0] * 10), "`left` of `y` must not be above `week`"),
+        (records([np.nan] * 10, [np.inf] * 10), "has no end"),
+    ],
+)
+def test_the_regressor_refuses_what_cannot_be(y, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        ConcreteDropoutRegressor().fit(AGE[:10, None], y)

@@ -1,8 +1,8 @@
 """Score a prediction, give it a guarantee, act on it.
 
-`scores.py` and `crps.py` compare predictions with targets, `calibration.py` makes intervals, sets and p-values that
-hold on new rows out of held-out ones, and `acquisition.py` and `joint_choice.py` choose the rows to label next. Takes
-tensors and the records of `prediction`, and imports nothing else.
+`scores.py` and `crps.py` compare predictions with targets, `survival.py` with targets that are known in part,
+`calibration.py` makes intervals, sets and p-values that hold on new rows out of held-out ones, and `acquisition.py` and
+`joint_choice.py` choose the rows to label next. Takes tensors and the records of `prediction`, and nothing else.
 """
 
 from gumdrop.metrics.acquisition import choose, choose_jointly
@@ -20,6 +20,15 @@ from gumdrop.metrics.scores import (
     reliability,
     rmse,
 )
+from gumdrop.metrics.survival import (
+    brier_scores,
+    concordance,
+    d_calibration,
+    integrated_brier,
+    kaplan_meier,
+    share_below,
+    survival,
+)
 
 __all__ = [
     "ConformalIntervals",
@@ -27,16 +36,23 @@ __all__ = [
     "accuracy",
     "aurc",
     "brier_score",
+    "brier_scores",
     "calibration_error",
     "central_coverage",
     "choose",
     "choose_classes_jointly",
     "choose_jointly",
+    "concordance",
     "conformal_sets",
     "crps",
+    "d_calibration",
     "fit_temperature",
+    "integrated_brier",
     "interval_coverage",
+    "kaplan_meier",
     "outlier_p_values",
     "reliability",
     "rmse",
+    "share_below",
+    "survival",
 ]

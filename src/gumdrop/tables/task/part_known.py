@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gumdrop.ensembles.scaling import Scaling
 from gumdrop.likelihoods import PartKnown, RegressionPrediction
+from gumdrop.metrics.survival import concordance, d_calibration, integrated_brier, share_below
 from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.ends import ends_of
 from gumdrop.tables.task.base import Measure, mean_log_prob
@@ -62,9 +63,16 @@ class PartKnownRegression(Regression):
         return {"observed": ends[:, 0], "observed_upper": ends[:, 1]}
 
     def measures(self, coverage: float, unit: str, num_samples: int) -> dict[str, Measure]:
-        """Log likelihood."""
+        """Log likelihood and calibration; of times error of the survivals, and their order."""
         given = "log density of what was seen, log probability of the interval of all else, in nats per row"
-        return {LIKELIHOOD: Measure("higher", f"{given} (it depends on the unit)", mean_log_prob)}
+        found = {LIKELIHOOD: Measure("higher", f"{given} (it depends on the unit)", mean_log_prob)}
+        if len(self.target.known) == 1:
+            square = "square error of the probability to last longer, mean over time and rows, weighted for what is not"
+            order = "share of pairs of rows whose order in time is predicted"
+            found["integrated Brier score"] = Measure("lower", f"{square} seen", integrated_brier)
+            found["concordance"] = Measure("higher", order, concordance)
+        right = "chance of distributions as uneven as these if they are right (D-calibration), below .05 they are off"
+        return found | {"calibration p": Measure("higher", right, d_calibration)}
 
     def guess_gains(
         self, ours: RegressionPrediction, other: RegressionPrediction, observed: Tensor
@@ -75,11 +83,7 @@ class PartKnownRegression(Regression):
     def calibration(self, prediction: RegressionPrediction, observed: Tensor) -> Calibration:
         """Of quantiles: the share of rows below each; one that is not seen counts in part, as the prediction says."""
         levels = torch.arange(5, 100, 5) / 100
-        low, high = (prediction.cdf(end.unsqueeze(1).to(prediction.mean)) for end in observed.unbind(1))
-        low = torch.where(observed[:, :1].isneginf(), 0.0, low)
-        high = torch.where(observed[:, 1:].isposinf(), 1.0, high)
-        below = ((levels - low) / (high - low).clamp(min=1e-9)).clamp(0, 1)
-        return Calibration(levels.tolist(), below.mean(0).tolist())
+        return Calibration(levels.tolist(), share_below(prediction, observed, levels).mean(0).tolist())
 
     def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> None:
         """None: of a row that is not seen nobody knows whether it lies in its interval."""

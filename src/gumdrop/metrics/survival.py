@@ -1,0 +1,208 @@
+"""Scores of predictions of numbers that are known in part, such as times of which some are not over.
+
+What is known of N rows has shape (N, 2): both ends, equal where the number was seen, infinite where there is none. A
+survival is the probability of more than a time. The log likelihood of such rows is ``prediction.log_prob(observed)``.
+"""
+
+import torch
+from torch import Tensor
+
+from gumdrop.likelihoods import NumberPrediction
+
+__all__ = [
+    "brier_scores",
+    "concordance",
+    "d_calibration",
+    "integrated_brier",
+    "kaplan_meier",
+    "share_below",
+    "survival",
+]
+
+MOST_EVENTS = 500
+"""Times of events at which the concordance compares all rows, evenly spread: every one asks for all survivals."""
+LEAST_LEFT = 0.02
+"""Probability of not being censored that a weight divides by, at least."""
+
+
+def survival(prediction: NumberPrediction, times: Tensor) -> Tensor:
+    """Probability of more than each time, for each row.
+
+    Args:
+        prediction: Of N rows and one output.
+        times: Shape (T,).
+
+    Returns:
+        Shape (N, T).
+    """
+    at = [1 - prediction.cdf(time.to(prediction.mean)) for time in times]
+    return torch.cat(at, dim=1)
+
+
+def kaplan_meier(times: Tensor, events: Tensor, at: Tensor, *, before: bool = False) -> Tensor:
+    r"""Survival of a whole sample, with what is not seen.
+
+    .. math:: S(t) = \prod_{t_i \le t} \Big(1 - \frac{d_i}{n_i}\Big)
+
+    Args:
+        times: Time of each row, shape (N,).
+        events: Whether it was seen, shape (N,).
+        at: Times to evaluate at, shape (T,).
+        before: Evaluate just before them.
+
+    Returns:
+        Shape (T,), in float64.
+
+    References:
+        Kaplan & Meier 1958, "Nonparametric estimation from incomplete observations" (JASA 53).
+
+    Example:
+        >>> kaplan_meier(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([True, False, True]), torch.tensor([1.5, 3.0]))
+        tensor([0.6667, 0.0000], dtype=torch.float64)
+    """
+    distinct, place = times.double().unique(return_inverse=True)
+    counts, seen = (torch.zeros(len(distinct), dtype=torch.float64) for _ in range(2))
+    counts.index_add_(0, place, torch.ones(len(place), dtype=torch.float64))
+    seen.index_add_(0, place, events.double())
+    at_risk = counts.flip(0).cumsum(0).flip(0)
+    steps = torch.cat([torch.ones(1, dtype=torch.float64), (1 - seen / at_risk).cumprod(0)])
+    return steps[torch.searchsorted(distinct, at.double().contiguous(), right=not before)]
+
+
+def brier_scores(survivals: Tensor, times: Tensor, observed: Tensor) -> Tensor:
+    r"""Square error of survivals at some times, with each row weighted by the inverse of its chance not to be censored.
+
+    .. math:: \frac1N \sum_i \Big[ \frac{S_i(t)^2}{G(t_i-)} [t_i \le t, \text{seen}] + \frac{(1 - S_i(t))^2}{G(t)}
+        [t_i > t] \Big]
+
+    Args:
+        survivals: Predicted, shape (N, T).
+        times: Shape (T,).
+        observed: Ends of N times, shape (N, 2), the upper one infinite where a time was not seen.
+
+    Returns:
+        Shape (T,).
+
+    References:
+        Graf et al. 1999, "Assessment and comparison of prognostic classification schemes for survival data" (Statistics
+        in Medicine 18).
+    """
+    lower, seen = observed[:, 0].double(), observed[:, 0] == observed[:, 1]
+    # Of rows that end at one time those that are seen come first, so they were not at risk to be censored there.
+    gap = _least_gap(lower) / 2
+    apart = torch.where(seen, lower, lower + gap)
+    left_at = kaplan_meier(apart, ~seen, times.double() + gap).clamp(min=LEAST_LEFT)
+    left = kaplan_meier(apart, ~seen, apart, before=True).clamp(min=LEAST_LEFT)
+    over, values = lower[:, None] <= times, survivals.double()
+    died = values.square() * (over & seen[:, None]) / left[:, None]
+    lives = (1 - values).square() * ~over / left_at
+    return (died + lives).mean(0)
+
+
+def _least_gap(values: Tensor) -> float:
+    gaps = values.unique().diff()
+    return float(gaps.min()) if len(gaps) else 1.0
+
+
+def times_between(observed: Tensor, count: int = 100, *, least: float = 0.1, most: float = 0.9) -> Tensor:
+    """Times, evenly spaced between two quantiles of all that end, shape (T,): beyond, few rows are left."""
+    ends = torch.quantile(observed[:, 0].double(), torch.tensor([least, most], dtype=torch.float64))
+    return torch.linspace(float(ends[0]), float(ends[1]), count, dtype=torch.float64)
+
+
+def integrated_brier(prediction: NumberPrediction, observed: Tensor) -> Tensor:
+    """Mean of `brier_scores` over time, between the .1 and the .9 quantile of the times that end.
+
+    Args:
+        prediction: Of N rows.
+        observed: Ends of N times, shape (N, 2).
+
+    Returns:
+        A scalar; 1/4 if all survivals are 1/2.
+    """
+    times = times_between(observed)
+    return mean_over_time(brier_scores(survival(prediction, times), times, observed), times)
+
+
+def mean_over_time(scores: Tensor, times: Tensor) -> Tensor:
+    """Mean of scores (T,) at times (T,) by the trapezoidal rule."""
+    if times[-1] <= times[0]:
+        return scores.mean()
+    return torch.trapezoid(scores, times) / (times[-1] - times[0])
+
+
+def concordance(prediction: NumberPrediction, observed: Tensor) -> Tensor:
+    r"""Share of pairs of which the row that ends first had the smaller survival then; equal ones count half.
+
+    .. math:: P\big(S_i(t_i) < S_j(t_i) \mid t_i < t_j, i \text{ seen}\big)
+
+    Args:
+        prediction: Of N rows.
+        observed: Ends of N times, shape (N, 2).
+
+    Returns:
+        A scalar; 1/2 where no two rows can be compared.
+
+    References:
+        Antolini, Boracchi & Biganzoli 2005, "A time-dependent discrimination index for survival data" (Statistics in
+        Medicine 24).
+    """
+    rows = (observed[:, 0] == observed[:, 1]).nonzero()[:, 0]
+    rows = rows[torch.linspace(0, len(rows) - 1, min(len(rows), MOST_EVENTS)).round().long()]
+    return concordance_at(survival(prediction, observed[rows, 0]), rows, observed)
+
+
+def concordance_at(survivals: Tensor, rows: Tensor, observed: Tensor) -> Tensor:
+    """As `concordance`, of survivals (N, E) at the times of E rows that were seen."""
+    times, seen = observed[rows, 0], observed[:, 0] == observed[:, 1]
+    later = (observed[:, :1] > times) | ((observed[:, :1] == times) & ~seen[:, None])
+    own = survivals[rows, torch.arange(len(rows))]
+    won = (survivals > own).double() + 0.5 * (survivals == own).double()
+    return (won * later).sum() / later.sum() if later.any() else torch.tensor(0.5, dtype=torch.float64)
+
+
+def share_below(prediction: NumberPrediction, observed: Tensor, levels: Tensor) -> Tensor:
+    """How far each row is below quantiles of its prediction: 0 or 1 if seen, else the share that is expected.
+
+    Args:
+        prediction: Of N rows.
+        observed: Ends of N numbers, shape (N, 2).
+        levels: Probabilities of the quantiles, shape (L,).
+
+    Returns:
+        Shape (N, L). Over rows the mean is near the levels if the prediction is calibrated.
+    """
+    low, high = (prediction.cdf(end.to(prediction.mean)).double() for end in observed.split(1, dim=1))
+    low, high = low.masked_fill(observed[:, :1].isneginf(), 0.0), high.masked_fill(observed[:, 1:].isposinf(), 1.0)
+    return ((levels.double() - low) / (high - low).clamp(min=1e-12)).clamp(0.0, 1.0)
+
+
+def d_calibration(prediction: NumberPrediction, observed: Tensor, *, num_bins: int = 10) -> Tensor:
+    r"""p-value of the hypothesis that probabilities of the prediction are right, by a chi-squared test.
+
+    Each row falls into one of ten bins of its predicted distribution function, or if not seen into several in part;
+    right predictions fill all alike.
+
+    Args:
+        prediction: Of N rows.
+        observed: Ends of N numbers, shape (N, 2).
+        num_bins: Number of bins.
+
+    Returns:
+        A scalar in [0, 1]: small where probabilities are off.
+
+    References:
+        Haider et al. 2020, "Effective ways to build and evaluate individual survival distributions" (JMLR 21).
+    """
+    inner = torch.arange(1, num_bins, dtype=torch.float64) / num_bins
+    below = share_below(prediction, observed, inner)
+    ends = torch.cat([torch.zeros(len(below), 1), below, torch.ones(len(below), 1)], dim=1)
+    return uniform_p_value(ends.diff(dim=1).sum(0))
+
+
+def uniform_p_value(counts: Tensor) -> Tensor:
+    """p-value of the hypothesis that counts (B,) are of bins that are filled alike."""
+    expected = counts.mean()
+    statistic = ((counts - expected).square() / expected).sum()
+    half = torch.tensor((len(counts) - 1) / 2, dtype=torch.float64)
+    return torch.special.gammaincc(half, statistic.double() / 2)

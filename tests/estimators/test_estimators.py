@@ -113,7 +113,11 @@ def test_several_targets() -> None:
     mean, std = model.predict(x, return_std=True)
     assert mean.shape == std.shape == (200, 2)
     assert model.predict_quantiles(x, [0.2, 0.7]).shape == (200, 2, 2)
-    assert model.sample_y(x, 5).shape == (200, 2, 5)
+    draws, expected = model.sample_y(x[:5], 20_000), model.predict_distribution(x[:5]).covariance.numpy()
+    size = (expected[:, 0, 0] * expected[:, 1, 1])[:, None, None] ** 0.5
+    found, scale = np.stack([np.cov(each) for each in draws]), np.array([[100, 1], [1, 0.01]])
+    np.testing.assert_allclose(found / scale / size, expected / scale / size, atol=0.06)
+    assert (expected[:, 0, 1] < -0.9 * size[:, 0, 0]).all()  # the noise, too
     assert model.log_prob(x, both).shape == (200,)
     assert np.corrcoef(mean[:, 0], mean[:, 1])[0, 1] < -0.9
 

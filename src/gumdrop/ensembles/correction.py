@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gumdrop.ensembles.correlation import noise_correlation
 from gumdrop.ensembles.models import Ensemble, RegressionEnsemble, member_seeds
 from gumdrop.ensembles.noise import weighted_mean
 from gumdrop.ensembles.rows import Rows
@@ -71,6 +72,8 @@ def _fit_noise(
     factor = ensemble.noise(x_seen, prediction.mean)
     noisy = ensemble.noise.with_tail(prediction.scale_noise(factor))
     scores = ensemble.scaling.log_prob(noisy, y_seen)
+    if is_kept and (found := noise_correlation(y_seen, noisy, weights_seen)) is not None:
+        ensemble.noise.correlation = found.to(ensemble.noise.correlation)
     if is_kept and (count := len(ensemble.members)) > 1:
         noise = weighted_mean(prediction.aleatoric * factor, weights_seen)
         excess = 1 / len(folds[0]) - 1 / count  # of the spread in the mean of few members, beside that of all

@@ -1,5 +1,6 @@
 """Noise that depends on the inputs, with tails, fitted to rows that the networks have not seen."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +10,14 @@ from torch import Tensor, nn
 from gumdrop.likelihoods import RegressionPrediction
 from gumdrop.likelihoods.part_known import interval_log_likelihood
 from gumdrop.machine.optimizers import without_compiler
+from gumdrop.training.strength import is_beyond_chance
 
 __all__ = ["NoiseFunction", "weighted_mean"]
 
 WEIGHT_PRECISION, OFFSET_PRECISION, TAIL_PRECISION = 50.0, 0.25, 4.0
 FIRST_TAIL = 0.5
+LEAST_TAIL = 0.3
+"""Of noise that may have a bend in its tail; what is nearly Gaussian has none to find."""
 LARGEST_FEATURE = 3.0
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 
@@ -22,7 +26,9 @@ class NoiseFunction(nn.Module):
     """Factor on the noise variance of a network, log-linear in the inputs and the prediction, and its tail.
 
     The draws of a prediction differ in their noise as well: their log variances are spread by the standard deviation
-    ``tail``, so that the mixture of all has heavier tails, and a narrower middle, than a Gaussian.
+    ``tail``, so that the mixture of all has heavier tails, and a narrower middle, than a Gaussian. A ``bend`` makes the
+    spread that of Student's t (and beyond, either way), whose far tails a log-normal spread does not reach; it is there
+    where it makes held-out rows more likely by more than chance.
 
     Args:
         num_inputs: ``F``.
@@ -40,6 +46,8 @@ class NoiseFunction(nn.Module):
         self.register_buffer("weight", torch.zeros(shape))
         self.register_buffer("offset", torch.zeros(num_outputs))
         self.register_buffer("tail", torch.zeros(num_outputs))
+        self.register_buffer("bend", torch.zeros(num_outputs))
+        self.register_buffer("correlation", torch.eye(num_outputs))
 
     @property
     def num_outputs(self) -> int:
@@ -51,11 +59,16 @@ class NoiseFunction(nn.Module):
     weight: Tensor
     offset: Tensor
     tail: Tensor
+    bend: Tensor
+    correlation: Tensor
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Take the noise of earlier versions, too, which had no tail."""
+        """Take the noise of earlier versions, too, which had no tail, or no bend in it."""
         if f"{prefix}offset" in state_dict:
-            state_dict.setdefault(f"{prefix}tail", torch.zeros_like(state_dict[f"{prefix}offset"]))
+            nothing = torch.zeros_like(state_dict[f"{prefix}offset"])
+            since = {"tail": nothing, "bend": nothing, "correlation": torch.diag(nothing + 1)}
+            for name, value in since.items():
+                state_dict.setdefault(f"{prefix}{name}", value)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def forward(self, x: Tensor, mean: Tensor) -> Tensor:
@@ -66,7 +79,8 @@ class NoiseFunction(nn.Module):
     def tail_factors(self, num_draws: int) -> Tensor:
         r"""Give the draws of a prediction noise of different size.
 
-        .. math:: t_s \propto \exp(\tau z_s), \quad z_s = \Phi^{-1}((r_s + 1/2) / S)
+        .. math:: t_s \propto \exp\left(\tau z_s + \tfrac12 \beta (z_s^2 - 1)\right),
+            \quad z_s = \Phi^{-1}((r_s + 1/2) / S)
 
         The ranks r of the draws follow the multiples of the golden ratio, so that each member has small and large ones,
         whether the draws stand member by member or the members take turns.
@@ -77,7 +91,7 @@ class NoiseFunction(nn.Module):
         Returns:
             Factors on the noise variances, shape (S, 1, D), with a mean of 1 over the draws; all 1 for a single draw.
         """
-        factors = (self.tail * _normal_quantiles(num_draws).to(self.tail)).exp()
+        factors = _spread(self.tail, self.bend, _normal_quantiles(num_draws).to(self.tail)).exp()
         return factors / factors.mean(0)
 
     def with_tail(self, prediction: RegressionPrediction) -> RegressionPrediction:
@@ -92,7 +106,9 @@ class NoiseFunction(nn.Module):
         if prediction.draw_variances is None:
             return prediction
         variances = prediction.draw_variances * self.tail_factors(len(prediction.draw_variances))
-        return replace(prediction, draw_variances=variances.mul_(prediction.aleatoric / variances.mean(0)))
+        variances.mul_(prediction.aleatoric / variances.mean(0))
+        is_alone = bool((self.correlation == torch.eye(self.num_outputs).to(self.correlation)).all())
+        return replace(prediction, draw_variances=variances, correlation=None if is_alone else self.correlation)
 
     def fit(self, x: Tensor, y: Tensor, prediction: RegressionPrediction, weights: Tensor | None = None) -> None:
         """Fit factor and tail to rows that the networks have not seen, by penalised maximum likelihood, in place.
@@ -115,31 +131,56 @@ class NoiseFunction(nn.Module):
         log_variance = prediction.draw_variances.log()
         log_share = log_variance.log_softmax(0)  # of a draw in the noise of a row
         quantiles = _normal_quantiles(len(log_variance)).to(x)
-        weight = torch.zeros_like(self.weight).requires_grad_()
-        offset = torch.zeros_like(self.offset).requires_grad_()
-        tail = torch.full_like(self.tail, FIRST_TAIL).requires_grad_()
-        optimizer = without_compiler(torch.optim.LBFGS)(
-            [weight, offset, tail], max_iter=60, line_search_fn="strong_wolfe"
-        )
+        weight, offset, bend = (torch.zeros_like(each) for each in (self.weight, self.offset, self.bend))
+        tail = torch.full_like(self.tail, FIRST_TAIL)
 
-        def loss() -> Tensor:
-            optimizer.zero_grad()
-            spread = tail * quantiles
+        def log_likelihoods() -> Tensor:
+            spread = _spread(tail, bend, quantiles)
             spread = spread - torch.logsumexp(log_share + spread, dim=0)  # so that the mean variance stays
             s = log_variance + spread + (standard * weight).sum(-1) + offset
-            each = -0.5 * (square * torch.exp(-s) + s)
             if of_intervals:
-                each = interval_log_likelihood(means, s, *y.split(1, dim=1))
-            nll = -(weights @ torch.logsumexp(each, dim=0)).sum()
-            prior = WEIGHT_PRECISION * weight.square().sum() + OFFSET_PRECISION * offset.square().sum()
-            prior = prior + TAIL_PRECISION * tail.square().sum()
-            total = nll + 0.5 * prior
-            total.backward()
-            return total
+                return torch.logsumexp(interval_log_likelihood(means, s, *y.split(1, dim=1)), dim=0)
+            return torch.logsumexp(-0.5 * (square * torch.exp(-s) + s), dim=0)
 
-        with torch.enable_grad():
-            optimizer.step(loss)
-        self.weight, self.offset, self.tail = weight.detach(), offset.detach(), tail.detach().abs()
+        def loss() -> Tensor:
+            prior = WEIGHT_PRECISION * weight.square().sum() + OFFSET_PRECISION * offset.square().sum()
+            prior = prior + TAIL_PRECISION * (tail.square().sum() + bend.square().sum())
+            return 0.5 * prior - (weights @ log_likelihoods()).sum()
+
+        _minimise(loss, [weight, offset, tail])
+        if (tail.abs() > LEAST_TAIL).any():
+            unbent, before = [weight.clone(), offset.clone(), tail.clone()], log_likelihoods()
+            _minimise(loss, [weight, offset, tail, bend])
+            gains = log_likelihoods() - before
+            for output, each in enumerate(gains.T):
+                if not is_beyond_chance(each, weights):
+                    bend[output] = 0.0
+                    for new, old in zip([weight, offset, tail], unbent, strict=True):
+                        new[output] = old[output]
+        self.weight, self.offset, self.tail, self.bend = weight, offset, tail.abs(), bend
+
+
+def _minimise(loss: Callable[[], Tensor], parameters: list[Tensor]) -> None:
+    """Minimise a smooth loss, in place."""
+    for parameter in parameters:
+        parameter.requires_grad_()
+    optimizer = without_compiler(torch.optim.LBFGS)(parameters, max_iter=60, line_search_fn="strong_wolfe")
+
+    def evaluated() -> Tensor:
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        return value
+
+    with torch.enable_grad():
+        optimizer.step(evaluated)
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+
+
+def _spread(tail: Tensor, bend: Tensor, quantiles: Tensor) -> Tensor:
+    """Log factors of the draws on their noise variances, up to a constant."""
+    return tail * quantiles + bend * (quantiles.square() - 1) / 2
 
 
 def _normal_quantiles(count: int) -> Tensor:

@@ -191,6 +191,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draw targets; within a draw all rows share one function of the ensemble, and each has noise of its own size.
 
+        The noise of several targets of a row has the correlation of held-out residuals.
+
         Args:
             X: Inputs, shape (n_rows, n_features).
             n_samples: Number of draws.
@@ -207,6 +209,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         sizes = self.ensemble_.noise.tail_factors(len(means)).sqrt().squeeze(1).cpu().numpy()
         std *= sizes[random.randint(len(sizes), size=mean.shape[:2])] / sizes[drawn][:, None]
         noise, scale = random.standard_normal(mean.shape), prediction.scale
+        if prediction.correlation is not None:
+            noise = noise @ torch.linalg.cholesky(prediction.correlation).cpu().numpy().T
         if scale.cuts and scale.kind != "censored":  # from what is left above the bound
             least = ndtr((scale.floor - mean) / std)
             noise = ndtri(least + (1 - least) * random.uniform(size=mean.shape)).clip(

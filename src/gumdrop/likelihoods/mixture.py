@@ -19,6 +19,7 @@ class RegressionPrediction(NumberPrediction):
     """A mixture of Gaussians for each row, one component for each drawn function; N rows, D outputs, S draws."""
 
     by_draw = frozenset({"draw_means", "draw_variances"})
+    of_all_rows = frozenset({"correlation"})
     aleatoric: Tensor
     """Mean of the drawn functions' noise variances, (N, D), squared units: what more data would not remove."""
     draw_means: Tensor | None
@@ -27,6 +28,8 @@ class RegressionPrediction(NumberPrediction):
     """Noise variance of each draw, (S, N, D); None if the draws were not kept."""
     scale: TargetScale = PLAIN
     """Scale of the draws; all else is in units of the target."""
+    correlation: Tensor | None = None
+    """Correlation of the noise between the outputs of a draw, (D, D); None if they are independent given the draw."""
 
     @property
     def _kind(self) -> object:
@@ -143,10 +146,32 @@ class RegressionPrediction(NumberPrediction):
             raise ValueError("the draws were not kept; predict with `keep_draws=True`")
         return self.draw_means, self.draw_variances
 
-    def log_prob(self, target: Tensor) -> Tensor:
-        r"""Log density of observations under the mixture, per row, in nats.
+    @property
+    def covariance(self) -> Tensor:
+        r"""Covariance of the outputs of each row, shape (N, D, D), whose diagonal is `variance`.
 
-        .. math:: \log \frac1S \sum_s \prod_d N(y_d; \mu_{sd}, \sigma^2_{sd})
+        .. math:: \mathrm{Cov}_s(\mu_{sd}, \mu_{se}) + R_{de} \frac1S \sum_s \sigma_{sd} \sigma_{se}
+
+        Drawn functions move several outputs at once, and their noise has the correlation R.
+
+        Raises:
+            ValueError: If the draws were not kept, or are not on a plain scale.
+        """
+        if self.scale != PLAIN:
+            raise ValueError(f"`covariance` is of several outputs on a plain scale, got {self.scale}; see `variance`")
+        means, variances = self.components()
+        moved, std = means - means.mean(0), variances.sqrt()
+        noise = torch.einsum("snd,sne->nde", std, std) / len(means)
+        alone = torch.eye(means.shape[2]).to(means)
+        return torch.einsum("snd,sne->nde", moved, moved) / len(means) + noise * (
+            alone if self.correlation is None else self.correlation
+        )
+
+    def log_prob(self, target: Tensor) -> Tensor:
+        r"""Log density of observations under the mixture, per row, in nats, jointly over the outputs.
+
+        .. math:: \log \frac1S \sum_s N(y; \mu_s, \Sigma_s), \quad
+            \Sigma_{s,de} = \sigma_{sd} R_{de} \sigma_{se}
 
         On a scale that is not plain it is still a density of the target: the slope of a root or a logarithm is counted,
         and what is cut off. Where there is no density, below the bound, it is the log of the smallest float, so that a
@@ -165,7 +190,10 @@ class RegressionPrediction(NumberPrediction):
         if target.shape != (len(self.mean), 2) or self.mean.shape[1] != 1:
             self._check_target(target)
         at = self.scale.to_gaussian(target)
-        result = scaled_mixture.in_parts(scaled_mixture.log_density, *self.components(), self.scale, at)
+        density = scaled_mixture.log_density
+        if self.correlation is not None:
+            density = partial(scaled_mixture.log_correlated_density, correlation=self.correlation)
+        result = scaled_mixture.in_parts(density, *self.components(), self.scale, at)
         if self.scale == PLAIN:
             return result
         return torch.where(self.scale.holds(target[:, -1]), result, math.log(torch.finfo(result.dtype).tiny))
@@ -191,13 +219,17 @@ class RegressionPrediction(NumberPrediction):
             Shape (N,), in float64.
 
         Raises:
-            ValueError: If the draws were not kept.
+            ValueError: If the draws were not kept, or the noise is correlated: draw targets then, and count.
 
         Example:
             >>> fair = RegressionPrediction.gaussian(torch.zeros(1, 1), torch.ones(1, 1))
             >>> fair.log_probability(torch.tensor(-1.0), torch.tensor(1.0)).exp()
             tensor([0.6827], dtype=torch.float64)
         """
+        if self.correlation is not None:
+            raise ValueError(
+                "`log_probability` is of independent noise, got a `correlation`: draw targets and count those inside"
+            )
         return scaled_mixture.in_parts(scaled_mixture.log_mass, *self.components(), self.scale, lower, upper)
 
     def level_probabilities(self, levels: Sequence[float], step: float) -> Tensor:

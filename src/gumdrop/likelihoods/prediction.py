@@ -15,13 +15,15 @@ class Prediction(ABC):
 
     by_draw: ClassVar[frozenset[str]] = frozenset()
     """Fields whose draws are in dimension 0, and rows in dimension 1."""
+    of_all_rows: ClassVar[frozenset[str]] = frozenset()
+    """Fields that all rows share."""
 
     @abstractmethod
     def log_prob(self, target: Tensor) -> Tensor:
         """Log probability, or density, of observations, in nats."""
 
     def _tensors(self) -> dict[str, Tensor]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in self.of_all_rows}
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def rows(self, places: Tensor) -> Self:

@@ -110,6 +110,16 @@ def log_density(means: Tensor, variances: Tensor, scale: TargetScale, value: Ten
     return result if scale == PLAIN else result - (scale.log_slope(value) + _log_kept(means, variances, scale))[:, 0]
 
 
+def log_correlated_density(
+    means: Tensor, variances: Tensor, scale: TargetScale, value: Tensor, correlation: Tensor
+) -> Tensor:
+    """As `log_density` on a plain scale, with noise that is correlated between the outputs, (D, D)."""
+    root, std = torch.linalg.cholesky(correlation), variances.sqrt()
+    alone = torch.linalg.solve_triangular(root.mT, (value - means) / std, upper=True, left=False)
+    each = -0.5 * (math.log(2 * math.pi) + alone.square()) - std.log() - root.diagonal().log()
+    return torch.logsumexp(each.sum(2), dim=0) - math.log(len(means))
+
+
 def log_mass(means: Tensor, variances: Tensor, scale: TargetScale, lower: Tensor, upper: Tensor) -> Tensor:
     """Log of the probability that targets lie between two ends, jointly over the outputs, shape (N,), in float64."""
     return _log_mass_between(means, variances, scale, *(scale.to_gaussian(end.double()) for end in (lower, upper)))

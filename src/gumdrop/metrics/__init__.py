@@ -1,13 +1,15 @@
 """Score a prediction, give it a guarantee, act on it.
 
-`scores.py` and `crps.py` compare predictions with targets, `survival.py` with targets that are known in part,
-`calibration.py` makes intervals, sets and p-values that hold on new rows out of held-out ones, and `acquisition.py` and
-`joint_choice.py` choose the rows to label next. Takes tensors and the records of `prediction`, and nothing else.
+`scores.py`, `crps.py` and `energy.py` compare predictions with targets, `survival.py` with targets that are known in
+part, `calibration.py` makes intervals, sets and p-values that hold on new rows out of held-out ones, and
+`acquisition.py` and `joint_choice.py` choose the rows to label next. Takes tensors and the records of `prediction`, and
+nothing else.
 """
 
 from gumdrop.metrics.acquisition import choose, choose_jointly
 from gumdrop.metrics.calibration import ConformalIntervals, conformal_sets, fit_temperature, outlier_p_values
 from gumdrop.metrics.crps import crps
+from gumdrop.metrics.energy import energy_score
 from gumdrop.metrics.joint_choice import choose_classes_jointly
 from gumdrop.metrics.scores import (
     Reliability,
@@ -46,6 +48,7 @@ __all__ = [
     "conformal_sets",
     "crps",
     "d_calibration",
+    "energy_score",
     "fit_temperature",
     "integrated_brier",
     "interval_coverage",

@@ -84,11 +84,11 @@ class Regression(TableTask[RegressionPrediction]):
         return TargetScale(least=0.0, step=self.target.step, atoms=self.target.atoms)
 
     def scale_notes(self, ensemble: RegressionEnsemble) -> list[str]:
-        """That there is nothing below 0, and what kind of density follows."""
-        if not self.target.positive:
-            return []
-        kind = KINDS[ensemble.scaling.scale.kind]
-        return [f"'{self.target.name}' is never below 0 in training: {kind}, and no interval reaches below 0"]
+        """That there is nothing below 0, what kind of density follows, and that it has heavy tails."""
+        name, kind = self.target.name, KINDS[ensemble.scaling.scale.kind]
+        ends = f"'{name}' is never below 0 in training: {kind}, and no interval reaches below 0"
+        tails = f"the noise of '{name}' has heavy tails: held-out rows prefer those of Student's t"
+        return [ends] * self.target.positive + [tails] * bool((ensemble.noise.bend > 0).any())
 
     @property
     def moments(self) -> tuple[float, float]:

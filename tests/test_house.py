@@ -18,9 +18,9 @@ BUDGETS = {
     "networks": 1765,
     "objective": 350,
     "prediction": 1740,
-    "tables": 7448,
+    "tables": 7573,
     "training": 2490,
-    "views": 2580,
+    "views": 2735,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

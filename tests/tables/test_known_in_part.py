@@ -12,6 +12,7 @@ from gumdrop.estimators import ConcreteDropoutRegressor
 from gumdrop.tables import Reading, TableError, fit_table, load_table_model
 from gumdrop.tables.results import read_results
 from gumdrop.tables.schema.schema import TableSchema
+from gumdrop.views.report import write_report
 
 from builders.tables import QUICK
 
@@ -62,10 +63,28 @@ def test_rows_that_are_not_seen_count_with_what_is_known(folder) -> None:
     assert results.uncertain.rows[0].observed.startswith("over") or float(results.uncertain.rows[0].observed)
 
 
+def test_curves_of_the_test_part_and_their_page(folder) -> None:
+    curves = read_results(folder).curves
+    assert curves.values[0] == 0
+    for above in [each.above for each in curves.rows] + [curves.mean, curves.whole]:
+        assert above[0] == pytest.approx(1)
+        assert (np.diff(above) <= 1e-6).all()
+    assert len(curves.at) == 3
+    assert np.abs(np.array(curves.mean) - curves.whole).mean() < 0.2
+    page = write_report(folder).read_text()
+    assert page.count("<svg") >= 4
+    assert "Kaplan-Meier" in page
+
+
 def test_commands_of_a_time(folder, tmp_path, capsys) -> None:
     WEEKS.head(20).to_csv(tmp_path / "new.csv", index=False)
     assert main(["evaluate", str(folder), str(tmp_path / "new.csv"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"] == 19
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"] == 19
+    assert {"integrated Brier score", "concordance", "calibration p"} <= {*told["scores"]}
+    words = ["evaluate", str(folder), str(tmp_path / "new.csv"), "--page", str(tmp_path / "page.html")]
+    assert main(words) == 0
+    assert "over " in (tmp_path / "page.html").read_text()
     words = ["predict", str(folder), str(tmp_path / "new.csv"), "--at", "1", "5", "--out", str(tmp_path / "p.csv")]
     assert main([*words, "--keep", "week"]) == 0
     written = pd.read_csv(tmp_path / "p.csv")

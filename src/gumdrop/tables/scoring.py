@@ -22,6 +22,7 @@ from gumdrop.tables.results import (
     Calibration,
     ClassificationRows,
     Comparison,
+    Curves,
     Gain,
     Ranking,
     RegressionRows,
@@ -50,6 +51,7 @@ class TestPart:
     calibration: Calibration
     test: RegressionRows | ClassificationRows
     uncertain: UncertainRows
+    curves: Curves | None
 
 
 def test_part(
@@ -78,6 +80,7 @@ def test_part(
         calibration=task.calibration(ours, observed),
         test=dataclasses.replace(task.rows(tested), log_likelihood=_finite(ours.log_prob(observed).flatten())),
         uncertain=_uncertain_rows(model, tested, inputs),
+        curves=task.curves(ours, observed, tested["row"].to_numpy()),
     )
 
 

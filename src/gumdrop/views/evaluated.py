@@ -1,5 +1,6 @@
 """The page of `gumdrop evaluate`: scores of a table that holds the target, and where its rows surprise the model."""
 
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -43,12 +44,13 @@ def write_page(
     evaluation, schema = predicted.evaluation, model.schema
     assert evaluation is not None, "the target is known"
     before, make = fitted_scores(fitted), {"regression": _numbers, "classification": _classes}[schema.target.task]
+    make = _known_in_part if schema.target.known else make
     surprise, words, view = make(model, predicted.frame, table)
     scores = [(score, v, before.get(score)) for score, v in (evaluation.scores | ranked(evaluation.ranking)).items()]
     worst = [
         (
             int(rows[i]),
-            text if isinstance(text := table[schema.target.name].iloc[i], str) else readable(float(text)),
+            readable(float(known)) if isinstance(known := table[schema.target.name].iloc[i], Real) else shown(known),
             *model.task.words(predicted.frame.iloc[i]),
             words[i],
             [shown(value) for value in table[schema.names].iloc[i]],
@@ -108,6 +110,19 @@ def _numbers(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Vie
     ]
     heads = {"beside": f"interval ({percent(model.coverage)})", "measure": "standard deviations off"}
     return off, [number(deviations, 2) for deviations in off], {"pictures": pictures, **heads}
+
+
+def _known_in_part(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> View:
+    """Numbers that are known in part: how far the median is from what is known, as a share of the interval."""
+    name = model.schema.target.name
+    known = model.task.observed(model.schema.encode_target(table), table[name]).numpy()
+    guess, lower, upper = (frame[column].to_numpy(float) for column in ("prediction", "lower", "upper"))
+    short, over = np.maximum(known[:, 0] - guess, 0), np.maximum(guess - known[:, 1], 0)
+    off = short / np.maximum(upper - guess, 1e-300) + over / np.maximum(guess - lower, 1e-300)
+    intervals = svg(plots.sorted_intervals(guess, lower, upper, name=name), "intervals", "Intervals of the rows")
+    said = f"Medians with their intervals ({percent(model.coverage)}), from the smallest median on."
+    heads = {"beside": f"interval ({percent(model.coverage)})", "measure": "off, as a share of half the interval"}
+    return off, [number(share, 2) for share in off], {"pictures": [Picture(intervals, said)], **heads}
 
 
 def _classes(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> View:

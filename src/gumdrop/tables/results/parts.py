@@ -233,3 +233,43 @@ class Stopped:
     """Epochs that were made; all if only the comparison with other dropout is missing."""
     planned: int
     """Epochs that were to be made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveOfRow:
+    """How probable it is that the target of a test row is above each value."""
+
+    row: int
+    """Number in the table, from 1."""
+    known: str
+    """What is known of it, in words."""
+    above: list[float]
+    """The probabilities."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationAt:
+    """Stated against actual survival at one time, by groups of test rows from the least to the largest."""
+
+    time: float
+    """The time."""
+    expected: list[float]
+    """Mean predicted survival of each group."""
+    observed: list[float]
+    """Kaplan-Meier estimate of each group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """What a test part says of a target that is known in part."""
+
+    values: list[float]
+    """Where the curves are known."""
+    rows: list[CurveOfRow]
+    """Some test rows, from the smallest median to the largest."""
+    mean: list[float]
+    """Mean of all test rows."""
+    whole: list[float] | None = None
+    """Kaplan-Meier estimate of all test rows, where the target is a time."""
+    at: list[CalibrationAt] = field(default_factory=list)
+    """Calibration at three times."""

@@ -9,13 +9,14 @@ from typing import Literal
 
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.folders import whole_folder
-from gumdrop.tables.plain import FieldError, plain, record
+from gumdrop.tables.plain import SPARSE, FieldError, plain, record
 from gumdrop.tables.results.by_column import ByColumn
 from gumdrop.tables.results.parts import (
     LIKELIHOOD,
     Calibration,
     ClassificationRows,
     Comparison,
+    Curves,
     Ranking,
     Rate,
     RegressionRows,
@@ -83,6 +84,8 @@ class FitResults:
     """What a reader should know about the table."""
     reading: dict[str, object] = field(default_factory=dict)
     """The choices of `Reading`."""
+    curves: Curves | None = field(default=None, metadata=SPARSE)
+    """Survival of the test rows, where the target is known in part."""
     stopped: Stopped | None = None
     """Where the training was interrupted; None for a whole one."""
     seconds: float | None = None

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gumdrop.ensembles import Architecture, Ensemble, RegressionEnsemble
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import PLAIN, ClassificationPrediction, Likelihood, RegressionPrediction, TargetScale
-from gumdrop.tables.results import Better, Calibration, ClassificationRows, Ranking, RegressionRows
+from gumdrop.tables.results import Better, Calibration, ClassificationRows, Curves, Ranking, RegressionRows
 from gumdrop.tables.schema.schema import Target
 
 Prediction = RegressionPrediction | ClassificationPrediction
@@ -168,6 +168,10 @@ class TableTask(ABC, Generic[P]):
     @abstractmethod
     def calibration(self, prediction: P, observed: Tensor) -> Calibration:
         """Stated against actual reliability."""
+
+    def curves(self, prediction: P, observed: Tensor, numbers: np.ndarray) -> Curves | None:
+        """Survival of the test part, where a target is known in part, by the numbers of its rows in the table."""
+        return None
 
     @abstractmethod
     def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> tuple[np.ndarray, np.ndarray] | None:

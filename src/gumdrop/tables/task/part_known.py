@@ -11,7 +11,9 @@ from torch import Tensor
 from gumdrop.ensembles.scaling import Scaling
 from gumdrop.likelihoods import PartKnown, RegressionPrediction
 from gumdrop.metrics.survival import concordance, d_calibration, integrated_brier, share_below
-from gumdrop.tables.results import LIKELIHOOD, Calibration, RegressionRows
+from gumdrop.tables.curves import curves_of
+from gumdrop.tables.results import LIKELIHOOD, Calibration, Curves, RegressionRows
+from gumdrop.tables.schema.cells import LARGEST
 from gumdrop.tables.schema.ends import ends_of
 from gumdrop.tables.task.base import Measure, mean_log_prob
 from gumdrop.tables.task.regression import Regression
@@ -51,7 +53,9 @@ class PartKnownRegression(Regression):
 
     def columns(self, prediction: RegressionPrediction, coverage: float) -> dict[str, np.ndarray]:
         """The median in the place of the mean, which a tail that nobody saw decides on."""
-        return super().columns(prediction, coverage) | {"prediction": prediction.quantile(0.5).squeeze(1).numpy()}
+        median = prediction.quantile(0.5).squeeze(1).numpy()
+        columns = super().columns(prediction, coverage) | {"prediction": median}
+        return {name: np.minimum(values, LARGEST) for name, values in columns.items()}  # no tail is infinite in a file
 
     def observed(self, encoded: np.ndarray, cells: pd.Series) -> Tensor:
         """Both ends in units, shape (N, 2)."""
@@ -85,6 +89,10 @@ class PartKnownRegression(Regression):
         levels = torch.arange(5, 100, 5) / 100
         return Calibration(levels.tolist(), share_below(prediction, observed, levels).mean(0).tolist())
 
+    def curves(self, prediction: RegressionPrediction, observed: Tensor, numbers: np.ndarray) -> Curves:
+        """Survival of the test part."""
+        return curves_of(prediction, observed, numbers, is_time=len(self.target.known) == 1)
+
     def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> None:
         """None: of a row that is not seen nobody knows whether it lies in its interval."""
 
@@ -96,7 +104,7 @@ class PartKnownRegression(Regression):
 
     def explained(self, prediction: RegressionPrediction, labels: Tensor | None) -> Tensor:
         """The median, and the standard deviation of the drawn functions."""
-        return torch.cat([prediction.quantile(0.5), prediction.epistemic.sqrt()], dim=1)
+        return torch.cat([prediction.quantile(0.5), prediction.epistemic.sqrt().clamp(max=LARGEST)], dim=1)
 
 
 def _distance(prediction: RegressionPrediction, observed: Tensor) -> Tensor:

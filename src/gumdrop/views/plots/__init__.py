@@ -36,6 +36,7 @@ from gumdrop.views.plots.style import (
     evenly,
     set_apart,
 )
+from gumdrop.views.plots.survival import quantile_calibration, survival_calibration, survival_curves
 from gumdrop.views.plots.training import rates_over_training, site_colours, training_curve
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "frequencies",
     "grouped_error",
     "predicted_against_observed",
+    "quantile_calibration",
     "rates_over_training",
     "reliability",
     "residuals_by_category",
@@ -66,6 +68,8 @@ __all__ = [
     "shares_by_bin",
     "site_colours",
     "sorted_intervals",
+    "survival_calibration",
+    "survival_curves",
     "training_curve",
     "uncertainty_parts",
 ]

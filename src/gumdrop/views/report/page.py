@@ -9,6 +9,7 @@ from gumdrop.tables.errors import MEND
 from gumdrop.tables.results import FitResults, Ranking, Threshold, read_results
 from gumdrop.views.html import SPACE, template
 from gumdrop.views.report.columns import columns_view
+from gumdrop.views.report.known_in_part import known_in_part_page
 from gumdrop.views.report.predictions import confusion_view, predictions_view
 from gumdrop.views.report.rows import TestRows, auroc_interval, wilson
 from gumdrop.views.report.scores import scores_view
@@ -30,6 +31,8 @@ def write_report(folder: str | os.PathLike[str], results: FitResults | None = No
 
 def render(results: FitResults, *, folder: str = "FOLDER") -> str:
     """The page as text that needs nothing from outside, with the folder in the command that uses it again."""
+    if results.curves is not None:
+        return TORN.sub(SPACE, known_in_part_page(results, folder))
     return TORN.sub(SPACE, template("report.html.j2").render(_view(results, folder)))
 
 

@@ -1,0 +1,65 @@
+"""Figures of targets that are known in part: survival curves, and survival at some times against what it was."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike
+
+from gumdrop.views.plots.style import (
+    INK,
+    PALETTE,
+    PERCENT,
+    SIZE,
+    Amounts,
+    add_legend,
+    axes_or_new,
+    dress,
+    shortened_text,
+    unit_square,
+)
+
+
+def survival_curves(
+    values: ArrayLike,
+    rows: Mapping[str, ArrayLike],
+    mean: ArrayLike,
+    whole: ArrayLike | None = None,
+    *,
+    name: str,
+    ax: Axes | None = None,
+) -> Axes:
+    """The probability of more than each value: of some rows, the mean of all, and the Kaplan-Meier estimate."""
+    ax = axes_or_new(ax)
+    for (label, above), colour in zip(rows.items(), PALETTE, strict=False):
+        ax.plot(values, above, color=colour, linewidth=1.2, alpha=0.8, label=label)
+    ax.plot(values, mean, color=INK, linewidth=2.2, label="mean of all")
+    if whole is not None:
+        ax.step(values, whole, where="post", color=INK, linewidth=1.4, linestyle=":", label="Kaplan-Meier")
+    ax.set_ylim(-0.02, 1.03)
+    ax.yaxis.set_major_formatter(PERCENT)
+    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    ax.xaxis.set_major_formatter(Amounts())
+    dress(ax, shortened_text(name, 40), "probability of more")
+    return add_legend(ax)
+
+
+def survival_calibration(at: Sequence[tuple[str, Sequence[float], Sequence[float]]], *, ax: Axes | None = None) -> Axes:
+    """Predicted against actual survival of groups of rows, a line for each time."""
+    ax = unit_square(axes_or_new(ax))
+    for (label, expected, observed), colour in zip(at, PALETTE, strict=False):
+        ax.plot(expected, observed, "o-", color=colour, markersize=4, linewidth=1.4, label=label)
+    dress(ax, "predicted to last longer", "did last longer (Kaplan-Meier)")
+    ax.legend(frameon=False, fontsize=SIZE, labelcolor=INK, loc="upper left")
+    return ax
+
+
+def quantile_calibration(expected: ArrayLike, observed: ArrayLike, *, rows: int, ax: Axes | None = None) -> Axes:
+    """Share of rows below each of their quantiles, beside what chance explains."""
+    ax = unit_square(axes_or_new(ax))
+    p = np.linspace(0, 1, 101)
+    chance = 2 * np.sqrt(p * (1 - p) / rows)
+    ax.fill_between(p, np.clip(p - chance, 0, 1), np.clip(p + chance, 0, 1), color=INK, alpha=0.09, linewidth=0)
+    ax.plot(expected, observed, "o-", color=PALETTE[0], markersize=3.5, linewidth=1.6)
+    return dress(ax, "share of rows that should be below", "share of rows that are below")

@@ -217,7 +217,7 @@ def missing() -> str:
 
 
 def regrets() -> str:
-    """Table of what each way to a rate loses on the best rate of a table, over all tables with random test rows."""
+    """Table of how far each way to a rate falls short of the best for a table, over all tables with random test rows."""
     results: Any = rows_of("rates")
     ensemble, single = (results[size]["random"] for size in ("ensemble", "single"))
     best = min((way for way in ensemble["worst"] if way.replace(".", "").isdigit()), key=ensemble["worst"].get)
@@ -238,7 +238,7 @@ def regrets() -> str:
 
 
 def methods() -> str:
-    """Table of what each method loses on the best one for a set, over all sets, and of its coverage."""
+    """Table of how far each method falls short of the best for a set, over all sets, and of its coverage."""
     results: Any = rows_of("tables")
     sets = [each["methods"] for each in results["sets"].values()]
     names = {

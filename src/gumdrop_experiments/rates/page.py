@@ -12,7 +12,7 @@ from gumdrop_experiments.pages import GREY, Page, Picture, Table, dress, legend_
 from gumdrop_experiments.rates.results import ARM_LABELS, ELBO, GRID, HELD_OUT, LABELS, OFF
 
 CAPTION = (
-    "Regret: log likelihood of the test part that is lost on the best of all these ways for the table, nats per row, "
+    "Regret: test log likelihood below that of the best of all these ways for the table, nats per row, "
     "mean over splits. A dot for each table, hollow where test rows are a gap in an input; a bar to the worst table "
     "with test rows at random. Short bars are good: then nobody needs to know the table before."
 )
@@ -53,9 +53,9 @@ def page(results: Plain) -> Page:
     worst = results["ensemble"]["random"]["worst"]
     fixed = min((way for way in LABELS if way not in (OFF, ELBO, HELD_OUT, GRID)), key=lambda way: worst[way])
     lead = (
-        f"The worst that learned rates lose on the best rate of a table is {worst[HELD_OUT]:.3f} nats per row where "
-        f"held-out rows set their strength, and {worst[ELBO]:.3f} by the ELBO alone; no dropout loses up to "
-        f"{worst[OFF]:.3f}, a grid {worst[GRID]:.3f}, and the best of the fixed rates, {fixed}, {worst[fixed]:.3f}."
+        f"At worst, learned rates are {worst[HELD_OUT]:.3f} nats per row below the best rate of a table where "
+        f"held-out rows set their strength, and {worst[ELBO]:.3f} by the ELBO alone; no dropout is up to "
+        f"{worst[OFF]:.3f} below, a grid {worst[GRID]:.3f}, and the best of the fixed rates, {fixed}, {worst[fixed]:.3f}."
     )
     if "gaps" in results["ensemble"]:
         gaps = results["ensemble"]["gaps"]["worst"]
@@ -156,9 +156,7 @@ def _regret(results: Plain, size: str) -> Figure:
     name_rows(axes, [LABELS[way] for way in ways])
     axes.set_xticks([0, 0.1, 0.2, 0.3, 0.4, 0.5], ["0", "0.1", "0.2", "0.3", "0.4", "0.5 or more"], fontsize=8)
     title = f"What a rate risks: a dot for each table, hollow for gaps; a bar to the worst ({TITLES[size].lower()})"
-    dress(
-        axes, title=title, x="log likelihood lost on the best rate for the table, nats per row", xlim=(0, 1.75 * MOST)
-    )
+    dress(axes, title=title, x="log likelihood below the best rate for the table, nats per row", xlim=(0, 1.75 * MOST))
     axes.axvline(0, color=INK, linewidth=1)
     return figure
 

@@ -67,7 +67,7 @@ def page(results: Plain) -> Page:
 def findings(results: Plain) -> list[str]:
     """What each way loses at worst, where learned rates are ahead of the grid, and what the prior is worth."""
     worst = (f"{label} {results['regret']['prior'][way]['worst']:.3f}" for way, label in LABELS.items())
-    sentences = [f"With the prior, nats a row lost at worst on the best way of a set and size: {', '.join(worst)}."]
+    sentences = [f"With the prior, nats a row below the best of a set and size, at worst: {', '.join(worst)}."]
     for its in results["sets"].values():
         label, sizes = its["label"], its["sizes"]
         words = "; ".join(f"{_beside_grid(sizes, prior)} {name}" for prior, name in PRIORS.items())
@@ -104,13 +104,13 @@ def tables(results: Plain) -> list[Table]:
 
 
 def _regrets(regret: Plain) -> Table:
-    """What each way loses on the best way of a size."""
+    """How far each way falls short of the best of a size."""
     columns = {f"{kind}, {label}": (prior, kind) for prior, label in PRIORS.items() for kind in ("worst", "mean")}
     rows = [
         [label, *(f"{regret[prior][way][kind]:.3f}" for prior, kind in columns.values())]
         for way, label in LABELS.items()
     ]
-    caption = "Nats that each way loses on the best way of a set and size."
+    caption = "Nats of each method below the best of a set and size."
     return Table(caption, ["", *columns], rows, ours=[len(rows) - 1])
 
 

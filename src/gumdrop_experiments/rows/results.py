@@ -33,7 +33,7 @@ def summary(parts: Sequence[Plain]) -> list[Plain]:
 
 
 def regrets(sizes: Sequence[Plain]) -> Plain:
-    """Nats a row that each way loses on the best way of a size, at worst and on average."""
+    """Nats a row of each way below the best of a size, at worst and on average."""
     regret: Plain = {}
     for prior in PRIORS:
         means = [{way: fmean(size["ways"][prior][way]["test"]["nll"]) for way in LABELS} for size in sizes]

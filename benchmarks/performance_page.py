@@ -217,7 +217,7 @@ def missing() -> str:
 
 
 def regrets() -> str:
-    """Table of how far each way to a rate falls short of the best for a table, over all tables with random test rows."""
+    """Table of how far each way to a rate falls short of the best, over all tables with random test rows."""
     results: Any = rows_of("rates")
     ensemble, single = (results[size]["random"] for size in ("ensemble", "single"))
     best = min((way for way in ensemble["worst"] if way.replace(".", "").isdigit()), key=ensemble["worst"].get)

@@ -54,7 +54,7 @@ def page(results: Plain) -> Page:
     fixed = min((way for way in LABELS if way not in (OFF, ELBO, HELD_OUT, GRID)), key=lambda way: worst[way])
     lead = (
         f"At worst, learned rates are {worst[HELD_OUT]:.3f} nats per row below the best rate of a table where "
-        f"held-out rows set their strength, and {worst[ELBO]:.3f} by the ELBO alone; no dropout is up to {worst[OFF]:.3f} "
+        f"held-out rows set their strength, {worst[ELBO]:.3f} by the ELBO alone; no dropout is up to {worst[OFF]:.3f} "
         f"below, a grid {worst[GRID]:.3f}, and the best of the fixed rates, {fixed}, {worst[fixed]:.3f}."
     )
     if "gaps" in results["ensemble"]:

@@ -12,15 +12,15 @@ BUDGETS = {
     "export": 1351,
     "functional": 460,
     "layers": 2065,
-    "likelihoods": 2322,
+    "likelihoods": 2328,
     "machine": 444,
     "metrics": 1124,
     "networks": 1765,
     "objective": 350,
     "prediction": 1740,
-    "tables": 7573,
+    "tables": 7726,
     "training": 2490,
-    "views": 2735,
+    "views": 2986,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

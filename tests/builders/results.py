@@ -169,5 +169,8 @@ def with_columns(results: dict[str, Any], *, fails: bool = False) -> dict[str, A
         {"name": "sex", "labels": ["one" if i % 3 else "" for i in rows]},
         {"name": "seen", "numbers": [18_000.0 + 10 * i for i in rows], "dates": True},
     ]
-    found = {"importance": importance, "rows": len(rows), "shuffles": 5, "groups": groups}
+    effects = [{**cells[0], "numbers": [30.0, 40.0], "mean": [120.0, 130.0], "epistemic": [5.0, 4.0]}]
+    effects += [{**cells[1], "labels": ["one", ""], "mean": [0.4, 0.6], "epistemic": [0.1, 0.0]}]
+    found = {"effects": effects, "effects_of": None if numbers else results["target"]["classes"][0]}
+    found |= {"importance": importance, "rows": len(rows), "shuffles": 5, "groups": groups}
     return results | {"columns": found | {"cell_rows": rows, "cells": cells if numbers else []}}

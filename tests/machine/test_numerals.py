@@ -17,7 +17,7 @@ def test_readable(value: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [(59.0, "59"), (2015, "2015"), (-9999, "-9999"), (75000, "75,000"), (0.30000000000000004, "0.3"), (100, "100"),
-     (413386.25, "413,386"), (1e-7, "1.00000e-07")],
+     (413386.25, "413,386"), (1e-7, "1.000e-07")],
 )  # fmt: skip
 def test_cell(value: float, text: str) -> None:
     assert cell(value) == text

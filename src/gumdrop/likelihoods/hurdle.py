@@ -121,14 +121,20 @@ class HurdlePrediction(RegressionPrediction):
         """
         lower, upper = super().interval(coverage)
         at_lower, at_upper = self._mass_at(lower), self._mass_at(upper)
-        below = torch.where(lower <= self.scale.least, 0.0, self.cdf(lower) - at_lower)
-        above = 1 - self.cdf(upper)
+        below, above = self._below(lower), 1 - self.cdf(upper)
         nearer_upper = self._quantile((coverage + below).clamp(LEAST_REST, 1 - LEAST_REST)).maximum(lower)
         nearer_lower = self._quantile((1 - coverage - above).clamp(LEAST_REST, 1 - LEAST_REST)).minimum(upper)
         return (
             torch.where((at_upper > 0) & (at_lower == 0), nearer_lower, lower),
             torch.where((at_lower > 0) & (at_upper == 0), nearer_upper, upper),
         )
+
+    def mass_between(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """Probability that the target lies between two values or is one of them, shape (N, 1)."""
+        return self.cdf(upper) - self._below(lower)
+
+    def _below(self, value: Tensor) -> Tensor:
+        return torch.where(value <= self.scale.least, 0.0, self.cdf(value) - self._mass_at(value))
 
     def _mass_at(self, value: Tensor) -> Tensor:
         """Probability of a value itself, shape (N, 1): 0 where it is no atom."""

@@ -26,13 +26,13 @@ def readable(value: float, digits: int = 4) -> str:
 
 
 def cell(value: float) -> str:
-    """Return a number of a table: at most six digits, and none that say nothing; years stay in one piece.
+    """Return a number of a table: at most four digits, and none that say nothing; years stay in one piece.
 
     Example:
         >>> cell(59.0), cell(2015), cell(413386.24)
         ('59', '2015', '413,386')
     """
-    text = readable(value, 6)
+    text = readable(value)
     if "." in text and "e" not in text:
         text = text.rstrip("0").rstrip(".")
     return text.replace(",", "") if abs(value) < 1e4 else text

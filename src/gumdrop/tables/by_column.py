@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from gumdrop.machine.threads import limited_threads
+from gumdrop.tables.effects import COLUMNS as WITH_EFFECT
+from gumdrop.tables.effects import effects
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Gain, Group, Importance
 from gumdrop.tables.schema.cells import labels_of
@@ -46,7 +48,10 @@ def by_column(
     grouped = [*first, *(c for c in columns.values() if isinstance(c, CategoryColumn)), *([split] if split else [])]
     regression = model.schema.target.task == "regression"
     pick = np.unique(np.linspace(0, len(inputs) - 1, DRAWN).round().astype(int)) if regression else np.empty(0, int)
+    label = model.task.sought(observed)
     return ByColumn(
+        effects=effects(model, x, inputs, first[:WITH_EFFECT], label),
+        effects_of=None if label is None else model.schema.target.classes[label],
         importance=importance,
         rows=rows,
         shuffles=shuffles,

@@ -30,7 +30,7 @@ class Picture(NamedTuple):
     see: str
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def number(value: float | None, digits: int = 4) -> str:
     """A number as a page shows it."""
     if value is None or not math.isfinite(value):
         return DASH
@@ -41,8 +41,17 @@ def beside(value: float, half: float) -> str:
     """A number with as many places as half of its interval, of which the page shows two digits."""
     if not 1e-4 <= half < math.inf:
         return number(value)
-    text = f"{value:,.{max(0, 1 - math.floor(math.log10(float(f'{half:.1e}'))))}f}"
+    text = f"{rounded(value, half):,.{_places(half)}f}"
     return text.replace("-", MINUS) if re.search("[1-9]", text) else "0"
+
+
+def rounded(value: float, half: float) -> float:
+    """The same as a number, so that what is compared is what a reader sees."""
+    return round(value, _places(half)) if 1e-4 <= half < math.inf else value
+
+
+def _places(half: float) -> int:
+    return max(0, 1 - math.floor(math.log10(float(f"{half:.1e}"))))
 
 
 def percent(share: float | None) -> str:
@@ -58,6 +67,11 @@ def tenths(share: float | None) -> str:
     if share is None or not math.isfinite(share):
         return DASH
     return f"{math.floor(1000 * share + 0.5001) / 10:.1f}{SPACE}%"  # half up, also where float32 is just below
+
+
+def spaced(text: str) -> str:
+    """A text of the results, whose numbers are set apart from their signs of percent."""
+    return re.sub(r"(?<=\d)%", " %", text)
 
 
 def signed(share: float) -> str:
@@ -77,7 +91,7 @@ def template(name: str, *folders: Path) -> jinja2.Template:
         finalize=_written,
     )
     environment.filters |= {"num": number, "beside": beside, "percent": percent, "tenths": tenths, "signed": signed}
-    environment.filters |= {"readable": readable, "count": "{:,}".format, "told": _told}
+    environment.filters |= {"readable": readable, "spaced": spaced, "count": "{:,}".format, "told": _told}
     return environment.get_template(name)
 
 

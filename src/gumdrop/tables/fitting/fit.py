@@ -113,7 +113,7 @@ def fit_table(
 
 def _trained(
     data: TableData, settings: FitSettings, partial: Path, progress: bool, notify: Callable[[str], object]
-) -> tuple[TrainedModel, dict[str, TableModel], Stopped | None]:
+) -> tuple[TrainedModel, dict[str, TrainedModel], Stopped | None]:
     """Train the model and, where it was not stopped, those to compare with; and say where it was."""
     try:
         trained, stopped = train_until_stopped(data, settings, partial, progress, notify)
@@ -161,12 +161,12 @@ def _results(
     reading: Reading,
     settings: FitSettings,
     trained: TrainedModel,
-    twins: dict[str, TableModel],
+    twins: dict[str, TrainedModel],
     place: Path,
 ) -> tuple[TableModel, FitResults]:
     """Predict the test part, write model and predictions, and gather what the report is made of."""
-    model, fitted, architecture = trained
-    predictions = _predictions(data, settings, model, twins)
+    model, fitted, architecture, _ = trained
+    predictions, seconds = _predictions(data, settings, trained, twins)
     model = dataclasses.replace(model, cut=_cut(data, trained), profile=_profile(data, model, predictions[OURS]))
     save_model(model, place)
     tested = _write_predictions(data, model, predictions[OURS], place)
@@ -185,6 +185,7 @@ def _results(
         settings=plain(settings) | decided,
         best_epochs=[member.best_epoch for member in fitted.members],
         history=[mean_record(records) for records in zip(*(m.history for m in fitted.members), strict=True)],
+        training_seconds=seconds,
         rates=rates,
         rates_note=rates_in_words(rates, len(fitted.members)),
         notes=[*data.notes, *model.scale_notes],
@@ -197,7 +198,7 @@ def _results(
 
 def _cut(data: TableData, trained: TrainedModel) -> Cut | None:
     """Where to cut the probability of the rarer of two classes, as each network says of rows that it has not seen."""
-    model, fitted, _ = trained
+    model, fitted = trained.model, trained.fitted
     if len(data.schema.target.classes) != 2:
         return None
     found: list[Any] = []
@@ -221,17 +222,22 @@ def _profile(data: TableData, model: TableModel, prediction: Prediction) -> Prof
 
 
 def _predictions(
-    data: TableData, settings: FitSettings, model: TableModel, twins: dict[str, TableModel]
-) -> dict[str, Prediction]:
-    """The test part as the model, its twins, plain models, and the one that does not look at the inputs predict it."""
+    data: TableData, settings: FitSettings, trained: TrainedModel, twins: dict[str, TrainedModel]
+) -> tuple[dict[str, Prediction], dict[str, float]]:
+    """The test part as all models predict it, also the one that looks at no inputs; and seconds of training."""
+    model, networks = trained.model, {OURS: trained, **twins}
     marked = data.marked(data.test, model.background)
     with limited_threads(1 if len(marked) < ROWS_FOR_THREADS else None):
-        predictions: dict[str, Prediction] = {OURS: model.predict_encoded(marked)}
-        predictions |= {name: twin.predict_encoded(marked) for name, twin in twins.items()}
+        predictions: dict[str, Prediction] = {name: n.model.predict_encoded(marked) for name, n in networks.items()}
+    seconds = {name: each.seconds for name, each in networks.items()}
     x_train, y_train = data.part(data.train)
     if settings.compare:
-        predictions |= model.task.baselines(x_train, y_train, torch.from_numpy(data.x[data.test]), settings.seed)
-    return predictions | {model.task.unskilled: model.task.blind(y_train, len(data.test))}
+        others = model.task.baselines(x_train, y_train, torch.from_numpy(data.x[data.test]), settings.seed)
+        for name, predict in others.items():
+            started = time.monotonic()
+            predictions[name] = predict()
+            seconds[name] = time.monotonic() - started
+    return predictions | {model.task.unskilled: model.task.blind(y_train, len(data.test))}, seconds
 
 
 def _write_predictions(data: TableData, model: TableModel, prediction: Prediction, place: Path) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -47,6 +48,8 @@ class TrainedModel(NamedTuple):
     """How its networks were trained."""
     architecture: Architecture
     """What kind of networks they are."""
+    seconds: float
+    """How long it took to choose and to train them; of a training that goes on, since then."""
 
 
 def train_until_stopped(
@@ -54,14 +57,14 @@ def train_until_stopped(
 ) -> tuple[TrainedModel, Stopped | None]:
     """Train; where that is interrupted, finish with what was learned until the last checkpoint."""
     checkpoint, short = folder / "learned.checkpoint", folder / "short.checkpoint"
-    build = _builder(data)
+    build, started = _builder(data), time.monotonic()
     try:
         architecture = _architecture(data, build, settings, progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model to keep") from None
     try:
         fitted = _train(data, build, architecture, settings, checkpoint, progress and OURS)
-        return _model(data, settings, fitted, architecture), None
+        return _model(data, settings, fitted, architecture, started), None
     except KeyboardInterrupt:
         done, planned = shortened(checkpoint, short), data.schedule(settings)[1]
         if not done:
@@ -69,20 +72,20 @@ def train_until_stopped(
     notify(f"stopped after {done} of {planned} epochs; finishing with what was learned (Ctrl-C again leaves it)")
     fitted = _train(data, build, architecture, dataclasses.replace(settings, epochs=done), short, False)
     short.unlink()
-    return _model(data, settings, fitted, architecture), Stopped(done, planned)
+    return _model(data, settings, fitted, architecture, started), Stopped(done, planned)
 
 
 def train_twins(
     data: TableData, settings: FitSettings, architecture: Architecture, folder: Path, progress: bool
-) -> tuple[dict[str, TableModel], Stopped | None]:
+) -> tuple[dict[str, TrainedModel], Stopped | None]:
     """Train as many networks at a fixed rate and without dropout; an interruption costs these comparisons alone."""
-    models: dict[str, TableModel] = {}
+    models: dict[str, TrainedModel] = {}
     settings = dataclasses.replace(settings, strength=1.0)  # of no effect on rates that are fixed
     try:
         for twin in TWINS:
-            build, checkpoint = _builder(data, twin.p), folder / twin.checkpoint
+            build, checkpoint, started = _builder(data, twin.p), folder / twin.checkpoint, time.monotonic()
             fitted = _train(data, build, architecture, settings, checkpoint, progress and twin.name)
-            models[twin.name] = _model(data, settings, fitted, architecture).model
+            models[twin.name] = _model(data, settings, fitted, architecture, started)
     except KeyboardInterrupt:
         planned = data.schedule(settings)[1]
         return models, Stopped(planned, planned)
@@ -147,7 +150,9 @@ def _train(
     )
 
 
-def _model(data: TableData, settings: FitSettings, fitted: EnsembleFit, architecture: Architecture) -> TrainedModel:
+def _model(
+    data: TableData, settings: FitSettings, fitted: EnsembleFit, architecture: Architecture, started: float
+) -> TrainedModel:
     model = TableModel(
         data.schema,
         fitted.model,
@@ -158,7 +163,7 @@ def _model(data: TableData, settings: FitSettings, fitted: EnsembleFit, architec
         data.unit,
         data.background(settings.num_background),
     )
-    return TrainedModel(model, fitted, architecture)
+    return TrainedModel(model, fitted, architecture, time.monotonic() - started)
 
 
 def shortened(checkpoint: Path, place: Path) -> int:

@@ -1,8 +1,9 @@
 """What a fit leaves to read: records with a docstring for each field, and the file that holds them."""
 
-from gumdrop.tables.results.by_column import ByColumn, Cells, Group, Importance
+from gumdrop.tables.results.by_column import ByColumn, Cells, Effect, Group, Importance
 from gumdrop.tables.results.parts import (
     LIKELIHOOD,
+    LINEAR,
     STEP_LIKELIHOOD,
     Calibration,
     CalibrationAt,
@@ -26,6 +27,7 @@ from gumdrop.tables.results.results import RESULTS_FILE, Better, FitResults, rea
 
 __all__ = [
     "LIKELIHOOD",
+    "LINEAR",
     "STEP_LIKELIHOOD",
     "Better",
     "ByColumn",
@@ -36,6 +38,7 @@ __all__ = [
     "Comparison",
     "CurveOfRow",
     "Curves",
+    "Effect",
     "FitResults",
     "Gain",
     "Group",

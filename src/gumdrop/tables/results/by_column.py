@@ -48,6 +48,16 @@ class Cells:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Effect(Cells):
+    """What is predicted of the mean test row if its cell of a column is each of some others (partial dependence)."""
+
+    mean: list[float]
+    """Mean prediction: the number, or the probability of `of`."""
+    epistemic: list[float]
+    """Its epistemic standard deviation, over the drawn functions."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ByColumn:
     """The test rows, column by column."""
 
@@ -57,6 +67,10 @@ class ByColumn:
     """Test rows that this was found with."""
     shuffles: int = 0
     """How often each of them had the cell of another row."""
+    effects: list[Effect] = field(default_factory=list)
+    """How predictions change with the columns that are worth most."""
+    effects_of: str | None = field(default=None, metadata=SPARSE)
+    """The class whose probability they are of; None of numbers."""
     groups: list[Group] = field(default_factory=list)
     """Rows that are alike."""
     cell_rows: list[int] = field(default_factory=list)

@@ -6,6 +6,7 @@ from gumdrop.tables.plain import SPARSE
 
 LIKELIHOOD = "log likelihood"
 STEP_LIKELIHOOD = "log probability of step"
+LINEAR = "linear model"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,6 +90,8 @@ class FitResults:
     """Where the training was interrupted; None for a whole one."""
     seconds: float | None = None
     """How long it took."""
+    training_seconds: dict[str, float] = field(default_factory=dict)
+    """How long the training of each model took; of one that went on from a stop, since then."""
 
     @property
     def coverage(self) -> float:

@@ -110,8 +110,8 @@ class TableTask(ABC, Generic[P]):
         """Put networks together, for a file to fill."""
 
     @abstractmethod
-    def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, P]:
-        """Predict encoded rows with plain models that look at the inputs, in units of the target."""
+    def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, Callable[[], P]]:
+        """What trains plain models that look at the inputs, and predicts encoded rows in units of the target."""
 
     @abstractmethod
     def blind(self, y_train: Tensor, num_rows: int) -> P:
@@ -156,6 +156,10 @@ class TableTask(ABC, Generic[P]):
     @abstractmethod
     def guess_gains(self, ours: P, other: P, observed: Tensor) -> tuple[str, Tensor]:
         """How much better the guess of each row is than another one, and what that is called; shape (N,)."""
+
+    def sought(self, observed: Tensor) -> int | None:
+        """Index of the class that is looked for; None where the target is a number."""
+        return None
 
     def ranking(self, prediction: P, observed: Tensor, cut: Cut | None) -> Ranking | None:
         """How well a probability ranks the rows, and what it comes to if it is cut."""

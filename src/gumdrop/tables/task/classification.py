@@ -1,6 +1,6 @@
 """The target is a class."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from gumdrop.ensembles import ClassificationEnsemble
 from gumdrop.likelihoods import Categorical, ClassificationPrediction
 from gumdrop.metrics.scores import accuracy, calibration_error, reliability
 from gumdrop.tables.errors import TableError
-from gumdrop.tables.results import LIKELIHOOD, Calibration, ClassificationRows, Ranking, Threshold
+from gumdrop.tables.results import LIKELIHOOD, LINEAR, Calibration, ClassificationRows, Ranking, Threshold
 from gumdrop.tables.task.base import Cut, Measure, TableTask, mean_log_prob
 
 BINS = 10
@@ -39,15 +39,15 @@ class Classification(TableTask[ClassificationPrediction]):
         """Put networks together."""
         return ClassificationEnsemble(members)
 
-    def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, ClassificationPrediction]:
+    def baselines(
+        self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int
+    ) -> dict[str, Callable[[], ClassificationPrediction]]:
         """Predict with trees and a line."""
         from gumdrop.tables.baselines import boosted_classes, linear_classes  # half a second
 
-        num_classes = len(self.target.classes)
-        return {
-            "gradient-boosted trees": boosted_classes(x_train, y_train, num_classes, x, seed=seed),
-            "linear model": linear_classes(x_train, y_train, num_classes, x),
-        }
+        rows = (x_train, y_train, len(self.target.classes), x)
+        trees = partial(boosted_classes, *rows, seed=seed)
+        return {"gradient-boosted trees": trees, LINEAR: partial(linear_classes, *rows)}
 
     def blind(self, y_train: Tensor, num_rows: int) -> ClassificationPrediction:
         """Predict with the class frequencies of the training part."""
@@ -111,15 +111,20 @@ class Classification(TableTask[ClassificationPrediction]):
         """Where one is right and the other is not."""
         return "right", (ours.label == observed).double() - (other.label == observed).double()
 
+    def sought(self, observed: Tensor) -> int:
+        """The rarer one of two classes, the commonest one of more."""
+        counts = torch.bincount(observed.flatten(), minlength=len(self.target.classes))
+        return int(counts.argmin() if len(counts) == 2 else counts.argmax())
+
     def ranking(self, prediction: ClassificationPrediction, observed: Tensor, cut: Cut | None) -> Ranking | None:
-        """By the probability of the rarer one of two classes, of the commonest one of more."""
+        """By the probability of the class that is looked for."""
         from sklearn.metrics import average_precision_score, roc_auc_score
 
         classes = self.target.classes
         counts = torch.bincount(observed.flatten(), minlength=len(classes))
         if (counts > 0).sum() < 2:
             return None
-        which = int(counts.argmin() if len(classes) == 2 else counts.argmax()) if cut is None else cut.label
+        which = self.sought(observed) if cut is None else cut.label
         actual, scores = observed == which, prediction.log_probabilities[:, which]
         rows = int(counts[which])
         cuts = [Cut(which, 0.5), *([cut] if cut else [])] if len(classes) == 2 else []
@@ -137,7 +142,7 @@ class Classification(TableTask[ClassificationPrediction]):
         counts = torch.bincount(observed, minlength=len(self.target.classes))
         if len(counts) != 2 or not counts.all():
             return None
-        which = int(counts.argmin())
+        which = self.sought(observed)
         probability, order = prediction.probabilities[:, which].double().sort(descending=True)
         found, flagged = (observed[order] == which).cumsum(0), torch.arange(1, len(observed) + 1)
         f1 = 2 * found / (flagged + counts[which])

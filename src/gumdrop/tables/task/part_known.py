@@ -1,5 +1,6 @@
 """The target is a number that is known in part: a time that may not be over, a number in a range."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +41,9 @@ class PartKnownRegression(Regression):
         """None: levels are no matter here."""
         return []
 
-    def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, RegressionPrediction]:
+    def baselines(
+        self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int
+    ) -> dict[str, Callable[[], RegressionPrediction]]:
         """None: trees and lines take numbers that are seen."""
         return {}
 

@@ -1,6 +1,6 @@
 """The target is a number."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from gumdrop.machine.numerals import cell, readable
 from gumdrop.metrics.crps import crps
 from gumdrop.metrics.scores import central_coverage, interval_coverage, rmse
 from gumdrop.tables.errors import TableError
-from gumdrop.tables.results import LIKELIHOOD, STEP_LIKELIHOOD, Calibration, RegressionRows
+from gumdrop.tables.results import LIKELIHOOD, LINEAR, STEP_LIKELIHOOD, Calibration, RegressionRows
 from gumdrop.tables.schema.cells import numbers_of
 from gumdrop.tables.task.base import Measure, TableTask, mean_log_prob
 
@@ -104,15 +104,17 @@ class Regression(TableTask[RegressionPrediction]):
         """Put networks together, with a noise that depends on the inputs."""
         return RegressionEnsemble(members, NoiseFunction(num_features, 1))
 
-    def baselines(self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int) -> dict[str, RegressionPrediction]:
+    def baselines(
+        self, x_train: Tensor, y_train: Tensor, x: Tensor, seed: int
+    ) -> dict[str, Callable[[], RegressionPrediction]]:
         """Predict with trees and a line."""
         from gumdrop.tables.baselines import boosted_regression, linear_regression  # half a second
 
         which = which_atom(y_train, self.scale.atoms)
         x_train, outside = x_train[which == 0], y_train[which == 0]
         return {
-            "gradient-boosted trees": self._beside(which, boosted_regression(x_train, outside, x, seed=seed)),
-            "linear model": self._beside(which, linear_regression(x_train, outside, x, seed=seed)),
+            "gradient-boosted trees": lambda: self._beside(which, boosted_regression(x_train, outside, x, seed=seed)),
+            LINEAR: lambda: self._beside(which, linear_regression(x_train, outside, x, seed=seed)),
         }
 
     def blind(self, y_train: Tensor, num_rows: int) -> RegressionPrediction:
@@ -215,15 +217,21 @@ class Regression(TableTask[RegressionPrediction]):
         return "distance", ((other.mean - observed).abs() - (ours.mean - observed).abs()).flatten()
 
     def calibration(self, prediction: RegressionPrediction, observed: Tensor) -> Calibration:
-        """Of central intervals of all sizes."""
+        """Of central intervals of all sizes; one that is an atom alone promises the probability of that."""
         levels = torch.arange(5, 100, 5) / 100
-        return Calibration(levels.tolist(), central_coverage(prediction, observed, levels).tolist())
+        stated = levels.tolist()
+        if isinstance(prediction, HurdlePrediction):
+            stated = [prediction.mass_between(*prediction.interval(level)).mean().item() for level in stated]
+        return Calibration(stated, central_coverage(prediction, observed, levels).tolist())
 
     def promises(self, tested: pd.DataFrame, observed: Tensor, coverage: float) -> tuple[np.ndarray, np.ndarray] | None:
         """That the number lies in its interval."""
         truth = observed.squeeze(1).numpy()
         held = (tested["lower"].to_numpy() <= truth) & (truth <= tested["upper"].to_numpy())
-        return held, np.full(len(tested), coverage)
+        stated = np.full(len(tested), coverage)
+        for name in (f"p({atom:.10g})" for atom in self.target.atoms):  # an interval can be an atom alone
+            stated = np.where(tested["lower"] == tested["upper"], np.maximum(stated, tested[name]), stated)
+        return held, stated
 
     def rows(self, tested: pd.DataFrame) -> RegressionRows:
         """The test part, for the results."""

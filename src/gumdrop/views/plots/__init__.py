@@ -4,10 +4,10 @@ Every function draws on the axes it is given, or on a fresh figure outside pyplo
 returns the axes. Colours come from `INK` and `PALETTE`, so that a page can replace them by its own.
 """
 
+from gumdrop.views.plots.effects import effect_of_category, effect_of_number
 from gumdrop.views.plots.errors import (
     error_after_rejection,
     error_by_uncertainty,
-    error_rejection_curve,
     grouped_error,
     residuals_by_category,
     residuals_by_number,
@@ -17,6 +17,7 @@ from gumdrop.views.plots.predictions import (
     confusion,
     distribution,
     frequencies,
+    precision_recall,
     predicted_against_observed,
     reliability,
     shares_by_bin,
@@ -52,11 +53,13 @@ __all__ = [
     "calibration",
     "confusion",
     "distribution",
-    "error_rejection_curve",
+    "effect_of_category",
+    "effect_of_number",
     "error_by_uncertainty",
     "evenly",
     "frequencies",
     "grouped_error",
+    "precision_recall",
     "predicted_against_observed",
     "quantile_calibration",
     "rates_over_training",

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from gumdrop.views.plots.style import (
     BLUE,
-    GREEN,
     INK,
     ORANGE,
     PERCENT,
@@ -18,7 +17,6 @@ from gumdrop.views.plots.style import (
     Amounts,
     Numbers,
     Summary,
-    add_legend,
     axes_or_new,
     dress,
     evenly,
@@ -73,28 +71,6 @@ def error_after_rejection(order_by: ArrayLike, error: ArrayLike, summary: Summar
     return (1 - kept / costs.size)[start:][::-1], running[start:][::-1]
 
 
-def error_rejection_curve(
-    uncertainty: ArrayLike,
-    error: ArrayLike,
-    *,
-    summary: Summary = "rms",
-    label: str = "error of the rest",
-    ax: Axes | None = None,
-) -> Axes:
-    """Error-rejection curve: how the error falls when the least certain rows are set aside, beside a perfect order."""
-    ax = axes_or_new(ax)
-    lines = {"by true error": (error, GREEN, ":"), "by the model's uncertainty": (uncertainty, BLUE, "-")}
-    for name, (order, colour, style) in lines.items():
-        share, left = error_after_rejection(order, error, summary)
-        pick = evenly(share.size, 200)
-        ax.plot(share[pick], left[pick], color=colour, linestyle=style, linewidth=1.8, label=name)
-    ax.axhline(left[0], color=INK, alpha=0.55, linewidth=1, linestyle="--", label="in any order")
-    ax.set_ylim(0, 1.45 * ax.get_ylim()[1])  # room for the legend, which the dashed line would cross
-    ax.xaxis.set_major_formatter(PERCENT)
-    ax.yaxis.set_major_formatter(PERCENT if summary == "mean" else Amounts())
-    return add_legend(dress(ax, "share of rows set aside, least sure first", label))
-
-
 def _sorted_costs(order_by: ArrayLike, error: ArrayLike, power: int) -> Numbers:
     """Powers of the error in the order of another array; rows that tie have their mean, as the file's order is none."""
     _, group, counts = np.unique(np.asarray(order_by, dtype=float), return_inverse=True, return_counts=True)
@@ -147,7 +123,7 @@ def residuals_by_category(
 def _frame(ax: Axes | None, x: np.ndarray, y: np.ndarray) -> Axes:
     """Points of rows around 0, in front of the band of one standard deviation."""
     if ax is None:
-        ax = Figure(figsize=(3.3, 2.3), layout="constrained").add_subplot()
+        ax = Figure(figsize=(2.65, 2.1), layout="constrained").add_subplot()
     ax.axhspan(-1, 1, color=INK, alpha=0.07, linewidth=0)
     ax.axhline(0, color=INK, linewidth=1, alpha=0.55)
     pick = evenly(len(x), 200)

@@ -125,6 +125,21 @@ def calibration(expected: ArrayLike, observed: ArrayLike, *, rows: int | None = 
     return dress(ax, "share of rows the interval should hold", "share of rows it did hold")
 
 
+def precision_recall(
+    recall: ArrayLike, precision: ArrayLike, *, chance: float, cut: tuple[float, float] | None, ax: Axes | None = None
+) -> Axes:
+    """Precision against recall over all thresholds, above the precision of chance; one cut of them is marked."""
+    ax = axes_or_new(ax)
+    ax.axhline(chance, color=INK, alpha=0.55, linewidth=1, linestyle="--")
+    ax.step(recall, precision, color=BLUE, linewidth=1.6, where="post")
+    if cut is not None:
+        ax.plot(*cut, "D", color=ORANGE, markersize=6)
+    ax.set(xlim=(-0.02, 1.03), ylim=(-0.02, 1.05))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(PERCENT)
+    return dress(ax, "recall: share of them that is found", "precision: share that is right")
+
+
 PINK = PALETTE[3]
 
 

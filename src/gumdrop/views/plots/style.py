@@ -56,7 +56,7 @@ def evenly_spread(count: int) -> Numbers:
 
 def axes_or_new(ax: Axes | None) -> Axes:
     """Take the axes that are given, or new ones outside pyplot."""
-    return ax if ax is not None else Figure(figsize=(3.75, 2.9), layout="constrained").add_subplot()
+    return ax if ax is not None else Figure(figsize=(3.55, 2.75), layout="constrained").add_subplot()
 
 
 def unit_square(ax: Axes) -> Axes:

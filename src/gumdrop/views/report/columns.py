@@ -1,20 +1,22 @@
 """The test rows column by column: what each column is worth, residuals, and parts for which promises may fail."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 from scipy.stats import binomtest
 
 from gumdrop.tables.drift import holm
-from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, FitResults, Gain, Group
+from gumdrop.tables.results import LIKELIHOOD, ByColumn, Cells, Effect, FitResults, Gain, Group
 from gumdrop.views import plots
-from gumdrop.views.html import number
-from gumdrop.views.report.rows import TestRows, margin, wilson
+from gumdrop.views.html import number, percent
+from gumdrop.views.report.rows import TestRows, margin
 from gumdrop.views.svg import Tip, svg
 
-SHOWN = 15
+SHOWN = 12
 """Columns, and groups of rows, that the page shows."""
+DRAWN = 4
+"""Columns that are drawn."""
 CHANCE = 0.05
 """Chance that any group is taken for one where the promise fails, if it holds in all (Holm 1979)."""
 
@@ -36,12 +38,10 @@ class Worth(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """The share of a group's rows where promises hold, its 95 % interval, and whether they fail beyond chance."""
+    """The share of a group's rows where promises hold, and whether they fail beyond chance."""
 
     group: Group
     share: float
-    low: float
-    high: float
     fails: bool
 
 
@@ -59,12 +59,32 @@ def columns_view(results: FitResults, test: TestRows) -> dict[str, object] | Non
         "idle": [column.name for column in worth if not column.told],
         "rows": given.rows,
         "shuffles": given.shuffles,
-        "groups": groups[:SHOWN],
         "fewer": [view for view in failing if view.share < view.group.stated],
         "over": [view for view in failing if view.share > view.group.stated],
         "num_groups": len(groups),
+        "shown": SHOWN,
+        "effects": [_effect(k, each, results) for k, each in enumerate(given.effects)],
         "residuals": _residuals(results, test) if test.regression else [],
     }
+
+
+def _effect(key: int, effect: Effect, results: FitResults) -> Markup:
+    of, unit = results.columns.effects_of, results.target.unit
+    label = f"P({of})" if of is not None else f"{results.target.name}{f' ({unit})' if unit else ''}"
+    drawn: Any = {"name": effect.name, "label": label, "shares": of is not None}
+    if effect.labels is not None:
+        ax = plots.effect_of_category(effect.labels, effect.mean, effect.epistemic, **drawn)
+        cells = [(float(i), each or "(missing)") for i, each in enumerate(effect.labels)]
+    else:
+        at = [float(value or 0) for value in effect.numbers or []]
+        ax = plots.effect_of_number(at, effect.mean, effect.epistemic, dates=effect.dates, **drawn)
+        cells = [(x, _shown(effect, x)) for x in at]
+    told = percent if of is not None else number
+    tips: list[Tip] = [
+        (x, y, f"{words}: {told(y)} on average, ± {told(2 * half)}")
+        for (x, words), y, half in zip(cells, effect.mean, effect.epistemic, strict=True)
+    ]
+    return svg(ax, f"effect{key}", f"Predictions against {effect.name}", tips)
 
 
 def _all_worth(given: ByColumn) -> list[Worth]:
@@ -87,13 +107,10 @@ def _all_worth(given: ByColumn) -> list[Worth]:
 
 
 def _judged(groups: list[Group]) -> list[GroupView]:
-    """Groups with the share that holds, from that on which is most surely too small; Holm's step-down over them all."""
+    """Groups with the share that holds, from the largest gap on; Holm's step-down over them all."""
     chances = holm([binomtest(group.held, group.rows, group.stated).pvalue for group in groups])
-    found = [
-        GroupView(group, group.held / group.rows, *wilson(group.held, group.rows), p <= CHANCE)
-        for group, p in zip(groups, chances, strict=True)
-    ]
-    return sorted(found, key=lambda each: each.high - each.group.stated)
+    found = [GroupView(group, group.held / group.rows, p <= CHANCE) for group, p in zip(groups, chances, strict=True)]
+    return sorted(found, key=lambda each: -abs(each.share - each.group.stated))
 
 
 def _residuals(results: FitResults, test: TestRows) -> list[Markup]:
@@ -102,7 +119,7 @@ def _residuals(results: FitResults, test: TestRows) -> list[Markup]:
     place = {each: i for i, each in enumerate(row)}
     at = np.array([place.get(each, -1) for each in results.columns.cell_rows], dtype=int)
     residual = (test.columns["observed"] - test.columns["mean"]) / np.maximum(test.uncertainty, 1e-300)
-    figures = [_figure(k, cells, at, residual, row) for k, cells in enumerate(results.columns.cells)]
+    figures = [_figure(k, cells, at, residual, row) for k, cells in enumerate(results.columns.cells[:DRAWN])]
     return [figure for figure in figures if figure is not None]
 
 

@@ -27,13 +27,7 @@ def confusion_view(results: FitResults, test: TestRows) -> View:
     ]
     picture = svg(ax, "predictions", "True class against predicted class", tips)
     view = {"svg": picture, "worst": worst, "times": int(counts.max(initial=0))}
-    return test.rows - int(counts.sum()), view | {"usual": _usual(pair[0]), "least": _least_found(*pair)}
-
-
-def _usual(observed: np.ndarray) -> dict[str, object]:
-    """The commonest class, and its share of the test rows."""
-    names, counts = np.unique(observed, return_counts=True)
-    return {"name": str(names[counts.argmax()]), "share": float(counts.max() / observed.size)}
+    return test.rows - int(counts.sum()), view | {"least": _least_found(*pair)}
 
 
 def _least_found(observed: np.ndarray, predicted: np.ndarray) -> dict[str, object]:

@@ -76,6 +76,8 @@ class TestRows:
             raise TableError("`results.json` is damaged: `test` has no row whose numbers are all known; fit again.")
         self.columns, self.rows = columns, int(self.error.size)
         self.summary: plots.Summary = "rms" if self.regression else "mean"
+        self.typical_error = float(np.sqrt(np.mean(self.error**2)))
+        self.usual = ("", 0.0) if self.regression else _commonest(columns["observed"])
         weight = self.uncertainty**2 if self.regression else self.uncertainty
         self.epistemic_share = float(np.clip(np.sum(self.epistemic * weight) / max(weight.sum(), 1e-300), 0, 1))
 
@@ -106,6 +108,12 @@ def association(test: TestRows) -> tuple[float | None, float]:
     wrong = int(test.error.sum())
     auroc = roc_auc_score(test.error > 0, test.uncertainty)
     return 2 * float(auroc) - 1, min(1.0, 2 * z * math.sqrt((test.rows + 1) / (12 * wrong * (test.rows - wrong))))
+
+
+def _commonest(observed: np.ndarray) -> tuple[str, float]:
+    """The commonest class, and its share of the rows."""
+    names, counts = np.unique(observed, return_counts=True)
+    return str(names[counts.argmax()]), float(counts.max() / observed.size)
 
 
 def _without_rounding(values: np.ndarray) -> np.ndarray:

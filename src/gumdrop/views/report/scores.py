@@ -1,4 +1,4 @@
-"""The model beside others: a table of scores, and comparisons row by row."""
+"""The model beside others: a table of scores, with the differences row by row and what they say."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ import numpy as np
 
 from gumdrop.machine.numerals import MINUS
 from gumdrop.tables.results import LIKELIHOOD, Better, FitResults, Gain, Score
-from gumdrop.views.html import DASH, number, tenths
-from gumdrop.views.report.rows import TestRows, margin, wilson
+from gumdrop.views.html import DASH, number, rounded, tenths
+from gumdrop.views.report.rows import TestRows, margin
 
 Verdict = Literal["worse", "equal", "better"]
 VERDICTS: tuple[Verdict, ...] = ("worse", "equal", "better")
 
 
 class JudgedGain(NamedTuple):
-    """A mean gain, half of its 95 % interval, and which side of 0 it lies on."""
+    """A mean gain, half of its 95 % interval, and which side of 0 that lies on, as it is written."""
 
     mean: float
     margin: float
@@ -33,66 +33,91 @@ class Pair(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A score of all models, as it stands on the page, which way it is better, and indices of the best models."""
+    """A score of all models, as it stands on the page, and which way it is better."""
 
     name: str
     values: list[float | None]
     texts: list[str]
     aim: Better | None
-    best: list[int]
 
 
-def scores_view(results: FitResults, test: TestRows) -> dict[str, object]:
+class Scores(NamedTuple):
+    """What the page says of the model beside others; models are indices of `rows`."""
+
+    rows: Sequence[Score]
+    columns: list[Column]
+    error_margin: float
+    pairs: dict[str, Pair]
+    """The model beside each other one, by its name."""
+    skilled: bool
+    """Whether it is better than one that does not look at the inputs, in guesses or in probabilities."""
+    guesses_skilled: bool
+    """The same of its guesses alone."""
+    unskilled: str | None
+    """The model that does not look at the inputs."""
+    beyond_unskilled: str | None
+    """The error of that one, if it is less."""
+    likelier: Pair | None
+    """The model whose log likelihood is ahead most, by more than chance."""
+    verdict: Verdict | None
+    """How the model compares with the best other one."""
+    rival: str | None
+    """Which that is."""
+    rival_text: str | None
+    """Its error."""
+    is_mixed: bool
+    """Whether the error says the opposite of the verdict row by row, as a few rows that are far off can make it."""
+
+
+def scores_view(results: FitResults, test: TestRows) -> Scores:
     """What the page says of the model beside others."""
     rows = results.scores
-    skilled = [_is_skilled(row, test.rows) for row in rows]
-    columns = [
-        _column(results, name, skilled, test.rows)
-        for name in dict.fromkeys(name for row in rows for name in row.values)
-    ]
+    names = dict.fromkeys(name for row in rows for name in row.values)
+    columns = [_column(results, name) for name in names]
     ours = next(i for i, row in enumerate(rows) if row.ours)
     main = next((c for c in columns if c.name in ("RMSE", "accuracy")), columns[0])
     pairs = _pairs(results, test)
-    ahead = [pair for pair in pairs if pair.likelihood.verdict == "worse"]
-    verdict, rival, pair = _verdict(rows, main, pairs, skilled, test)
+    ahead = [pair for pair in pairs.values() if pair.likelihood.verdict == "worse"]
+    verdict, rival = _verdict(rows, main, pairs, test)
     blind = next((i for i, row in enumerate(rows) if row.unskilled), None)
-    return {
-        "rows": rows,
-        "columns": columns,
-        "beaten": [column.name for column in columns if column.best and ours not in column.best],
-        "error_margin": test.error_margin(),
-        "pairs": pairs,
-        "skilled": skilled[ours],
-        "guesses_skilled": _guesses_better(rows[ours], test.rows),
-        "unskilled": None if blind is None else rows[blind].name,
-        "likelier": min(ahead, key=lambda pair: pair.likelihood.mean, default=None),
-        "beyond_unskilled": main.texts[blind] if blind is not None and _is_farther(main, ours, blind) else None,
-        "verdict": verdict,
-        "rival": None if rival is None else rows[rival].name,
-        "rival_text": None if rival is None else main.texts[rival],
-        "pair": pair,
-    }
+    return Scores(
+        rows=rows,
+        columns=columns,
+        error_margin=test.error_margin(),
+        pairs=pairs,
+        skilled=_is_skilled(rows[ours], test.rows),
+        guesses_skilled=_guesses_better(rows[ours], test.rows),
+        unskilled=None if blind is None else rows[blind].name,
+        beyond_unskilled=main.texts[blind] if blind is not None and _is_farther(main, ours, blind) else None,
+        likelier=min(ahead, key=lambda pair: pair.likelihood.mean, default=None),
+        verdict=verdict,
+        rival=None if rival is None else rows[rival].name,
+        rival_text=None if rival is None else main.texts[rival],
+        is_mixed=rival is not None
+        and verdict == ("better" if _is_farther(main, ours, rival) else "worse")
+        and main.aim == "lower"
+        and main.texts[ours] != main.texts[rival],
+    )
 
 
 def _verdict(
-    rows: Sequence[Score], main: Column, pairs: Sequence[Pair], skilled: Sequence[bool], test: TestRows
-) -> tuple[Verdict | None, int | None, Pair | None]:
-    """How the model compares with the best other, which that is, and the two row by row."""
+    rows: Sequence[Score], main: Column, pairs: dict[str, Pair], test: TestRows
+) -> tuple[Verdict | None, int | None]:
+    """How the model compares with the best other, and which that is."""
     names, ours = [row.name for row in rows], next(i for i, row in enumerate(rows) if row.ours)
     if pairs:  # row by row the luck of the rows cancels, so less is left to chance
-        knowing = {name for name, is_skilled in zip(names, skilled, strict=True) if is_skilled}
-        rivals = [pair for pair in pairs if pair.name in knowing]
+        rivals = [pairs[row.name] for row in rows if row.name in pairs and _is_skilled(row, test.rows)]
         if not rivals:  # none of the others is better than one that does not look at the columns
-            return None, None, None
+            return None, None
         pair = min(rivals, key=lambda pair: (VERDICTS.index(pair.gain.verdict), pair.gain.mean))
-        return pair.gain.verdict, names.index(pair.name), pair
+        return pair.gain.verdict, names.index(pair.name)
     sign = -1 if main.aim == "lower" else 1
     known = {i: sign * value for i, value in enumerate(main.values) if value is not None}
     rival = max((i for i in known if i != ours), key=lambda i: known[i], default=None)
     if rival is None or ours not in known:
-        return None, None, None
+        return None, None
     gain = known[ours] - known[rival]
-    return "equal" if abs(gain) <= test.error_margin() else "better" if gain > 0 else "worse", rival, None
+    return "equal" if abs(gain) <= test.error_margin() else "better" if gain > 0 else "worse", rival
 
 
 def _is_farther(main: Column, ours: int, blind: int) -> bool:
@@ -117,37 +142,29 @@ def _is_better(gain: Gain, num_rows: int) -> bool:
     return _judged(gain, num_rows).verdict == "better"
 
 
-def _pairs(results: FitResults, test: TestRows) -> list[Pair]:
+def _pairs(results: FitResults, test: TestRows) -> dict[str, Pair]:
     """For each other model how much nearer the truth, or how much more often right, the mean row is."""
-    pairs, guess = [], "nearer to the true value" if test.regression else "right more often"
+    pairs, guess = {}, "nearer to the true value" if test.regression else "right more often"
     for other in results.paired:
         gain, likelihood = _judged(other.guess, test.rows), _judged(other.likelihood, test.rows)
         in_words = {guess: gain, "higher log likelihood": likelihood}
         ahead = [words for words, each in in_words.items() if each.verdict == "worse"]
-        pairs.append(Pair(other.name, gain, likelihood, ahead))
+        pairs[other.name] = Pair(other.name, gain, likelihood, ahead)
     return pairs
 
 
 def _judged(gain: Gain, num_rows: int) -> JudgedGain:
-    """A mean gain with half of its 95 % interval, and which side of 0 that lies on."""
+    """A mean gain with half of its 95 % interval, and which side of 0 that lies on once both are rounded."""
     mean, half = gain.mean, margin(gain.se, num_rows)
     if abs(mean) == 1 and not gain.se:  # right in each row where the other is wrong: Clopper & Pearson's interval
         half = 2 * (1 - 0.025 ** (1 / num_rows))
-    return JudgedGain(mean, half, "equal" if abs(mean) <= half else "better" if mean > 0 else "worse")
+    written = rounded(mean, half)
+    return JudgedGain(mean, half, "equal" if abs(written) <= rounded(half, half) else "better" if mean > 0 else "worse")
 
 
-def _column(results: FitResults, name: str, skilled: Sequence[bool], num_rows: int) -> Column:
-    values, aim = [row.values.get(name) for row in results.scores], results.better(name)
-    texts = _texts(name.lower(), values)
-    known = {i: _cost(v, aim, results.coverage, num_rows) for i, v in enumerate(values) if v is not None and aim}
-    if aim == "target" or name.startswith("calibration"):  # those of a model that knows nothing are right, and no use
-        known = {i: cost for i, cost in known.items() if skilled[i]}
-    top = min(known, key=lambda i: known[i], default=0)
-    best = [i for i in known if len(values) > 1 and (known[i] == known[top] or texts[i] == texts[top])]
-    best = [i for i in best if skilled[i]]
-    if aim == "target" and not any(known.values()):  # chance may be all that keeps any of them from it
-        best = []
-    return Column(name, values, texts, aim, best)
+def _column(results: FitResults, name: str) -> Column:
+    values = [row.values.get(name) for row in results.scores]
+    return Column(name, values, _texts(name.lower(), values), results.better(name))
 
 
 def _texts(name: str, values: Sequence[float | None]) -> list[str]:
@@ -159,10 +176,3 @@ def _texts(name: str, values: Sequence[float | None]) -> list[str]:
     largest = max((abs(v) for v in values if v is not None), default=0) or 1
     places = int(np.clip(2 - math.floor(math.log10(largest)), 2, 6))
     return [DASH if v is None else f"{v:,.{places}f}".replace("-", MINUS) for v in values]
-
-
-def _cost(value: float, aim: Better | None, goal: float, num_rows: int) -> float:
-    if aim == "target":  # as near as chance lets any model come is as good as exact
-        low, high = wilson(round(value * num_rows), num_rows)
-        return 0.0 if low <= goal <= high else abs(value - goal)
-    return -value if aim == "higher" else value

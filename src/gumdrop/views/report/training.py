@@ -2,36 +2,37 @@
 
 import numpy as np
 
+from gumdrop.layers.site import GONE
 from gumdrop.tables.results import FitResults
 from gumdrop.views import plots
 from gumdrop.views.html import number, percent
 from gumdrop.views.svg import COLOURS, TIPS, svg
 
+FLAT = 0.02
+"""Change of a rate over the training, below which its curve says no more than its end."""
+
 
 def rates_view(results: FitResults) -> dict[str, object]:
-    """The learned rate of each layer, and how it got there."""
+    """The learned rate of each layer, whether any is left, and how they got there, unless to 0 or along a line."""
     history = results.history
     sites = [
         {**vars(rate), "colour": COLOURS.get(c, c)}
         for rate, c in zip(results.rates, plots.site_colours(len(results.rates)), strict=True)
     ]
-    if not sites or not history:
-        return {"sites": sites, "svg": None}
-    traces = {rate.site: [epoch.rates.get(rate.site) for epoch in history] for rate in results.rates}
+    left = any((rate.p if rate.most is None else rate.most) >= GONE for rate in results.rates)
+    traces = {rate.site: np.array([e.rates.get(rate.site) for e in history], dtype=float) for rate in results.rates}
+    flat = all(np.nanmax(trace) - np.nanmin(trace) < FLAT for trace in traces.values()) if history else True
+    if flat or not left:
+        return {"sites": sites, "left": left, "svg": None}
     epochs = [epoch.epoch for epoch in history]
-    ax = plots.rates_over_training(
-        epochs, {site: np.array(trace, float) for site, trace in traces.items()}, legend=False
-    )
+    ax = plots.rates_over_training(epochs, traces, legend=False)
     tips = [
-        (epochs[i], p, f"{rate.label}, epoch {epochs[i]}: {percent(p)}")
+        (epochs[i], float(trace[i]), f"{rate.label}, epoch {epochs[i]}: {percent(float(trace[i]))}")
         for rate, trace in zip(results.rates[:8], traces.values(), strict=False)
         for i in plots.evenly(len(epochs), TIPS)
-        if (p := trace[i]) is not None
+        if np.isfinite(trace[i])
     ]
-    last = [trace[-1] for trace in traces.values()]
-    kept_other = any(p is not None and abs(rate.p - p) > 0.005 for rate, p in zip(results.rates, last, strict=True))
-    picture = svg(ax, "rates", "Learned dropout rate of each layer over training", tips)
-    return {"sites": sites, "svg": picture, "kept_other": kept_other}
+    return {"sites": sites, "left": left, "svg": svg(ax, "rates", "Learned dropout rate of each layer", tips)}
 
 
 def training_view(results: FitResults) -> dict[str, object] | None:

@@ -10,7 +10,7 @@ from gumdrop.tables.results import FitResults
 from gumdrop.views import plots
 from gumdrop.views.html import number, percent
 from gumdrop.views.report.rows import TestRows, association, wilson
-from gumdrop.views.svg import TIPS, svg
+from gumdrop.views.svg import svg
 
 SMALL, WIDE = 0.02, 0.1
 """Differences of shares: too small to act on, and so large that a test which cannot exclude them says nothing."""
@@ -78,7 +78,6 @@ def uncertainty_view(test: TestRows) -> dict[str, object]:
     chances = test.by_chance(-(-test.rows // len(groups)))
     return {
         "groups_svg": _groups_figure(test, groups, chances),
-        "aside_svg": _aside_figure(test, share, left),
         "groups": groups.tolist(),
         "all": float(left[0]),
         "after": float(np.interp(0.2, share, left)),  # without the most uncertain fifth
@@ -101,16 +100,6 @@ def _groups_figure(test: TestRows, groups: np.ndarray, chances: tuple[float, flo
         for i, (height, hoped) in enumerate(zip(groups, foretold, strict=True))
     ]
     return svg(ax, "groups", f"{label} from the surest to the least sure rows", bars, reach=16)
-
-
-def _aside_figure(test: TestRows, share: np.ndarray, left: np.ndarray) -> Markup:
-    told, label = _error_words(test)
-    ax = plots.error_rejection_curve(test.uncertainty, test.error, summary=test.summary, label=label)
-    points = [
-        (share[i], left[i], f"{percent(share[i])} set aside: {told(left[i])} for the rest")
-        for i in plots.evenly(share.size, TIPS)
-    ]
-    return svg(ax, "aside", f"{label} after setting aside the least sure rows", points)
 
 
 def _error_words(test: TestRows) -> tuple[Callable[[float], str], str]:

@@ -14,7 +14,7 @@ BUDGETS = {
     "layers": 2065,
     "likelihoods": 2328,
     "machine": 444,
-    "metrics": 1124,
+    "metrics": 1127,
     "networks": 1765,
     "objective": 350,
     "prediction": 1740,
@@ -25,7 +25,7 @@ BUDGETS = {
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 17_806
+EXPERIMENTS = 18_161
 """Lines of all experiments."""
 
 

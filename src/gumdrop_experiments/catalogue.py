@@ -11,6 +11,7 @@ NAMES = (
     "tables",
     "rivals",
     "gaps",
+    "survival",
     "rates",
     "rows",
     "starts",

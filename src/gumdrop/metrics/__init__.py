@@ -30,6 +30,7 @@ from gumdrop.metrics.survival import (
     kaplan_meier,
     share_below,
     survival,
+    uniform_p_value,
 )
 
 __all__ = [
@@ -58,4 +59,5 @@ __all__ = [
     "rmse",
     "share_below",
     "survival",
+    "uniform_p_value",
 ]

@@ -17,6 +17,7 @@ __all__ = [
     "kaplan_meier",
     "share_below",
     "survival",
+    "uniform_p_value",
 ]
 
 MOST_EVENTS = 500

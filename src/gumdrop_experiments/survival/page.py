@@ -1,0 +1,69 @@
+"""The page of `survival`."""
+
+from matplotlib.figure import Figure
+
+from gumdrop.views.plots import BLUE, ORANGE
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.pages import GREY, Page, Picture, Table, dots, edges_of, panels_of
+from gumdrop_experiments.survival.study import OURS, PEERS
+
+CAPTION = "Integrated Brier score: mean and standard error over the splits. Less is better."
+NOTES = (
+    "Scores: gumdrop.metrics.integrated_brier between the .1 and the .9 quantile of the test times, weighted by the "
+    "Kaplan-Meier estimate of the censoring of the test rows; Antolini's concordance; D-calibration over all folds of "
+    "one order of the rows, where each row is tested once: below .05 the probabilities are off.",
+    "Ahead: the Brier score of the model less that of gumdrop in the same split, with its standard error. The splits "
+    "share rows, so that it is a little too small.",
+    "Nothing was chosen on the test rows but that the default was looked at on the first split of each set.",
+)
+LEVEL = 0.05
+
+
+def page(results: Plain) -> Page:
+    """Say on how many sets ours is not behind."""
+    behind = {name: _behind(each["methods"]) for name, each in results.items()}
+    level = [name for name, peers in behind.items() if not peers]
+    off = [name for name, each in results.items() if min(each["methods"][OURS]["calibration"]) < LEVEL]
+    lead = (
+        f"Not behind Cox and the survival forest by more than a standard error in the integrated Brier score: "
+        f"{len(level)} of {len(results)} sets. D-calibration is not rejected on {len(results) - len(off)}."
+    )
+    return Page(
+        "Survival times",
+        lead,
+        [Picture("survival", CAPTION, _figure(results)), *map(_table, *zip(*results.items(), strict=True))],
+        NOTES,
+    )
+
+
+def _behind(methods: Plain) -> list[str]:
+    """Peers that are ahead of ours by more than a standard error."""
+    return [peer for peer in PEERS if methods[peer]["ours_ahead"][0] < -methods[peer]["ours_ahead"][1]]
+
+
+def _table(name: str, each: Plain) -> Table:
+    rows = []
+    for label, found in each["methods"].items():
+        ahead = "" if label == OURS else "{:+.4f} ({:.4f})".format(*found["ours_ahead"])
+        p = " and ".join(f"{value:.3f}" for value in found["calibration"])
+        brier, order = ("{:.4f} ({:.4f})".format(*found[score]) for score in ("brier", "concordance"))
+        rows.append([label, brier, ahead, order, p, f"{found['seconds']:.1f}"])
+    caption = (
+        f"{name}: {each['rows']:,} rows, {each['seen']:.0%} seen, {each['inputs']} inputs, {each['splits']} splits"
+    )
+    return Table(
+        caption, ["", "integrated Brier score", "gumdrop ahead", "concordance", "D-calibration p", "seconds"], rows, [0]
+    )
+
+
+def _figure(results: Plain) -> Figure:
+    figure, panels = panels_of(list(results), 3, panel=(2.6, 1.6), margin=0.6, sharey=True)
+    for name, ax in panels.items():
+        rows = {label: found["brier"] for label, found in results[name]["methods"].items()}
+        dots(ax, rows, edges_of(list(rows.values()), lower_is_better=True), ".3f", look=_look)
+    return figure
+
+
+def _look(label: str) -> Plain:
+    colour = ORANGE if label == OURS else GREY if label == "Kaplan-Meier" else BLUE
+    return {"color": colour, "marker": "o", "markersize": 5}

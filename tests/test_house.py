@@ -18,7 +18,7 @@ BUDGETS = {
     "networks": 1765,
     "objective": 350,
     "prediction": 1740,
-    "tables": 7726,
+    "tables": 7728,
     "training": 2490,
     "views": 2986,
 }

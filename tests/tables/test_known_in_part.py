@@ -25,7 +25,7 @@ WEEKS.loc[3, "week"] = np.nan
 EVENT = Reading(event="left")
 LEVELS = pd.DataFrame({"depth": AGE, "low": np.where(TIME > 4, TIME, np.nan), "high": np.where(TIME > 4, TIME, 4.0)})
 RANGE = Reading(lower="low", upper="high")
-LEARNS = dataclasses.replace(QUICK, epochs=40)
+LEARNS = dataclasses.replace(QUICK, epochs=40, compare=False)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,17 @@ def test_commands_of_a_time(folder, tmp_path, capsys) -> None:
     assert {"p(>1)", "p(>5)", "week"} <= {*written}
     assert main(["info", str(folder)]) == 0
     assert "probability of its interval" in capsys.readouterr().out
-    again = ["fit", str(tmp_path / "new.csv"), "--config", str(folder / "config.toml"), "--epochs", "1", "--no-compare"]
+    again = [
+        "fit",
+        str(tmp_path / "new.csv"),
+        "--test",
+        str(tmp_path / "new.csv"),
+        "--config",
+        str(folder / "config.toml"),
+        "--epochs",
+        "1",
+        "--no-compare",
+    ]
     assert main([*again, "--out", str(tmp_path / "again"), "--quiet"]) == 0
     assert main(["compare", str(folder), str(tmp_path / "again")]) == 0
     assert main(["export", str(folder)]) == 2
@@ -148,7 +158,7 @@ def records(event, time) -> np.ndarray:
 
 def test_the_regressor_takes_what_scikit_survival_takes() -> None:
     X, seen, times = AGE[:, None], TIME <= END, np.minimum(TIME, END)
-    choices = {"hidden_layer_sizes": (12,), "n_members": 3, "max_iter": 30, "random_state": 0}
+    choices = {"hidden_layer_sizes": (12,), "n_members": 2, "max_iter": 20, "random_state": 0}
     model = ConcreteDropoutRegressor(**choices).fit(X, y := records(seen.tolist(), times))
     likelihood = model.log_prob(X, y)
     assert likelihood.mean() > -2.6

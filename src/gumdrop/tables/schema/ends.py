@@ -35,10 +35,15 @@ def with_ends(frame: pd.DataFrame, target: str, known: Sequence[str]) -> pd.Data
         >>> with_ends(frame, "weeks", ["left"])["weeks"].tolist()
         [Interval(3.0, 3.0, closed='both'), Interval(5.0, inf, closed='both')]
     """
-    if not known or (target in frame.columns and isinstance(frame[target].dtype, pd.IntervalDtype)):
+    if not known or (target in frame.columns and _are_intervals(frame[target])):
         return frame
     lower, upper = _of_event(frame, target, *known) if len(known) == 1 else _of_range(frame, target, *known)
     return frame.assign(**{target: pd.arrays.IntervalArray.from_arrays(lower, upper, closed="both")})
+
+
+def _are_intervals(column: pd.Series) -> bool:
+    """Whether they were gathered before; a column below another one has lost the dtype that tells."""
+    return isinstance(column.dtype, pd.IntervalDtype) or isinstance(next(iter(column.dropna()), None), pd.Interval)
 
 
 def ends_of(column: pd.Series) -> np.ndarray:

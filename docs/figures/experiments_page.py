@@ -161,14 +161,14 @@ def rotated() -> str:
 
 
 def told() -> str:
-    """How well each kind of uncertainty tells digits from pictures that are none."""
+    """How well each kind of uncertainty tells digits from images that are none."""
     kinds = ("predictive_entropy", "expected_entropy", "mutual_information")
     rows = [
         (network["label"], pictures, *(f"{scores[kind]:.3f}" for kind in kinds))
         for network in found("rotation")["networks"].values()
         for pictures, scores in network["telling"].items()
     ]
-    return table(("network", "pictures", *(kind.replace("_", " ") for kind in kinds)), rows)
+    return table(("network", "images", *(kind.replace("_", " ") for kind in kinds)), rows)
 
 
 def nats_by_rows() -> str:

@@ -89,7 +89,7 @@ def regression_results(rows: int = 88, *, epochs: int = 400, layers: int = 3, se
         "target": {"name": "progression", "classes": []},
         "scores": [_score(names, *row) for row in scores],
         "score_notes": {
-            "RMSE": "typical error, in the units of progression; lower is better",
+            "RMSE": "root mean squared error, in the units of progression; lower is better",
             "log likelihood": "how probable the true values were to the model, in nats per row; higher is better",
         },
         "calibration": {"expected": levels.tolist(), "observed": inside.mean(axis=0).tolist()},

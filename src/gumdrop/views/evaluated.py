@@ -94,7 +94,7 @@ def _numbers(model: TableModel, frame: pd.DataFrame, table: pd.DataFrame) -> Vie
     off = error / np.maximum(std, 1e-300)
     pick = plots.evenly(len(truth), DRAWN)
     values = plots.predicted_against_observed(*(cells[pick] for cells in (truth, guess, lower, upper)), name=name)
-    errors = plots.error_by_uncertainty(std, error, expected=std, label="typical error (RMSE)")
+    errors = plots.error_by_uncertainty(std, error, expected=std, label="RMSE")
     inside = (lower <= truth) & (truth <= upper)
     some = f"; {len(pick):,} of {len(truth):,} are drawn" if len(pick) < len(truth) else ""
     pictures = [

@@ -195,7 +195,7 @@ class Regression(TableTask[RegressionPrediction]):
         mixture += f", beside a probability of {self._atoms}" if self.target.atoms else ""
         at_atoms = f", at {self._atoms} its log probability" if self.target.atoms else ""
         found = {
-            "RMSE": Measure("lower", f"typical error of the prediction, {where}", lambda p, y: rmse(p.mean, y)),
+            "RMSE": Measure("lower", f"root mean squared error, {where}", lambda p, y: rmse(p.mean, y)),
             "CRPS": Measure("lower", f"error of the whole predicted distribution, {mixture}, {where}", crps),
         }
         density = f"log density that this mixture gives to the observed value{at_atoms}, in nats per row"

@@ -104,4 +104,4 @@ def _groups_figure(test: TestRows, groups: np.ndarray, chances: tuple[float, flo
 
 def _error_words(test: TestRows) -> tuple[Callable[[float], str], str]:
     """How an error is written, and what it is."""
-    return (number, "typical error (RMSE)") if test.regression else (percent, "share predicted wrongly")
+    return (number, "RMSE") if test.regression else (percent, "share predicted wrongly")

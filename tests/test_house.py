@@ -7,7 +7,7 @@ from builders import house
 BUDGETS = {
     "attribution": 1330,
     "cli": 950,
-    "ensembles": 1827,
+    "ensembles": 1842,
     "estimators": 1272,
     "export": 1351,
     "functional": 460,
@@ -25,7 +25,7 @@ BUDGETS = {
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 18_161
+EXPERIMENTS = 18_391
 """Lines of all experiments."""
 
 

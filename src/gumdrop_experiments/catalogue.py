@@ -12,6 +12,7 @@ NAMES = (
     "rivals",
     "gaps",
     "survival",
+    "targets",
     "rates",
     "rows",
     "starts",

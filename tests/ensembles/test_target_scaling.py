@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gumdrop.ensembles import Architecture, EnsembleSettings, RegressionEnsemble, Rows, choose, fit
+from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
 from gumdrop.likelihoods import PLAIN, Gaussian, RegressionPrediction, TargetScale
 from gumdrop.likelihoods.target_scale import Kind
@@ -100,3 +101,21 @@ def test_what_networks_see_is_standardised() -> None:
     assert seen.dtype == torch.float32
     torch.testing.assert_close((weights.double() @ seen.double()).item(), 0.0, atol=0.01, rtol=0)
     assert Scaling.of_numbers(scaling.numbers) == scaling
+
+
+@pytest.mark.parametrize("kind", ["identity", "sqrt", "log"])
+def test_the_noise_of_counts_is_that_of_their_cells(kind: Kind) -> None:
+    """Half a step to both sides as networks see them, none below the lowest; what is rounded is not taken for noise."""
+    scale, y = TargetScale(0.0, 1.0, kind), torch.tensor([[0.0], [1.0], [7.0]])
+    scaling = Scaling.fitted(scale, y)
+    ends = scaling.cells(scaling.encoded(y))
+    expected = [(scale.to_gaussian(y + side) - scaling.center) / scaling.spread for side in (-0.5, 0.5)]
+    torch.testing.assert_close(ends[1:], torch.cat(expected, dim=1)[1:], rtol=1e-4, atol=1e-5)
+    assert ends[0].tolist() == [-torch.inf, pytest.approx(expected[1][0].item(), abs=1e-5)]
+    for other in (TargetScale(0.0, 0.0), TargetScale(0.0, 1.0, atoms=(0.0,))):
+        assert Scaling(other).cells(y) is y
+    latent = 9 + 0.4 * torch.randn(3000, 1, generator=torch.Generator().manual_seed(0))
+    at = torch.full((2, 3000, 1), 9.0)
+    said, noise = RegressionPrediction(at[0], 0 * at[0], 0 * at[0] + 1, at, 0 * at + 1), NoiseFunction(1, 1)
+    noise.fit(torch.zeros(3000, 1), Scaling(TargetScale(0.0, 1.0)).cells(latent.round()), said)
+    assert noise.offset.exp().item() == pytest.approx(0.16, abs=0.03)  # and not 1/12 more

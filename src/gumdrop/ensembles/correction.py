@@ -65,7 +65,7 @@ def _fit_noise(
     rows_of, x = partial(_rows_on, _device_of(ensemble)), rows.x
     weights = torch.ones(1).expand(len(rows)) if rows.weights is None else rows.weights.to(rows.y.dtype)
     x_seen, y_seen, weights_seen = rows_of(x, seen), rows_of(rows.y, seen), rows_of(weights, seen)
-    numbers = y_seen
+    numbers = ensemble.scaling.cells(y_seen)
     if isinstance(prediction, HurdlePrediction):  # the noise is that of rows which are no atoms
         weights_seen, numbers = weights_seen * (y_seen[:, 1] == 0), y_seen[:, :1]
     ensemble.noise.fit(x_seen, numbers, prediction, weights_seen)

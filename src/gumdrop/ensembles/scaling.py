@@ -84,6 +84,22 @@ class Scaling:
         which = which_atom(y, self.scale.atoms)
         return torch.stack([torch.where(which == 0, seen[:, 0], 0.0), which], dim=1)  # as `Hurdle` takes them
 
+    def cells(self, seen: Tensor) -> Tensor:
+        """Ends of the cells that numbers are recorded in, of which the lowest has none below.
+
+        Args:
+            seen: The targets as networks see them, shape (N, 1).
+
+        Returns:
+            Shape (N, 2), as networks see them; the targets themselves if they are not recorded in steps.
+        """
+        if not self.scale.step or self.scale.atoms or seen.shape[1] > 1:
+            return seen
+        half, middle = self.scale.step / 2, self.scale.unbounded(seen.double() * self.spread + self.center)
+        ends = (self.scale.to_gaussian(torch.cat([middle - half, middle + half], dim=1)) - self.center) / self.spread
+        ends[:, :1] = torch.where(middle < self.scale.least + half, -torch.inf, ends[:, :1])
+        return ends.to(seen)
+
     def log_prob(self, prediction: RegressionPrediction, seen: Tensor) -> Tensor:
         """Log density of targets, in their units, without the way back, which would round what is small.
 

@@ -1,0 +1,91 @@
+"""Fit each split, and score test rows with the correlation of the noise and without it."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from sklearn.model_selection import train_test_split
+
+from gumdrop.estimators import ConcreteDropoutRegressor
+from gumdrop.machine.threads import limited_threads
+from gumdrop.metrics import energy_score
+from gumdrop_experiments.harness import Plain
+from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.pages import mean_and_error, rounded
+from gumdrop_experiments.targets import Settings
+from gumdrop_experiments.targets.sets import SETS, Numbers
+
+TESTED = 0.2
+ALONE, TOGETHER = "independent", "correlated"
+
+
+def study(settings: Settings, run: Run) -> Plain:
+    """Fit and score all splits of the sets."""
+    names = settings.sets or tuple(SETS)
+    parts = run.parts(
+        {
+            f"{name.replace(' ', '-')}-{split}": partial(_part, name, settings, run.options.seed + split)
+            for name in names
+            for split in range(settings.splits)
+        }
+    )
+    found = {
+        name: _summary([parts[f"{name.replace(' ', '-')}-{split}"] for split in range(settings.splits)])
+        for name in names
+    }
+    ahead = {score: sum(each["gain"][score][0] > 0 for each in found.values()) for score in ("log_density", "energy")}
+    return {"sets": found, "ahead": ahead, "splits": settings.splits}
+
+
+def _part(name: str, settings: Settings, seed: int) -> Plain:
+    """Fit a split, and score it."""
+    x, y = SETS[name]()
+    x, x_test, y, y_test = train_test_split(x, y, test_size=TESTED, random_state=seed)
+    model = ConcreteDropoutRegressor(n_members=settings.members, max_iter=settings.epochs, random_state=seed)
+    with limited_threads(1):
+        noise = model.fit(x, y).ensemble_.noise
+        found, count = noise.correlation, settings.num_samples
+        scores = {TOGETHER: _scores(model, x_test, y_test, y.std(0), count)}
+        noise.correlation = torch.eye(y.shape[1]).to(found)
+        scores[ALONE] = _scores(model, x_test, y_test, y.std(0), count)
+    return {"scores": scores, "correlation": rounded(found.numpy()), "rows": len(x)}
+
+
+def _scores(model: ConcreteDropoutRegressor, x: Numbers, y: Numbers, spread: Numbers, count: int) -> Plain:
+    """Joint log density in nats per row, and energy score of targets in units of their spread."""
+    draws = np.moveaxis(model.sample_y(x, count, random_state=0), -1, 0) / spread
+    energy = energy_score(torch.from_numpy(draws), torch.from_numpy(y / spread)).item()
+    inside = _coverage(model, x, y)
+    return {"log_density": float(model.log_prob(x, y).mean() + np.log(spread).sum()), "energy": energy, **inside}
+
+
+def _coverage(model: ConcreteDropoutRegressor, x: Numbers, y: Numbers) -> Plain:
+    """Share of rows inside the 50 and 90 % ellipsoids of a Gaussian with the predicted mean and covariance."""
+    prediction = model.predict_distribution(x)
+    off = torch.from_numpy(y) - prediction.mean
+    square = (off * torch.linalg.solve(prediction.covariance, off)).sum(1)
+    share = torch.special.gammainc(torch.tensor(y.shape[1] / 2), square / 2)
+    return {f"inside_{level}": float((share <= level / 100).double().mean()) for level in (50, 90)}
+
+
+def _summary(parts: Sequence[Plain]) -> Plain:
+    """Means over the splits with their standard errors, and what the correlation gains, split by split."""
+    scores = {
+        way: {name: mean_and_error(each["scores"][way][name] for each in parts) for name in parts[0]["scores"][way]}
+        for way in (ALONE, TOGETHER)
+    }
+    pairs = [(each["scores"][ALONE], each["scores"][TOGETHER]) for each in parts]
+    gain = {
+        "log_density": mean_and_error(together["log_density"] - alone["log_density"] for alone, together in pairs),
+        "energy": mean_and_error(1 - together["energy"] / alone["energy"] for alone, together in pairs),
+    }
+    chosen = sum(np.any(each["correlation"] != np.eye(len(each["correlation"]))) for each in parts)
+    return {
+        "rows": parts[0]["rows"],
+        "targets": len(parts[0]["correlation"]),
+        "scores": scores,
+        "gain": gain,
+        "chosen": int(chosen),
+        "correlation": parts[0]["correlation"],
+    }

@@ -9,6 +9,8 @@ from sphinx.application import Sphinx
 
 SIZE = re.compile(r"\\[bB]igg?(?![a-z])")
 """Sizes of brackets, which docutils does not know; browsers stretch brackets by themselves."""
+SHORT = re.compile(r"(\\[dt]?frac) ?(\w)(\w)")
+"""Fractions without braces, such as one half, of which docutils takes both figures for the numerator."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -29,4 +31,5 @@ def _block(writer: Any, node: nodes.math_block) -> None:
 
 
 def _mathml(node: nodes.Element, *, as_block: bool = False) -> str:
-    return tex2mathml(SIZE.sub("", node.astext()).replace(r"\dots", r"\ldots"), as_block=as_block)
+    formula = SHORT.sub(r"\1{\2}{\3}", SIZE.sub("", node.astext()))
+    return tex2mathml(formula.replace(r"\dots", r"\ldots"), as_block=as_block)

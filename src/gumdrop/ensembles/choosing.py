@@ -138,7 +138,7 @@ def choose(
     rows.check(likelihood)
     kinds = candidates(num_many_valued(rows.x), likelihood)
     sample = rows.sample(PILOT_ROWS, settings.seed)
-    trial = _pilot(settings, len(rows), len(sample))
+    trial = _pilot(settings, len(rows), len(sample), is_density=not likelihood.has_open_targets)
     if settings.lengthscale is not None:
         kinds = list(dict.fromkeys(replace(kind, lengthscale=None) for kind in kinds))
     seen = sample.y[:, 0] == sample.y[:, -1] if likelihood.has_open_targets else which_atom(sample.y, scale.atoms) == 0
@@ -166,9 +166,11 @@ def choose(
     return chosen
 
 
-def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int) -> EnsembleSettings:
+def _pilot(settings: EnsembleSettings, num_rows: int, num_sampled: int, *, is_density: bool) -> EnsembleSettings:
     """Settings of a training that is short, for a sample of the rows."""
-    batch_size, planned = schedule(num_rows, batch_size=settings.batch_size, epochs=settings.epochs)
+    batch_size, planned = schedule(
+        num_rows, batch_size=settings.batch_size, epochs=settings.epochs, is_density=is_density
+    )
     visits = min(planned * num_rows, max(PILOT_SHARE * planned * num_rows, LEAST_PILOT_STEPS * batch_size))
     return replace(
         settings,

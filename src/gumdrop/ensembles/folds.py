@@ -35,7 +35,7 @@ def schedule(
         batch_size: Rows per step; None for 128, and above 8,192 rows for the power of two above N / 64, at most 1,024.
         epochs: Passes over the rows; None for those that 2,500 batches of the power of two above N / 16 make, of 32 to
             128 rows, and at least 20.
-        is_density: Whether targets are numbers; classes take 1,000 batches where numbers take 2,500.
+        is_density: Whether targets are numbers that are seen; others take 1,000 batches where these take 2,500.
 
     Returns:
         Batch size and number of epochs.

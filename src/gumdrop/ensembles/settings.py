@@ -85,7 +85,8 @@ class EnsembleSettings:
 
     def schedule(self, num_rows: int, likelihood: Likelihood) -> tuple[int, int]:
         """Choose batch size and number of epochs, see `gumdrop.ensembles.schedule`."""
-        return schedule(num_rows, batch_size=self.batch_size, epochs=self.epochs, is_density=likelihood.is_density)
+        learns_long = likelihood.is_density and not likelihood.has_open_targets
+        return schedule(num_rows, batch_size=self.batch_size, epochs=self.epochs, is_density=learns_long)
 
     def strengths_for(self, num_rows: int) -> tuple[float, ...]:
         """Choose the strengths of dropout that are tried where networks are chosen.
@@ -132,4 +133,5 @@ class EnsembleSettings:
 
     def keeps_best(self, likelihood: Likelihood) -> bool:
         """Whether members keep their best epoch."""
-        return self.patience is not None or not likelihood.is_density
+        # Rows that are not seen tell little, so that networks know the others by heart long before the last epoch.
+        return self.patience is not None or likelihood.has_open_targets or not likelihood.is_density

@@ -13,14 +13,14 @@ BUDGETS = {
     "functional": 460,
     "layers": 2065,
     "likelihoods": 2328,
-    "machine": 444,
+    "machine": 471,
     "metrics": 1127,
     "networks": 1765,
     "objective": 350,
     "prediction": 1740,
-    "tables": 7728,
-    "training": 2490,
-    "views": 2986,
+    "tables": 7782,
+    "training": 2571,
+    "views": 2991,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

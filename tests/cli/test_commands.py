@@ -53,7 +53,6 @@ def test_help_and_version(capsys) -> None:
     [
         (["fit", "nowhere.csv", "--target", "price"], "nowhere.csv"),
         (["fit", "houses.csv", "--target", "prise", "--out", "new"], "prise"),
-        (["fit", "houses.csv"], "--target"),
         (
             ["fit", "houses.csv", "--target", "price", "--coverage", "1.5"],
             "`coverage` must be strictly between",

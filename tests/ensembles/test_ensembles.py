@@ -28,9 +28,10 @@ from gumdrop.ensembles import (
 )
 from gumdrop.ensembles import noise as noise_module
 from gumdrop.ensembles.correction import settle
-from gumdrop.ensembles.folds import folds_of, threads_for
+from gumdrop.ensembles.folds import folds_of
 from gumdrop.ensembles.settings import TRIED
 from gumdrop.likelihoods import Categorical, ClassificationPrediction, Gaussian, Likelihood, RegressionPrediction
+from gumdrop.machine.threads import threads_for
 from gumdrop.metrics import central_coverage, interval_coverage
 from gumdrop.networks import mlp
 from gumdrop.prediction import predict_classification, predict_regression

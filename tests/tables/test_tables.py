@@ -18,6 +18,7 @@ from gumdrop.tables.model_file import checksum_of, save_model
 from gumdrop.tables.prediction import predict_frame
 from gumdrop.tables.rates import rates_in_words
 from gumdrop.tables.results import Rate
+from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import Target
 from gumdrop.tables.scoring import mean_record, shown
 from gumdrop.tables.task import Classification, Regression
@@ -136,6 +137,25 @@ def test_classification(classification) -> None:
     )
     of_the_observed = np.where(written["observed"] == "bad", written["p(bad)"], written["p(good)"])
     assert results["scores"][0]["values"]["log likelihood"] == pytest.approx(np.log(of_the_observed).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "sought"),
+    [
+        (["no", "yes", "yes"], None, "yes"),
+        (["False", "TRUE", "TRUE"], None, "TRUE"),
+        ([0, 1, 1], None, "1"),
+        (["cat", "cat", "dog"], None, "dog"),
+        (["no", "yes", "yes"], "no", "no"),
+        ([0, 1, 1], "0", "0"),
+        (["a", "b", "c"], None, ""),
+    ],
+)
+def test_the_class_that_is_looked_for(labels, given, sought):
+    frame = pd.DataFrame({"x": range(12), "y": labels * 4})
+    assert infer_schema(frame, "y", positive=given).target.sought == sought
+    with pytest.raises(TableError, match="--positive maybe is"):
+        infer_schema(frame, "y", positive="maybe")
 
 
 def test_the_probability_of_the_rarer_class_is_scored_as_a_ranking(classification) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def fit(
     table: Path,
     *,
-    target: str,
+    target: str = "",
     out: Path | None = None,
     reading: Annotated[Reading, FIELDS] = Reading(),
     settings: Annotated[FitSettings, FIELDS] = FitSettings(),
@@ -48,15 +48,16 @@ def fit(
         Exit status.
     """
     from gumdrop.tables.fitting.folder import check_out
-    from gumdrop.tables.reading.source import check_early
+    from gumdrop.tables.reading.source import check_early, check_named
 
     place = out or Path("table" if str(table) == STDIN else stem(table))
-    check_out(place, overwrite=overwrite)
+    check_named(table, target)
     if not settings.stream:
         whole = [target] if reading.lower is None else []
         check_early(table, [*whole, *reading.known, *reading.drop, *([settings.split_by] if settings.split_by else [])])
     if settings.test is not None:
         check_early(settings.test)
+    check_out(place, overwrite=overwrite)
 
     from gumdrop.tables.fitting.fit import fit_table  # torch and all: what can be refused was
     from gumdrop.views.report import write_report
@@ -79,8 +80,11 @@ def fit(
 def _show(voice: Voice, results: FitResults, place: Path) -> None:
     """Show the scores and what to do next."""
     from gumdrop.views.info import show_scores
+    from gumdrop.views.report import verdict_words
 
     show_scores(voice, results)
+    if results.curves is None:
+        voice.say(verdict_words(results))
     voice.say(f"Look at  {place / 'report.html'}")
     voice.say(f"Predict  gumdrop predict {shlex.quote(str(place))} NEW.csv")
 

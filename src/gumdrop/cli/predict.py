@@ -57,11 +57,11 @@ def predict(
         raise ValueError("the JSON object cannot hold the predictions of a stream: name a file with --out")
     voice = Voice(machine, is_piped=to_stdout)
     whole = model_folder(folder, voice.say)
+    if not stream:
+        check_early(table, settings.keep)
     if not to_stdout:
         check_free(place, table, overwrite)
     _check_page(page, place, table, stream, overwrite)
-    if not stream:
-        check_early(table, settings.keep)
 
     from gumdrop.tables.model_file import load_table_model  # torch and all: what can be refused was
 

@@ -24,6 +24,7 @@ from gumdrop.likelihoods.hurdle import gaussian_on
 from gumdrop.likelihoods.target_scale import Kind
 from gumdrop.networks import set_strength
 from gumdrop.training.processes.group import process_group
+from gumdrop.training.progress import Show, part_of
 from gumdrop.training.strength import choose_strength, is_beyond_chance, mean_score
 
 __all__ = ["choose", "fit"]
@@ -42,7 +43,7 @@ def fit(
     architecture: Architecture | None = None,
     scale: TargetScale = PLAIN,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool | str = False,
+    progress: Show = False,
 ) -> EnsembleFit:
     """Train an ensemble of the kind of networks, and with the strengths of dropout, that held-out rows prefer.
 
@@ -112,7 +113,7 @@ def choose(
     likelihood: Likelihood,
     *,
     scale: TargetScale = PLAIN,
-    progress: bool | str = False,
+    progress: Show = False,
 ) -> Architecture:
     """Train each kind of networks for a short while, and choose the one with the best held-out log likelihood.
 
@@ -149,7 +150,7 @@ def choose(
         scales += ("censored",)
 
     def tried(kind: Architecture, number: int) -> Tensor:
-        said = progress and f"choosing networks, {number} of {len(kinds) + len(scales)}"
+        said = part_of(progress, "choosing networks,", number, len(kinds) + len(scales))
         one = (settings.strength or 1.0,)
         (pilot,) = _fits(build, kind, sample, trial, likelihood, scale, one, is_kept=False, progress=said)
         return pilot.scores

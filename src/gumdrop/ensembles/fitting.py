@@ -9,17 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from gumdrop.ensembles.correction import settle
-from gumdrop.ensembles.folds import MOST_HELD_OUT, folds_of, threads_for
+from gumdrop.ensembles.folds import MOST_HELD_OUT, folds_of
 from gumdrop.ensembles.models import ClassificationEnsemble, Ensemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
 from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.scaling import AS_IT_IS, Scaling
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.likelihoods import Likelihood
-from gumdrop.machine.threads import limited_threads
+from gumdrop.machine.threads import limited_threads, threads_for
 from gumdrop.networks import set_strength
 from gumdrop.training import FitResult
 from gumdrop.training.processes.sharing import fit_shared
+from gumdrop.training.progress import Show
 
 __all__ = ["EnsembleFit", "ensemble_of", "fit_ensembles"]
 
@@ -50,7 +51,7 @@ def fit_ensembles(
     scaling: Scaling = AS_IT_IS,
     is_kept: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool | str = False,
+    progress: Show = False,
 ) -> list[EnsembleFit]:
     """Train one ensemble on each data set, all as one program.
 

@@ -2,13 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-__all__ = ["MOST_HELD_OUT", "folds_of", "haste", "schedule", "stretches_of", "threads_for"]
+__all__ = ["MOST_HELD_OUT", "folds_of", "haste", "schedule", "stretches_of"]
 
 
 ROWS_PER_FOLD = 10
@@ -19,8 +18,6 @@ MOST_HASTE = 4.0
 """How many times fewer steps are made up for by going faster; beyond, it was not tried."""
 MOST_HELD_OUT = 5000
 """Held-out rows of a member that are enough to set its noise or to pick its epoch."""
-SMALL_STEP = 2**18
-"""Outputs of the widest layer, of all networks and rows of a step, below which it is taken with one thread."""
 STRETCHES = 10
 """Stretches of time whose rows are held out together."""
 
@@ -60,29 +57,6 @@ def haste(num_rows: int, batch_size: int) -> float:
 def _slow_batch(num_rows: int) -> int:
     small, large = (int(2 ** math.ceil(math.log2(num_rows / parts))) for parts in (16, 64))
     return max(32, min(128, small), min(1024, large))
-
-
-def threads_for(networks: Sequence[nn.Module], batch_size: int) -> int | None:
-    """Number of threads to train networks with that take their steps together.
-
-    A small step is some hundred operations of microseconds, and threads meet after each of them. On a machine that is
-    idle little is gained. Where other programs run, a thread that has no processor lets the others wait, by spinning:
-    with two threads a step of five networks took fifty times as long. The numbers are the same, to rounding.
-
-    Args:
-        networks: The networks, of one architecture.
-        batch_size: Rows of a step, for each.
-
-    Returns:
-        One for small steps, which is all that `schedule` and the default networks make of up to 8,192 rows; else
-        None, for as many as torch takes.
-
-    Example:
-        >>> threads_for([nn.Linear(8, 50)] * 30, 128), threads_for([nn.Linear(8, 512)] * 5, 1024)
-        (1, None)
-    """
-    widest = max(len(parameter) for parameter in networks[0].parameters() if parameter.ndim)
-    return 1 if len(networks) * widest * batch_size < SMALL_STEP else None
 
 
 def folds_of(order: Tensor, num_members: int, most: int, together: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:

@@ -11,13 +11,13 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from gumdrop.ensembles.fitting import EnsembleFit, ensemble_of
-from gumdrop.ensembles.folds import threads_for
 from gumdrop.ensembles.rows import Rows
 from gumdrop.ensembles.scaling import Scaling
 from gumdrop.ensembles.settings import EnsembleSettings
 from gumdrop.likelihoods import PLAIN, Likelihood, TargetScale
-from gumdrop.machine.threads import limited_threads
+from gumdrop.machine.threads import limited_threads, threads_for
 from gumdrop.training import fit
+from gumdrop.training.progress import Show, part_of
 
 __all__ = ["STREAMED", "fit_streamed_ensemble", "stream_schedule"]
 
@@ -54,7 +54,7 @@ def fit_streamed_ensemble(
     *,
     scale: TargetScale = PLAIN,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool | str = False,
+    progress: Show = False,
 ) -> EnsembleFit:
     """Train an ensemble on a stream: all members see all rows, in the same order, and have the same held-out rows."""
     members, results = [], []
@@ -73,7 +73,7 @@ def fit_streamed_ensemble(
                 validation=(held_out.x, held_out.y),
                 num_data=rows.num_rows,
                 checkpoint=None if checkpoint is None else _numbered(Path(checkpoint), i),
-                progress=progress and f"{progress if isinstance(progress, str) else 'network'} {i + 1} of {count}",
+                progress=part_of(progress, "network", i + 1, count),
                 settings=replace(settings, seed=seed).of_members(likelihood, epochs=epochs, batch_size=batch_size),
             )
         members.append(member)

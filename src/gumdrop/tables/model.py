@@ -55,7 +55,7 @@ class TableModel:
     """Some encoded training rows, shape (B, F), that unknown cells are drawn from and explanations compare with; B is 0
     if none were to be kept."""
     cut: Cut | None = None
-    """Of two classes, from which probability on a row is taken for the rarer one; None for all else."""
+    """Of two classes, from which probability on a row is taken for the one that is looked for; None for all else."""
     profile: Profile | None = None
     """What training rows look like, to tell how others differ; None before the end of a fit."""
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from gumdrop.machine.optimizers import without_compiler
 from gumdrop.networks.rates import dropout_rates
-from gumdrop.training.progress import progress_bar
+from gumdrop.training.progress import Show, progress_bar
 from gumdrop.training.records import EpochRecord, FitResult
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.state import TrainingState
@@ -42,7 +42,7 @@ def run_epochs(
     learner: Learner,
     state: TrainingState,
     settings: TrainingSettings,
-    progress: bool | str,
+    progress: Show,
     measure: Callable[[int], Mapping[str, float]] | None = None,
 ) -> list[FitResult]:
     """Train until all epochs are done or no model gets better; torch's global random state is left as it was."""

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from gumdrop.functional.devices import sent
 from gumdrop.likelihoods import Likelihood, likelihood_of
 from gumdrop.machine.notes import warn
+from gumdrop.machine.threads import limited_threads, threads_for
 from gumdrop.networks.rates import parameter_groups
 from gumdrop.objective.elbo import negative_elbo
 from gumdrop.prediction import draw
@@ -30,6 +31,7 @@ from gumdrop.training.held_out_noise import (
 )
 from gumdrop.training.processes.group import BatchShard, ProcessGroup, process_group
 from gumdrop.training.processes.sharding import data_parallel, is_sharded
+from gumdrop.training.progress import Show
 from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings, chosen
 from gumdrop.training.state import TrainingState
@@ -47,7 +49,7 @@ def fit(
     validation: Data | None = None,
     num_data: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool | str = False,
+    progress: Show = False,
     measure: Callable[[nn.Module, int], Mapping[str, float]] | None = None,
     settings: TrainingSettings | None = None,
     **changes: Any,
@@ -116,7 +118,8 @@ def fit(
     steps = group.maximum(len(train)) if isinstance(train, DataLoader) else math.ceil(size / choices.batch_size)
     steps *= choices.epochs
     state = TrainingState(model, optimizer, steps=steps, settings=identity, checkpoint=checkpoint, group=group)
-    with state.keep_best(), without_gradient([] if noise is None else [noise]):
+    threads = threads_for([model], choices.batch_size) if _is_of_rows(train) else None
+    with limited_threads(threads), state.keep_best(), without_gradient([] if noise is None else [noise]):
         learner = _Single(
             model=model,
             network=model if is_sharded(model) else data_parallel(model),
@@ -132,6 +135,12 @@ def fit(
         (result,) = run_epochs(learner, state, choices, group.is_first and progress, measured)
     model.eval()
     return result
+
+
+def _is_of_rows(data: Data) -> bool:
+    """Whether a model sees rows of numbers on the CPU, so that the widths of its layers tell how large a step is."""
+    x = None if isinstance(data, DataLoader) else data[0]
+    return isinstance(x, Tensor) and x.ndim == 2 and x.is_floating_point() and x.device.type == "cpu"
 
 
 def _check_validation(data: Data | None, model: nn.Module, likelihood: Likelihood, settings: TrainingSettings) -> None:

@@ -32,6 +32,7 @@ from gumdrop.training.held_out_noise import (
     without_gradient,
 )
 from gumdrop.training.in_turn import InTurn
+from gumdrop.training.progress import Show
 from gumdrop.training.records import FitResult
 from gumdrop.training.rows import RowSource, StackedRows, all_of
 from gumdrop.training.settings import TrainingSettings, chosen
@@ -57,7 +58,7 @@ def fit_stacked(
     weights: Sequence[Tensor] | None = None,
     keep_best: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool | str = False,
+    progress: Show = False,
     settings: TrainingSettings | None = None,
     **changes: Any,
 ) -> list[FitResult]:

@@ -4,6 +4,7 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -157,7 +158,7 @@ def split_and_encode(
     frame, rows = with_target.reset_index(drop=True), numbers[known]
     column = None if settings.split_by is None else split_column(frame, rows, target, settings, reading.dates)
     drop = [*reading.drop, *([column.name] if column is not None and column.kind == "groups" else [])]
-    columns = {"drop": drop, "known": reading.known}
+    columns: Any = {"drop": drop, "known": reading.known, "positive": reading.positive}
     whole = infer_schema(frame, target, task=reading.task, dates=reading.dates, decimal=table.decimal, **columns)
     other = None if settings.test is None else read_own_test(settings.test, whole)
     parts = _parts(frame, whole, column, other, settings)

@@ -22,7 +22,7 @@ from gumdrop.tables.errors import TableError
 from gumdrop.tables.fitting.data import TableData, read_data
 from gumdrop.tables.fitting.folder import forget_training, held_folder, put_in_place
 from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, config_text
-from gumdrop.tables.fitting.train import TrainedModel, train_twins, train_until_stopped
+from gumdrop.tables.fitting.train import CHOOSING, TESTING, TWINS, TrainedModel, train_twins, train_until_stopped
 from gumdrop.tables.folders import NEW
 from gumdrop.tables.model import ROWS_FOR_THREADS, TableModel
 from gumdrop.tables.model_file import save_model
@@ -35,6 +35,7 @@ from gumdrop.tables.scoring import OURS, mean_record, test_part
 from gumdrop.tables.task import Cut, Prediction
 from gumdrop.training import CheckpointError
 from gumdrop.training.processes.group import process_group, with_long_timeout
+from gumdrop.training.progress import Show, shared_bar
 
 READING, SETTINGS = Reading(), FitSettings()
 
@@ -66,7 +67,7 @@ def fit_table(
         reading: What the columns are, where the table does not tell.
         settings: Choices of network, training and split.
         overwrite: Replace ``out`` if it exists.
-        progress: Show progress bars.
+        progress: Show a progress bar.
         notify: Called with a sentence for each thing that the reader should know.
         finish: Called with the results and the folder when all else is in it, before it becomes ``out``; to write a
             page into it.
@@ -97,31 +98,41 @@ def fit_table(
         _announce(data, reading, notify)
         if overwrite:
             group.from_first(lambda: forget_training(partial))
-        trained, twins, stopped = _trained(data, settings, partial, progress, notify)
+        with shared_bar(progress, _weights(data, settings)) as part:
+            trained, twins, stopped = _trained(data, settings, partial, part, notify)
+            part(TESTING)
+            if group.is_first:
+                new = partial / NEW
+                model, results = _results(data, reading, settings, trained, twins, new)
+                trained = trained._replace(model=model)
+                results = dataclasses.replace(results, stopped=stopped, seconds=time.monotonic() - started)
+                _write_rest(data, table, reading, settings, results, new)
+                finish(results, new)
+                put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
         for note in trained.model.scale_notes:
             notify(note)
-        if group.is_first:
-            new = partial / NEW
-            model, results = _results(data, reading, settings, trained, twins, new)
-            trained = trained._replace(model=model)
-            results = dataclasses.replace(results, stopped=stopped, seconds=time.monotonic() - started)
-            _write_rest(data, table, reading, settings, results, new)
-            finish(results, new)
-            put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
     return trained.model
 
 
+def _weights(data: TableData, settings: FitSettings) -> dict[str, float]:
+    """What a fit does, with about the share of its time that each part takes."""
+    is_chosen = settings.hidden is None and data.streamed is None
+    compared = settings.compare and data.streamed is None
+    weights = {CHOOSING: 3.0 if is_chosen else 0.0, OURS: 8.0}
+    return weights | ({twin.name: 2.5 for twin in TWINS} if compared else {}) | {TESTING: 2.0}
+
+
 def _trained(
-    data: TableData, settings: FitSettings, partial: Path, progress: bool, notify: Callable[[str], object]
+    data: TableData, settings: FitSettings, partial: Path, part: Callable[[str], Show], notify: Callable[[str], object]
 ) -> tuple[TrainedModel, dict[str, TrainedModel], Stopped | None]:
     """Train the model and, where it was not stopped, those to compare with; and say where it was."""
     try:
-        trained, stopped = train_until_stopped(data, settings, partial, progress, notify)
+        trained, stopped = train_until_stopped(data, settings, partial, part, notify)
         if data.streamed is not None or not settings.compare or stopped is not None:
             return trained, {}, stopped
         fitted = trained.fitted
         alike = dataclasses.replace(settings, epochs=data.passes(settings, fitted), num_members=len(fitted.members))
-        return trained, *train_twins(data, alike, trained.architecture, partial, progress)
+        return trained, *train_twins(data, alike, trained.architecture, partial, part)
     except CheckpointError as error:
         raise TableError(
             f"{error}. It is left from a stopped fit: the same table and settings go on with it, and --overwrite "
@@ -197,7 +208,7 @@ def _results(
 
 
 def _cut(data: TableData, trained: TrainedModel) -> Cut | None:
-    """Where to cut the probability of the rarer of two classes, as each network says of rows that it has not seen."""
+    """Where to cut the probability of one of two classes, as each network says of rows that it has not seen."""
     model, fitted = trained.model, trained.fitted
     if len(data.schema.target.classes) != 2:
         return None

@@ -30,6 +30,8 @@ class Reading:
     """Order of dates such as 1/2/2024, where the column itself does not tell it."""
     decimal: Literal[".", ","] | None = None
     """Decimal mark of numbers such as 1,234, where the file itself does not tell it."""
+    positive: str | None = None
+    """Of two classes the one that is looked for; by default yes, true or 1, else the rarer one."""
     event: str | None = None
     """Column of what the target, a time, waits for: 1 where it was seen, 0 where it is only known to be later."""
     lower: str | None = None

@@ -20,6 +20,10 @@ from gumdrop.tables.results import Stopped
 from gumdrop.tables.scoring import OURS
 from gumdrop.tables.task import task_of
 from gumdrop.training.checkpoints import read_checkpoint, write_checkpoint
+from gumdrop.training.progress import Show
+
+CHOOSING, TESTING = "choosing networks", "testing"
+"""What goes on before the training and after it."""
 
 
 class Twin(NamedTuple):
@@ -53,17 +57,17 @@ class TrainedModel(NamedTuple):
 
 
 def train_until_stopped(
-    data: TableData, settings: FitSettings, folder: Path, progress: bool, notify: Callable[[str], object]
+    data: TableData, settings: FitSettings, folder: Path, part: Callable[[str], Show], notify: Callable[[str], object]
 ) -> tuple[TrainedModel, Stopped | None]:
     """Train; where that is interrupted, finish with what was learned until the last checkpoint."""
     checkpoint, short = folder / "learned.checkpoint", folder / "short.checkpoint"
     build, started = _builder(data), time.monotonic()
     try:
-        architecture = _architecture(data, build, settings, progress)
+        architecture = _architecture(data, build, settings, part(CHOOSING))
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped before there was a model to keep") from None
     try:
-        fitted = _train(data, build, architecture, settings, checkpoint, progress and OURS)
+        fitted = _train(data, build, architecture, settings, checkpoint, part(OURS))
         return _model(data, settings, fitted, architecture, started), None
     except KeyboardInterrupt:
         done, planned = shortened(checkpoint, short), data.schedule(settings)[1]
@@ -76,7 +80,7 @@ def train_until_stopped(
 
 
 def train_twins(
-    data: TableData, settings: FitSettings, architecture: Architecture, folder: Path, progress: bool
+    data: TableData, settings: FitSettings, architecture: Architecture, folder: Path, part: Callable[[str], Show]
 ) -> tuple[dict[str, TrainedModel], Stopped | None]:
     """Train as many networks at a fixed rate and without dropout; an interruption costs these comparisons alone."""
     models: dict[str, TrainedModel] = {}
@@ -84,7 +88,7 @@ def train_twins(
     try:
         for twin in TWINS:
             build, checkpoint, started = _builder(data, twin.p), folder / twin.checkpoint, time.monotonic()
-            fitted = _train(data, build, architecture, settings, checkpoint, progress and twin.name)
+            fitted = _train(data, build, architecture, settings, checkpoint, part(twin.name))
             models[twin.name] = _model(data, settings, fitted, architecture, started)
     except KeyboardInterrupt:
         planned = data.schedule(settings)[1]
@@ -107,7 +111,7 @@ def _builder(data: TableData, fixed: float | None = None) -> Build:
     return build
 
 
-def _architecture(data: TableData, build: Build, settings: FitSettings, progress: bool | str) -> Architecture:
+def _architecture(data: TableData, build: Build, settings: FitSettings, progress: Show) -> Architecture:
     """Choose the kind of networks by held-out rows, unless their sizes are given, or the rows are streamed."""
     if settings.hidden is not None or data.streamed is not None:
         return Architecture(settings.hidden or STREAMED)
@@ -121,7 +125,7 @@ def _train(
     architecture: Architecture,
     settings: FitSettings,
     checkpoint: Path,
-    progress: bool | str,
+    progress: Show,
 ) -> EnsembleFit:
     """Train an ensemble with that strength of dropout which held-out rows prefer, or of a stream that of the ELBO."""
     task, of_members = task_of(data.schema.target), settings.ensemble()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from gumdrop.tables.errors import STDIN, TableError, check_present
+from gumdrop.tables.errors import STDIN, TableError, check_present, listed
 
 GZIP, PARQUET, ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 """How files of these kinds begin."""
@@ -52,18 +52,28 @@ def check_file(path: str | Path) -> None:
 
 def check_early(path: str | Path, columns: Sequence[str] = ()) -> None:
     """Refuse a table that is absent, or whose first line lacks columns, before anything slow is imported."""
+    if names := _early_names(path):
+        check_present(names, columns)
+
+
+def check_named(path: str | Path, target: str) -> None:
+    """Refuse to fit without a target, with the columns that there are."""
+    if not target:
+        names = [] if Path(path).is_dir() else _early_names(path)
+        choices = f", one of {listed(names)}" if names else ""
+        raise TableError(f"--target is missing: name the column to predict{choices}")
+
+
+def _early_names(path: str | Path) -> list[str]:
+    """Columns of a table, none where only reading it tells them."""
     if str(path) == STDIN:
-        return
+        return []
     check_file(path)
     source = Path(path)
     try:
-        if first_bytes(source) in {ZIP, PARQUET}:
-            return
-        _, names = csv_header(source)
+        return [] if first_bytes(source) in {ZIP, PARQUET} else csv_header(source)[1]
     except (UnicodeError, csv.Error, OSError, EOFError, zlib.error):
-        return
-    if names:
-        check_present(names, columns)
+        return []
 
 
 def csv_header(source: Path | bytes) -> tuple[str, list[str]]:

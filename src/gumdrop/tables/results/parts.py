@@ -129,7 +129,7 @@ class Ranking:
     """How well the probability of a class ranks the rows."""
 
     name: str = field(metadata={"key": "class"})
-    """The class: the rarer one of two, the commonest one of more."""
+    """The class: of two the one that is looked for, of more the commonest one."""
     auroc: float
     """Area under the ROC curve."""
     rows: int

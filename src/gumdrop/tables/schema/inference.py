@@ -26,6 +26,8 @@ from gumdrop.tables.schema.ends import check_learnable, ends_of
 from gumdrop.tables.schema.schema import TableSchema, Target, Task
 
 _MIN_ROWS = 10
+YES = {"yes", "true", "1"}
+"""Labels of the class that is looked for, in any case, if nobody says another."""
 _LEAST_SPREAD, _MOST_SPREAD = 1e-18, 1e18  # squares of what is a little smaller or larger stay in float32
 _RESOLVED = 2.0**-40  # leaves 13 bits of float64 for the spread of a target
 
@@ -39,6 +41,7 @@ def infer_schema(
     dates: Order | None = None,
     decimal: Decimal | None = None,
     known: Sequence[str] = (),
+    positive: str | None = None,
 ) -> TableSchema:
     """Return how each column of a training table is encoded, with the statistics to do it.
 
@@ -47,7 +50,8 @@ def infer_schema(
     booleans means classification, and so does a target of numbers with two distinct values, or whose distinct values
     are class codes: exactly 0, 1, ..., k-1 or 1, 2, ..., k, with k at most 10. Every other target of numbers means
     regression; scores such as 3, 4, ..., 8 are among these. `dates` is the order of day, month and year where the dates
-    themselves do not tell it, and `decimal` the decimal mark of the file, to be kept with the schema.
+    themselves do not tell it, and `decimal` the decimal mark of the file, to be kept with the schema. `positive` is the
+    one of two classes that is looked for: without it yes, true or 1, else the rarer one.
 
     Raises:
         TableError: A named column is absent, the table has too few rows or no inputs, the target is missing
@@ -68,6 +72,7 @@ def infer_schema(
         rows = f"{len(frame)} row{'s' if len(frame) != 1 else ''}"
         raise TableError(f"the table has {rows}: add some, at least {_MIN_ROWS} are needed")
     goal = _ends_target(target, frame[target], known) if known else _infer_target(target, frame[target], task)
+    goal = replace(goal, sought=_sought(goal, frame[target], positive))
     columns = in_one_message(
         lambda name: _infer_column(name, frame[name], dates),
         names,
@@ -144,6 +149,23 @@ def _infer_target(name: str, column: pd.Series, task: Task | None) -> Target:
     if len(classes) == 1:
         raise TableError(f"target {name!r} is {classes[0]!r} in every row: choose one with two classes or more")
     return Target(name, "classification", classes=classes)
+
+
+def _sought(target: Target, cells: pd.Series, given: str | None) -> str:
+    """Of two classes the one that is looked for."""
+    if len(target.classes) != 2:
+        if given is not None:
+            what = f"has {len(target.classes)} classes" if target.classes else "is a number"
+            raise TableError(f"--positive {given} is one of two classes, and {target.name!r} {what}: leave it away")
+        return ""
+    labels = labels_of(cells)
+    if given is None:
+        words = [label for label in target.classes if label.casefold() in YES]
+        return words[0] if len(words) == 1 else min(target.classes, key=labels.count)
+    (label,) = labels_of(pd.Series([given]))
+    if label not in target.classes:
+        raise TableError(f"--positive {given} is no class of {target.name!r}: name {' or '.join(target.classes)}")
+    return label
 
 
 def _number_target(name: str, values: np.ndarray, where: str = "every row") -> Target:

@@ -47,6 +47,7 @@ class Target:
         atoms: Values that many training rows share, such as 0 of amounts of rain; they have probabilities of their own.
         known: Columns that tell what is known of it, where that is not all: the event that a time was seen, or the
             lower and the upper end of an interval.
+        sought: Of two classes the one that is looked for; empty for all else, and in older files.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Target:
     positive: bool = False
     atoms: tuple[float, ...] = ()
     known: tuple[str, ...] = ()
+    sought: str = ""
 
     def __post_init__(self) -> None:
         """Check that there is such a target."""

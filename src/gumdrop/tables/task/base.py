@@ -166,7 +166,7 @@ class TableTask(ABC, Generic[P]):
         return None
 
     def best_cut(self, prediction: P, observed: Tensor) -> Cut | None:
-        """Where to cut the probability of the rarer of two classes, by rows that the networks have not seen."""
+        """Where to cut the probability of one of two classes, by rows that the networks have not seen."""
         return None
 
     @abstractmethod

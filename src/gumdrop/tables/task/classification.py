@@ -112,7 +112,9 @@ class Classification(TableTask[ClassificationPrediction]):
         return "right", (ours.label == observed).double() - (other.label == observed).double()
 
     def sought(self, observed: Tensor) -> int:
-        """The rarer one of two classes, the commonest one of more."""
+        """The class of two that was named, or is the rarer one, and the commonest one of more."""
+        if self.target.sought:
+            return self.target.classes.index(self.target.sought)
         counts = torch.bincount(observed.flatten(), minlength=len(self.target.classes))
         return int(counts.argmin() if len(counts) == 2 else counts.argmax())
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from gumdrop.training.processes.group import process_group, with_long_timeout
+from gumdrop.training.progress import Show
 from gumdrop.training.records import FitResult
 from gumdrop.training.settings import TrainingSettings
 from gumdrop.training.stacked import fit_stacked
@@ -25,7 +26,7 @@ def fit_shared(
     *,
     settings: TrainingSettings,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool | str = False,
+    progress: Show = False,
     **options: Any,
 ) -> list[FitResult]:
     """Train models as `gumdrop.training.fit_stacked` does, shared out among the processes that torchrun started.

@@ -4,14 +4,19 @@ import math
 
 from gumdrop.tables.results import LINEAR, FitResults, Ranking
 from gumdrop.views.html import beside, number, percent, tenths
-from gumdrop.views.report.rows import TestRows, auroc_interval
+from gumdrop.views.report.rows import TestRows, auroc_interval, wilson
 from gumdrop.views.report.scores import Pair, Scores, scores_view
 
 
 def verdict_words(results: FitResults) -> str:
     """The verdict on a fit in a terminal: the sentences of the page's lead that judge it."""
     test = TestRows(results)
-    return " ".join([_error(results, test), *judgement(results, test, scores_view(results, test))])
+    scores = scores_view(results, test)
+    reach = f"; 95 % interval ± {number(scores.error_margin, 2)}"
+    if not test.regression:
+        low, high = wilson(int(test.rows - test.error.sum()), test.rows)
+        reach = f" (95 % interval {percent(low)} to {percent(high)})"
+    return " ".join([_error(results, test, reach), *judgement(results, test, scores)])
 
 
 def lead(results: FitResults, test: TestRows, scores: Scores) -> list[str]:
@@ -25,11 +30,11 @@ def lead(results: FitResults, test: TestRows, scores: Scores) -> list[str]:
     return [f"{columns} {what}", _error(results, test), *judgement(results, test, scores)]
 
 
-def _error(results: FitResults, test: TestRows) -> str:
+def _error(results: FitResults, test: TestRows, reach: str = "") -> str:
     kept = f"On the {test.rows:,} rows kept away from it until the end,"
     if not test.regression:
-        return f"{kept} it is right for {tenths(1 - float(test.error.mean()))}."
-    return f"{kept} it is off by {_amount(results, number(test.typical_error))} (root mean square)."
+        return f"{kept} it is right for {tenths(1 - float(test.error.mean()))}{reach}."
+    return f"{kept} it is off by {_amount(results, number(test.typical_error))} (root mean square{reach})."
 
 
 def judgement(results: FitResults, test: TestRows, scores: Scores) -> list[str]:

@@ -6,26 +6,26 @@ from builders import house
 
 BUDGETS = {
     "attribution": 1330,
-    "cli": 950,
-    "ensembles": 1846,
-    "estimators": 1272,
+    "cli": 961,
+    "ensembles": 1854,
+    "estimators": 1345,
     "export": 1351,
     "functional": 460,
     "layers": 2065,
-    "likelihoods": 2328,
+    "likelihoods": 2618,
     "machine": 471,
     "metrics": 1127,
     "networks": 1765,
     "objective": 350,
     "prediction": 1740,
-    "tables": 7782,
+    "tables": 8046,
     "training": 2571,
     "views": 2991,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 
 
-EXPERIMENTS = 18_391
+EXPERIMENTS = 18_950
 """Lines of all experiments."""
 
 

@@ -17,6 +17,7 @@ NAMES = (
     "rows",
     "starts",
     "injected",
+    "guarantee",
     "decisions",
     "labels",
     "attribution",

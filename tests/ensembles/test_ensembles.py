@@ -154,7 +154,7 @@ def test_the_schedule_takes_enough_steps_and_passes(num_rows) -> None:
 def test_fewer_steps_go_further(monkeypatch, num_rows: int, times: float) -> None:
     seen: list[TrainingSettings] = []
     monkeypatch.setattr(fitting, "fit_shared", lambda members, *_, settings, **__: seen.append(settings) or members)
-    monkeypatch.setattr(fitting, "ensemble_of", lambda *_, **__: (None, None))
+    monkeypatch.setattr(fitting, "ensemble_of", lambda *_, **__: (None, (None, None)))
     batch_size = 16 if num_rows == 60 else None
     x = torch.zeros(num_rows, 1)
     fit_ensembles([MAKE], [Rows(x, x)], EnsembleSettings(num_members=1, epochs=1, batch_size=batch_size), NUMBERS)
@@ -339,7 +339,7 @@ def test_the_noise_is_less_by_what_it_holds_of_the_spread(slopes: tuple[float, .
     count, folds = len(slopes), [torch.arange(90)[i::3] for i in range(3)]
     ensemble = RegressionEnsemble([line(slope) for slope in slopes], NoiseFunction(1, 1))
     table = Rows(x, y, weights if weighted else None)
-    scores = settle(ensemble, table, [folds[i % 3] for i in range(count)], seed=0)
+    scores, _ = settle(ensemble, table, [folds[i % 3] for i in range(count)], seed=0)
 
     rows, slope = torch.cat(folds), torch.tensor(slopes)
     means = torch.cat([slope[i::3].view(-1, 1, 1) * x[part] for i, part in enumerate(folds)], dim=1)

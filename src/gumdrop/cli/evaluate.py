@@ -15,6 +15,7 @@ def evaluate(
     /,
     *,
     coverage: Fraction | None = None,
+    update: Flag = False,
     page: Path | None = None,
     overwrite: Flag = False,
     machine: Json = False,
@@ -26,6 +27,8 @@ def evaluate(
         table: CSV or Parquet file with the columns that the model was trained on, and the target; - for standard input.
             Rows where the target is missing are left out.
         coverage: Probability of the intervals to score; by default that of the fit.
+        update: Let the conformal levels of the model follow these rows, in the order of the table, once they are
+            scored; the folder keeps what comes of it.
         page: Page to write beside: the scores, figures of the predictions beside what was observed, and the rows that
             surprise the model most.
         overwrite: Replace the page if it exists.
@@ -57,4 +60,9 @@ def evaluate(
     fitted = read_results(whole) if has_results else None
     told = {"command": "evaluate", "folder": str(folder), **plain(predicted.evaluation), "notes": predicted.notes}
     told |= {"drift": plain(predicted.drift)}
+    if update:
+        from gumdrop.tables.following import follow, put_model
+
+        put_model(follow(model, frame), whole, voice.say)
+        voice.say(f"the conformal levels in {folder} have followed {len(frame):,} rows")
     voice.answer(told, partial(show_evaluation, evaluation=predicted.evaluation, fitted=fitted), page, write)

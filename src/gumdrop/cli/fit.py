@@ -54,7 +54,8 @@ def fit(
     check_named(table, target)
     if not settings.stream:
         whole = [target] if reading.lower is None else []
-        check_early(table, [*whole, *reading.known, *reading.drop, *([settings.split_by] if settings.split_by else [])])
+        grouped = [*settings.conformal_by, *([settings.split_by] if settings.split_by else [])]
+        check_early(table, [*whole, *reading.known, *reading.drop, *grouped])
     if settings.test is not None:
         check_early(settings.test)
     check_out(place, overwrite=overwrite)

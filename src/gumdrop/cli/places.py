@@ -31,8 +31,11 @@ def with_coverage(model: TableModel, coverage: float | None) -> TableModel:
 
     if coverage is None:
         return model
-    if model.schema.target.task != "regression":
-        raise TableError(f"--coverage {coverage:g} is of intervals, and this model predicts classes: leave it away")
+    if model.schema.target.task != "regression" and model.conformal is None:
+        raise TableError(
+            f"--coverage {coverage:g} is of intervals and conformal sets, and this model predicts classes: leave it "
+            "away, or fit with --conformal"
+        )
     return replace(model, coverage=coverage)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,19 +11,28 @@ from gumdrop.ensembles.correlation import noise_correlation
 from gumdrop.ensembles.models import Ensemble, RegressionEnsemble, member_seeds
 from gumdrop.ensembles.noise import weighted_mean
 from gumdrop.ensembles.rows import Rows
-from gumdrop.likelihoods import HurdlePrediction, Likelihood, Prediction, RegressionPrediction
+from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, Likelihood, Prediction, RegressionPrediction
 from gumdrop.prediction import predict
 from gumdrop.training import RowSource
 
-__all__ = ["members_of_folds", "settle"]
+__all__ = ["HeldOut", "members_of_folds", "settle"]
 
 MOST_ROWS = 2000
 """Held-out rows of a member, and training rows, that are enough to fit and to correct the noise."""
 DRAWS = 50
 
 
+class HeldOut(NamedTuple):
+    """What is said of rows by members that have not seen them; NaN where nothing is."""
+
+    scores: Tensor
+    """Log likelihood of each row, shape (N,), in nats and in units of the target."""
+    standing: Tensor
+    """Where the target of each row stands in what was predicted, see `RegressionPrediction.standing`; (N, D, 2)."""
+
+
 @torch.no_grad()
-def settle(ensemble: Ensemble, rows: Rows, held_out: list[Tensor], seed: int, *, is_kept: bool = True) -> Tensor:
+def settle(ensemble: Ensemble, rows: Rows, held_out: list[Tensor], seed: int, *, is_kept: bool = True) -> HeldOut:
     """Let the rows outside each member's training say how likely they are; of numbers, fit the noise to them before.
 
     Args:
@@ -34,8 +43,8 @@ def settle(ensemble: Ensemble, rows: Rows, held_out: list[Tensor], seed: int, *,
         is_kept: Correct the noise for the spread of the members, as an ensemble needs that is not only scored.
 
     Returns:
-        Log likelihood of each row, shape (N,), in nats and in units of the target, before the correction for the
-        spread of the members; NaN where there is none. Members that hold the same rows out predict these together.
+        What they say, before the correction for the spread of the members. Members that hold the same rows out predict
+        these together.
     """
     folds = members_of_folds(held_out)
     places = [held_out[members[0]][:MOST_ROWS] for members in folds]
@@ -43,11 +52,18 @@ def settle(ensemble: Ensemble, rows: Rows, held_out: list[Tensor], seed: int, *,
     seen, prediction = torch.cat(places), type(outside[0]).joined(outside)
     if isinstance(ensemble, RegressionEnsemble):
         assert isinstance(prediction, RegressionPrediction)
-        scores = _fit_noise(ensemble, rows, seen, prediction, folds, seed, is_kept=is_kept)
+        found = _fit_noise(ensemble, rows, seen, prediction, folds, seed, is_kept=is_kept)
     else:
-        scores = prediction.log_prob(_rows_on(_device_of(ensemble), rows.y, seen))
-    found = torch.full((len(rows),), torch.nan)
-    found[seen.long()] = scores.float().cpu()
+        assert isinstance(prediction, ClassificationPrediction)
+        observed = _rows_on(_device_of(ensemble), rows.y, seen)
+        found = HeldOut(prediction.log_prob(observed), prediction.standing(observed))
+    return HeldOut(*(_of_all_rows(len(rows), seen, each) for each in found))
+
+
+def _of_all_rows(num_rows: int, seen: Tensor, values: Tensor) -> Tensor:
+    """Values of some rows, and NaN for all others."""
+    found = torch.full((num_rows, *values.shape[1:]), torch.nan)
+    found[seen.long()] = values.float().cpu()
     return found
 
 
@@ -60,7 +76,7 @@ def _fit_noise(
     seed: int,
     *,
     is_kept: bool,
-) -> Tensor:
+) -> HeldOut:
     """Fit the noise function on held-out rows, score them, and where it is kept correct it for the members' spread."""
     rows_of, x = partial(_rows_on, _device_of(ensemble)), rows.x
     weights = torch.ones(1).expand(len(rows)) if rows.weights is None else rows.weights.to(rows.y.dtype)
@@ -71,15 +87,20 @@ def _fit_noise(
     ensemble.noise.fit(x_seen, numbers, prediction, weights_seen)
     factor = ensemble.noise(x_seen, prediction.mean)
     noisy = ensemble.noise.with_tail(prediction.scale_noise(factor))
-    scores = ensemble.scaling.log_prob(noisy, y_seen)
-    if is_kept and (found := noise_correlation(y_seen, noisy, weights_seen)) is not None:
+    scaling, scores = ensemble.scaling, ensemble.scaling.log_prob(noisy, y_seen)
+    standing = torch.full((len(scores), ensemble.noise.num_outputs, 2), torch.nan)
+    if not is_kept:
+        return HeldOut(scores, standing)
+    if isinstance(noisy, HurdlePrediction) or y_seen.shape[1] == noisy.mean.shape[1]:  # else the two ends of a range
+        standing = scaling.in_units(noisy).standing(scaling.decoded(y_seen))
+    if (found := noise_correlation(y_seen, noisy, weights_seen)) is not None:
         ensemble.noise.correlation = found.to(ensemble.noise.correlation)
-    if is_kept and (count := len(ensemble.members)) > 1:
+    if (count := len(ensemble.members)) > 1:
         noise = weighted_mean(prediction.aleatoric * factor, weights_seen)
         excess = 1 / len(folds[0]) - 1 / count  # of the spread in the mean of few members, beside that of all
         spread = _spread(ensemble, x, weights, seed)
         ensemble.noise.offset += (1 - 2 * excess * spread / noise).clamp(min=0.5).log()
-    return scores
+    return HeldOut(scores, standing)
 
 
 def _outside(ensemble: Ensemble, members: list[int], rows: Rows, fold: Tensor, seed: int) -> Prediction:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gumdrop.ensembles.correction import settle
+from gumdrop.ensembles.correction import HeldOut, settle
 from gumdrop.ensembles.folds import MOST_HELD_OUT, folds_of
 from gumdrop.ensembles.models import ClassificationEnsemble, Ensemble, RegressionEnsemble
 from gumdrop.ensembles.noise import NoiseFunction
@@ -37,6 +37,9 @@ class EnsembleFit(NamedTuple):
     scores: Tensor
     """Log likelihood of each row under the members that held it out, shape (N,); NaN where there is none: all rows for
     numbers without ``input_noise``, and those of a fold beyond the first 2,000."""
+    standing: Tensor
+    """Where the target of each row stands in what these members predicted, shape (N, D, 2), see
+    `RegressionPrediction.standing`; NaN where there is none."""
     strengths: tuple[float, ...] = (1.0,)
     """What the entropy of the masks counted, see `gumdrop.networks.set_strength`; members of several are side by side.
     """
@@ -112,8 +115,8 @@ def fit_ensembles(
     fits = []
     for i, (networks, each) in enumerate(zip(models, rows, strict=True)):
         outside = [held_out for _, held_out in folds[i]]
-        model, scores = ensemble_of(networks, each, outside, settings, likelihood, scaling, is_kept=is_kept)
-        fits.append(EnsembleFit(model, results[i * count : (i + 1) * count], outside, scores))
+        model, found = ensemble_of(networks, each, outside, settings, likelihood, scaling, is_kept=is_kept)
+        fits.append(EnsembleFit(model, results[i * count : (i + 1) * count], outside, *found))
     return fits
 
 
@@ -134,9 +137,9 @@ def joined(fits: Sequence[EnsembleFit], rows: Rows, settings: EnsembleSettings, 
     members = [member for fit in fits for member in fit.model.members]
     outside = [held_out for fit in fits for held_out in fit.held_out]
     seen = replace(rows, y=scaling.encoded(rows.y))
-    model, scores = ensemble_of(members, seen, outside, settings, likelihood, scaling)
+    model, found = ensemble_of(members, seen, outside, settings, likelihood, scaling)
     strengths = tuple(strength for fit in fits for strength in fit.strengths)
-    return EnsembleFit(model, [result for fit in fits for result in fit.members], outside, scores, strengths)
+    return EnsembleFit(model, [result for fit in fits for result in fit.members], outside, *found, strengths)
 
 
 def ensemble_of(
@@ -148,7 +151,7 @@ def ensemble_of(
     scaling: Scaling = AS_IT_IS,
     *,
     is_kept: bool = True,
-) -> tuple[Ensemble, Tensor]:
+) -> tuple[Ensemble, HeldOut]:
     """Mix trained members into one ensemble, with the noise of numbers from rows that they have not seen.
 
     Args:
@@ -161,7 +164,7 @@ def ensemble_of(
         is_kept: Whether it is to predict, see `fit_ensembles`.
 
     Returns:
-        The ensemble, and the log likelihoods that `EnsembleFit` holds.
+        The ensemble, and what `EnsembleFit` holds of rows that members have not seen.
     """
     if not likelihood.is_density:
         ensemble: Ensemble = ClassificationEnsemble(members)
@@ -169,7 +172,8 @@ def ensemble_of(
         noise = NoiseFunction(rows.x.shape[1], likelihood.num_outputs(rows.y))
         ensemble = RegressionEnsemble(members, noise, scaling).to(next(members[0].parameters()).device)
         if not settings.input_noise:
-            return ensemble, torch.full((len(rows),), torch.nan)
+            unknown = torch.full((len(rows), noise.num_outputs, 2), torch.nan)
+            return ensemble, HeldOut(unknown[:, 0, 0], unknown)
     return ensemble, settle(ensemble, rows, held_out, settings.seed, is_kept=is_kept)
 
 

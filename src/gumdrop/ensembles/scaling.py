@@ -100,6 +100,13 @@ class Scaling:
         ends[:, :1] = torch.where(middle < self.scale.least + half, -torch.inf, ends[:, :1])
         return ends.to(seen)
 
+    def decoded(self, seen: Tensor) -> Tensor:
+        """Targets in their units, shape (N, D), of what networks see of them."""
+        found = self.scale.from_gaussian(seen * self.spread + self.center)
+        for place, atom in enumerate(self.scale.atoms, 1):
+            found = torch.where(seen[:, 1:] == place, atom, found[:, :1])
+        return found
+
     def log_prob(self, prediction: RegressionPrediction, seen: Tensor) -> Tensor:
         """Log density of targets, in their units, without the way back, which would round what is small.
 

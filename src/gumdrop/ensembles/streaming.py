@@ -79,8 +79,8 @@ def fit_streamed_ensemble(
         members.append(member)
         results.append(result)
     everywhere = [torch.arange(len(held_out))] * count
-    ensemble, scores = ensemble_of(members, held_out, everywhere, settings, likelihood, Scaling(scale))
-    return EnsembleFit(ensemble, results, everywhere, scores)
+    ensemble, found = ensemble_of(members, held_out, everywhere, settings, likelihood, Scaling(scale))
+    return EnsembleFit(ensemble, results, everywhere, *found)
 
 
 def _numbered(place: Path, number: int) -> Path:

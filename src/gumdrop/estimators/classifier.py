@@ -53,6 +53,8 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         validation_fraction: Share of the rows that is held out from each member; the rows are cut into folds of
             this share, and each member does without one.
         n_mc_samples: Draws for a prediction, spread over the networks.
+        conformal: Let sets hold what they promise by the rows that networks have not seen, see
+            `gumdrop.likelihoods.conformal`.
         random_state: Seed, generator or None; a number gives the same model each time.
         device: Where to train and predict, such as ``"cuda"``; None for the CPU.
         verbose: Show a progress bar.
@@ -62,6 +64,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         ensemble_: The `gumdrop.ensembles.ClassificationEnsemble`, of standardised rows.
         dropout_rates_: Learned rate of each layer of each network, inputs first, shape (n_networks, n_layers).
         strengths_: Strengths of dropout of the networks that were taken.
+        levels_: The conformal levels, which count where ``conformal`` is set.
         history_: For each member a list with a `gumdrop.training.EpochRecord` for each epoch.
         n_iter_: Epochs that were made.
         n_features_in_: Number of columns.
@@ -93,6 +96,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         tol: float = 1e-4,
         validation_fraction: float = 0.2,
         n_mc_samples: int = 100,
+        conformal: bool = False,
         random_state: Any = None,
         device: str | torch.device | None = None,
         verbose: bool = False,
@@ -110,6 +114,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
             tol=tol,
             validation_fraction=validation_fraction,
             n_mc_samples=n_mc_samples,
+            conformal=conformal,
             random_state=random_state,
             device=device,
             verbose=verbose,
@@ -183,9 +188,7 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         """
         validated = self._validated(X)
         parts = [self._draw(validated[part]) for part in chunks(validated.shape[0])]
-        return ClassificationPrediction(
-            torch.cat([part.log_probabilities for part in parts]), torch.cat([part.expected_entropy for part in parts])
-        )
+        return ClassificationPrediction.joined(parts)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the most probable label.
@@ -221,6 +224,40 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         """
         return self.predict_distribution(X).log_probabilities.cpu().numpy()
 
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> np.ndarray:
+        """Predict sets of classes that hold the label with a given probability, the most probable classes first.
+
+        Args:
+            X: Inputs, shape (n_samples, n_features).
+            coverage: Probability, strictly between 0 and 1.
+
+        Returns:
+            Whether each class is in the set of each row, shape (n_samples, n_classes), in the order of ``classes_``.
+        """
+        return self.predict_distribution(X).sets(coverage).cpu().numpy()
+
+    def update(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Let the conformal levels follow rows whose labels have become known, see `ConformalLevels.updated`.
+
+        Args:
+            X: Inputs, in the order of time, shape (n_samples, n_features).
+            y: Labels, shape (n_samples,).
+
+        Returns:
+            This estimator, with the same networks.
+
+        Raises:
+            ValueError: If the estimator is not ``conformal``, or a label is none of ``classes_``.
+        """
+        return self._follow(self.predict_distribution(X).standing(torch.from_numpy(self._codes(y))))
+
+    def _codes(self, y: ArrayLike) -> np.ndarray:
+        """Numbers of labels, which must be of `classes_`."""
+        labels = np.asarray(y)
+        if not (known := np.isin(labels, self.classes_)).all():
+            raise ValueError(f"`y` must hold labels of `classes_`, got '{labels[~known][0]}'")
+        return np.searchsorted(self.classes_, labels)
+
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draw labels from the averaged probabilities, each independent of the others.
 
@@ -249,7 +286,5 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         Raises:
             ValueError: If a label is none of ``classes_``.
         """
-        log_p, labels = self.predict_log_proba(X), np.asarray(y)
-        if not (known := np.isin(labels, self.classes_)).all():
-            raise ValueError(f"`y` must hold labels of `classes_`, got '{labels[~known][0]}'")
-        return np.asarray(log_p[np.arange(len(log_p)), np.searchsorted(self.classes_, labels)])
+        log_p, codes = self.predict_log_proba(X), self._codes(y)
+        return np.asarray(log_p[np.arange(len(log_p)), codes])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import nn
+from torch import Tensor, nn
 
 from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, fit
 from gumdrop.ensembles.streaming import STREAMED, fit_streamed_ensemble, stream_schedule
@@ -21,6 +22,7 @@ from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, ch
 from gumdrop.estimators.together import held_together
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import PLAIN, Lengthscale, Likelihood, TargetScale
+from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.training.processes.group import process_group
 
@@ -50,6 +52,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         tol: float = 1e-4,
         validation_fraction: float = 0.2,
         n_mc_samples: int = 100,
+        conformal: bool = False,
         random_state: Any = None,
         device: str | torch.device | None = None,
         verbose: bool = False,
@@ -66,6 +69,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self.tol = tol
         self.validation_fraction = validation_fraction
         self.n_mc_samples = n_mc_samples
+        self.conformal = conformal
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -252,6 +256,10 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self.n_iter_ = len(self.history_[0])
         self.dropout_rates_ = np.array([list(dropout_rates(member).values()) for member in self.ensemble_.members])
         self.strengths_ = fitted.strengths
+        known = ~fitted.standing.isnan().any(-1).any(-1)
+        if self.conformal and not known.any():
+            raise ValueError("`conformal` needs targets that are seen in each row, and these are known in part")
+        self.levels_ = [ConformalLevels.of(fitted.standing[known])] if known.any() else []
         self._seed = seed
 
     def _drawn_seed(self) -> int:
@@ -272,7 +280,15 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         check_is_fitted(self)
         x = torch.from_numpy(((X.toarray() if issparse(X) else X) - self._center) / self._scale)
         device = next(self.ensemble_.parameters()).device
-        return self.ensemble_.predict(x.to(device), num_samples=self.n_mc_samples, seed=self._seed)
+        prediction = self.ensemble_.predict(x.to(device), num_samples=self.n_mc_samples, seed=self._seed)
+        return replace(prediction, levels=tuple(self.levels_)) if self.conformal else prediction
+
+    def _follow(self, standing: Tensor) -> Self:
+        """Move the conformal levels by rows in the order of time, see `ConformalLevels.updated`."""
+        if not self.conformal:
+            raise ValueError("`update` moves conformal levels, and there are none: set `conformal=True`")
+        self.levels_ = [self.levels_[0].updated(standing.cpu())]
+        return self
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -58,6 +58,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         validation_fraction: Share of the rows that is held out from each member; the rows are cut into folds of
             this share, and each member does without one.
         n_mc_samples: Draws for a prediction, spread over the networks.
+        conformal: Let intervals and quantiles hold what they promise by the rows that networks have not seen, see
+            `gumdrop.likelihoods.conformal`.
         random_state: Seed, generator or None; a number gives the same model each time.
         device: Where to train and predict, such as ``"cuda"``; None for the CPU.
         verbose: Show a progress bar.
@@ -67,6 +69,7 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
             ``ensemble_.scaling.scale.kind`` tells whether its networks see the target, its root or its logarithm.
         dropout_rates_: Learned rate of each layer of each network, inputs first, shape (n_networks, n_layers).
         strengths_: Strengths of dropout of the networks that were taken.
+        levels_: The conformal levels, which count where ``conformal`` is set.
         history_: For each member a list with a `gumdrop.training.EpochRecord` for each epoch.
         n_iter_: Epochs that were made.
         n_features_in_: Number of columns.
@@ -188,6 +191,21 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         lower, upper = self._over(X, lambda prediction: prediction.interval(coverage))
         return lower, upper
 
+    def update(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Let the conformal levels follow rows whose targets have become known, see `ConformalLevels.updated`.
+
+        Args:
+            X: Inputs, in the order of time, shape (n_samples, n_features).
+            y: Targets, shape (n_samples,) or (n_samples, n_outputs).
+
+        Returns:
+            This estimator, with the same networks.
+
+        Raises:
+            ValueError: If the estimator is not ``conformal``.
+        """
+        return self._follow(torch.cat(self._beside(X, y, lambda prediction, target: prediction.standing(target))))
+
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draw targets; within a draw all rows share one function of the ensemble, and each has noise of its own size.
 
@@ -235,6 +253,10 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         Returns:
             Shape (n_samples,).
         """
+        return torch.cat(self._beside(X, y, lambda prediction, target: prediction.log_prob(target))).numpy()
+
+    def _beside(self, X: ArrayLike, y: ArrayLike, of: Callable[[RegressionPrediction, Tensor], Tensor]) -> list[Tensor]:
+        """What is said of some predictions and their targets after the others."""
         validated = self._validated(X)
         records = records_of(y)
         known = np.asarray(y, dtype=np.float64) if records is None else ends_of(records)
@@ -242,8 +264,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         parts = []
         for part in chunks(validated.shape[0]):
             prediction = self._distribution(validated[part])
-            parts.append(prediction.log_prob(targets[part].to(prediction.mean.device)).cpu())
-        return torch.cat(parts).numpy()
+            parts.append(of(prediction, targets[part].to(prediction.mean.device)).cpu())
+        return parts
 
     def _distribution(self, X: Any) -> RegressionPrediction:
         prediction = self._draw(X)

@@ -16,6 +16,7 @@ from gumdrop.likelihoods.categorical import (
     bernoulli_nll,
     categorical_nll,
 )
+from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.likelihoods.gaussian import Gaussian, gaussian_nll
 from gumdrop.likelihoods.hurdle import Hurdle, HurdlePrediction
 from gumdrop.likelihoods.likelihood import FunctionLikelihood, Lengthscale, Likelihood
@@ -37,6 +38,7 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "ClassificationPrediction",
+    "ConformalLevels",
     "CountPrediction",
     "Gaussian",
     "Hurdle",

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gumdrop.functional.floats import widened
+from gumdrop.likelihoods.conformal import ConformalLevels, normal_quantile, of_rows
 from gumdrop.likelihoods.likelihood import (
     Likelihood,
     changes,
@@ -78,6 +79,17 @@ def bernoulli_nll(logits: Tensor, target: Tensor) -> Tensor:
     return per_example(F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype), reduction="none"))
 
 
+def masses(probabilities: Tensor) -> tuple[Tensor, Tensor]:
+    """Mass of all classes more probable than each, and with it, (N, C, ...); of equal ones the first is first."""
+    ordered, order = probabilities.sort(dim=1, descending=True, stable=True)
+    up_to, place = ordered.cumsum(1), order.argsort(1)
+    return (up_to - ordered).gather(1, place), up_to.gather(1, place)
+
+
+def _reach(mass: Tensor) -> Tensor:
+    return normal_quantile((1 + mass.double()) / 2)
+
+
 @dataclass(frozen=True)
 class ClassificationPrediction(Prediction):
     """Class probabilities averaged over drawn functions, and how much those disagree; N rows, C classes.
@@ -89,6 +101,11 @@ class ClassificationPrediction(Prediction):
     """Log of the averaged probabilities, shape (N, C, ...)."""
     expected_entropy: Tensor
     """Mean entropy of the draws: ambiguity that more data would not remove."""
+    levels: tuple[ConformalLevels, ...] = ()
+    """By which sets hold what they promise, those of each group of rows; none if they are those of the probabilities.
+    """
+    groups: Tensor | None = None
+    """Groups of each row, as numbers of `levels`, shape (N, K); None if all are in the first."""
 
     @staticmethod
     def from_log_probabilities(log_probabilities: Tensor) -> "ClassificationPrediction":
@@ -140,6 +157,38 @@ class ClassificationPrediction(Prediction):
     def label(self) -> Tensor:
         """Most probable class, shape (N, ...)."""
         return self.log_probabilities.argmax(1)
+
+    def sets(self, coverage: float = 0.9) -> Tensor:
+        """Sets of classes that hold the label with a given probability, the most probable classes first.
+
+        Args:
+            coverage: Probability, in (0, 1).
+
+        Returns:
+            Whether each class is in the set of each row, shape (N, C, ...); the most probable one always is.
+
+        Raises:
+            ValueError: If ``coverage`` is out of range, or too near to 1 for the held-out rows of the `levels`.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"`coverage` must be strictly between 0 and 1, got {coverage}")
+        before, _ = masses(self.probabilities)
+        if not self.levels:
+            return before < coverage
+        return _reach(before) <= of_rows(self.levels, self.groups, lambda each: each.reach(coverage))
+
+    def standing(self, target: Tensor) -> Tensor:
+        """How far out observations stand, see `RegressionPrediction.standing`: above the middle, by (1 + m) / 2.
+
+        Args:
+            target: Observed classes, shape (N, ...).
+
+        Returns:
+            Shape (N, 1, ..., 2), of the probability m of all classes that are more probable than the observed one, and
+            of these and itself.
+        """
+        parts = [mass.gather(1, target.long().unsqueeze(1)) for mass in masses(self.probabilities)]
+        return torch.stack([_reach(each) for each in parts], dim=-1)
 
     def log_prob(self, target: Tensor) -> Tensor:
         """Log probability of observed classes, in nats.

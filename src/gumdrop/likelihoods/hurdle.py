@@ -120,6 +120,8 @@ class HurdlePrediction(RegressionPrediction):
             ValueError: If ``coverage`` is out of range or the draws were not kept.
         """
         lower, upper = super().interval(coverage)
+        if self.levels:  # which hold the share that they promise, whatever the ends are
+            return lower, upper
         at_lower, at_upper = self._mass_at(lower), self._mass_at(upper)
         below, above = self._below(lower), 1 - self.cdf(upper)
         nearer_upper = self._quantile((coverage + below).clamp(LEAST_REST, 1 - LEAST_REST)).maximum(lower)

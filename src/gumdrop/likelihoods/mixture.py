@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from gumdrop.likelihoods import scaled_mixture
-from gumdrop.likelihoods.prediction import NumberPrediction
+from gumdrop.likelihoods.conformal import ConformalPrediction
 from gumdrop.likelihoods.target_scale import PLAIN, TargetScale
 
 
 @dataclass(frozen=True)
-class RegressionPrediction(NumberPrediction):
+class RegressionPrediction(ConformalPrediction):
     """A mixture of Gaussians for each row, one component for each drawn function; N rows, D outputs, S draws."""
 
     by_draw = frozenset({"draw_means", "draw_variances"})
@@ -250,9 +250,14 @@ class RegressionPrediction(NumberPrediction):
         ends = [[self.cdf(self.mean.new_tensor(level + side)) for side in (-step / 2, step / 2)] for level in levels]
         return torch.stack([above - below for below, above in ends], dim=-1)
 
-    def _quantile(self, probability: float) -> Tensor:
-        found = partial(scaled_mixture.quantile, probability=probability)
-        return self.scale.from_gaussian(scaled_mixture.in_parts(found, *self.components(), self.scale))
+    def _inside(self, value: Tensor) -> Tensor:
+        return value.clamp(min=self.scale.least)
+
+    def _quantile(self, probability: float | Tensor) -> Tensor:
+        """Quantile of each row, of a probability or of (N, D)."""
+        values = (probability.to(self.mean),) if isinstance(probability, Tensor) else ()
+        found = scaled_mixture.quantile if values else partial(scaled_mixture.quantile, probability=probability)
+        return self.scale.from_gaussian(scaled_mixture.in_parts(found, *self.components(), self.scale, *values))
 
 
 def _scale_of(parts: Sequence["RegressionPrediction"]) -> TargetScale:

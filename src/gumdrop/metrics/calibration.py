@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from gumdrop.likelihoods import Bernoulli, Categorical
+from gumdrop.likelihoods.categorical import masses
 from gumdrop.machine.optimizers import without_compiler
 
 
@@ -154,17 +155,10 @@ def conformal_sets(
         )
     if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < known.shape[1])).all():
         raise ValueError(f"`target` must hold indices of the {known.shape[1]} classes, from 0 on, got {labels.dtype}")
-    scores = {"lac": lambda p: 1 - p, "aps": _mass_down_to}[score]
+    scores = {"lac": lambda p: 1 - p, "aps": lambda p: masses(torch.from_numpy(p))[1].numpy()}[score]
     rank = _rank(len(labels), coverage)
     reached = np.sort(scores(known)[np.arange(len(labels)), labels])[rank - 1]
     return np.asarray(scores(new) <= reached)
-
-
-def _mass_down_to(probabilities: NDArray[Any]) -> NDArray[Any]:
-    """Probability of each class and of those that are more likely; of equal ones the first comes first."""
-    order = np.argsort(-probabilities, axis=1, kind="stable")
-    mass = np.take_along_axis(probabilities, order, axis=1).cumsum(axis=1)
-    return np.take_along_axis(mass, np.argsort(order, axis=1), axis=1)
 
 
 def fit_temperature(

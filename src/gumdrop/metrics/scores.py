@@ -178,7 +178,7 @@ def central_coverage(prediction: RegressionPrediction, target: Tensor, levels: T
         tensor([0.5460, 0.9040])
     """
     check_targets("mean", prediction.mean, target)
-    if isinstance(prediction, HurdlePrediction):  # whose intervals end at atoms
+    if isinstance(prediction, HurdlePrediction) or prediction.levels:  # whose intervals are not those of the cdf
         held = [interval_coverage(*prediction.interval(level), target) for level in levels.tolist()]
         return torch.stack(held).to(levels)
     distance = (2 * prediction.cdf(target) - 1).abs()

@@ -15,6 +15,7 @@ from gumdrop.layers import PiecewiseLinear
 from gumdrop.machine.threads import limited_threads
 from gumdrop.networks.mlp import ACTIVATIONS, Activation
 from gumdrop.tables.cells import completions, mark_unknown
+from gumdrop.tables.conformal import Conformal
 from gumdrop.tables.fitting.settings import PredictionSettings
 from gumdrop.tables.profile import Profile
 from gumdrop.tables.reading.table import read_rows
@@ -58,6 +59,8 @@ class TableModel:
     """Of two classes, from which probability on a row is taken for the one that is looked for; None for all else."""
     profile: Profile | None = None
     """What training rows look like, to tell how others differ; None before the end of a fit."""
+    conformal: Conformal | None = None
+    """By which levels intervals, quantiles and sets hold what they promise; None if they are those of the mixture."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -80,7 +83,8 @@ class TableModel:
     @property
     def measures(self) -> dict[str, Measure]:
         """What predictions are scored by."""
-        return self.task.measures(self.coverage, self.unit, self.num_samples)
+        found = self.task.measures(self.coverage, self.unit, self.num_samples)
+        return found if self.conformal is None else found | self.task.set_measures(self.coverage)
 
     @property
     def scale_notes(self) -> list[str]:
@@ -147,7 +151,7 @@ class TableModel:
         rows = self.schema.encode_inputs(frame)
         x = mark_unknown(self.schema, rows.x, rows.unknown, self.background)
         with limited_threads(1 if len(frame) < ROWS_FOR_THREADS else None):
-            prediction = self.predict_encoded(x)
+            prediction = self.on_levels(self.predict_encoded(x), frame)
             columns = self.task.columns(prediction, self.coverage) | self.task.quantiles(prediction, settings.quantiles)
             columns |= self.task.above(prediction, settings.at)
             columns |= self.task.levels(prediction) if settings.levels else {}
@@ -176,6 +180,12 @@ class TableModel:
             prediction = prediction.with_rows(some, self._predict_completions(x[some]))
         in_units: Prediction = self.task.in_units(prediction)
         return in_units
+
+    def on_levels(self, prediction: Prediction, frame: pd.DataFrame) -> Prediction:
+        """Let the conformal levels of the rows of a table, if the model has any, say where their intervals end."""
+        if self.conformal is None:
+            return prediction
+        return replace(prediction, levels=self.conformal.levels, groups=self.conformal.groups(self.schema, frame))
 
     def _predict_completions(self, x: Tensor) -> Prediction:
         """Predict rows that are completed anew for each draw, in as many draws as others have."""

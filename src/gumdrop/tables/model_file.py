@@ -15,8 +15,10 @@ from torch import Tensor
 
 from gumdrop.ensembles import Architecture
 from gumdrop.layers import PiecewiseLinear
+from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.machine.version import VERSION
 from gumdrop.networks.mlp import Activation
+from gumdrop.tables.conformal import Conformal, GroupColumn
 from gumdrop.tables.errors import TableError
 from gumdrop.tables.folders import MODEL_FILE, model_folder
 from gumdrop.tables.model import TableModel
@@ -28,6 +30,9 @@ from gumdrop.tables.task import Cut, task_of
 MODEL_FORMAT = 7
 WEIGHTS_FILE = "model.safetensors"
 BACKGROUND = "background"
+LEVELS = "conformal.{}.{}"
+"""Tensor of some levels: their number, and the name of the field."""
+NAMES = [each.name for each in fields(ConformalLevels)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,8 @@ class _Description:
     cut: Cut | None
     profile: Profile | None
     weights_sha256: str
+    conformal: list[GroupColumn] | None = None
+    """Columns whose groups have levels of their own; None if nothing is conformal."""
 
     def filled(self, schema: TableSchema, tensors: Mapping[str, Tensor]) -> Any:
         """Build the ensemble around its tensors; nothing is as large as a description says, but as these."""
@@ -70,10 +77,14 @@ class _Description:
 
 def save_model(model: TableModel, folder: Path) -> None:
     """Write a model into a folder that nobody reads yet."""
-    weights = safetensors.torch.save({**model.ensemble.state_dict(), BACKGROUND: model.background})
+    levels = model.conformal.levels if model.conformal else ()
+    kept = {LEVELS.format(i, name): value for i, each in enumerate(levels) for name, value in vars(each).items()}
+    tensors = {**model.ensemble.state_dict(), BACKGROUND: model.background, **kept}
+    weights = safetensors.torch.save({name: each.contiguous() for name, each in tensors.items()})
     (folder / WEIGHTS_FILE).write_bytes(weights)  # save_file has errors of its own
     said = {field.name: getattr(model, field.name) for field in fields(_Description) if hasattr(model, field.name)}
     said |= {"schema": model.schema.to_json(), "num_members": len(model.ensemble.members)}
+    said |= {"conformal": list(model.conformal.columns) if model.conformal else None}
     description = plain(_Description(**said, weights_sha256=hashlib.sha256(weights).hexdigest()))
     description |= {"sha256": checksum_of(description)}
     (folder / MODEL_FILE).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
@@ -100,6 +111,7 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         own = {field.name for field in fields(TableModel)}
         said = {name: value for name, value in vars(file).items() if name in own}
         said |= {"schema": schema, "hidden": tuple(file.hidden), "background": background}
+        said |= {"conformal": _conformal(file.conformal, tensors)}
         return TableModel(ensemble=file.filled(schema, tensors), **said)
     except TableError:
         raise
@@ -107,6 +119,18 @@ def load_table_model(folder: str | os.PathLike[str]) -> TableModel:
         raise TableError(f"{place / WEIGHTS_FILE} is of another model; fit again") from error
     except ValueError as error:
         raise TableError(f"{place / MODEL_FILE} is damaged: {error}; fit the model again") from error
+
+
+def _conformal(columns: list[GroupColumn] | None, tensors: dict[str, Tensor]) -> Conformal | None:
+    """Take conformal levels out of the tensors of a file."""
+    if columns is None:
+        return None
+    count = 1 + sum(len(column.places) for column in columns)
+    try:
+        levels = [{name: tensors.pop(LEVELS.format(i, name)) for name in NAMES} for i in range(count)]
+    except KeyError as error:
+        raise ValueError(f"it lacks the levels {error}") from error
+    return Conformal(tuple(ConformalLevels(**each) for each in levels), tuple(columns))
 
 
 def _tensors(path: Path, checksum: str) -> dict[str, Tensor]:

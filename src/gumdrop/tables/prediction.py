@@ -112,7 +112,8 @@ def predict_stream(
     """Predict a table that does not fit into memory."""
     from tqdm.auto import tqdm
 
-    names = list(dict.fromkeys([*model.schema.names, *settings.keep]))
+    grouped = [column.name for column in model.conformal.columns] if model.conformal else []
+    names = list(dict.fromkeys([*model.schema.names, *grouped, *settings.keep]))
     check_present(stream.names, names)
     whole, columns = None, None
     with tqdm(total=stream.num_rows, unit="row", unit_scale=True, disable=None if progress else True) as bar:

@@ -18,7 +18,8 @@ from gumdrop.machine.files import saying_that_the_disk_is_full
 from gumdrop.machine.threads import limited_threads
 from gumdrop.machine.version import VERSION
 from gumdrop.tables.by_column import by_column
-from gumdrop.tables.errors import TableError
+from gumdrop.tables.conformal import conformal_of
+from gumdrop.tables.errors import TableError, check_present
 from gumdrop.tables.fitting.data import TableData, read_data
 from gumdrop.tables.fitting.folder import forget_training, held_folder, put_in_place
 from gumdrop.tables.fitting.settings import CONFIG_FILE, FitSettings, Reading, config_text
@@ -95,21 +96,24 @@ def fit_table(
         stack.enter_context(saying_that_the_disk_is_full(f"{full}; make room and try again"))
         partial = group.from_first(lambda: stack.enter_context(held_folder(place, overwrite=overwrite, notify=notify)))
         data = read_data(table, target, reading, settings)
+        _check_conformal(data, settings)
         _announce(data, reading, notify)
         if overwrite:
             group.from_first(lambda: forget_training(partial))
         with shared_bar(progress, _weights(data, settings)) as part:
             trained, twins, stopped = _trained(data, settings, partial, part, notify)
+            trained, notes = _on_levels(data, settings, trained)
             part(TESTING)
             if group.is_first:
                 new = partial / NEW
                 model, results = _results(data, reading, settings, trained, twins, new)
                 trained = trained._replace(model=model)
-                results = dataclasses.replace(results, stopped=stopped, seconds=time.monotonic() - started)
+                seconds = time.monotonic() - started
+                results = dataclasses.replace(results, notes=[*data.notes, *notes], stopped=stopped, seconds=seconds)
                 _write_rest(data, table, reading, settings, results, new)
                 finish(results, new)
                 put_in_place(partial, place, overwrite=overwrite, keep_checkpoints=stopped is not None)
-        for note in trained.model.scale_notes:
+        for note in notes:
             notify(note)
     return trained.model
 
@@ -199,12 +203,30 @@ def _results(
         training_seconds=seconds,
         rates=rates,
         rates_note=rates_in_words(rates, len(fitted.members)),
-        notes=[*data.notes, *model.scale_notes],
         reading=plain(reading),
         columns=by_column(model, data.marked(data.test, model.background), observed, tested, inputs, settings.split_by),
         **vars(test_part(model, predictions, observed, tested, inputs)),
     )
     return model, results
+
+
+def _check_conformal(data: TableData, settings: FitSettings) -> None:
+    check_present(data.frame.columns, settings.conformal_by)
+    if data.schema.target.known and (settings.conformal or settings.conformal_by):
+        raise TableError(
+            f"`--conformal` needs a target that is seen in each row, and '{data.schema.target.name}' is known in part: "
+            "leave it away"
+        )
+
+
+def _on_levels(data: TableData, settings: FitSettings, trained: TrainedModel) -> tuple[TrainedModel, list[str]]:
+    """Give a model its conformal levels, if they are wanted, and say what a reader should know of its predictions."""
+    model, standing = trained.model, trained.fitted.standing
+    if not (settings.conformal or settings.conformal_by):
+        return trained, model.scale_notes
+    watched = data.frame.iloc[data.train[: len(standing)]]
+    conformal, notes = conformal_of(standing, watched, data.schema, settings.conformal_by)
+    return trained._replace(model=dataclasses.replace(model, conformal=conformal)), [*model.scale_notes, *notes]
 
 
 def _cut(data: TableData, trained: TrainedModel) -> Cut | None:
@@ -241,6 +263,7 @@ def _predictions(
     with limited_threads(1 if len(marked) < ROWS_FOR_THREADS else None):
         predictions: dict[str, Prediction] = {name: n.model.predict_encoded(marked) for name, n in networks.items()}
     seconds = {name: each.seconds for name, each in networks.items()}
+    predictions[OURS] = model.on_levels(predictions[OURS], data.frame.iloc[data.test])
     x_train, y_train = data.part(data.train)
     if settings.compare:
         others = model.task.baselines(x_train, y_train, torch.from_numpy(data.x[data.test]), settings.seed)

@@ -85,6 +85,12 @@ class FitSettings:
     as all visits of a patient, and such a column is no input."""
     split_as: SplitAs | None = None
     """What that column is, where it is not as above: numbers can be times, and dates groups."""
+    conformal: bool = False
+    """Make intervals, quantiles and sets of classes conformal: training rows, as networks predict them that have not
+    seen them, say at which level of the predicted distribution these hold what they promise."""
+    conformal_by: tuple[str, ...] = ()
+    """Columns whose groups have conformal levels of their own, so that what is promised holds for each: categories, and
+    quarters of numbers and dates."""
     num_background: int = 500
     """Training rows that are kept in the model, to draw unknown cells from and for `gumdrop explain` to compare with; 0
     keeps none."""

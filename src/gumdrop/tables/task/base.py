@@ -153,6 +153,10 @@ class TableTask(ABC, Generic[P]):
     def measures(self, coverage: float, unit: str, num_samples: int) -> dict[str, Measure]:
         """The scores, by their names."""
 
+    def set_measures(self, coverage: float) -> dict[str, Measure]:
+        """Scores of sets of classes, by their names; numbers have those of their intervals already."""
+        return {}
+
     @abstractmethod
     def guess_gains(self, ours: P, other: P, observed: Tensor) -> tuple[str, Tensor]:
         """How much better the guess of each row is than another one, and what that is called; shape (N,)."""

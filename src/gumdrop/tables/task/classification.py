@@ -63,6 +63,10 @@ class Classification(TableTask[ClassificationPrediction]):
         named |= {f"p({name})": probabilities[:, i] for i, name in enumerate(classes)}
         named["predictive_entropy"] = prediction.predictive_entropy.numpy()
         named["mutual_information"] = prediction.mutual_information.numpy()
+        if prediction.levels:
+            named["set"] = np.array(
+                [" | ".join(classes[row]) for row in prediction.sets(coverage).numpy()], dtype=object
+            )
         return named
 
     def quantiles(self, prediction: ClassificationPrediction, probabilities: Sequence[float]) -> dict[str, np.ndarray]:
@@ -103,6 +107,21 @@ class Classification(TableTask[ClassificationPrediction]):
             "calibration error": Measure(
                 "lower", f"{gap} share of right answers", partial(calibration_error, num_bins=BINS)
             ),
+        }
+
+    def set_measures(self, coverage: float) -> dict[str, Measure]:
+        """How often a set holds the class, and how large it is."""
+        held = f"share of test rows whose class is in its set; should be {coverage:.0%}"
+
+        def share(prediction: ClassificationPrediction, observed: Tensor) -> Tensor:
+            return prediction.sets(coverage).gather(1, observed[:, None]).double().mean()
+
+        def size(prediction: ClassificationPrediction, observed: Tensor) -> Tensor:
+            return prediction.sets(coverage).sum(1).double().mean()
+
+        return {
+            f"coverage of {coverage:.0%} set": Measure("target", held, share),
+            "classes in a set": Measure("lower", "mean number of classes in a set", size),
         }
 
     def guess_gains(

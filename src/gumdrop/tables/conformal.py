@@ -1,0 +1,122 @@
+"""Conformal levels of a table model: of all rows that its networks have not seen, and of the groups of some columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from gumdrop.likelihoods.conformal import ConformalLevels
+from gumdrop.tables.errors import check_present, listed
+from gumdrop.tables.schema.cells import labels_of
+from gumdrop.tables.schema.columns import CategoryColumn
+from gumdrop.tables.schema.schema import TableSchema
+
+LEAST_ROWS = 50
+"""Held-out rows from which a group has levels of its own: with fewer, its intervals would be wide by chance."""
+QUARTERS = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class GroupColumn:
+    """A column whose groups have levels of their own."""
+
+    name: str
+    """The column."""
+    ends: list[float] | None
+    """Of numbers and dates: the upper ends of the first three quarters of the training rows; None for categories."""
+    places: dict[str, int]
+    """The number of the levels of each group that has its own: the label of a category, or the number of a quarter."""
+
+    def labels(self, schema: TableSchema, frame: pd.DataFrame) -> np.ndarray:
+        """Group of each row, shape (N,)."""
+        cells = frame[self.name]
+        if self.ends is None:
+            return np.array(labels_of(cells), dtype=object)
+        (column,) = (each for each in schema.columns if each.name == self.name)
+        assert not isinstance(column, CategoryColumn), "categories have no ends"
+        values = column.axis.read(cells)
+        quarters = np.searchsorted(self.ends, values).astype(str).astype(object)
+        return np.where(np.isnan(values), "", quarters)
+
+
+@dataclass(frozen=True, eq=False)
+class Conformal:
+    """By which levels intervals and sets hold what they promise."""
+
+    levels: tuple[ConformalLevels, ...]
+    """Those of all rows, and of each group."""
+    columns: tuple[GroupColumn, ...] = ()
+    """The columns that make groups."""
+
+    def groups(self, schema: TableSchema, frame: pd.DataFrame) -> Tensor | None:
+        """Numbers of the levels of each row, one for each column, shape (N, K); None without columns."""
+        if not self.columns:
+            return None
+        check_present(frame.columns, [column.name for column in self.columns])
+        found = [[c.places.get(label, 0) for label in c.labels(schema, frame)] for c in self.columns]
+        return torch.tensor(found).T
+
+    def updated(self, standing: Tensor, groups: Tensor | None) -> "Conformal":
+        """Follow rows whose targets have become known, see `ConformalLevels.updated`; those of a group move its levels.
+
+        Args:
+            standing: Of the targets, in the order of time, shape (T, D, 2).
+            groups: What `groups` says of these rows.
+
+        Returns:
+            The levels after them.
+        """
+        levels = [self.levels[0].updated(standing)]
+        for place, each in enumerate(self.levels[1:], 1):
+            assert groups is not None, "levels beyond the first are of groups"
+            levels.append(each.updated(standing[(groups == place).any(1)]))
+        return Conformal(tuple(levels), self.columns)
+
+
+def conformal_of(
+    standing: Tensor, frame: pd.DataFrame, schema: TableSchema, by: Sequence[str]
+) -> tuple[Conformal, list[str]]:
+    """Take levels from held-out rows.
+
+    Args:
+        standing: Of their targets, shape (N, D, 2), see `EnsembleFit`; NaN where there is none.
+        frame: The rows in the table.
+        schema: The schema.
+        by: Columns whose groups have levels of their own, quarters of numbers and dates.
+
+    Returns:
+        The levels, and what a reader should know of them.
+    """
+    known = ~standing.isnan().any(-1).any(-1).numpy()
+    levels, columns = [ConformalLevels.of(standing[known])], []
+    notes = [f"intervals and sets are conformal, by {known.sum():,} training rows as networks predict them that have "
+             "not seen them"]  # fmt: skip
+    for name in by:
+        column = _column(name, schema, frame)
+        labels, few = column.labels(schema, frame), []
+        for label in sorted(set(labels[known])):
+            rows = known & (labels == label)
+            if rows.sum() < LEAST_ROWS:
+                few.append(f"{label or '(missing)'} ({rows.sum()})")
+                continue
+            column.places[label] = len(levels)
+            levels.append(ConformalLevels.of(standing[rows]))
+        columns.append(column)
+        if few:
+            notes.append(f"too few rows for levels of their own, at least {LEAST_ROWS}, so that those of all rows hold "
+                         f"for these groups of '{name}': {listed(few)}")  # fmt: skip
+    return Conformal(tuple(levels), tuple(columns)), notes
+
+
+def _column(name: str, schema: TableSchema, frame: pd.DataFrame) -> GroupColumn:
+    """A column before its groups are known."""
+    known = {column.name: column for column in schema.columns}
+    column = known.get(name)
+    if column is None or isinstance(column, CategoryColumn):
+        return GroupColumn(name, None, {})
+    values = column.axis.read(frame[name])
+    ends = np.quantile(values[~np.isnan(values)], QUARTERS, method="inverted_cdf")
+    return GroupColumn(name, np.unique(ends).tolist(), {})

@@ -1,0 +1,55 @@
+"""Conformal levels that follow a stream: rows whose target has become known move them, and the folder keeps that."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from gumdrop.machine.files import followed
+from gumdrop.tables.errors import TableError
+from gumdrop.tables.fitting.folder import held_folder, put_in_place
+from gumdrop.tables.fitting.settings import PredictionSettings
+from gumdrop.tables.folders import NEW
+from gumdrop.tables.model import ROWS_OF_A_PART, TableModel
+from gumdrop.tables.model_file import save_model
+
+
+def follow(model: TableModel, frame: pd.DataFrame) -> TableModel:
+    """Let the conformal levels of a model follow rows whose target has become known, in the order of the table.
+
+    Args:
+        model: The model.
+        frame: Its columns and the target, which is known in each row.
+
+    Returns:
+        A model with the same networks.
+
+    Raises:
+        TableError: If the model has no conformal levels.
+    """
+    if model.conformal is None:
+        raise TableError("`--update` moves conformal levels, and this model has none: fit it with --conformal")
+    conformal, target = model.conformal, model.schema.target.name
+    for start in range(0, len(frame), ROWS_OF_A_PART):
+        part = frame.iloc[start : start + ROWS_OF_A_PART]
+        prediction = model.predict_part(part, PredictionSettings())[2]
+        observed = model.task.observed(model.schema.encode_target(part), part[target])
+        conformal = conformal.updated(prediction.standing(observed), conformal.groups(model.schema, part))
+    return dataclasses.replace(model, conformal=conformal)
+
+
+def put_model(model: TableModel, folder: Path, notify: Callable[[str], object]) -> None:
+    """Write a changed model into the folder that it was read from, whole or not at all.
+
+    Args:
+        model: The model.
+        folder: The folder that a fit left; its other files stay.
+        notify: Called with a sentence for each thing that the reader should know.
+    """
+    with held_folder(folder, overwrite=True, notify=notify) as work:
+        for path in followed(folder).iterdir():
+            shutil.copy2(path, work / NEW / path.name)
+        save_model(model, work / NEW)
+        put_in_place(work, folder, overwrite=True, keep_checkpoints=True)

@@ -1,0 +1,184 @@
+"""Fit every split, count what intervals hold, and let levels follow streams."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gumdrop.likelihoods import ConformalLevels
+from gumdrop.tables.fitting.settings import PredictionSettings
+from gumdrop_experiments.guarantee import Settings
+from gumdrop_experiments.guarantee.ways import (
+    BY,
+    CONFORMAL,
+    COVERAGES,
+    PLAIN,
+    Ends,
+    Split,
+    column_of,
+    fitted,
+    frame_of,
+    ours,
+    rivals,
+)
+from gumdrop_experiments.guarantee.work import FILES, SETS, Stream, read_set, streams
+from gumdrop_experiments.harness import Plain, data_folder
+from gumdrop_experiments.harness.run import Run
+from gumdrop_experiments.pages import mean_and_error
+
+TEST = 0.2
+NINETY = COVERAGES.index(0.9)
+ROWS_OF_A_GROUP = 100
+"""Test rows of all splits from which a group counts."""
+STRETCH = 1000
+"""Rows of a stream whose coverage is told."""
+CLOSE, LEAST = 0.02, 0.85
+"""Distance to the coverage that is none; coverage of a group at which it has failed."""
+
+
+def study(settings: Settings, run: Run) -> Plain:
+    """Fit all splits of the tables, and the streams."""
+    quick, data = run.options.quick, data_folder(run.options, "uci").parent
+    data_folder(run.options, "tables", files=FILES)
+    names, ways = settings.sets or tuple(SETS), rivals()
+    tables = {name: read_set(name, data, settings.rows) for name in names}
+    parts = run.parts(
+        {
+            f"{name}.{split}": partial(_part, *rows, run.options.seed + split, settings.epochs, ways)
+            for name, rows in tables.items()
+            for split in range(settings.splits)
+        }
+        | {
+            f"stream.{place}": partial(
+                _stream, stream, run.options.seed, settings.epochs, STRETCH // (10 if quick else 1)
+            )
+            for place, stream in enumerate(streams(data, quick).values())
+        }
+    )
+    found = {name: _summary([parts[f"{name}.{split}"] for split in range(settings.splits)]) for name in names}
+    followed = {name: parts[f"stream.{place}"] for place, name in enumerate(streams(data, quick))}
+    return {"coverages": list(COVERAGES), "tables": found, "streams": followed, "counts": _counts(found, followed)}
+
+
+def _part(x: NDArray[np.float64], y: NDArray[np.float64], seed: int, epochs: int | None, ways: dict[str, Any]) -> Plain:
+    """Count what intervals hold on one split, in all and in each quarter of a column."""
+    order = np.random.default_rng(seed).permutation(len(x))
+    test, train = order[: round(TEST * len(x))], order[round(TEST * len(x)) :]
+    split = Split(x[train], y[train], x[test], seed, epochs)
+    ends: dict[str, Ends] = {}
+    seconds = {}
+    for name, way in ({PLAIN: ours} | ways).items():
+        started = time.process_time()
+        made = way(split)
+        seconds[name] = time.process_time() - started
+        ends |= made if isinstance(made, dict) else {name: made}
+    column = column_of(split)
+    quarters = np.searchsorted(np.quantile(split.x[:, column], (0.25, 0.5, 0.75)), split.x_test[:, column])
+    return {
+        "ways": {name: _scores(each, y[test], quarters, y[train].std()) for name, each in ends.items()},
+        "quarters": np.bincount(quarters, minlength=4).tolist(),
+        "seconds": seconds,
+    }
+
+
+def _scores(ends: Ends, y: NDArray[np.float64], quarters: NDArray[np.int64], unit: float) -> Plain:
+    """Share of rows inside, width and interval score (Gneiting & Raftery 2007) at 90 %, in deviations of the target."""
+    lower, upper = ends[..., 0], ends[..., 1]
+    inside = (lower <= y) & (y <= upper)
+    width = upper[NINETY] - lower[NINETY]
+    missed = np.maximum(lower[NINETY] - y, 0) + np.maximum(y - upper[NINETY], 0)
+    return {
+        "coverage": inside.mean(1).tolist(),
+        "width": float(width.mean() / unit),
+        "interval score": float((width + 2 / (1 - COVERAGES[NINETY]) * missed).mean() / unit),
+        "held in quarters": np.bincount(quarters, inside[NINETY], minlength=4).tolist(),
+    }
+
+
+def _summary(parts: Sequence[Plain]) -> Plain:
+    """Means over splits; groups are of the rows of all of them."""
+    sizes = np.sum([part["quarters"] for part in parts], axis=0)
+    found = {}
+    for name in parts[0]["ways"]:
+        scores = [part["ways"][name] for part in parts]
+        held = np.sum([each["held in quarters"] for each in scores], axis=0)
+        enough = sizes >= ROWS_OF_A_GROUP
+        found[name] = {
+            "coverage": np.mean([each["coverage"] for each in scores], axis=0).tolist(),
+            "width": mean_and_error(each["width"] for each in scores),
+            "interval score": mean_and_error(each["interval score"] for each in scores),
+            "worst quarter": float((held[enough] / sizes[enough]).min()) if enough.any() else None,
+        }
+        if name in parts[0]["seconds"]:
+            found[name]["seconds"] = float(np.median([part["seconds"][name] for part in parts]))
+    return {"splits": len(parts), "ways": found}
+
+
+def _stream(stream: Stream, seed: int, epochs: int | None, stretch: int) -> Plain:
+    """Share of rows in the intervals that stood before each of them, stretch by stretch, at all coverages."""
+    split = Split(stream.x[: stream.train], stream.y[: stream.train], stream.x[stream.train :], seed, epochs)
+    model = fitted(split, None)
+    assert model.conformal is not None, "the model has conformal levels"
+    (levels,) = model.conformal.levels
+    prediction = replace(model, conformal=None).predict_part(frame_of(split.x_test), PredictionSettings())[2]
+    standing = prediction.standing(torch.from_numpy(stream.y[stream.train :, None]))
+    places = standing[:, 0].abs().amin(-1).double()
+    stay = torch.stack([levels.reach(coverage)[0] for coverage in COVERAGES]).expand(len(places), -1)
+    follow = _reached(levels, standing)
+    shares = {
+        name: torch.stack([(part <= reach).double().mean(0) for part, reach in _stretches(places, reaches, stretch)])
+        for name, reaches in (("levels that stay", stay), ("levels that follow", follow))
+    }
+    return {"stretch": stretch, "ways": {name: each.T.tolist() for name, each in shares.items()}}
+
+
+def _reached(levels: ConformalLevels, standing: torch.Tensor) -> torch.Tensor:
+    """How far each interval reaches before its row is known, shape (T, 4)."""
+    found = []
+    for row in range(len(standing)):
+        found.append(torch.cat([levels.reach(coverage) for coverage in COVERAGES]))
+        levels = levels.updated(standing[row : row + 1])
+    return torch.stack(found)
+
+
+def _stretches(places: torch.Tensor, reaches: torch.Tensor, stretch: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    whole = len(places) // stretch * stretch
+    return list(zip(places[:whole, None].split(stretch), reaches[:whole].split(stretch), strict=True))
+
+
+def _counts(tables: Plain, followed: Plain) -> Plain:
+    """On how many tables each way is close at every coverage, and no quarter fails; and how far streams are off."""
+    ways = {name for each in tables.values() for name in each["ways"]}
+    close = {
+        name: sum(
+            all(abs(held - c) <= CLOSE for held, c in zip(each["ways"][name]["coverage"], COVERAGES, strict=True))
+            for each in tables.values()
+            if name in each["ways"]
+        )
+        for name in sorted(ways)
+    }
+    whole = {
+        name: sum(
+            (each["ways"][name]["worst quarter"] or 0) >= LEAST for each in tables.values() if name in each["ways"]
+        )
+        for name in sorted(ways)
+    }
+    wider = [each["ways"][CONFORMAL]["width"][0] / each["ways"][PLAIN]["width"][0] for each in tables.values()]
+    off = {
+        way: max(abs(share - COVERAGES[NINETY]) for each in followed.values() for share in each["ways"][way][NINETY])
+        for way in ("levels that stay", "levels that follow")
+    }
+    by = [each["ways"][BY]["width"][0] / each["ways"][PLAIN]["width"][0] for each in tables.values()]
+    return {
+        "tables": len(tables),
+        "close": close,
+        "whole": whole,
+        "width of conformal": float(np.mean(wider)),
+        "width by quarters": float(np.mean(by)),
+        "farthest of a stream": off,
+    }

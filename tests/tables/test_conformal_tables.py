@@ -1,0 +1,94 @@
+"""Conformal levels from a fit to its folder, its predictions, and the rows that come after."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gumdrop.tables import TableError, fit_table, load_table_model
+from gumdrop.tables.fitting.settings import Reading
+from gumdrop.tables.following import follow, put_model
+from gumdrop.tables.results import read_results
+
+from builders.tables import QUICK
+
+SETTINGS = replace(QUICK, compare=False, conformal_by=("site",), test_fraction=0.5)
+
+
+def sites(num_rows: int = 700, seed: int = 0) -> pd.DataFrame:
+    """Two sites, one of which has five times the noise, and one that is seldom."""
+    random = np.random.default_rng(seed)
+    site = random.choice(["calm", "wild", "rare"], num_rows, p=[0.6, 0.35, 0.05])
+    size = random.normal(size=num_rows)
+    price = size + np.where(site == "wild", 1.5, 0.3) * random.normal(size=num_rows)
+    return pd.DataFrame({"site": site, "size": size, "price": price, "rank": np.where(price > 0.5, "high", "low")})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("conformal") / "model"
+    fit_table(sites(), "price", place, reading=Reading(drop=("rank", "site")), settings=SETTINGS)
+    return place
+
+
+def share_held(model, frame: pd.DataFrame) -> float:
+    found = model.predict(frame)
+    return float(((found["lower"] <= frame["price"]) & (frame["price"] <= found["upper"])).mean())
+
+
+def test_each_group_has_what_is_promised_though_the_networks_do_not_see_it(folder) -> None:
+    model, later = load_table_model(folder), sites(3000, seed=1)
+    for site in ("calm", "wild"):
+        assert share_held(model, later[later["site"] == site]) > 0.86
+    assert share_held(replace(model, conformal=None), later[later["site"] == "wild"]) < 0.8
+    notes = " ".join(read_results(folder).notes)
+    assert "too few rows for levels of their own, at least 50" in notes
+    assert "groups of 'site': rare" in notes
+
+
+def test_quantiles_are_those_of_the_levels(folder) -> None:
+    model, later = load_table_model(folder), sites(3000, seed=1)
+    found = model.predict(later, quantiles=(0.1, 0.9))
+    assert (later["price"] <= found["q90"]).mean() >= 0.88
+    assert (later["price"] >= found["q10"]).mean() >= 0.88
+
+
+def test_rows_that_come_later_move_the_levels_in_the_folder(folder, tmp_path) -> None:
+    model, drifted = load_table_model(folder), sites(400, seed=2)
+    drifted["price"] += 3 * np.random.default_rng(3).normal(size=400)
+    before = share_held(model, drifted)
+    names = {path.name for path in folder.iterdir()}
+    put_model(follow(model, drifted), folder, print)
+    after = share_held(load_table_model(folder), drifted)
+    assert before < 0.7
+    assert 0.82 < after <= 1
+    assert {path.name for path in folder.iterdir()} == names
+    put_model(model, folder, print)
+
+
+def test_classes_have_sets(tmp_path) -> None:
+    settings = replace(QUICK, compare=False, conformal=True)
+    results = []
+    model = fit_table(
+        sites(400),
+        "rank",
+        reading=Reading(drop=("price",)),
+        settings=settings,
+        finish=lambda found, _: results.append(found),
+    )
+    found = model.predict(sites(200, seed=1))
+    assert set(found["set"]) <= {"high", "low", "high | low"}
+    assert all(row["prediction"] in row["set"].split(" | ") for _, row in found.iterrows())
+    assert results[0].scores[0].values["coverage of 90% set"] > 0.7
+    assert 1 <= results[0].scores[0].values["classes in a set"] <= 2
+
+
+def test_what_cannot_be_is_told_before_the_training(folder) -> None:
+    with pytest.raises(TableError, match=r"no column 'sit' .did you mean site"):
+        fit_table(sites(100), "price", settings=replace(QUICK, conformal_by=("sit",)))
+    model = load_table_model(folder)
+    with pytest.raises(TableError, match="no column 'site'"):
+        model.predict(sites(5).drop(columns="site"))
+    with pytest.raises(TableError, match="this model has none: fit it with --conformal"):
+        follow(replace(model, conformal=None), sites(5))

@@ -23,6 +23,7 @@ RENAMED = {
     "line": {},
     "mnist": {},
     "starts": {},
+    "targets": {},
     "uci": {},
 }
 """Results files, and the figures that are taken of them under other names; where there are none, all are."""

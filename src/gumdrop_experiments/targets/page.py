@@ -20,7 +20,7 @@ NOTES = (
     "Targets are divided by their spread in training, for densities and energy scores alike.",
     "Ellipsoids are those of a Gaussian with the predicted mean and covariance.",
 )
-PANELS = {"log density, nats": "log_density", "energy score, share less": "energy"}
+PANELS = {"log density, nats more": ("log_density", 1), "energy score, % less": ("energy", 100)}
 
 
 def page(results: Plain) -> Page:
@@ -60,9 +60,9 @@ def _lead(results: Plain) -> str:
 def _gains(sets: Plain) -> Figure:
     """A panel for each score, a row for each set."""
     drawing, panels = panels_of(list(PANELS), 2, panel=(3.8, 0.4 * len(sets) + 1.0), margin=1.2)
-    for title, ax in panels.items():
-        gains = {name: each["gain"][PANELS[title]] for name, each in sets.items()}
+    for ax, (score, scale) in zip(panels.values(), PANELS.values(), strict=True):
+        gains = {name: [scale * value for value in each["gain"][score]] for name, each in sets.items()}
         low, high = edges_of(list(gains.values()))
-        dots(ax, gains, (min(low, -0.1 * abs(high)), max(high, 0.01)), "+.3f", look=lambda name: {"color": ORANGE})
+        dots(ax, gains, (min(low, -0.1 * abs(high)), max(high, 0.01)), "+.2f", look=lambda name: {"color": ORANGE})
         ax.axvline(0, color=INK, linewidth=1, linestyle=":")
     return drawing

@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 
 from gumdrop.cli import main
+from gumdrop.ensembles import EnsembleSettings
 from gumdrop.estimators import ConcreteDropoutRegressor
+from gumdrop.likelihoods import Categorical, Gaussian, PartKnown
 from gumdrop.tables import Reading, TableError, fit_table, load_table_model
 from gumdrop.tables.results import read_results
 from gumdrop.tables.schema.schema import TableSchema
@@ -115,6 +117,15 @@ def test_numbers_between_two_ends() -> None:
     assert model.schema.names == ["depth"]
 
 
+@pytest.mark.parametrize("zeros", [[0], [0, 1]])
+def test_times_of_0_that_are_over_or_not(zeros, tmp_path) -> None:
+    rest = WEEKS.dropna().head(80)
+    frame = pd.concat([rest, rest.head(2 * len(zeros)).assign(week=0.0, left=zeros * 2)], ignore_index=True)
+    model = fit_table(frame, "week", tmp_path / "run", reading=EVENT, settings=dataclasses.replace(LEARNS, epochs=2))
+    assert np.isfinite(model.predict(frame)["prediction"]).all()
+    assert all(np.isfinite(list(score.values.values())).all() for score in read_results(tmp_path / "run").scores)
+
+
 def changed(**cells) -> pd.DataFrame:
     frame = WEEKS.astype(object)
     for name, value in cells.items():
@@ -186,3 +197,14 @@ def test_the_regressor_takes_what_scikit_survival_takes() -> None:
 def test_the_regressor_refuses_what_cannot_be(y, message) -> None:
     with pytest.raises(ValueError, match=message):
         ConcreteDropoutRegressor().fit(AGE[:10, None], y)
+
+
+def test_held_out_rows_pick_the_epoch_and_the_training_is_that_of_classes() -> None:
+    settings = EnsembleSettings()
+    assert settings.keeps_best(PartKnown())
+    assert not settings.keeps_best(Gaussian())
+    assert (
+        settings.schedule(500, PartKnown())
+        == settings.schedule(500, Categorical())
+        != settings.schedule(500, Gaussian())
+    )

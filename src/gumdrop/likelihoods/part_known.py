@@ -141,7 +141,8 @@ def interval_moments(lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[flo
         >>> round(mean, 3), round(std, 3)
         (2.0, 0.816)
     """
-    weights = weights.double() / weights.sum()
+    some = lower.isfinite() | upper.isfinite()  # all others say nothing, such as a time of more than 0
+    lower, upper, weights = lower[some], upper[some], weights[some].double() / weights[some].sum()
     stand_ins = torch.where(lower.isfinite(), lower, upper)
     stand_ins = torch.where(upper.isfinite(), 0.5 * (stand_ins + upper), stand_ins)
     mean = weights @ stand_ins

@@ -48,8 +48,10 @@ class PartKnownRegression(Regression):
         return {}
 
     def blind(self, y_train: Tensor, num_rows: int) -> RegressionPrediction:
-        """Predict with one distribution, on the scale of a logarithm where the target ends at 0."""
-        scale = replace(self.scale, kind="log") if self.target.positive else self.scale
+        """Predict with one distribution, on the scale of a logarithm where what is seen is above 0."""
+        seen = y_train[:, 0] == y_train[:, 1]
+        above = self.target.positive and bool((y_train[seen] > self.scale.bound).all())
+        scale = replace(self.scale, kind="log") if above else self.scale
         scaling = Scaling.of_intervals(scale, y_train)
         alike = RegressionPrediction.gaussian(torch.zeros(num_rows, 1), torch.ones(num_rows, 1))
         return self.in_units(scaling.in_units(alike))

@@ -20,7 +20,7 @@ BUDGETS = {
     "prediction": 1740,
     "tables": 8048,
     "training": 2571,
-    "views": 2991,
+    "views": 3021,
 }
 """Lines of a room. Lower a figure when lines go; raise one only with a word in the commit on what was not replaced."""
 

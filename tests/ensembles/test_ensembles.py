@@ -22,7 +22,6 @@ from gumdrop.ensembles import (
     Rows,
     fit_ensembles,
     fitting,
-    folds,
     models,
     schedule,
 )
@@ -543,6 +542,6 @@ def test_small_networks_train_on_one_thread_and_the_number_of_threads_is_left_al
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     fitted(epochs=1)
-    monkeypatch.setattr(folds, "SMALL_STEP", 0)
+    monkeypatch.setattr("gumdrop.machine.threads.SMALL_STEP", 0)
     fitted(epochs=1)
     assert asked == [1, 3, 3, 3]

@@ -128,6 +128,16 @@ def test_a_site_is_written_again_and_never_over_anything_else(tmp_path, capsys) 
     assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["thesis.tex"]
 
 
+def test_a_page_may_be_one_file(opened, runs, tmp_path) -> None:
+    page = opened(write_site(tmp_path / "page.html", runs=open_runs(runs[1:])).as_uri(), ["file:"])
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    wait_for_frame(page, "body", "It was 10.")
+    assert write_site(tmp_path / "page.html") == tmp_path / "page.html"
+    (tmp_path / "notes.html").write_text("years of work")
+    with pytest.raises(SiteError, match="is something else than this page"):
+        write_site(tmp_path / "notes.html")
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [

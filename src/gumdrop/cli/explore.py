@@ -18,7 +18,7 @@ def explore(
     """Open the interactive page: watch a posterior being learned, push the objective, look at runs.
 
     Args:
-        out: Write the page as static files into this folder instead of serving it.
+        out: Write the page instead of serving it: as one file if the name ends in .html, else as files into a folder.
         run: Folders of `gumdrop fit` or `gumdrop reproduce` to show.
         host: Address to serve on; by default this machine alone can reach it.
         port: Port to serve on; another one if it is taken.

@@ -24,19 +24,25 @@ class SiteError(ValueError):
 
 def page_files(runs: Sequence[Run] = ()) -> dict[str, bytes]:
     """Build the files of the page."""
-    listed = [{"name": run.name, "title": run.title, "note": run.note, "page": f"runs/{run.name}.html"} for run in runs]
+    files = {
+        "index.html": _index([{"page": f"runs/{run.name}.html"} for run in runs], runs),
+        "loss-landscape.js": "".join(map(_read, WIDGET)).encode(),
+        "preview.png": (STATIC / "preview.png").read_bytes(),
+    }
+    return files | {f"runs/{run.name}.html": run.page.encode() for run in runs}
+
+
+def _index(places: Sequence[dict[str, str]], runs: Sequence[Run]) -> bytes:
+    """The page, with what tells it where the page of each run is."""
+    facts = [{"name": run.name, "title": run.title, "note": run.note} for run in runs]
+    listed = [fact | place for fact, place in zip(facts, places, strict=True)]
 
     def inline(tag: re.Match[str]) -> str:
         code = f"Gumdrop.runs = {_script(listed)};\n" if tag[1] == "runs.js" else _read(tag[1])
         return f"<script{tag[2] or ''}>\n{code}</script>"
 
     page = STYLE.sub(lambda tag: f"<style>\n{_read(tag[1])}</style>", _read("index.html"))
-    files = {
-        "index.html": SCRIPT.sub(inline, page).encode(),
-        "loss-landscape.js": "".join(map(_read, WIDGET)).encode(),
-        "preview.png": (STATIC / "preview.png").read_bytes(),
-    }
-    return files | {f"runs/{run.name}.html": run.page.encode() for run in runs}
+    return SCRIPT.sub(inline, page).encode()
 
 
 def _read(name: str) -> str:
@@ -48,9 +54,22 @@ def _script(value: object) -> str:
     return json.dumps(value, ensure_ascii=True).replace("<", "\\u003c")
 
 
-def write_site(folder: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> Path:
-    """Write the page as static files into a new folder or one of ours; they work from files and any server, offline."""
-    place = Path(folder)
+def write_site(place: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> Path:
+    """Write the page as one file if its name ends in .html, else as files into a new folder or one of ours.
+
+    Args:
+        place: Where to; a file or folder that is something else is left alone.
+        runs: Runs to show.
+
+    Returns:
+        The file to look at, which works as a file and from any server, offline.
+
+    Raises:
+        SiteError: If something else is there.
+    """
+    place = Path(place)
+    if place.suffix.lower() in (".html", ".htm"):
+        return _write_alone(place, runs)
     if place.exists() and not place.is_dir():
         raise SiteError(f"{place} is a file; name a folder with --out")
     if place.is_dir() and any(place.iterdir()) and not (place / MARK).is_file():
@@ -60,3 +79,13 @@ def write_site(folder: str | os.PathLike[str], *, runs: Sequence[Run] = ()) -> P
         with replacing(place / name, "wb") as file:
             file.write(content)
     return place / "index.html"
+
+
+def _write_alone(place: Path, runs: Sequence[Run]) -> Path:
+    """Write one file with everything in it, over one of ours at most."""
+    mark = b"<title>gumdrop explore</title>"
+    if place.exists() and not (place.is_file() and mark in place.read_bytes()):
+        raise SiteError(f"{place} is something else than this page; name another file with --out")
+    with replacing(place, "wb") as file:
+        file.write(_index([{"html": run.page} for run in runs], runs))
+    return place

@@ -47,7 +47,8 @@ def judgement(results: FitResults, test: TestRows, scores: Scores) -> list[str]:
         said.append(f"In log likelihood {other.name} is ahead of this model, by {apart} nats per row.")
     linear = scores.pairs.get(LINEAR)
     if linear is not None and "better" not in (linear.gain.verdict, linear.likelihood.verdict):
-        said.append(f"As far as these rows can tell, the {LINEAR} is as good, and it is simpler and quicker.")
+        how = "better" if "worse" in (linear.gain.verdict, linear.likelihood.verdict) else "as good"
+        said.append(f"As far as these rows can tell, the {LINEAR} is {how}, and it is simpler and quicker.")
     return said + _always(test, scores)
 
 

@@ -9,7 +9,7 @@
       const { draw, Frame } = Gumdrop.plot;
       Object.assign(this, { svg, redrawn });
       this.frame = new Frame(svg, {
-        x: [-EXTENT, EXTENT], y: [-EXTENT, EXTENT], ratio: 0.56, least: 220, most: 480, xLabel: "x",
+        x: [-EXTENT, EXTENT], y: [-EXTENT, EXTENT], ratio: 0.56, least: 190, most: 480, xLabel: "x",
         margins: { left: 30, right: 8, top: 8, bottom: 38 }, redraw: () => this.redraw(),
       });
       this.clip = draw(draw(svg, "clipPath", { id: "picture-frame" }), "rect");

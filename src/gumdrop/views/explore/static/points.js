@@ -11,7 +11,8 @@
     /** In the frame of a picture; `changed(points)` is called whenever the visitor moves one. */
     constructor(svg, frame, changed) {
       Object.assign(this, { svg, frame, changed, list: [], current: 0 });
-      this.dots = Gumdrop.plot.draw(svg, "g", { role: "group", "aria-label": "Points", "aria-describedby": "keys" });
+      this.dots = Gumdrop.plot.draw(svg, "g", { role: "listbox", "aria-label": "Points", "aria-describedby": "keys" });
+      this.dots.setAttribute("tabindex", -1); // what hears of the focus would else be a stop of its own
       this.listen();
       this.dots.addEventListener("keydown", (event) => this.press(event));
       this.dots.addEventListener("focusin", (event) => this.choose([...this.dots.children].indexOf(event.target)));
@@ -26,7 +27,7 @@
       const { dots, list, frame } = this, { draw } = Gumdrop.plot;
       while (dots.childElementCount > list.length) dots.lastElementChild.remove();
       while (dots.childElementCount < list.length) {
-        const dot = draw(dots, "g", { class: "point", role: "button", "aria-roledescription": "movable point" });
+        const dot = draw(dots, "g", { class: "point", role: "option", "aria-roledescription": "movable point" });
         draw(dot, "circle", { r: REACH });
         draw(dot, "circle", { r: 5.5 });
       }
@@ -41,7 +42,10 @@
     /** One stop of the Tab key for all points: the one that was last in use. */
     choose(index) {
       this.current = Math.max(0, index);
-      [...this.dots.children].forEach((dot, i) => dot.setAttribute("tabindex", i === this.current ? 0 : -1));
+      [...this.dots.children].forEach((dot, i) => {
+        dot.setAttribute("tabindex", i === this.current ? 0 : -1);
+        dot.setAttribute("aria-selected", i === this.current);
+      });
     }
 
     focus(index) { this.dots.children[index]?.focus({ preventScroll: true }); }

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
+from gumdrop.ensembles import NoiseFunction, RegressionEnsemble
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.networks import dropout_rates
 from gumdrop.tables import TableError, load_table_model, read_table
@@ -448,3 +449,16 @@ def test_a_target_whose_spread_is_small_beside_its_size(tmp_path) -> None:
 def test_bad_settings(options, words) -> None:
     with pytest.raises(ValueError, match=words):
         FitSettings(**options)
+
+
+def test_a_reader_is_told_of_heavy_tails() -> None:
+    task, ensemble = (
+        Regression(Target("price", "regression", positive=True)),
+        RegressionEnsemble([], NoiseFunction(1, 1)),
+    )
+    (ends,) = task.scale_notes(ensemble)
+    ensemble.noise.bend = torch.tensor([0.4])
+    assert task.scale_notes(ensemble) == [
+        ends,
+        "the noise of 'price' has heavy tails: held-out rows prefer those of Student's t",
+    ]

@@ -365,3 +365,25 @@ def test_twenty_rows_are_enough_for_the_defaults(estimator, data) -> None:
     x, y = data(20)
     model = estimator(random_state=0, max_iter=10).fit(x, y)
     assert np.isfinite(model.log_prob(x, y)).all()
+
+
+# Conformal levels
+
+
+def test_levels_come_from_the_fit_from_rows_set_aside_and_from_rows_that_follow() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(900, 2))
+    y = X + random.standard_t(3, (900, 2)) * [1, 30]
+    options = {"hidden_layer_sizes": (8,), "n_members": 2, "max_iter": 3, "n_mc_samples": 20, "random_state": 0}
+    model = ConcreteDropoutRegressor(conformal=True, **options).fit(X[:200], y[:200])
+    by_fit = model.predict_interval(X[500:])[1]
+    lower, upper = model.conformalize(X[200:500], y[200:500]).predict_interval(X[500:])
+    np.testing.assert_allclose(((lower <= y[500:]) & (y[500:] <= upper)).mean(0), 0.9, atol=0.05)
+    assert not np.allclose(by_fit, upper)
+    after = model.update(X[500:], 5 * y[500:]).predict_interval(X[500:])[1]
+    assert (after > upper).all()
+    with pytest.raises(ValueError, match="set it"):
+        model.set_params(conformal=False).update(X, y)
+    classifier = ConcreteDropoutClassifier(conformal=True, **options).fit(X[:200], y[:200, 0] > 0)
+    sets = classifier.conformalize(X[200:500], y[200:500, 0] > 0).predict_set(X[500:], coverage=0.8)
+    assert sets[np.arange(400), (y[500:, 0] > 0).astype(int)].mean() == pytest.approx(0.8, abs=0.06)

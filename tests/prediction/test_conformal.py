@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 import torch
 
 from gumdrop.likelihoods import ClassificationPrediction, HurdlePrediction, RegressionPrediction, TargetScale
-from gumdrop.likelihoods.conformal import ConformalLevels
+from gumdrop.likelihoods.conformal import ConformalLevels, rank_of
 
 
 def standard_normal(num_rows: int, num_outputs: int = 1) -> RegressionPrediction:
@@ -101,12 +102,20 @@ def test_levels_follow_rows_that_drift() -> None:
     assert (levels.signed.diff(dim=1) >= 0).all()
 
 
+def test_a_rank_is_that_of_exact_arithmetic() -> None:
+    """24 rows at 0.28 ask for the seventh: (24 + 1) 0.28 is a little more than that in floating point."""
+    for count in range(9, 60):
+        for percent in range(1, 91):
+            assert rank_of(count, percent / 100) == math.ceil((count + 1) * Fraction(percent, 100))
+
+
 def test_too_few_rows_and_bad_levels_are_told_with_a_way_out() -> None:
     levels = ConformalLevels.of(standard_normal(50).standing(observed(50)))
-    with pytest.raises(ValueError, match=r"`coverage` of 0.99 needs at least 99 held-out rows.* there are 50"):
+    with pytest.raises(ValueError, match=r"`coverage` of 0.99 needs at least 99 held-out rows, got 50"):
         levels.reach(0.99)
-    with pytest.raises(ValueError, match=r"`probability` of 0.01 needs at least 99"):
-        levels.quantile(0.01)
+    for probability in (0.01, 0.99):
+        with pytest.raises(ValueError, match=r"`probability` of 0.99 needs at least 99"):
+            levels.quantile(probability)
     with pytest.raises(ValueError, match="`coverage` must be strictly between 0 and 1, got 1"):
         levels.reach(1)
     with pytest.raises(ValueError, match="at least one row"):

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from torch import nn
+from torch import Tensor, nn
 
 from gumdrop.ensembles import Architecture
 from gumdrop.estimators.ensemble import ConcreteDropoutEnsemble
@@ -236,20 +236,8 @@ class ConcreteDropoutClassifier(ClassifierMixin, ConcreteDropoutEnsemble):
         """
         return self.predict_distribution(X).sets(coverage).cpu().numpy()
 
-    def update(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Let the conformal levels follow rows whose labels have become known, see `ConformalLevels.updated`.
-
-        Args:
-            X: Inputs, in the order of time, shape (n_samples, n_features).
-            y: Labels, shape (n_samples,).
-
-        Returns:
-            This estimator, with the same networks.
-
-        Raises:
-            ValueError: If the estimator is not ``conformal``, or a label is none of ``classes_``.
-        """
-        return self._follow(self.predict_distribution(X).standing(torch.from_numpy(self._codes(y))))
+    def _standing(self, X: ArrayLike, y: ArrayLike) -> Tensor:
+        return self.predict_distribution(X).standing(torch.from_numpy(self._codes(y)))
 
     def _codes(self, y: ArrayLike) -> np.ndarray:
         """Numbers of labels, which must be of `classes_`."""

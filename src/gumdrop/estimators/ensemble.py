@@ -14,15 +14,15 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor, nn
+from torch import nn
 
 from gumdrop.ensembles import Architecture, EnsembleFit, EnsembleSettings, Rows, fit
 from gumdrop.ensembles.streaming import STREAMED, fit_streamed_ensemble, stream_schedule
+from gumdrop.estimators.conformal import ConformalEstimator
 from gumdrop.estimators.rows import MIN_ROWS, DistinctRows, StandardisedRows, checked_weights, dense, moments
 from gumdrop.estimators.together import held_together
 from gumdrop.layers import PiecewiseLinear
 from gumdrop.likelihoods import PLAIN, Lengthscale, Likelihood, TargetScale
-from gumdrop.likelihoods.conformal import ConformalLevels
 from gumdrop.networks.rates import dropout_rates
 from gumdrop.training.processes.group import process_group
 
@@ -34,7 +34,7 @@ NUMBERS: dict[str, object] = {"dtype": [np.float64, np.float32], "accept_sparse"
 """What inputs to train on must be."""
 
 
-class ConcreteDropoutEnsemble(BaseEstimator):
+class ConcreteDropoutEnsemble(ConformalEstimator, BaseEstimator):
     """What regressor and classifier share: parameters, training and the networks' view of the inputs."""
 
     def __init__(
@@ -257,9 +257,7 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         self.dropout_rates_ = np.array([list(dropout_rates(member).values()) for member in self.ensemble_.members])
         self.strengths_ = fitted.strengths
         known = ~fitted.standing.isnan().any(-1).any(-1)
-        if self.conformal and not known.any():
-            raise ValueError("`conformal` needs targets that are seen in each row, and these are known in part")
-        self.levels_ = [ConformalLevels.of(fitted.standing[known])] if known.any() else []
+        self._keep_levels(fitted.standing[known])
         self._seed = seed
 
     def _drawn_seed(self) -> int:
@@ -282,13 +280,6 @@ class ConcreteDropoutEnsemble(BaseEstimator):
         device = next(self.ensemble_.parameters()).device
         prediction = self.ensemble_.predict(x.to(device), num_samples=self.n_mc_samples, seed=self._seed)
         return replace(prediction, levels=tuple(self.levels_)) if self.conformal else prediction
-
-    def _follow(self, standing: Tensor) -> Self:
-        """Move the conformal levels by rows in the order of time, see `ConformalLevels.updated`."""
-        if not self.conformal:
-            raise ValueError("`update` moves conformal levels, and there are none: set `conformal=True`")
-        self.levels_ = [self.levels_[0].updated(standing.cpu())]
-        return self
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)

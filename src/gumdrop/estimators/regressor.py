@@ -191,20 +191,8 @@ class ConcreteDropoutRegressor(MultiOutputMixin, RegressorMixin, ConcreteDropout
         lower, upper = self._over(X, lambda prediction: prediction.interval(coverage))
         return lower, upper
 
-    def update(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Let the conformal levels follow rows whose targets have become known, see `ConformalLevels.updated`.
-
-        Args:
-            X: Inputs, in the order of time, shape (n_samples, n_features).
-            y: Targets, shape (n_samples,) or (n_samples, n_outputs).
-
-        Returns:
-            This estimator, with the same networks.
-
-        Raises:
-            ValueError: If the estimator is not ``conformal``.
-        """
-        return self._follow(torch.cat(self._beside(X, y, lambda prediction, target: prediction.standing(target))))
+    def _standing(self, X: ArrayLike, y: ArrayLike) -> Tensor:
+        return torch.cat(self._beside(X, y, lambda prediction, target: prediction.standing(target)))
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draw targets; within a draw all rows share one function of the ensemble, and each has noise of its own size.

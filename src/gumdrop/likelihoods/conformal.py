@@ -72,8 +72,7 @@ class ConformalLevels:
         Raises:
             ValueError: If so few rows cannot tell.
         """
-        rank = math.ceil((self.central.shape[1] + 1) * coverage - 1e-9)
-        self._check(rank, "coverage", coverage)
+        rank = rank_of(self.central.shape[1], coverage)
         return self.central[:, rank - 1]
 
     def quantile(self, probability: float) -> Tensor:
@@ -88,21 +87,9 @@ class ConformalLevels:
         Raises:
             ValueError: If so few rows cannot tell.
         """
-        place = (self.signed.shape[1] + 1) * probability
-        rank = math.ceil(place - 1e-9) if probability >= 0.5 else math.floor(place + 1e-9)
-        self._check(rank, "probability", probability)
-        return self.signed[:, rank - 1]
-
-    def _check(self, rank: int, name: str, value: float) -> None:
-        if not 0 < value < 1:
-            raise ValueError(f"`{name}` must be strictly between 0 and 1, got {value}")
-        count = self.central.shape[1]
-        if not 1 <= rank <= count:
-            side = value if name == "coverage" else max(value, 1 - value)
-            raise ValueError(
-                f"`{name}` of {value:g} needs at least {math.ceil(side / (1 - side) - 1e-9):,} held-out rows to be "
-                f"conformal, and there are {count:,}: ask for less, or fit without conformal levels"
-            )
+        count = self.signed.shape[1]
+        rank = rank_of(count, max(probability, 1 - probability), "probability")
+        return self.signed[:, rank - 1 if probability >= 0.5 else count - rank]
 
     def updated(self, standing: Tensor) -> "ConformalLevels":
         """Follow rows whose targets have become known, one after the other; the coverage of each level is kept.
@@ -123,6 +110,33 @@ class ConformalLevels:
             central = _moved(central, reach, ranks).clamp(min=0)
             signed = _moved(signed, place, ranks)
         return ConformalLevels(central, signed)
+
+
+def rank_of(count: int, coverage: float, name: str = "coverage") -> int:
+    """Tell which of sorted held-out scores holds a share, as many ranks as rows and one.
+
+    Args:
+        count: Held-out rows, n.
+        coverage: The share, c.
+        name: What an error calls it.
+
+    Returns:
+        The smallest whole number that is at least (n + 1) c, counted from 1.
+
+    Raises:
+        ValueError: If the share is out of range, or so few rows cannot tell.
+
+    Example:
+        >>> rank_of(9, 0.9), rank_of(24, 0.28)
+        (9, 7)
+    """
+    if not 0 < coverage < 1:
+        raise ValueError(f"`{name}` must be strictly between 0 and 1, got {coverage:g}")
+    rank = math.ceil((count + 1) * coverage - 1e-9)  # (9 + 1) * 0.9 is 9, and rounding must not make it 10
+    if rank > count:
+        need = math.ceil(coverage / (1 - coverage) - 1e-9)
+        raise ValueError(f"`{name}` of {coverage:g} needs at least {need:,} held-out rows, got {count:,}: ask for less")
+    return rank
 
 
 def _places(standing: Tensor) -> tuple[Tensor, Tensor]:

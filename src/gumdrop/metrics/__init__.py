@@ -7,7 +7,7 @@ nothing else.
 """
 
 from gumdrop.metrics.acquisition import choose, choose_jointly
-from gumdrop.metrics.calibration import ConformalIntervals, conformal_sets, fit_temperature, outlier_p_values
+from gumdrop.metrics.calibration import conformal_sets, fit_temperature, outlier_p_values
 from gumdrop.metrics.crps import crps
 from gumdrop.metrics.energy import energy_score
 from gumdrop.metrics.joint_choice import choose_classes_jointly
@@ -34,7 +34,6 @@ from gumdrop.metrics.survival import (
 )
 
 __all__ = [
-    "ConformalIntervals",
     "Reliability",
     "accuracy",
     "aurc",

@@ -1,19 +1,15 @@
-r"""Intervals, sets of classes and alarms with a guarantee, from rows that were held out: split-conformal prediction.
+r"""Sets of classes and alarms with a guarantee, from rows that were held out: split-conformal prediction.
 
-A model that predicts a mean and a standard deviation says how far off it may be, but nothing holds it to that. Held-out
-rows do: with :math:`r_i = |y_i - \mu(x_i)| / \sigma(x_i)` of n of them, and q the :math:`\lceil (n + 1) c \rceil`-th
-smallest, the interval :math:`\mu(x) \pm q \sigma(x)` holds a new target with a probability of at least c, and at most
-c + 1/(n + 1) where no two residuals are equal. The model may be any, and may be wrong. What is asked is that held-out
-and new rows are exchangeable, as rows drawn at random from one table are and those of next year may not be. The
-guarantee is for the average over rows, not for each.
-
-For classes the same is said of sets: `conformal_sets` gives for each row the classes that a new label is among.
+With scores of n held-out rows, and q the :math:`\lceil (n + 1) c \rceil`-th smallest, a new row scores at most q
+with a probability of at least c, and at most c + 1/(n + 1) where no two scores are equal. The model may be any, and may
+be wrong. What is asked is that held-out and new rows are exchangeable, as rows drawn at random from one table are and
+those of next year may not be. The guarantee is for the average over rows, not for each. `conformal_sets` gives for each
+row the classes that a new label is among; for numbers see `gumdrop.likelihoods.ConformalLevels`.
 
 `fit_temperature` promises nothing and mends much: one number, learned on held-out rows, by which a network's logits are
 divided. For estimators scikit-learn has it: ``CalibratedClassifierCV(FrozenEstimator(model), method="temperature")``.
 
 References:
-    Lei et al. 2018, "Distribution-Free Predictive Inference for Regression" (JASA 113, arXiv:1604.04173).
     Sadinle, Lei & Wasserman 2019, "Least Ambiguous Set-Valued Classifiers with Bounded Error Levels" (JASA 114,
     arXiv:1609.00451).
     Romano, Sesia & Candes 2020, "Classification with Valid and Adaptive Coverage" (NeurIPS, arXiv:2006.02544).
@@ -21,8 +17,7 @@ References:
     Bates et al. 2023, "Testing for Outliers with Conformal p-values" (Annals of Statistics 51, arXiv:2104.08279).
 """
 
-import math
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 import torch
@@ -31,80 +26,8 @@ from torch import Tensor
 
 from gumdrop.likelihoods import Bernoulli, Categorical
 from gumdrop.likelihoods.categorical import masses
+from gumdrop.likelihoods.conformal import rank_of
 from gumdrop.machine.optimizers import without_compiler
-
-
-class ConformalIntervals:
-    """Intervals of a fitted regressor that hold what they promise, whatever the model.
-
-    Args:
-        model: A fitted regressor with ``predict(X, return_std=True)``: one of `gumdrop.estimators`, or
-            ``GaussianProcessRegressor`` or ``BayesianRidge`` of scikit-learn.
-
-    Example:
-        >>> from sklearn.linear_model import BayesianRidge
-        >>> random = np.random.default_rng(0)
-        >>> X, y = random.normal(size=(300, 1)), random.standard_t(2, 300)
-        >>> intervals = ConformalIntervals(BayesianRidge().fit(X[:100], y[:100])).calibrate(X[100:200], y[100:200])
-        >>> lower, upper = intervals.predict_interval(X[200:], coverage=0.9)
-        >>> float(np.mean((lower <= y[200:]) & (y[200:] <= upper)))
-        0.89
-    """
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def calibrate(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Take the residuals of rows that the model was not fitted to.
-
-        Args:
-            X: Inputs, shape (n_samples, n_features).
-            y: Targets, shape (n_samples,) or (n_samples, n_outputs); each output has a guarantee of its own.
-
-        Returns:
-            The same object.
-
-        Raises:
-            ValueError: If the targets have another shape than the predictions, or are not finite.
-        """
-        mean, std = self.model.predict(X, return_std=True)
-        targets = np.asarray(y, dtype=np.float64)
-        if targets.shape != mean.shape or not np.isfinite(targets).all():
-            raise ValueError(f"`y` must hold finite numbers of shape {mean.shape}, got shape {targets.shape}")
-        self.residuals_ = np.sort(np.abs(targets - mean) / std, axis=0)
-        return self
-
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Predict intervals that hold the target with at least a given probability.
-
-        Args:
-            X: Inputs, shape (n_samples, n_features).
-            coverage: Probability, strictly between 0 and 1.
-
-        Returns:
-            Lower and upper ends, each of the shape of the targets.
-
-        Raises:
-            ValueError: If ``coverage`` is out of range, or too near to 1 for the number of held-out rows.
-            AttributeError: If `calibrate` was not called.
-        """
-        if not hasattr(self, "residuals_"):
-            raise AttributeError("the intervals have no held-out rows yet; call `calibrate(X, y)` first")
-        rank = _rank(len(self.residuals_), coverage)
-        mean, std = self.model.predict(X, return_std=True)
-        reach = self.residuals_[rank - 1] * std
-        return mean - reach, mean + reach
-
-
-def _rank(count: int, coverage: float) -> int:
-    """Which of the sorted residuals or scores must be reached, counted from 1."""
-    if not 0 < coverage < 1:
-        raise ValueError(f"`coverage` must be strictly between 0 and 1, got {coverage}")
-    rank = math.ceil((count + 1) * coverage - 1e-9)  # (9 + 1) * 0.9 is 9, and rounding must not make it 10
-    if rank > count:
-        need = math.ceil(coverage / (1 - coverage) - 1e-9)
-        raise ValueError(f"`coverage` of {coverage} needs at least {need} held-out rows, got {count}")
-    return rank
 
 
 def conformal_sets(
@@ -119,8 +42,8 @@ def conformal_sets(
 
     Each class of each row has a score :math:`s(x, c)` of how little the model believes in it. A set holds the classes
     whose score is at most q, the :math:`\lceil (n + 1) \text{coverage} \rceil`-th smallest of the scores
-    :math:`s(x_i, y_i)` of n held-out rows. The guarantee is that of `ConformalIntervals`: for the average over rows
-    that are exchangeable with those held out.
+    :math:`s(x_i, y_i)` of n held-out rows. The guarantee is for the average over rows that are exchangeable
+    with those held out.
 
     Args:
         probabilities: Of the classes of new rows, shape (N, C), such as `ClassificationPrediction.probabilities` or
@@ -156,7 +79,7 @@ def conformal_sets(
     if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < known.shape[1])).all():
         raise ValueError(f"`target` must hold indices of the {known.shape[1]} classes, from 0 on, got {labels.dtype}")
     scores = {"lac": lambda p: 1 - p, "aps": lambda p: masses(torch.from_numpy(p))[1].numpy()}[score]
-    rank = _rank(len(labels), coverage)
+    rank = rank_of(len(labels), coverage)
     reached = np.sort(scores(known)[np.arange(len(labels)), labels])[rank - 1]
     return np.asarray(scores(new) <= reached)
 

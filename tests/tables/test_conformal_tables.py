@@ -43,8 +43,8 @@ def test_each_group_has_what_is_promised_though_the_networks_do_not_see_it(folde
         assert share_held(model, later[later["site"] == site]) > 0.86
     assert share_held(replace(model, conformal=None), later[later["site"] == "wild"]) < 0.8
     notes = " ".join(read_results(folder).notes)
-    assert "too few rows for levels of their own, at least 50" in notes
-    assert "groups of 'site': rare" in notes
+    assert "intervals are conformal: 210 training rows" in notes
+    assert "groups of 'site' with fewer than 50 of these rows keep the level of all rows: rare (" in notes
 
 
 def test_quantiles_are_those_of_the_levels(folder) -> None:

@@ -92,8 +92,9 @@ def conformal_of(
     """
     known = ~standing.isnan().any(-1).any(-1).numpy()
     levels, columns = [ConformalLevels.of(standing[known])], []
-    notes = [f"intervals and sets are conformal, by {known.sum():,} training rows as networks predict them that have "
-             "not seen them"]  # fmt: skip
+    what = "sets of classes" if schema.target.classes else "intervals"
+    notes = [f"{what} are conformal: {known.sum():,} training rows, each predicted by networks that have not seen it, "
+             "set their level"]  # fmt: skip
     for name in by:
         column = _column(name, schema, frame)
         labels, few = column.labels(schema, frame), []
@@ -106,8 +107,8 @@ def conformal_of(
             levels.append(ConformalLevels.of(standing[rows]))
         columns.append(column)
         if few:
-            notes.append(f"too few rows for levels of their own, at least {LEAST_ROWS}, so that those of all rows hold "
-                         f"for these groups of '{name}': {listed(few)}")  # fmt: skip
+            notes.append(f"groups of '{name}' with fewer than {LEAST_ROWS} of these rows keep the level of all rows: "
+                         f"{listed(few)}")  # fmt: skip
     return Conformal(tuple(levels), tuple(columns)), notes
 
 

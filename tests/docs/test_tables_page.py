@@ -12,6 +12,7 @@ DEPENDS = (
     "made with:",
     "The rate of",
     "No dropout is left",
+    "On the ",
     "'progression' is never below 0",
     *(f" {name} " for name in KINDS),
 )

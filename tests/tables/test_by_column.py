@@ -1,5 +1,7 @@
 """The test rows column by column: importance, groups, and where to cut a probability."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from torch import nn
 
 from gumdrop.likelihoods import ClassificationPrediction, RegressionPrediction
 from gumdrop.tables.by_column import by_column
+from gumdrop.tables.effects import effects
 from gumdrop.tables.model import TableModel
 from gumdrop.tables.schema.inference import infer_schema
 from gumdrop.tables.schema.schema import Target
@@ -127,3 +130,30 @@ def test_ranking_tells_what_cuts_come_to() -> None:
     three = ClassificationPrediction.from_log_probabilities(torch.full((4, 3), 1 / 3).log())
     assert several.ranking(three, torch.tensor([0, 1, 1, 2]), None).thresholds == []
     assert several.best_cut(three, torch.tensor([0, 1, 1, 2])) is None
+
+
+class Slopes(nn.Module):
+    """Says the mean of the slopes of its members, times the first encoded column."""
+
+    functions = Line.functions
+
+    def __init__(self, *slopes):
+        super().__init__()
+        self.members = nn.ModuleList(nn.ParameterList([torch.tensor(slope)]) for slope in slopes)
+
+    def predict(self, x, **_):
+        mean = torch.stack([member[0] for member in self.members]).mean() * x[:, :1]
+        return RegressionPrediction.gaussian(mean, torch.full_like(mean, 0.25))
+
+
+def test_an_effect_is_the_mean_over_rows_with_the_spread_of_the_functions(found) -> None:
+    frame, model, x, *_ = found
+    spread = dataclasses.replace(model, ensemble=Slopes(2.0, 3.0, 7.0))
+    size, idle, town = effects(spread, x, frame, model.schema.columns[:3], None)
+    assert size.numbers == sorted(size.numbers)
+    encoded = (np.array(size.numbers) - frame["size"].mean()) / frame["size"].std(ddof=0)
+    np.testing.assert_allclose(size.mean, 4 * encoded, rtol=1e-5)
+    np.testing.assert_allclose(size.epistemic, np.std([2, 3, 7]) * abs(encoded), rtol=1e-5)
+    flat = 4 * float(x[:, 0].mean())
+    np.testing.assert_allclose([*idle.mean, *town.mean], flat, atol=1e-5)
+    assert (town.labels, len(idle.numbers)) == (["Aldrup", "Bexen"], 16)

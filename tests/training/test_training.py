@@ -369,7 +369,7 @@ def test_other_likelihoods(likelihood) -> None:
         ({"held_out_noise": True}, "`held_out_noise` needs held-out data"),
         ({"held_out_noise": True, "validation": wave(8)}, "got 0 of these and such data"),
         ({"held_out_noise": True, "validation": DataLoader(TensorDataset(*wave(8)))}, "at random, got a loader"),
-        ({"likelihood": "cauchy"}, "one of gaussian, categorical"),
+        ({"likelihood": "cauchy"}, "one of gaussian, student_t"),
         ({"num_data": 5}, "`num_data` must be at least the batch"),
         ({"validation": (torch.zeros(2, 2), torch.zeros(3, 1))}, "`validation` must hold as many"),
         ({"weight_decay": -1.0}, "`weight_decay` must be at least 0"),

@@ -35,6 +35,12 @@ def survival(prediction: NumberPrediction, times: Tensor) -> Tensor:
 
     Returns:
         Shape (N, T).
+
+    Example:
+        >>> from gumdrop.likelihoods import RegressionPrediction
+        >>> prediction = RegressionPrediction.gaussian(torch.tensor([[1.0], [2.0], [4.0]]), torch.ones(3, 1))
+        >>> survival(prediction, torch.tensor([2.0])).T
+        tensor([[0.1587, 0.5000, 0.9772]])
     """
     at = [1 - prediction.cdf(time.to(prediction.mean)) for time in times]
     return torch.cat(at, dim=1)
@@ -87,6 +93,11 @@ def brier_scores(survivals: Tensor, times: Tensor, observed: Tensor) -> Tensor:
     References:
         Graf et al. 1999, "Assessment and comparison of prognostic classification schemes for survival data" (Statistics
         in Medicine 18).
+
+    Example:
+        >>> observed = torch.tensor([[1.0, 1.0], [3.0, torch.inf]])
+        >>> brier_scores(torch.tensor([[0.2], [0.6]]), torch.tensor([2.0]), observed)
+        tensor([0.1000], dtype=torch.float64)
     """
     lower, seen = observed[:, 0].double(), observed[:, 0] == observed[:, 1]
     # Of rows that end at one time those that are seen come first, so they were not at risk to be censored there.
@@ -120,6 +131,13 @@ def integrated_brier(prediction: NumberPrediction, observed: Tensor) -> Tensor:
 
     Returns:
         A scalar; 1/4 if all survivals are 1/2.
+
+    Example:
+        >>> from gumdrop.likelihoods import RegressionPrediction
+        >>> prediction = RegressionPrediction.gaussian(torch.tensor([[1.0], [2.0], [4.0]]), torch.ones(3, 1))
+        >>> observed = torch.tensor([[1.0, 1.0], [3.0, torch.inf], [4.0, 4.0]])
+        >>> round(integrated_brier(prediction, observed).item(), 4)
+        0.1038
     """
     times = times_between(observed)
     return mean_over_time(brier_scores(survival(prediction, times), times, observed), times)
@@ -147,6 +165,13 @@ def concordance(prediction: NumberPrediction, observed: Tensor) -> Tensor:
     References:
         Antolini, Boracchi & Biganzoli 2005, "A time-dependent discrimination index for survival data" (Statistics in
         Medicine 24).
+
+    Example:
+        >>> from gumdrop.likelihoods import RegressionPrediction
+        >>> prediction = RegressionPrediction.gaussian(torch.tensor([[1.0], [2.0], [4.0]]), torch.ones(3, 1))
+        >>> observed = torch.tensor([[1.0, 1.0], [3.0, torch.inf], [4.0, 4.0]])
+        >>> concordance(prediction, observed)
+        tensor(1., dtype=torch.float64)
     """
     rows = (observed[:, 0] == observed[:, 1]).nonzero()[:, 0]
     rows = rows[torch.linspace(0, len(rows) - 1, min(len(rows), MOST_EVENTS)).round().long()]
@@ -172,6 +197,13 @@ def share_below(prediction: NumberPrediction, observed: Tensor, levels: Tensor) 
 
     Returns:
         Shape (N, L). Over rows the mean is near the levels if the prediction is calibrated.
+
+    Example:
+        >>> from gumdrop.likelihoods import RegressionPrediction
+        >>> prediction = RegressionPrediction.gaussian(torch.tensor([[1.0], [2.0], [4.0]]), torch.ones(3, 1))
+        >>> observed = torch.tensor([[1.0, 1.0], [3.0, torch.inf], [4.0, 4.0]])
+        >>> share_below(prediction, observed, torch.tensor([0.6, 0.9])).tolist()[0]
+        [1.0, 1.0]
     """
     low, high = (prediction.cdf(end.to(prediction.mean)).double() for end in observed.split(1, dim=1))
     low, high = low.masked_fill(observed[:, :1].isneginf(), 0.0), high.masked_fill(observed[:, 1:].isposinf(), 1.0)
@@ -194,6 +226,13 @@ def d_calibration(prediction: NumberPrediction, observed: Tensor, *, num_bins: i
 
     References:
         Haider et al. 2020, "Effective ways to build and evaluate individual survival distributions" (JMLR 21).
+
+    Example:
+        >>> from gumdrop.likelihoods import RegressionPrediction
+        >>> prediction = RegressionPrediction.gaussian(torch.tensor([[1.0], [2.0], [4.0]]), torch.ones(3, 1))
+        >>> observed = torch.tensor([[1.0, 1.0], [3.0, torch.inf], [4.0, 4.0]])
+        >>> round(d_calibration(prediction, observed, num_bins=2).item(), 3)
+        0.083
     """
     inner = torch.arange(1, num_bins, dtype=torch.float64) / num_bins
     below = share_below(prediction, observed, inner)
@@ -202,7 +241,18 @@ def d_calibration(prediction: NumberPrediction, observed: Tensor, *, num_bins: i
 
 
 def uniform_p_value(counts: Tensor) -> Tensor:
-    """p-value of the hypothesis that counts (B,) are of bins that are filled alike."""
+    """p-value of the hypothesis that counts are of bins that are filled alike.
+
+    Args:
+        counts: Shape (B,).
+
+    Returns:
+        A scalar in [0, 1].
+
+    Example:
+        >>> round(uniform_p_value(torch.tensor([9.0, 11.0, 10.0, 10.0])).item(), 3)
+        0.978
+    """
     expected = counts.mean()
     statistic = ((counts - expected).square() / expected).sum()
     half = torch.tensor((len(counts) - 1) / 2, dtype=torch.float64)

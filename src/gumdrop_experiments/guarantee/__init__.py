@@ -15,8 +15,7 @@ from gumdrop_experiments.harness import About, BaseSettings, flag
 
 ABOUT = About(
     shows="coverage of plain and conformal intervals: on tables, in groups, and while rows drift",
-    minutes=60,
-    estimated=True,
+    minutes=52,
     quick_minutes=1,
     source="none; MAPIE, crepes and CatBoost in the same run",
     data=("uci", "tables"),
